@@ -136,3 +136,49 @@ def test_embeddings_are_of_length_one_and_the_same_in_both_encodings(openai):
     ):
         status, refused = openai.complete("embeddings", **body)
         assert (status, words in refused["error"]["message"]) == (400, True), refused
+
+
+def read_stream(openai: OpenAI, path: str, **body: object) -> list[dict]:
+    request = {"model": "crucible/tiny", "seed": 1, "max_tokens": 60, "stream": True, **body}
+    status, kind, content = openai.raw("POST", f"/oai/api/v1/{path}", json.dumps(request).encode())
+    assert (status, kind) == (200, "text/event-stream")
+    *events, end, nothing = content.decode().split("\n\n")
+    assert (end, nothing) == ("data: [DONE]", "")
+    return [json.loads(event.removeprefix("data: ")) for event in events]
+
+
+def whole_texts(events: list[dict]) -> list[str]:
+    texts: dict[int, str] = {}
+    for event in events:
+        for choice in event["choices"]:
+            text = choice["text"] if "text" in choice else choice["delta"].get("content") or ""
+            texts[choice["index"]] = texts.get(choice["index"], "") + text
+    return [texts[index] for index in sorted(texts)]
+
+
+@pytest.mark.parametrize("stop", [None, ["e"], ["tion 7", " is"]])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_pieces_of_a_stream_are_the_whole_reply(packaged, stop, seed):
+    body = {"prompt": ["Document 12: ", "2 + 2 ="], "n": 3, "seed": seed, "stop": stop, "max_tokens": 60}
+    _, whole = packaged.complete(**body)
+    events = read_stream(packaged, "completions", **body, stream_options={"include_usage": True})
+
+    assert whole_texts(events) == [choice["text"] for choice in whole["choices"]]
+    ends = {c["index"]: c["finish_reason"] for event in events for c in event["choices"] if c["finish_reason"]}
+    assert [ends[index] for index in sorted(ends)] == [choice["finish_reason"] for choice in whole["choices"]]
+    assert events[-1]["usage"] == whole["usage"]
+    assert len(events) > 12
+    assert len({event["id"] for event in events}) == 1
+
+
+def test_a_chat_is_streamed_with_its_format_and_its_tools(packaged):
+    formatted = {"messages": ASKED, "response_format": json_schema(SCHEMA)}
+    events = read_stream(packaged, "chat/completions", **formatted)
+    assert whole_texts(events) == [chat(packaged, **formatted)["choices"][0]["message"]["content"]]
+    assert "score" in json.loads(whole_texts(events)[0])
+
+    called = read_stream(packaged, "chat/completions", messages=ASKED, tools=[OTHER], tool_choice="required")
+    (call,) = called[-1]["choices"][0]["delta"]["tool_calls"]
+    assert (call["index"], call["function"]) == (0, {"name": "stop", "arguments": "{}"})
+    assert called[-1]["choices"][0]["finish_reason"] == "tool_calls"
+    assert "".join(whole_texts(called)) == ""

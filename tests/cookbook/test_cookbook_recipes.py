@@ -1,4 +1,7 @@
-"""The recipes of the table in docs/how-to/cookbook.md, unmodified, against the local server. For an environment with tinker-cookbook."""
+"""The recipes of the table in docs/how-to/cookbook.md, unmodified, against the local server.
+
+Skipped in an environment without tinker-cookbook.
+"""
 
 from __future__ import annotations
 

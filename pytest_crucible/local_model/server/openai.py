@@ -3,18 +3,20 @@
     POST /oai/api/v1/completions         {"model": "tinker://RUN/sampler_weights/NAME", "prompt": "...", "max_tokens": 60}
 
 A model is the base (`crucible/tiny`), a `tinker://` path, or the bare name of sampler weights (the newest with that name). Chat
-messages become a prompt by `local_model.chat`: a single one is the prompt as it is. Replies are not streamed.
+messages become a prompt by `local_model.chat`: a single one is the prompt as it is.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 
 from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.chat import render_prompt
-from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, SamplingParams
+from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, SamplingParams, check_request
 from pytest_crucible.local_model.server import request_fields
 from pytest_crucible.local_model.server.archive import SAMPLER, SCHEME
 from pytest_crucible.local_model.server.messages import (
@@ -27,6 +29,7 @@ from pytest_crucible.local_model.server.messages import (
     not_found,
 )
 from pytest_crucible.local_model.server.openai_formats import read_language, read_tools, split_calls, with_tools
+from pytest_crucible.local_model.server.openai_streams import Send, stream_events
 from pytest_crucible.local_model.server.replies import SampleRequest, Weights
 from pytest_crucible.local_model.server.request_fields import Body
 from pytest_crucible.local_model.server.sampling import sample
@@ -41,7 +44,7 @@ MAX_CHOICES, MAX_TOP_LOGPROBS = 128, 20
 _DEFAULT_MAX_TOKENS = 16
 # Parameters that would change the reply and are not supported: ignoring them would return a wrong reply.
 _UNSUPPORTED = (
-    *("stream", "echo", "suffix", "functions", "logit_bias", "presence_penalty", "frequency_penalty"),
+    *("echo", "suffix", "functions", "logit_bias", "presence_penalty", "frequency_penalty"),
     *("min_p", "repetition_penalty", "best_of"),
 )
 # Values of these that have no effect, and are accepted.
@@ -64,6 +67,8 @@ async def completions(service: Service, request: Request) -> Response:
         _sample_request(service, tokenizer, body, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0)
         for prompt in prompts
     ]
+    if request_fields.boolean(body, "stream", False):
+        return await _stream(service, weights, body, sample_requests, "text_completion", "cmpl", _text_piece)
     replies = await _replies(service, weights, sample_requests)
     choices: list[Json] = [
         {
@@ -86,6 +91,9 @@ async def chat_completions(service: Service, request: Request) -> Response:
     top = request_fields.whole(body, "top_logprobs", 0, most=MAX_TOP_LOGPROBS)
     limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
     sample_request = _sample_request(service, tokenizer, body, prompt, limit, None, top)
+    if request_fields.boolean(body, "stream", False):
+        piece = functools.partial(_delta_piece, read_tools(body))
+        return await _stream(service, weights, body, [sample_request], "chat.completion.chunk", "chatcmpl", piece)
     replies = await _replies(service, weights, [sample_request])
     with_logprobs = request_fields.boolean(body, "logprobs", False)
     has_tools = bool(read_tools(body))
@@ -230,8 +238,7 @@ async def _replies(service: Service, weights: Weights, sample_requests: Sequence
     try:
         return [reply for answer in await asyncio.gather(*tasks) for reply in answer.replies]
     except PromptTooLong as error:
-        most = f"this model's maximum context length is {weights.base.engine.shape.context} tokens"
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded") from None
+        raise _too_long(weights, error) from None
     # If one request fails or the client leaves, the others need not be computed.
     finally:
         for task in tasks:
@@ -250,6 +257,82 @@ def find_weights(service: Service, model: str) -> Weights:
             return service.weights_at(str(checkpoint.path))
     names = ", ".join((BASE_MODEL, *service.models.stand_ins))
     raise not_found(f"unknown model {model!r}; expected {names}, a tinker:// path, or a name of sampler weights")
+
+
+async def _stream(
+    service: Service,
+    weights: Weights,
+    body: Body,
+    sample_requests: Sequence[SampleRequest],
+    kind: str,
+    prefix: str,
+    piece: Callable[[int, str, Sampled | None], dict[str, Json]],
+) -> Response:
+    """Return a response whose body comes in pieces. Refuses what could not be told any more once they are sent."""
+    if request_fields.optional_whole(body, "logprobs") or body.get("logprobs") is True:
+        raise bad_request("logprobs are not streamed by this server: leave out stream or logprobs")
+    context = weights.base.engine.shape
+    for sample_request in sample_requests:
+        try:
+            check_request(sample_request.prompt, sample_request.params, context)
+        except PromptTooLong as error:
+            raise _too_long(weights, error) from None
+    base = {"id": f"{prefix}-{next(service.numbers)}", "object": kind, "created": int(service.clock())}
+    marks: dict[str, Json] = {"model": request_fields.text(body, "model")}
+    marks |= {"system_fingerprint": STAND_IN} if weights.base.stand_in else {}
+    with_usage = request_fields.boolean(request_fields.json_object(body, "stream_options", {}), "include_usage", False)
+
+    def event(choices: list[Json], usage: Json = None) -> dict[str, Json]:
+        return {**base, **marks, "choices": choices, **({"usage": usage} if with_usage else {})}
+
+    def start(send: Send) -> Awaitable[Sequence[Sampled]]:
+        watched = [
+            replace(
+                one,
+                params=replace(
+                    one.params, watch=functools.partial(_send_from, send, position * one.params.num_samples)
+                ),
+            )
+            for position, one in enumerate(sample_requests)
+        ]
+        return _replies(service, weights, watched)
+
+    events = stream_events(
+        start,
+        weights.base.engine.tokenizer,
+        _stops(body),
+        lambda choice, text, reply: event([piece(choice, text, reply)]),
+        lambda replies: event([], _usage(sample_requests, replies)) if with_usage else None,
+    )
+    return Response(body=b"", kind="text/event-stream", events=events)
+
+
+def _send_from(send: Send, first: int, number: int, token: int) -> None:
+    send(first + number, token)
+
+
+def _text_piece(choice: int, text: str, reply: Sampled | None) -> dict[str, Json]:
+    finish = None if reply is None else reply.stop_reason
+    return {"index": choice, "text": text, "logprobs": None, "finish_reason": finish}
+
+
+def _delta_piece(tools: Sequence[object], choice: int, text: str, reply: Sampled | None) -> dict[str, Json]:
+    """Return a piece of a message. With tools, the text comes whole at its end, where its calls can be told from text."""
+    delta: dict[str, Json] = {"role": "assistant", "content": "" if tools and reply is None else text}
+    finish = None if reply is None else reply.stop_reason
+    if tools and reply is not None:
+        content, calls = split_calls(reply.text, f"call-{choice}")
+        numbered: list[Json] = [
+            {"index": number, **call} for number, call in enumerate(calls) if isinstance(call, dict)
+        ]
+        delta = {"role": "assistant", "content": content, **({"tool_calls": numbered} if calls else {})}
+        finish = "tool_calls" if calls else finish
+    return {"index": choice, "delta": delta, "logprobs": None, "finish_reason": finish}
+
+
+def _too_long(weights: Weights, error: PromptTooLong) -> Refusal:
+    most = f"this model's maximum context length is {weights.base.engine.shape.context} tokens"
+    return Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded")
 
 
 def _usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled]) -> Json:
