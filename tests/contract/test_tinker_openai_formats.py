@@ -182,3 +182,35 @@ def test_a_chat_is_streamed_with_its_format_and_its_tools(packaged):
     assert (call["index"], call["function"]) == (0, {"name": "stop", "arguments": "{}"})
     assert called[-1]["choices"][0]["finish_reason"] == "tool_calls"
     assert "".join(whole_texts(called)) == ""
+
+
+def test_responses_give_the_chat_reply(packaged):
+    system = {"role": "system", "content": "Document 12: water is wet."}
+    body = {"seed": 5, "temperature": 0.7}
+    whole = chat(packaged, messages=[system, *ASKED], max_tokens=12, **body)["choices"][0]["message"]["content"]
+    parts = [{"role": "user", "content": [{"type": "input_text", "text": ASKED[0]["content"]}]}]
+    for given in (ASKED[0]["content"], ASKED, parts):
+        request = {
+            "model": "crucible/tiny",
+            "input": given,
+            "instructions": system["content"],
+            "max_output_tokens": 12,
+            **body,
+        }
+        status, answer = packaged.call("POST", "/oai/api/v1/responses", request)
+        assert status == 200, answer
+        assert answer["output"][0]["content"][0] == {"type": "output_text", "text": whole, "annotations": []}
+    assert (answer["status"], answer["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
+
+    form = {"format": {"type": "json_schema", "name": "claim", "schema": SCHEMA}}
+    status, answer = packaged.call(
+        "POST", "/oai/api/v1/responses", {"model": "crucible/tiny", "input": "a", "text": form}
+    )
+    assert "score" in json.loads(answer["output"][0]["content"][0]["text"])
+    for body, words in (
+        ({"input": "a", "previous_response_id": "resp-1"}, "previous_response_id is not supported"),
+        ({"input": "a", "stream": True}, "stream is not supported by this server's responses"),
+        ({"input": []}, "input must be a text or a list of messages"),
+    ):
+        status, refused = packaged.call("POST", "/oai/api/v1/responses", {"model": "crucible/tiny", **body})
+        assert (status, words in refused["error"]["message"]) == (400, True), refused

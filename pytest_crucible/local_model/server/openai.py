@@ -85,12 +85,8 @@ async def completions(service: Service, request: Request) -> Response:
 async def chat_completions(service: Service, request: Request) -> Response:
     """Reply to a conversation."""
     body = _read_body(request)
-    weights = find_weights(service, request_fields.text(body, "model"))
+    weights, sample_request = _chat_request(service, body)
     tokenizer = weights.base.engine.tokenizer
-    prompt = _chat_prompt(tokenizer, with_tools(body.get("messages"), body))
-    top = request_fields.whole(body, "top_logprobs", 0, most=MAX_TOP_LOGPROBS)
-    limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
-    sample_request = _sample_request(service, tokenizer, body, prompt, limit, None, top)
     if request_fields.boolean(body, "stream", False):
         piece = functools.partial(_delta_piece, read_tools(body))
         return await _stream(service, weights, body, [sample_request], "chat.completion.chunk", "chatcmpl", piece)
@@ -108,6 +104,27 @@ async def chat_completions(service: Service, request: Request) -> Response:
         if (message := _chat_message(reply, f"call-{next(service.numbers)}", has_tools=has_tools))
     ]
     return _response(service, weights, "chat.completion", "chatcmpl", body, choices, _usage([sample_request], replies))
+
+
+async def answer_chat(service: Service, body: Body) -> tuple[Weights, list[Sampled], dict[str, int]]:
+    """Return the replies to a chat request's body, with the weights that gave them and the usage."""
+    weights, sample_request = _chat_request(service, body)
+    replies = await _replies(service, weights, [sample_request])
+    return weights, replies, _usage([sample_request], replies)
+
+
+def fingerprint(weights: Weights) -> dict[str, Json]:
+    """Return the mark of a stand-in's reply; nothing for the server's own model."""
+    return {"system_fingerprint": STAND_IN} if weights.base.stand_in else {}
+
+
+def _chat_request(service: Service, body: Body) -> tuple[Weights, SampleRequest]:
+    weights = find_weights(service, request_fields.text(body, "model"))
+    tokenizer = weights.base.engine.tokenizer
+    prompt = _chat_prompt(tokenizer, with_tools(body.get("messages"), body))
+    top = request_fields.whole(body, "top_logprobs", 0, most=MAX_TOP_LOGPROBS)
+    limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
+    return weights, _sample_request(service, tokenizer, body, prompt, limit, None, top)
 
 
 def models(service: Service, request: Request) -> Response:
@@ -277,9 +294,9 @@ async def _stream(
             check_request(sample_request.prompt, sample_request.params, context)
         except PromptTooLong as error:
             raise _too_long(weights, error) from None
-    base = {"id": f"{prefix}-{next(service.numbers)}", "object": kind, "created": int(service.clock())}
+    base: dict[str, Json] = {"id": f"{prefix}-{next(service.numbers)}", "object": kind, "created": int(service.clock())}
     marks: dict[str, Json] = {"model": request_fields.text(body, "model")}
-    marks |= {"system_fingerprint": STAND_IN} if weights.base.stand_in else {}
+    marks |= fingerprint(weights)
     with_usage = request_fields.boolean(request_fields.json_object(body, "stream_options", {}), "include_usage", False)
 
     def event(choices: list[Json], usage: Json = None) -> dict[str, Json]:
@@ -319,7 +336,7 @@ def _text_piece(choice: int, text: str, reply: Sampled | None) -> dict[str, Json
 def _delta_piece(tools: Sequence[object], choice: int, text: str, reply: Sampled | None) -> dict[str, Json]:
     """Return a piece of a message. With tools, the text comes whole at its end, where its calls can be told from text."""
     delta: dict[str, Json] = {"role": "assistant", "content": "" if tools and reply is None else text}
-    finish = None if reply is None else reply.stop_reason
+    finish: str | None = None if reply is None else reply.stop_reason
     if tools and reply is not None:
         content, calls = split_calls(reply.text, f"call-{choice}")
         numbered: list[Json] = [
@@ -335,7 +352,7 @@ def _too_long(weights: Weights, error: PromptTooLong) -> Refusal:
     return Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded")
 
 
-def _usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled]) -> Json:
+def _usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled]) -> dict[str, int]:
     read, written = (
         sum(len(sample_request.prompt) for sample_request in sample_requests),
         sum(len(reply.tokens) for reply in replies),
@@ -346,7 +363,6 @@ def _usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled])
 def _response(
     service: Service, weights: Weights, kind: str, prefix: str, body: Body, choices: list[Json], usage: Json
 ) -> Response:
-    marks: dict[str, Json] = {"system_fingerprint": STAND_IN} if weights.base.stand_in else {}
     return json_response(
         {
             "id": f"{prefix}-{next(service.numbers)}",
@@ -355,7 +371,7 @@ def _response(
             "model": request_fields.text(body, "model"),
             "choices": choices,
             "usage": usage,
-            **marks,
+            **fingerprint(weights),
         }
     )
 
