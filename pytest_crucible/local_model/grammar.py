@@ -1,11 +1,11 @@
-"""Constrained decoding: which tokens a reply may go on with, so that its text belongs to a language.
+"""Constrained decoding: the tokens that a reply may continue with, so that its text belongs to a language.
 
 A language is an expression over bytes. While a reply grows, `Constraint` follows all ways in which its text can be read, and
 allows a token where one of them can still end within the tokens that are left:
 
     node = sequence(literal('{"n": '), repeat(DIGITS, 1, 3), literal("}"))
     constraint = Constraint(node, token_texts, end=eos)
-    constraint.allowed(room=20)      # a mask over the vocabulary
+    constraint.find_mask(room=20)    # over the vocabulary
     constraint.advance(token)
 """
 
@@ -100,7 +100,7 @@ def repeat(part: Node, least: int = 0, most: int | None = None) -> Node:
 
 
 def shortest(node: Node, open_names: frozenset[str] = frozenset()) -> float:
-    """Return the number of bytes of the shortest text; infinite where there is none.
+    """Return the number of bytes of the shortest text; infinite for an expression without texts.
 
     >>> shortest(sequence(literal("ab"), repeat(characters("01"), 2, 5)))
     4
@@ -141,7 +141,7 @@ class Language:
         """Return the bytes that the shortest end needs."""
         return min((sum(map(self._shortest, stack)) for stack in stacks), default=math.inf)
 
-    def allowed(self, stacks: frozenset[Stack], room: int) -> NDArray[np.bool_]:
+    def find_mask(self, stacks: frozenset[Stack], room: int) -> NDArray[np.bool_]:
         """Return the tokens after which the text can still end within `room` tokens, this one included."""
         tokens, lefts, can_end = self._next(stacks)
         mask = np.zeros(self._size, np.bool_)
@@ -166,9 +166,9 @@ class Constraint:
     def __init__(self, language: Language) -> None:
         self._language, self._stacks = language, language.start
 
-    def allowed(self, room: int) -> NDArray[np.bool_]:
+    def find_mask(self, room: int) -> NDArray[np.bool_]:
         """Return the tokens that may come next, where `room` tokens are left."""
-        return self._language.allowed(self._stacks, room)
+        return self._language.find_mask(self._stacks, room)
 
     def advance(self, token: int) -> None:
         """Take the next token."""

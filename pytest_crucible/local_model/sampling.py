@@ -244,7 +244,7 @@ class _Batch:
         constrained = logits.copy()
         for slot, row in enumerate(self.rows):
             if row.constraint is not None:
-                allowed = row.constraint.allowed(row.limit - len(row.tokens))
+                allowed = row.constraint.find_mask(row.limit - len(row.tokens))
                 constrained[slot, : len(allowed)][~allowed] = -np.inf
                 constrained[slot, len(allowed) :] = -np.inf
         return constrained

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -285,43 +285,43 @@ async def _stream(
     prefix: str,
     piece: Callable[[int, str, Sampled | None], dict[str, Json]],
 ) -> Response:
-    """Return a response whose body comes in pieces. Refuses what could not be told any more once they are sent."""
-    if request_fields.optional_whole(body, "logprobs") or body.get("logprobs") is True:
-        raise bad_request("logprobs are not streamed by this server: leave out stream or logprobs")
-    context = weights.base.engine.shape
-    for sample_request in sample_requests:
-        try:
-            check_request(sample_request.prompt, sample_request.params, context)
-        except PromptTooLong as error:
-            raise _too_long(weights, error) from None
-    base: dict[str, Json] = {"id": f"{prefix}-{next(service.numbers)}", "object": kind, "created": int(service.clock())}
-    marks: dict[str, Json] = {"model": request_fields.text(body, "model")}
-    marks |= fingerprint(weights)
+    """Return a response whose body comes in pieces. Refuses first what could not be refused any more once they are sent."""
+    _check_stream(weights, body, sample_requests)
     with_usage = request_fields.boolean(request_fields.json_object(body, "stream_options", {}), "include_usage", False)
+    base: dict[str, Json] = {"id": f"{prefix}-{next(service.numbers)}", "object": kind, "created": int(service.clock())}
+    base |= {"model": request_fields.text(body, "model"), **fingerprint(weights)}
 
     def event(choices: list[Json], usage: Json = None) -> dict[str, Json]:
-        return {**base, **marks, "choices": choices, **({"usage": usage} if with_usage else {})}
-
-    def start(send: Send) -> Awaitable[Sequence[Sampled]]:
-        watched = [
-            replace(
-                one,
-                params=replace(
-                    one.params, watch=functools.partial(_send_from, send, position * one.params.num_samples)
-                ),
-            )
-            for position, one in enumerate(sample_requests)
-        ]
-        return _replies(service, weights, watched)
+        return {**base, "choices": choices, **({"usage": usage} if with_usage else {})}
 
     events = stream_events(
-        start,
+        lambda send: _replies(service, weights, _with_watch(sample_requests, send)),
         weights.base.engine.tokenizer,
         _stops(body),
         lambda choice, text, reply: event([piece(choice, text, reply)]),
         lambda replies: event([], _usage(sample_requests, replies)) if with_usage else None,
     )
     return Response(body=b"", kind="text/event-stream", events=events)
+
+
+def _check_stream(weights: Weights, body: Body, sample_requests: Sequence[SampleRequest]) -> None:
+    if (wanted := body.get("logprobs")) is not None and wanted is not False:
+        raise bad_request("logprobs are not streamed by this server: leave out stream or logprobs")
+    for sample_request in sample_requests:
+        try:
+            check_request(sample_request.prompt, sample_request.params, weights.base.engine.shape)
+        except PromptTooLong as error:
+            raise _too_long(weights, error) from None
+
+
+def _with_watch(sample_requests: Sequence[SampleRequest], send: Send) -> list[SampleRequest]:
+    """Return the requests with a watch that sends each token with the number of its choice."""
+    watches = [
+        functools.partial(_send_from, send, position * request.params.num_samples)
+        for position, request in enumerate(sample_requests)
+    ]
+    pairs = zip(sample_requests, watches, strict=True)
+    return [replace(request, params=replace(request.params, watch=watch)) for request, watch in pairs]
 
 
 def _send_from(send: Send, first: int, number: int, token: int) -> None:

@@ -42,7 +42,7 @@ def read_language(body: Body, tokenizer: Tokenizer) -> Language | None:
 
 
 def read_tools(body: Body) -> list[Mapping[str, Any]]:
-    """Return the functions of `tools`; none where tool_choice is none."""
+    """Return the functions of `tools`, which are not used where tool_choice is "none"."""
     tools = body.get("tools") or []
     if not isinstance(tools, Sequence) or isinstance(tools, str):
         raise bad_request("tools must be a list")

@@ -37,7 +37,7 @@ def draw_reply(made: Language, room: int, random: np.random.Generator) -> str:
     """Choose uniformly among the allowed tokens."""
     constraint, tokens = Constraint(made), []
     while True:
-        allowed = np.flatnonzero(constraint.allowed(room - len(tokens)))
+        allowed = np.flatnonzero(constraint.find_mask(room - len(tokens)))
         assert allowed.size, TOKENIZER.decode(tokens)
         token = int(random.choice(allowed))
         if token == TOKENIZER.eos:
