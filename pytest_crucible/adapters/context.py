@@ -31,6 +31,9 @@ class TrainingDisplay(Protocol):
 
     def begin(self) -> None: ...
 
+    def resume(self, step: int) -> None:
+        """Show that an interrupted training continues after a step."""
+
     def wait(self) -> None:
         """Show that another process trains the adapter."""
 

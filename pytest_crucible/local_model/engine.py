@@ -201,6 +201,14 @@ class Sampler:
         none = np.zeros((1, best.shape[1]), best.dtype)
         return Scored(scored, np.concatenate([none, best]), np.concatenate([nothing, values]), of_targets)
 
+    def embed(self, prompt: Sequence[int]) -> Floats:
+        """Return the mean of a prompt's last hidden states, of length 1: (width,)."""
+        check_prompt(prompt, self.engine.shape, room=0)
+        with one_thread():
+            states = forward(self._folded, self.engine.shape, np.array([list(prompt)], np.int64)).states
+        mean: Floats = states.mean(axis=0, dtype=np.float64)
+        return (mean / np.linalg.norm(mean)).astype(np.float32)
+
     def _of_targets(self, logprobs: Floats, targets: Integers) -> Floats:
         if targets.ndim != 2 or len(targets) != len(logprobs):
             raise ValueError(f"targets have shape {targets.shape}, expected ({len(logprobs)}, k)")

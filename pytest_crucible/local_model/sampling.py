@@ -9,11 +9,12 @@ are asked the same with the same seed get the same numbers, so their replies dif
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import secrets
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from pytest_crucible.local_model.config import Floats, Integers, Shape
 from pytest_crucible.local_model.decoding import Decoder, Prefilled, prefill
+from pytest_crucible.local_model.grammar import Constraint, Language
 from pytest_crucible.local_model.model import Folded
 from pytest_crucible.local_model.stops import Stop, Stops
 from pytest_crucible.local_model.token_choice import Narrowing, choose, log_softmax, most_probable
@@ -49,6 +51,10 @@ class SamplingParams:
     top_p: float = 1.0
     stop: tuple[Stop, ...] | None = None
     num_samples: int = 1
+    language: Language | None = None
+    """The texts that a reply may have; None for any."""
+    watch: Callable[[int, int], None] | None = None
+    """Called with the number of the sample and each token as it is chosen; in the thread that samples."""
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None and self.max_tokens < 1:
@@ -92,6 +98,8 @@ class _Row:
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     topk: list[tuple[Integers, Floats]] = field(default_factory=list)
+    constraint: Constraint | None = None
+    watch: Callable[[int], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +153,22 @@ def check_prompt(prompt: Sequence[int], shape: Shape, *, room: int = 1) -> None:
         raise ValueError(f"token {wrong[0]} of the prompt does not exist, ids are 0 to {shape.vocabulary - 1}")
 
 
+def check_request(prompt: Sequence[int], params: SamplingParams, shape: Shape) -> None:
+    """Raise ValueError for an invalid prompt, and where a reply in the requested language would be longer than allowed."""
+    check_prompt(prompt, shape)
+    limit = _limit(prompt, params, shape)
+    if params.language is not None and (least := params.language.least_tokens()) > limit:
+        raise ValueError(
+            f"a reply in this format has {least:g} tokens at least, and {limit} are left: raise max_tokens"
+        )
+
+
+def _limit(prompt: Sequence[int], params: SamplingParams, shape: Shape) -> int:
+    """Return the most tokens that a reply may have."""
+    room = shape.context - len(prompt)
+    return room if params.max_tokens is None else min(room, params.max_tokens)
+
+
 def _requests(prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams], shape: Shape) -> list[_Request]:
     if len(prompts) != len(params):
         raise ValueError(
@@ -152,7 +176,7 @@ def _requests(prompts: Sequence[Sequence[int]], params: Sequence[SamplingParams]
         )
     requests: list[_Request] = []
     for prompt, param in zip(prompts, params, strict=True):
-        check_prompt(prompt, shape)
+        check_request(prompt, param, shape)
         # Samples of one prompt share the seed; their numbers tell their streams apart.
         seed = secrets.randbits(63) if param.seed is None else param.seed
         for number in range(param.num_samples):
@@ -172,7 +196,7 @@ class _Batch:
         self.folded, self.shape, self.tokenizer, self.topk = folded, shape, tokenizer, topk
         # By length and content, so that equal prompts become neighbours and are read once.
         self.waiting = deque(sorted(requests, key=lambda request: (len(request.prompt), request.prompt)))
-        longest = max(len(request.prompt) + self._limit(request) for request in requests)
+        longest = max(len(request.prompt) + _limit(request.prompt, request.params, shape) for request in requests)
         self.slots = min(slots, max(1, _POSITIONS // longest))
         self.decoder = Decoder(folded, shape, self.slots, longest)
         self.rows: list[_Row] = []
@@ -199,7 +223,7 @@ class _Batch:
         count = len(self.rows)
         logits = self.logits[:count]
         uniforms = np.array([row.uniforms[len(row.tokens)] for row in self.rows])
-        tokens = choose(logits, uniforms, self.narrowing.at(slice(0, count)))
+        tokens = choose(self._constrain(logits), uniforms, self.narrowing.at(slice(0, count)))
         logprobs = log_softmax(logits)
         self._record(tokens, logprobs)
         complete = {}
@@ -213,18 +237,34 @@ class _Batch:
             self.logits[: len(self.rows)] = self.decoder.step(tokens[: len(self.rows)])
         return complete
 
-    def _limit(self, request: _Request) -> int:
-        room = self.shape.context - len(request.prompt)
-        return room if request.params.max_tokens is None else min(room, request.params.max_tokens)
+    def _constrain(self, logits: Floats) -> Floats:
+        """Return the logits with those of tokens that are not allowed removed; the same array where no row is constrained."""
+        if not any(row.constraint for row in self.rows):
+            return logits
+        constrained = logits.copy()
+        for slot, row in enumerate(self.rows):
+            if row.constraint is not None:
+                allowed = row.constraint.find_mask(row.limit - len(row.tokens))
+                constrained[slot, : len(allowed)][~allowed] = -np.inf
+                constrained[slot, len(allowed) :] = -np.inf
+        return constrained
 
     def _row(self, request: _Request) -> _Row:
-        limit = self._limit(request)
-        return _Row(request.place, limit, _stream(request).random(limit), Stops(request.params.stop, self.tokenizer))
+        limit = _limit(request.prompt, request.params, self.shape)
+        stops, language = Stops(request.params.stop, self.tokenizer), request.params.language
+        constraint = None if language is None else Constraint(language)
+        uniforms, watch = _stream(request).random(limit), request.params.watch
+        number = None if watch is None else functools.partial(watch, request.number)
+        return _Row(request.place, limit, uniforms, stops, constraint=constraint, watch=number)
 
     def _record(self, tokens: Integers, logprobs: Floats) -> None:
         chosen = logprobs[np.arange(len(tokens)), tokens].tolist()
         for row, token, logprob in zip(self.rows, tokens.tolist(), chosen, strict=True):
             row.tokens.append(token)
+            if row.constraint is not None:
+                row.constraint.advance(token)
+            if row.watch is not None:
+                row.watch(token)
             row.logprobs.append(logprob)
         if self.topk:
             best, values = most_probable(logprobs, self.topk)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Replay:
         if number >= len(expected) or expected[number][0] != digest:
             raise self.refuse(f"step {step + 1} got other rows or settings than before")
         self._passes.append(expected[number])
-        return GradientResult(expected[number][1], _Unrepeated(self), {}, {})
+        return GradientResult(expected[number][1], cast(Any, _Unrepeated(self)), {}, {})
 
     def repeat_step(self, log: TrainingLog) -> float | None:
         """Write the next step into the log; return its gradient norm. Raises NotRepeatable for a step with fewer batches."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import random
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pytest_crucible.local_model.adam import AdamParams, NotFinite
 from pytest_crucible.local_model.batches import Datum
@@ -28,18 +27,13 @@ from pytest_crucible.training.preferences import (
     weigh_replies,
     with_reference,
 )
-from pytest_crucible.training.replay import Replay, pass_digest
+from pytest_crucible.training.replay import pass_digest
+from pytest_crucible.training.resumable import GRADIENT_NORM, Resumable
 from pytest_crucible.training.rows import encode_rows
-from pytest_crucible.training.saved_training import SAVE_EVERY, SavedTraining, SavedTrainings
 from pytest_crucible.training.saved_weights import SavedWeights, SaveWeights
 
-Row = TypeVar("Row")
 
-GRADIENT_NORM = "grad_norm:mean"
-"""Tinker's name of this metric."""
-
-
-class RecipeTrainer(ABC):
+class RecipeTrainer(Resumable):
     """An adapter in training, with `tokenizer`, `seed`, `datums(rows)` and `step(batch)`.
 
     A step that fails raises TrainingStopped; the last adapter with a finite loss is kept then.
@@ -55,15 +49,12 @@ class RecipeTrainer(ABC):
         watch: Callable[[TrainingLog], None] = lambda log: None,
     ) -> None:
         """Paths of data are relative to `folder`; `watch` is called after each step."""
-        self.spec, self.seed = spec, spec.seed
-        self.log = TrainingLog()
+        super().__init__(spec.seed)
+        self.spec = spec
         self.parent: str | None = None
         """SHA-256 or path of the checkpoint that training started from."""
         self.parent_place: Path | None = None
         """Where this checkpoint lies, if that is on this machine."""
-        self.files: set[Path] = set()
-        self.kept: dict[int, SaveWeights] = {}
-        """Step -> how its weights, which `checkpoint` has kept, are saved."""
         self._to_keep: set[int] = set()
         self.find_version: Callable[[str], str] = str
         """Returns where a registered version's weights are; other texts unchanged. Raises SpecError."""
@@ -71,30 +62,7 @@ class RecipeTrainer(ABC):
         self._has_reference = False
         self._folder = folder
         self._watch = watch
-        self._sums = [0.0, 0.0]
-        self._tokens = 0
-        self._began: float | None = None
         self._passes: list[tuple[str, float]] = []
-        self._started = time.perf_counter()
-        self._states: SavedTrainings | None = None
-        self._save_every, self._saved_step = SAVE_EVERY, 0
-        self._read: set[Path] = self.files
-        self._replay: Replay | None = None
-        self._checked: Replay | None = None
-        self._seconds_before = 0.0
-
-    def survive(self, states: SavedTrainings, save_every: int, resumed: SavedTraining | None, read: set[Path]) -> None:
-        """Save a state every `save_every` steps from now on (0: never), and continue an interrupted training.
-
-        `read` are the files that the recipe has read so far.
-        """
-        self._states, self._save_every, self._read = states, save_every, read
-        self._replay = None if resumed is None else Replay(resumed)
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds of training, with those before an interruption."""
-        return self._seconds_before + time.perf_counter() - self._started
 
     @property
     def tokenizer(self) -> Any:
@@ -146,33 +114,6 @@ class RecipeTrainer(ABC):
             raise ValueError("the reference is the model before start_from: call start_from before preferences")
         is_path = isinstance(checkpoint, Path) or (self._folder / checkpoint).exists()
         self.parent = self._load(checkpoint if is_path else self.find_version(str(checkpoint)))
-
-    def steps(self, total: int) -> Iterator[int]:
-        """Yield the numbers of the steps to make, 1 to `total`: after an interruption, from the first that is not made yet."""
-        if self._replay is not None:
-            while len(self.log.losses) < self._replay.saved.step:
-                self._replay.skip_step(self.log)
-            self._keep_again(self._replay.saved)
-            self._continue()
-        yield from range(len(self.log.losses) + 1, total + 1)
-
-    def batch(self, step: int, data: Sequence[Row], size: int) -> list[Row]:
-        """Return the rows of a step, which depend on nothing but the step and the seed: shuffled anew in each pass of the data.
-
-        Raises ValueError without data.
-        """
-        if not data or size < 1 or step < 1:
-            raise ValueError(
-                f"batch({step}, {len(data)} rows, {size}): expected a step from 1, data, and a size from 1"
-            )
-        first = (step - 1) * size
-        return [self._row_at(place, data) for place in range(first, first + size)]
-
-    def _row_at(self, place: int, data: Sequence[Row]) -> Row:
-        epoch, index = divmod(place, len(data))
-        order = list(range(len(data)))
-        random.Random(f"{self.seed}/{epoch}").shuffle(order)
-        return data[order[index]]
 
     def checkpoint(self, step: int) -> None:
         """Keep the weights of this step, counted from 1, for adapters with `at = step`. Called before it, or right after it.
@@ -274,48 +215,6 @@ class RecipeTrainer(ABC):
         elif step < self._replay.saved.step:
             raise self._replay.refuse(f"the weights of step {step} are kept now, and were not before")
 
-    # -- interruptions ------------------------------------------------------------------------------------------------
-
-    def _save_state_if_due(self, digest: str) -> None:
-        """Save a state before the next step, whose first batch has given a finite loss."""
-        step = len(self.log.losses)
-        if not self._is_due(step) or self._states is None:
-            return
-        self._saved_step = step
-        self._states.write(
-            self.log,
-            digest,
-            self.kept,
-            self.files | self._read,
-            self.elapsed_s,
-            lambda folder: self._save_state(folder),
-        )
-
-    def _is_due(self, step: int) -> bool:
-        return step > self._saved_step and self._save_every > 0 and step % self._save_every == 0
-
-    def _repeat_step(self, replay: Replay) -> dict[str, float]:
-        norm = replay.repeat_step(self.log)
-        self._sums, self._tokens, self._began = [0.0, 0.0], 0, None
-        self._keep_weights()
-        if len(self.log.losses) == replay.saved.step:
-            self._continue()
-        return {} if norm is None else {GRADIENT_NORM: norm}
-
-    def _keep_again(self, saved: SavedTraining) -> None:
-        for step in saved.kept:
-            self.kept[step] = self._restore_kept(saved, step)
-
-    def _continue(self) -> None:
-        """Load the saved state: from here on steps are computed."""
-        if self._replay is None:
-            return
-        saved = self._replay.saved
-        self._load_state(saved)
-        self.log.settings = {name: set(values) for name, values in saved.log.settings.items()}
-        self._checked, self._replay = self._replay, None
-        self._saved_step, self._seconds_before, self._started = saved.step, saved.seconds, time.perf_counter()
-
     def _pass_pairs(
         self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
     ) -> GradientResult:
@@ -344,18 +243,6 @@ class RecipeTrainer(ABC):
     @abstractmethod
     def _sampler(self) -> Any:
         """Return a sampler of the current adapter."""
-
-    @abstractmethod
-    def _save_state(self, folder: Path) -> str:
-        """Save adapter and optimiser: in the folder, or on a service, whose path is returned."""
-
-    @abstractmethod
-    def _load_state(self, saved: SavedTraining) -> None:
-        """Load adapter and optimiser."""
-
-    @abstractmethod
-    def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
-        """Return the function that saves the weights of a step that was kept before an interruption."""
 
     @abstractmethod
     def save(self, folder: Path) -> SavedWeights:

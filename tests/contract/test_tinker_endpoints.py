@@ -104,6 +104,8 @@ def body_of(route: str, scene: Scene) -> Body:
         "/cancel_future": {"request_id": "none"},
         "/training_runs/{run}/checkpoints/{kind}/{name}/ttl": {"ttl_seconds": None},
         "/completions": prompt,
+        "/responses": {"input": "a", "model": "crucible/tiny", "max_output_tokens": 2},
+        "/embeddings": {"input": "a", "model": "crucible/tiny"},
         "/chat/completions": {**prompt, "messages": [{"role": "user", "content": "a"}]},
     }
     return bodies.get(route, {})

@@ -65,11 +65,12 @@ def test_checkpoints_are_models_by_path_and_by_name(openai, http_client, session
     [
         ({"prompt": "a", "model": "gpt-4"}, 404, "unknown model 'gpt-4'"),
         ({"prompt": "a", "model": "tinker://a/sampler_weights/b"}, 404, "unknown checkpoint"),
-        ({"prompt": "a", "stream": True}, 400, "stream is not supported by this server: leave it out"),
+        ({"prompt": "a", "stream": True, "logprobs": 2}, 400, "logprobs are not streamed by this server"),
+        ({"prompt": "a" * 900, "stream": True}, 400, "maximum context length is 128 tokens"),
         (
             {"prompt": "a", "response_format": {"type": "json_object"}},
             400,
-            "response_format is not supported by this server",
+            "response_format is not supported by this server: leave it out",
         ),
         (
             {"prompt": "a", "best_of": 3, "min_p": 0.1},

@@ -12,7 +12,16 @@ from dataclasses import replace
 from http import HTTPStatus
 from urllib.parse import unquote
 
-from pytest_crucible.local_model.server import listing, openai, sampling, saving, sessions, training
+from pytest_crucible.local_model.server import (
+    listing,
+    openai,
+    openai_embeddings,
+    openai_responses,
+    sampling,
+    saving,
+    sessions,
+    training,
+)
 from pytest_crucible.local_model.server.archive import MissingCheckpoint
 from pytest_crucible.local_model.server.messages import (
     Refusal,
@@ -25,12 +34,17 @@ from pytest_crucible.local_model.server.messages import (
 from pytest_crucible.local_model.server.state import Endpoint, Service
 
 _TINKER = (sessions, training, saving, sampling, listing)
+_OPENAI = (openai, openai_embeddings, openai_responses)
 # Endpoints by method and path; `{name}` in a path matches one segment, see `request.parameters`.
 ENDPOINTS: Mapping[str, Endpoint] = {
     **{
         f"{method} /api/v1{path}": handler for module in _TINKER for (method, path), handler in module.ENDPOINTS.items()
     },
-    **{f"{method} /oai/api/v1{path}": handler for (method, path), handler in openai.ENDPOINTS.items()},
+    **{
+        f"{method} /oai/api/v1{path}": handler
+        for module in _OPENAI
+        for (method, path), handler in module.ENDPOINTS.items()
+    },
 }
 
 

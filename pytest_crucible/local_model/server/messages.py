@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TypeAlias
@@ -71,12 +71,15 @@ class Response:
     body: bytes = b"{}"
     kind: str = "application/json"
     close: bool = False
+    events: AsyncGenerator[bytes, None] | None = None
+    """Parts of a body that comes as it is computed, after `body`; its end is that of the connection."""
 
     def to_bytes(self, *, close: bool, without_body: bool = False) -> bytes:
         """Return the bytes of the response."""
+        length = f"Content-Length: {len(self.body)}\r\n" if self.events is None else ""
         head = (
             f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\n"
-            f"Content-Type: {self.kind}\r\nContent-Length: {len(self.body)}\r\n"
+            f"Content-Type: {self.kind}\r\n{length}"
             f"{'Connection: close' if close else 'Connection: keep-alive'}\r\n\r\n"
         )
         return head.encode("ascii") + (b"" if without_body else self.body)

@@ -3,18 +3,20 @@
     POST /oai/api/v1/completions         {"model": "tinker://RUN/sampler_weights/NAME", "prompt": "...", "max_tokens": 60}
 
 A model is the base (`crucible/tiny`), a `tinker://` path, or the bare name of sampler weights (the newest with that name). Chat
-messages become a prompt by `local_model.chat`: a single one is the prompt as it is. Replies are not streamed.
+messages become a prompt by `local_model.chat`: a single one is the prompt as it is.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 
 from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.chat import render_prompt
-from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, SamplingParams
+from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, SamplingParams, check_request
 from pytest_crucible.local_model.server import request_fields
 from pytest_crucible.local_model.server.archive import SAMPLER, SCHEME
 from pytest_crucible.local_model.server.messages import (
@@ -26,6 +28,8 @@ from pytest_crucible.local_model.server.messages import (
     json_response,
     not_found,
 )
+from pytest_crucible.local_model.server.openai_formats import read_language, read_tools, split_calls, with_tools
+from pytest_crucible.local_model.server.openai_streams import Send, stream_events
 from pytest_crucible.local_model.server.replies import SampleRequest, Weights
 from pytest_crucible.local_model.server.request_fields import Body
 from pytest_crucible.local_model.server.sampling import sample
@@ -40,8 +44,8 @@ MAX_CHOICES, MAX_TOP_LOGPROBS = 128, 20
 _DEFAULT_MAX_TOKENS = 16
 # Parameters that would change the reply and are not supported: ignoring them would return a wrong reply.
 _UNSUPPORTED = (
-    *("stream", "echo", "suffix", "tools", "functions", "logit_bias", "presence_penalty", "frequency_penalty"),
-    *("response_format", "min_p", "repetition_penalty", "best_of"),
+    *("echo", "suffix", "functions", "logit_bias", "presence_penalty", "frequency_penalty"),
+    *("min_p", "repetition_penalty", "best_of"),
 )
 # Values of these that have no effect, and are accepted.
 _DEFAULTS: dict[str, Json] = {"response_format": {"type": "text"}, "repetition_penalty": 1, "best_of": 1}
@@ -54,15 +58,17 @@ _ERROR_TYPES = {
 
 async def completions(service: Service, request: Request) -> Response:
     """Complete one prompt or several: texts or lists of token ids."""
-    body = _read_body(request)
-    weights = _weights(service, request_fields.text(body, "model"))
+    body = _read_body(request, "tools", "response_format")
+    weights = find_weights(service, request_fields.text(body, "model"))
     tokenizer = weights.base.engine.tokenizer
-    prompts = [_encode(tokenizer, prompt) for prompt in _prompts(body.get("prompt"))]
+    prompts = [encode_prompt(tokenizer, prompt, "prompt") for prompt in read_prompts(body.get("prompt"))]
     top = request_fields.optional_whole(body, "logprobs", most=MAX_TOP_LOGPROBS)
     sample_requests = [
         _sample_request(service, tokenizer, body, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0)
         for prompt in prompts
     ]
+    if request_fields.boolean(body, "stream", False):
+        return await _stream(service, weights, body, sample_requests, "text_completion", "cmpl", _text_piece)
     replies = await _replies(service, weights, sample_requests)
     choices: list[Json] = [
         {
@@ -79,24 +85,46 @@ async def completions(service: Service, request: Request) -> Response:
 async def chat_completions(service: Service, request: Request) -> Response:
     """Reply to a conversation."""
     body = _read_body(request)
-    weights = _weights(service, request_fields.text(body, "model"))
+    weights, sample_request = _chat_request(service, body)
     tokenizer = weights.base.engine.tokenizer
-    prompt = _chat_prompt(tokenizer, body.get("messages"))
-    top = request_fields.whole(body, "top_logprobs", 0, most=MAX_TOP_LOGPROBS)
-    limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
-    sample_request = _sample_request(service, tokenizer, body, prompt, limit, None, top)
+    if request_fields.boolean(body, "stream", False):
+        piece = functools.partial(_delta_piece, read_tools(body))
+        return await _stream(service, weights, body, [sample_request], "chat.completion.chunk", "chatcmpl", piece)
     replies = await _replies(service, weights, [sample_request])
     with_logprobs = request_fields.boolean(body, "logprobs", False)
+    has_tools = bool(read_tools(body))
     choices: list[Json] = [
         {
             "index": index,
-            "message": {"role": "assistant", "content": reply.text, "refusal": None},
+            "message": message,
             "logprobs": _chat_logprobs(tokenizer, reply) if with_logprobs else None,
-            "finish_reason": reply.stop_reason,
+            "finish_reason": "tool_calls" if "tool_calls" in message else reply.stop_reason,
         }
         for index, reply in enumerate(replies)
+        if (message := _chat_message(reply, f"call-{next(service.numbers)}", has_tools=has_tools))
     ]
     return _response(service, weights, "chat.completion", "chatcmpl", body, choices, _usage([sample_request], replies))
+
+
+async def answer_chat(service: Service, body: Body) -> tuple[Weights, list[Sampled], dict[str, int]]:
+    """Return the replies to a chat request's body, with the weights that gave them and the usage."""
+    weights, sample_request = _chat_request(service, body)
+    replies = await _replies(service, weights, [sample_request])
+    return weights, replies, _usage([sample_request], replies)
+
+
+def fingerprint(weights: Weights) -> dict[str, Json]:
+    """Return the mark of a stand-in's reply; nothing for the server's own model."""
+    return {"system_fingerprint": STAND_IN} if weights.base.stand_in else {}
+
+
+def _chat_request(service: Service, body: Body) -> tuple[Weights, SampleRequest]:
+    weights = find_weights(service, request_fields.text(body, "model"))
+    tokenizer = weights.base.engine.tokenizer
+    prompt = _chat_prompt(tokenizer, with_tools(body.get("messages"), body))
+    top = request_fields.whole(body, "top_logprobs", 0, most=MAX_TOP_LOGPROBS)
+    limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
+    return weights, _sample_request(service, tokenizer, body, prompt, limit, None, top)
 
 
 def models(service: Service, request: Request) -> Response:
@@ -123,6 +151,13 @@ def error(refusal: Refusal) -> Json:
     """Return a refusal in OpenAI's format."""
     kind, code = _ERROR_TYPES.get(refusal.status, ("invalid_request_error", None))
     return {"error": {"message": refusal.sentence, "type": kind, "param": None, "code": refusal.code or code}}
+
+
+def _chat_message(reply: Sampled, prefix: str, *, has_tools: bool) -> dict[str, Json]:
+    """Return a reply as a message, with its tool calls where the request has tools."""
+    content, calls = split_calls(reply.text, prefix) if has_tools else (reply.text, [])
+    message: dict[str, Json] = {"role": "assistant", "content": content, "refusal": None}
+    return {**message, "tool_calls": calls} if calls else message
 
 
 def _completion_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
@@ -159,24 +194,28 @@ def _tops(reply: Sampled) -> list[list[tuple[int, float]]]:
     return [list(zip(tokens, logprobs, strict=True)) for tokens, logprobs in pairs]
 
 
-def _read_body(request: Request) -> Body:
+def _read_body(request: Request, *of_chats: str) -> Body:
+    """Return the body; refuse what would change the reply and is not supported, and what only chats have."""
     body = request.object()
-    if unsupported := [name for name in _UNSUPPORTED if body.get(name) and body[name] != _DEFAULTS.get(name)]:
+    if unsupported := [
+        name for name in (*_UNSUPPORTED, *of_chats) if body.get(name) and body[name] != _DEFAULTS.get(name)
+    ]:
         raise bad_request(f"{', '.join(unsupported)} is not supported by this server: leave it out")
     return body
 
 
-def _prompts(prompt: Json) -> list[Json]:
+def read_prompts(prompt: Json) -> list[Json]:
     """Return one prompt, or several; a list of numbers is one prompt."""
     if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
         return prompt
     return [prompt]
 
 
-def _encode(tokenizer: Tokenizer, prompt: Json) -> list[int]:
+def encode_prompt(tokenizer: Tokenizer, prompt: Json, name: str) -> list[int]:
+    """Return the tokens of a text, or the tokens that are given."""
     if isinstance(prompt, str):
         return tokenizer.encode(prompt) or [tokenizer.eos]
-    return request_fields.whole_numbers(prompt, "prompt")
+    return request_fields.whole_numbers(prompt, name)
 
 
 def _chat_prompt(tokenizer: Tokenizer, messages: Json) -> list[int]:
@@ -206,6 +245,7 @@ def _sample_request(
         top_p=request_fields.number(body, "top_p", 1.0),
         stop=(*_stops(body), tokenizer.eos),
         num_samples=request_fields.whole(body, "n", 1, least=1, most=MAX_CHOICES),
+        language=read_language(body, tokenizer),
     )
     return SampleRequest(prompt, params, top)
 
@@ -215,15 +255,15 @@ async def _replies(service: Service, weights: Weights, sample_requests: Sequence
     try:
         return [reply for answer in await asyncio.gather(*tasks) for reply in answer.replies]
     except PromptTooLong as error:
-        most = f"this model's maximum context length is {weights.base.engine.shape.context} tokens"
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded") from None
+        raise _too_long(weights, error) from None
     # If one request fails or the client leaves, the others need not be computed.
     finally:
         for task in tasks:
             task.cancel()
 
 
-def _weights(service: Service, model: str) -> Weights:
+def find_weights(service: Service, model: str) -> Weights:
+    """Return the weights that a request names; 404 for an unknown name."""
     if base := service.models.get(model):
         return Weights(base)
     if model.startswith(SCHEME):
@@ -236,7 +276,83 @@ def _weights(service: Service, model: str) -> Weights:
     raise not_found(f"unknown model {model!r}; expected {names}, a tinker:// path, or a name of sampler weights")
 
 
-def _usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled]) -> Json:
+async def _stream(
+    service: Service,
+    weights: Weights,
+    body: Body,
+    sample_requests: Sequence[SampleRequest],
+    kind: str,
+    prefix: str,
+    piece: Callable[[int, str, Sampled | None], dict[str, Json]],
+) -> Response:
+    """Return a response whose body comes in pieces. Refuses first what could not be refused any more once they are sent."""
+    _check_stream(weights, body, sample_requests)
+    with_usage = request_fields.boolean(request_fields.json_object(body, "stream_options", {}), "include_usage", False)
+    base: dict[str, Json] = {"id": f"{prefix}-{next(service.numbers)}", "object": kind, "created": int(service.clock())}
+    base |= {"model": request_fields.text(body, "model"), **fingerprint(weights)}
+
+    def event(choices: list[Json], usage: Json = None) -> dict[str, Json]:
+        return {**base, "choices": choices, **({"usage": usage} if with_usage else {})}
+
+    events = stream_events(
+        lambda send: _replies(service, weights, _with_watch(sample_requests, send)),
+        weights.base.engine.tokenizer,
+        _stops(body),
+        lambda choice, text, reply: event([piece(choice, text, reply)]),
+        lambda replies: event([], _usage(sample_requests, replies)) if with_usage else None,
+    )
+    return Response(body=b"", kind="text/event-stream", events=events)
+
+
+def _check_stream(weights: Weights, body: Body, sample_requests: Sequence[SampleRequest]) -> None:
+    if (wanted := body.get("logprobs")) is not None and wanted is not False:
+        raise bad_request("logprobs are not streamed by this server: leave out stream or logprobs")
+    for sample_request in sample_requests:
+        try:
+            check_request(sample_request.prompt, sample_request.params, weights.base.engine.shape)
+        except PromptTooLong as error:
+            raise _too_long(weights, error) from None
+
+
+def _with_watch(sample_requests: Sequence[SampleRequest], send: Send) -> list[SampleRequest]:
+    """Return the requests with a watch that sends each token with the number of its choice."""
+    watches = [
+        functools.partial(_send_from, send, position * request.params.num_samples)
+        for position, request in enumerate(sample_requests)
+    ]
+    pairs = zip(sample_requests, watches, strict=True)
+    return [replace(request, params=replace(request.params, watch=watch)) for request, watch in pairs]
+
+
+def _send_from(send: Send, first: int, number: int, token: int) -> None:
+    send(first + number, token)
+
+
+def _text_piece(choice: int, text: str, reply: Sampled | None) -> dict[str, Json]:
+    finish = None if reply is None else reply.stop_reason
+    return {"index": choice, "text": text, "logprobs": None, "finish_reason": finish}
+
+
+def _delta_piece(tools: Sequence[object], choice: int, text: str, reply: Sampled | None) -> dict[str, Json]:
+    """Return a piece of a message. With tools, the text comes whole at its end, where its calls can be told from text."""
+    delta: dict[str, Json] = {"role": "assistant", "content": "" if tools and reply is None else text}
+    finish: str | None = None if reply is None else reply.stop_reason
+    if tools and reply is not None:
+        content, calls = split_calls(reply.text, f"call-{choice}")
+        numbered: list[Json] = [
+            {"index": number, **call} for number, call in enumerate(calls) if isinstance(call, dict)
+        ]
+        delta = {"role": "assistant", "content": content, **({"tool_calls": numbered} if calls else {})}
+        finish = "tool_calls" if calls else finish
+    return {"index": choice, "delta": delta, "logprobs": None, "finish_reason": finish}
+
+
+def _too_long(weights: Weights, error: PromptTooLong) -> Refusal:
+    most = f"this model's maximum context length is {weights.base.engine.shape.context} tokens"
+    return Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded")
+
+
+def _usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled]) -> dict[str, int]:
     read, written = (
         sum(len(sample_request.prompt) for sample_request in sample_requests),
         sum(len(reply.tokens) for reply in replies),
@@ -247,7 +363,6 @@ def _usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled])
 def _response(
     service: Service, weights: Weights, kind: str, prefix: str, body: Body, choices: list[Json], usage: Json
 ) -> Response:
-    marks: dict[str, Json] = {"system_fingerprint": STAND_IN} if weights.base.stand_in else {}
     return json_response(
         {
             "id": f"{prefix}-{next(service.numbers)}",
@@ -256,7 +371,7 @@ def _response(
             "model": request_fields.text(body, "model"),
             "choices": choices,
             "usage": usage,
-            **marks,
+            **fingerprint(weights),
         }
     )
 

@@ -76,6 +76,11 @@ class Samplers:
         of_each = (replies[end - item.params.num_samples : end] for end, item in zip(ends, requests, strict=True))
         return [_answer(sampler, request, own) for request, own in zip(requests, of_each, strict=True)]
 
+    def embed(self, weights: Weights, prompts: Sequence[Sequence[int]]) -> list[Floats]:
+        """Return a vector for each prompt."""
+        sampler = self._sampler(weights)
+        return [sampler.embed(prompt) for prompt in prompts]
+
     def _sampler(self, weights: Weights) -> Sampler:
         if weights not in self._samplers:
             self._samplers[weights] = weights.base.engine.sampler(weights.directory)

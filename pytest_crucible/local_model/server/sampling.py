@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from pytest_crucible.local_model.config import Floats, Integers
-from pytest_crucible.local_model.sampling import SamplingParams, check_prompt
+from pytest_crucible.local_model.sampling import SamplingParams, check_request
 from pytest_crucible.local_model.server import request_fields, tensors
 from pytest_crucible.local_model.server.messages import PROTOBUF, Json, Request, Response, bad_request, json_response
 from pytest_crucible.local_model.server.pending import Completion
@@ -94,7 +94,7 @@ async def retrieve_futures(service: Service, request: Request) -> Response:
 def sample(service: Service, weights: Weights, sample_request: SampleRequest) -> asyncio.Future[Answer]:
     """Compute a sample request, together with others that can share the work. An invalid prompt fails alone."""
     try:
-        check_prompt(sample_request.prompt, weights.base.engine.shape)
+        check_request(sample_request.prompt, sample_request.params, weights.base.engine.shape)
     except ValueError as error:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         future.set_exception(error)

@@ -171,8 +171,13 @@ class Connection(asyncio.Protocol):
 
     async def _answer(self, request: Request, keep_alive: bool) -> None:
         response = await self.server.handler(request)
-        close = response.close or not keep_alive or self.server.closing
+        # Without a length only the end of the connection ends a body.
+        close = response.close or not keep_alive or self.server.closing or response.events is not None
         self._transport.write(response.to_bytes(close=close, without_body=request.method == "HEAD"))
+        if response.events is not None:
+            async with contextlib.aclosing(response.events) as events:
+                async for part in events:
+                    self._transport.write(part)
         self.answering = None
         # The beginning of the next request may have arrived already.
         limits = self.server.limits

@@ -1,0 +1,138 @@
+"""Constrained decoding: every reply is in the language, whatever the model would like to say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.local_model.config import Shape, initial_weights
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.grammar import Constraint, Language, characters, literal, repeat, sequence, shortest
+from pytest_crucible.local_model.json_schema import json_node
+from pytest_crucible.local_model.sampling import SamplingParams
+from pytest_crucible.local_model.tokens import Tokenizer
+
+TOKENIZER = Tokenizer(merges=((34, 58), (58, 32), (123, 34), (116, 114), (258 + 1, 117)))
+TEXTS = [TOKENIZER.bytes_of([token]) for token in range(TOKENIZER.pad)]
+CHILD = {"anyOf": [{"$ref": "#/$defs/tree"}, {"type": "null"}]}
+NODE = {"type": "object", "properties": {"value": {"type": "number"}, "next": CHILD}, "required": ["value", "next"]}
+TREE = {"$defs": {"tree": NODE}, "$ref": "#/$defs/tree"}
+CLAIMS = {
+    "type": "object",
+    "properties": {"claims": {"type": "array", "items": {"type": "string"}}, "score": {"type": "number"}},
+    "required": ["claims"],
+}
+
+
+def language(schema: Any) -> Language:
+    return Language(json_node(schema), TEXTS, TOKENIZER.eos)
+
+
+def draw_reply(made: Language, room: int, random: np.random.Generator) -> str:
+    """Choose uniformly among the allowed tokens."""
+    constraint, tokens = Constraint(made), []
+    while True:
+        allowed = np.flatnonzero(constraint.find_mask(room - len(tokens)))
+        assert allowed.size, TOKENIZER.decode(tokens)
+        token = int(random.choice(allowed))
+        if token == TOKENIZER.eos:
+            return TOKENIZER.decode(tokens)
+        tokens.append(token)
+        constraint.advance(token)
+        assert len(tokens) < room
+
+
+def fits(value: Any, schema: dict[str, Any]) -> bool:
+    """Check a value against the schemas that are made here."""
+    if "enum" in schema:
+        return value in schema["enum"]
+    kind = schema["type"]
+    if kind == "object":
+        properties = schema["properties"]
+        return (
+            isinstance(value, dict)
+            and set(schema["required"]) <= set(value) <= set(properties)
+            and all(fits(part, properties[name]) for name, part in value.items())
+        )
+    if kind == "array":
+        least, most = schema.get("minItems", 0), schema.get("maxItems", 1000)
+        return (
+            isinstance(value, list)
+            and least <= len(value) <= most
+            and all(fits(part, schema["items"]) for part in value)
+        )
+    if kind == "string":
+        return isinstance(value, str) and schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", 1000)
+    return type(value) in {"integer": (int,), "number": (int, float), "boolean": (bool,), "null": (type(None),)}[kind]
+
+
+LEAVES = st.one_of(
+    st.sampled_from([{"type": kind} for kind in ("integer", "number", "boolean", "null", "string")]),
+    st.just({"type": "string", "minLength": 2, "maxLength": 4}),
+    st.lists(st.sampled_from(["a", "b\n", 3, None]), min_size=1, unique=True).map(lambda values: {"enum": values}),
+)
+
+
+def with_parts(parts: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    objects = st.dictionaries(st.sampled_from("abc"), parts, max_size=3).flatmap(
+        lambda properties: st.sets(st.sampled_from(sorted(properties)) if properties else st.nothing()).map(
+            lambda names: {"type": "object", "properties": properties, "required": sorted(names)}
+        )
+    )
+    sizes = st.sampled_from([{}, {"minItems": 2}, {"maxItems": 0}, {"minItems": 1, "maxItems": 2}])
+    return objects | st.builds(lambda items, size: {"type": "array", "items": items, **size}, parts, sizes)
+
+
+@given(st.recursive(LEAVES, with_parts, max_leaves=5), st.integers(0, 9), st.integers(0, 30))
+def test_every_reply_is_valid_and_ends_in_time(schema, seed, more):
+    made = language(schema)
+    room = int(made.least_tokens()) + more
+
+    assert fits(json.loads(draw_reply(made, room, np.random.default_rng(seed))), schema)
+
+
+def test_a_schema_may_contain_itself():
+    made, random = language(TREE), np.random.default_rng(0)
+    depths = set()
+    for _ in range(20):
+        value, depth = json.loads(draw_reply(made, 120, random)), 0
+        while value is not None:
+            assert set(value) == {"value", "next"}
+            value, depth = value["next"], depth + 1
+        depths.add(depth)
+
+    assert depths >= {1, 2}
+
+
+def test_the_shortest_text_is_counted():
+    assert shortest(sequence(literal("ab"), repeat(characters("01"), 2, 5))) == 4
+    assert language(TREE).least_tokens() == len('{"value": 0, "next": null}') + 1
+
+
+@pytest.mark.slow
+def test_a_thousand_replies_of_a_model_that_knows_no_json_are_json():
+    shape = Shape(vocabulary=TOKENIZER.vocabulary, width=16, layers=1, heads=2, mlp=16, context=128)
+    engine = Engine(TOKENIZER, shape, initial_weights(shape, seed=0), "test")
+    params = SamplingParams(max_tokens=60, seed=0, num_samples=1000, language=language(CLAIMS))
+    replies = engine.sampler().sample([[1]], params)
+
+    assert sum(fits(json.loads(reply.text), CLAIMS) for reply in replies) == 1000
+    assert {reply.stop_reason for reply in replies} == {"stop"}
+
+
+def test_rows_without_a_language_are_as_they_would_be_alone():
+    shape = Shape(vocabulary=TOKENIZER.vocabulary, width=16, layers=1, heads=2, mlp=16, context=64)
+    sampler = Engine(TOKENIZER, shape, initial_weights(shape, seed=0), "test").sampler()
+    free, bound = (
+        SamplingParams(max_tokens=20, seed=3, language=made) for made in (None, language({"type": "boolean"}))
+    )
+    (alone,) = sampler.sample([[1, 2]], free)
+    together = sampler.sample([[1, 2], [1, 2]], [free, bound])
+
+    assert together[0].tokens == alone.tokens
+    assert together[1].text in ("true", "false")
