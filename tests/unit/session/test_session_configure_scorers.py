@@ -40,7 +40,7 @@ def test_valid_settings_open_nothing(tmp_path, table):
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ("speed = { x = 1 }", "[scorers] has 'speed': it takes entailment, similarity, judge"),
+        ("speed = { x = 1 }", "[scorers] has 'speed': it takes entailment, similarity, judge, paraphraser"),
         ("judge = 5", '[scorers] has judge = 5: write judge = { adapter = "..." }'),
         ("judge = {}", "[scorers] has judge without 'adapter': write judge = { adapter = \"...\" }"),
         (
