@@ -10,7 +10,6 @@ from pytest_crucible.records import Arm, MetricFacts, NoTwin, Sample, Twin, Vari
 from pytest_crucible.records.errors import SpecError
 
 SHE = Twin(input="she")
-RUN = VariantNames(variants=["she"])
 SAMPLES = [
     Sample(id="a", input="he", expected=1, group="g", metadata={"m": 1}, variants={"she": SHE}),
     Sample(id="b", input="it", variants={"she": NoTwin("no person"), "they": Twin(input="they")}),
@@ -78,7 +77,7 @@ def test_a_variant_with_the_name_of_a_member_is_refused():
 
 def test_a_term_is_a_metric_of_its_own():
     facts = MetricFacts(name="score", kind="bounded", direction="lower", low=0, high=5)
-    term = read_term("score[she]", {"score": facts}, RUN, open_metrics=False)
+    term = read_term("score[she]", {"score": facts}, VariantNames(variants=["she"]), open_metrics=False)
 
     assert term is not None
     assert (term.metric, term.view, term.variant) == ("score", "", "she")
@@ -89,11 +88,11 @@ def test_a_term_is_a_metric_of_its_own():
 def test_a_name_that_is_no_term(name):
     metrics = {name: MetricFacts(name=name) for name in ("score", "member[she]")}
 
-    assert read_term(name, metrics, RUN, open_metrics=False) is None
+    assert read_term(name, metrics, VariantNames(variants=["she"]), open_metrics=False) is None
 
 
 def test_a_test_that_scores_by_itself_may_score_any_metric():
-    term = read_term("other[she]", {}, RUN, open_metrics=True)
+    term = read_term("other[she]", {}, VariantNames(variants=["she"]), open_metrics=True)
 
     assert term is not None
     assert (term.facts.name, term.facts.kind) == ("other[she]", None)
