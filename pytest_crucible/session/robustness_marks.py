@@ -147,6 +147,6 @@ def _patterns(declared: Any) -> tuple[str, ...]:
             re.compile(pattern)
         except re.error as error:
             raise SpecError(
-                f"@pytest.mark.robustness has protect={pattern!r}, which is no regular expression: {error}"
+                f"@pytest.mark.robustness has protect={pattern!r}, which is not a regular expression: {error}"
             ) from None
     return tuple(patterns)

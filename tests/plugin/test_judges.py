@@ -121,7 +121,7 @@ def test_without_a_judge_the_target_is_undecided_and_says_what_to_set(judged):
     ("table", "sentence"),
     [
         ("scorers = 3", "*crucible.toml has scorers = 3: write a table, as in [[]scorers[]]"),
-        ('[scorers]\njudges = "x"', "[[]scorers[]] has 'judges': it takes entailment, similarity, judge"),
+        ('[scorers]\njudges = "x"', "[[]scorers[]] has 'judges': it takes entailment, similarity, judge, paraphraser"),
         ('[scorers]\njudge = "critic"', "[[]scorers[]] has judge = 'critic': write judge = { adapter = \"...\" }"),
         ("[scorers]\njudge = {}", '[[]scorers[]] has judge without \'adapter\': write judge = { adapter = "..." }'),
         ('[scorers]\njudge = { adapter = "critc" }', "*adapter 'critc' is not configured: did you mean 'critic'? *"),
