@@ -318,7 +318,36 @@ def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust):
         estimates(document)["exact_match[greedy_search]"]["n"],
         estimates(document)["exact_match[semantic_paraphrase]"]["n"],
     ) == (20, 21)
-    assert not robust.run(*BOTH, "--crucible-cache=off", "--crucible-resume").ret or not calls(robust)
+    resumed = robust.json(*BOTH, "--crucible-cache=off", "--crucible-resume")
+    assert calls(robust) == []
+    assert resumed["experiments"][0]["estimates"] == document["experiments"][0]["estimates"]
+
+
+KILL = """
+            import asyncio, os, pathlib, signal
+            await asyncio.sleep(0 if pathlib.Path("killed").exists() else 0.03)  # the store is written twice a second
+            if pathlib.Path("calls.txt").read_bytes().count(b"\\n") == 100 and not pathlib.Path("killed").exists():
+                pathlib.Path("killed").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_a_search_that_is_killed_is_resumed_and_ends_alike(robust):
+    """The sample that is searched is searched anew, and those that are finished are not."""
+    robust.pytester.makeconftest(CONFTEST.replace("            words = ", f"{KILL}            words = "))
+    write(robust, '"greedy_search", queries=25, strength=0.3', 'quality_target("exact_match[greedy_search] >= 0.5")')
+    killed = robust.run_new(V2, "--crucible-cache=off", "--crucible-concurrency=1", "-p", "no:asyncio")
+    assert (robust.path / "killed").exists()
+    assert killed.ret < 0 or killed.ret > 5
+    calls(robust)
+    resumed = robust.json(V2, "--crucible-cache=off", "--crucible-resume")
+    after = len(calls(robust))
+    whole = robust.json(V2, "--crucible-cache=off", "--crucible-store=another.db")
+
+    assert after < len(calls(robust))
+    assert resumed["experiments"][0]["estimates"] == whole["experiments"][0]["estimates"]
+    assert resumed["experiments"][0]["verdicts"] == whole["experiments"][0]["verdicts"]
 
 
 def test_without_a_paraphraser_its_target_is_undecided(robust):

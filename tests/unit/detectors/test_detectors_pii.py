@@ -77,6 +77,14 @@ def test_only_the_types_that_are_named_are_looked_for():
     assert {span.type for span in find_pii(text)} == {"IP_ADDRESS", "EMAIL_ADDRESS"}
 
 
+def test_plans_of_countries_find_numbers_without_a_word_beside_them():
+    pytest.importorskip("phonenumbers")
+    text = "Anna, 030 901820, and order 0309018201"
+
+    assert find_pii(text) == ()
+    assert [text[span.start : span.end] for span in find_pii(text, phones="phonenumbers")] == ["030 901820"]
+
+
 def test_digits_of_an_account_are_no_card_and_no_phone():
     # The last sixteen digits have the form of a card.
     text = "call about NL91ABNA0417164300 or card GB29NWBK60161331926819"
