@@ -83,15 +83,22 @@ def test_a_prompt_that_does_not_fit_is_cut_not_lost(ask):
     ("said", "sentence"),
     [
         ({"model": "gpt-4"}, "unknown model 'gpt-4'.*; check that this server has a model 'gpt-4'"),
-        ({"stream": True}, "does not accept 'stream'.*stream is not supported by this server: leave it out"),
         ({"parameters": {"temperature": -1.0}}, "does not accept 'temperature'"),
         ({"extra_body": {"echo": True}}, "does not accept 'echo'"),
     ],
-    ids=["model", "stream", "temperature", "extra body"],
+    ids=["model", "temperature", "extra body"],
 )
 def test_what_it_refuses_is_told_in_its_own_words(ask, said, sentence):
     with pytest.raises(Refused, match=sentence):
         ask(**said)
+
+
+def test_a_streamed_reply_is_the_whole_one(ask):
+    whole, streamed = ask(), ask(stream=True)
+
+    assert (streamed.text, streamed.finish, streamed.output_tokens) == (whole.text, whole.finish, whole.output_tokens)
+    assert streamed.first_token_s is not None
+    assert whole.first_token_s is None
 
 
 def test_a_wrong_key_is_refused_without_being_told(ask, monkeypatch):

@@ -129,7 +129,7 @@ def test_an_unknown_loss_is_refused_with_those_that_there_are():
     [
         (
             "stable_reinforce",
-            "needs what only the hosted service records while it samples .* its formula is not published",
+            r"needs what only the hosted service records while it samples .* its formula is not published \(.*\)",
         ),
         ("custom", "was traced for the hosted service: forward_backward_custom with a function works here as well"),
     ],
