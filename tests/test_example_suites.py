@@ -89,6 +89,7 @@ def test_the_smallest_suite_needs_nothing_else(run_suite):
     assert [one["state"] for one in document["experiments"][0]["verdicts"]] == ["met", "met"]
 
 
+@pytest.mark.slow
 @needs_data
 def test_a_checkpoint_that_sees_support_everywhere_is_caught_where_there_is_none(run_suite):
     """Counted from the files: of 112 claims without evidence 77 and 102 are left without;

@@ -97,6 +97,7 @@ def digest():
     return hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_texts_are_equal_in_every_process():
     """Sets have another order in a process with another seed of its hashes."""
     script = SCRIPT.format(folder=os.path.dirname(__file__))

@@ -55,6 +55,7 @@ def promote(store: RunStore, number: int = 1) -> tuple[LogEntry, ...]:
     return change_state(store, decide)
 
 
+@pytest.mark.slow
 def test_a_version_comes_back_as_it_was_registered(store):
     key = version_key(VERSION.identity, VERSION.adapter.parameters)
 

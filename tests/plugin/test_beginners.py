@@ -163,6 +163,7 @@ def test_differences_that_are_all_equal_and_few_prove_nothing(suite):
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_copied_answers_names_the_run_that_asked(suite):
     first = suite.json(V2, "--compare=v1")["run"]["id"]
     suite.json("--crucible-adapter=v3", "--compare=v1")

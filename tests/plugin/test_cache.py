@@ -258,6 +258,7 @@ def test_a_rerun_from_the_cache_has_no_new_replies(drawn):
     )
 
 
+@pytest.mark.slow
 def test_off_neither_uses_nor_keeps(drawn):
     for _ in range(2):
         result = drawn.run(V2, OFF)
@@ -268,6 +269,7 @@ def test_off_neither_uses_nor_keeps(drawn):
     result.stdout.no_fnmatch_line("*reply cache*")
 
 
+@pytest.mark.slow
 def test_refresh_asks_everything_anew_and_that_is_found_later(drawn, run):
     drawn.run(*BOTH, JSON)
     old = estimates(drawn)

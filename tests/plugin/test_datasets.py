@@ -85,6 +85,7 @@ def test_a_dataset_that_is_neither_on_the_hub_nor_cached_ends_the_session(pytest
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", ["", ', stratify="expected"'])
 def test_a_limit_of_a_large_file_selects_what_it_would_of_a_small_one(pytester, more):
     rows = [{"id": f"q{k}", "input": "x" * 200, "expected": str(k % 3)} for k in range(20_000)]

@@ -93,6 +93,7 @@ def test_prompts_and_limits_bound_what_an_unknown_run_costs(written):
     assert cost == "$0.021 [$0.00041, $0.041]"
 
 
+@pytest.mark.slow
 def test_an_earlier_run_tells_what_its_replies_took(written):
     suite = written(samples=40, priced=True)
     suite.run(*BOTH)

@@ -68,6 +68,7 @@ def test_the_json_of_a_stored_run_is_that_of_its_session(suite, crucible):
     assert read(crucible, "show") == document
 
 
+@pytest.mark.slow
 def test_two_runs_are_compared_as_two_arms_of_one_would_be(suite, crucible):
     together = suite.json("--crucible-adapter=v2", "--compare=v1")
     suite.run("--crucible-adapter=v1")
@@ -177,6 +178,7 @@ def test_to_promote_by_force_is_written_down(suite, crucible):
     assert "by force (its verdicts are 1 missed)" in crucible("promote", "latest", "--as", "main", "--force")[1]
 
 
+@pytest.mark.slow
 def test_gc_says_what_it_would_remove_and_removes_when_told(suite, crucible):
     for adapter in ("v1", "v2", "v3"):
         suite.run(f"--crucible-adapter={adapter}")

@@ -68,6 +68,7 @@ def finished(path: Path) -> list[RunSummary]:
         return [run for run in list_runs(store) if run.status == "finished"]
 
 
+@pytest.mark.slow
 def test_each_checkpoint_is_judged_once_and_a_half_written_one_later(training, suite, capfd):
     training("000001", 1)
     second = training("000002", 2)

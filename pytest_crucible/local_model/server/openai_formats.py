@@ -87,7 +87,9 @@ def split_calls(reply: str, prefix: str) -> tuple[str | None, list[Json]]:
         calls.append({"id": f"{prefix}-{len(calls)}", "type": "function", "function": function})
         return ""
 
-    rest = _CALL.sub(take, reply)
+    # Behind the last end of a call there is none: a reply of openings alone would take quadratic time.
+    with_calls, end, after = reply.rpartition(_CLOSE)
+    rest = _CALL.sub(take, with_calls + end) + after
     return (rest.strip() or None if calls else rest), calls
 
 

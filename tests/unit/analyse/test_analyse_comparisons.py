@@ -177,6 +177,7 @@ def test_bounds_that_cannot_be_had_have_no_method():
 maybe = st.sampled_from([0.0, 1.0, 0.0, 1.0, None])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(maybe, maybe), min_size=2, max_size=6), st.sampled_from([BINARY, FLAGGED]))
 @settings(max_examples=choose_examples(50))
 def test_no_lost_bit_can_make_the_difference_lie_outside_its_extremes(pairs, facts):

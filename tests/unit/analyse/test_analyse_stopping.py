@@ -60,6 +60,7 @@ CLAIMS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.integers(0, 999), CLAIMS, st.sampled_from([(0.95, 0.4), (0.4, 0.95), (0.9, 0.9)]), st.booleans())
 @settings(max_examples=30)
 def test_verdicts_are_settled_at_the_end_and_not_before(seed, claim, rates, loses):

@@ -71,6 +71,7 @@ def test_when_it_is_back_it_is_asked_as_before():
     assert server.accepted(73, 75) >= 0.9 * server.accepted(7, 9)
 
 
+@pytest.mark.slow
 def test_one_that_stays_down_is_given_up_for_everybody_in_one_sentence():
     server = Restarting()
     server.latency_s, server.down_s = 1.0, 1e9

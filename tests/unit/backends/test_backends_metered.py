@@ -78,6 +78,7 @@ def test_a_reply_that_cannot_be_meant_is_neither_counted_nor_given_on(reply, sen
     assert events[1].facts == {"error": "BackendError"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "kind"),
     [(Retryable("busy", kind="429"), "429"), (ValueError("x"), "ValueError"), (asyncio.CancelledError(), "cancelled")],

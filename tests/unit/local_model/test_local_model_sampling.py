@@ -107,6 +107,7 @@ print(hashlib.sha256(repr(replies).encode() + trained).hexdigest())
 """
 
 
+@pytest.mark.slow
 def test_a_reply_does_not_depend_on_the_number_of_threads():
     printed = set()
     for threads in ("1", "2"):

@@ -23,6 +23,7 @@ def test_a_worked_example():
     assert found.table[0].confidence is None
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=2, max_size=40))
 def test_auroc_is_the_share_of_pairs_in_order(pairs):
     said, right = zip(*pairs, strict=True)

@@ -25,7 +25,7 @@ from pytest_crucible.backends.openai.failures import reply_or_error
 from pytest_crucible.backends.openai.settings import read_settings
 from pytest_crucible.backends.tinker import errors
 from pytest_crucible.importers import helm, known_metrics, metric_names, promptfoo, pydantic_evals, tables
-from pytest_crucible.local_model.server import archive, transport
+from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.messages import Refusal
 from pytest_crucible.local_model.tokens import train_tokenizer
@@ -140,6 +140,7 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     },
     "local_model/server/application.py": {"route": route},
     "local_model/server/archive.py": {"CheckpointPath": checkpoint},
+    "local_model/server/openai_formats.py": {"split_calls": lambda text: openai_formats.split_calls(text, "call")},
     "local_model/server/transport.py": {"parse_head": head},
     "local_model/tokens.py": {"encode": lambda text: TOKENIZER.encode(text)},
     "records/reasoning.py": {"reasoning_length": reasoning.reasoning_length},
@@ -164,6 +165,7 @@ NO_REPLIES = {
     "records/secret_settings.py": CONFIGURATION,
     "records/slices.py": CONFIGURATION,
     "store/history.py": CONFIGURATION,
+    "local_model/server/base_models.py": CONFIGURATION,
     "metrics/text.py": "the pattern is the user's: see below",
     "metrics/patterns.py": "the pattern is the user's: see below",
     "presets/cns3/antagonist/rules.py": CONFIGURATION,

@@ -263,6 +263,7 @@ def test_a_corpus_needs_as_many_references_as_texts(said, rights):
         corpus_score("bleu", said, rights)
 
 
+@pytest.mark.slow
 def test_rouge_is_rouge_scores():
     pytest.importorskip("rouge_score")
     from rouge_score.rouge_scorer import RougeScorer

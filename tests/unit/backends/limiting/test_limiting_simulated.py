@@ -44,6 +44,7 @@ def test_so_is_any_other(rate, seconds):
     assert not run.errors
 
 
+@pytest.mark.slow
 def test_a_limit_without_bursts_is_found_too():
     server = Bucket(rate=50, burst=5)
 

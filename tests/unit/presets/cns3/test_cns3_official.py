@@ -35,6 +35,7 @@ def test_the_official_example_comes_out():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (DATA / "scifact").is_dir(), reason="CRUCIBLE_DATA has no scifact")
 @pytest.mark.parametrize("name", [key.partition(":")[2] for key in REFERENCE if key.startswith("dev:")])
 def test_a_real_model_on_all_dev_claims_comes_out(name):
