@@ -52,7 +52,7 @@ class Guards:
         tables = self._read()
         if name not in tables:
             where = f" in {owner}" if owner else ""
-            hint = suggest(name, tables, otherwise=_known(tables))
+            hint = suggest(name, tables, otherwise=_list_guards(tables))
             raise SpecError(f"unknown guard {name!r}{where}: {hint}")
         settings = read_guard(name, tables[name], OPTIONS)
         chosen = self.threshold_file(settings)
@@ -136,7 +136,7 @@ class Guards:
         return self._tables
 
 
-def _known(tables: Mapping[str, Any]) -> str:
+def _list_guards(tables: Mapping[str, Any]) -> str:
     if not tables:
         return "no guard is configured: add a table [guards.NAME] to crucible.toml"
     return f"the guards are {', '.join(tables)}"

@@ -48,7 +48,7 @@ def freeze_prompt(adapter: Adapter, root: Path) -> Mapping[str, Any]:
     frozen = with_prompt_text(adapter.variables, root)
     if frozen is adapter.variables and names_file(str(frozen.get(PROMPT))):
         raise SpecError(
-            f"adapter {adapter.name!r} has variables.prompt = {frozen[PROMPT]!r}, and there is no such file below {root}, where "
+            f"adapter {adapter.name!r} has variables.prompt = {frozen[PROMPT]!r}, which does not exist below {root}, where "
             "the registry reads prompts: write its path from there, such as prompts/terse.txt"
         )
     return frozen

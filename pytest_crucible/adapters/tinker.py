@@ -33,7 +33,7 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     client = service.sampling_client(model_path=model_path, base_model=None if model_path else base_model)
     trained_on = service.within("tell what it samples from", client.get_base_model)
     _check_base(adapter, trained_on, base_model)
-    is_local, listed = is_own and tinker.is_local, service.listed(trained_on)
+    is_local, listed = is_own and tinker.is_local, service.find_listed(trained_on)
     # The import of transformers, which the SDK's tokenizer needs, would take seconds.
     place = trained_on if is_local else listed.tokenizer
     lineage = _lineage_of(context, model_path)

@@ -83,7 +83,7 @@ class ServiceBase:
 
     @property
     def simulated(self) -> bool:
-        return bool(self._service.listed(self._model).stand_in)
+        return bool(self._service.find_listed(self._model).stand_in)
 
     @cached_property
     def identity(self) -> str:
@@ -102,7 +102,7 @@ class ServiceBase:
             within=service.within,
             resumed=service.resumed_client,
             folder=folder,
-            context=service.listed(self._model).context,
+            context=service.find_listed(self._model).context,
             watch=watch,
         )
 
@@ -139,7 +139,7 @@ class ServiceBase:
         return named
 
     def _encoder(self, client: Any) -> Encoder:
-        place = self._model if self._is_local else self._service.listed(self._model).tokenizer
+        place = self._model if self._is_local else self._service.find_listed(self._model).tokenizer
         if place:
             # The import of transformers, which the SDK's tokenizer needs, would take seconds.
             return EmbeddedEncoder(Tokenizer.load(Path(place) / "tokenizer.json"))

@@ -37,11 +37,11 @@ class AttackRow:
     """Further fields of the attack."""
 
 
-def _fixed(perturb: Perturb) -> Callable[..., Perturb]:
+def _take_nothing(perturb: Perturb) -> Callable[..., Perturb]:
     return lambda: perturb
 
 
-def _unchanged(source: Any, rng: Any, strength: float) -> Perturbed:
+def _keep_text(source: Any, rng: Any, strength: float) -> Perturbed:
     """Stands in for the text of a model, which a session requests."""
     return Perturbed(source.text)
 
@@ -70,26 +70,26 @@ def _meaning(summary: str, make: Callable[..., Perturb], settings: tuple[str, ..
 
 
 ROWS: Mapping[str, AttackRow] = {
-    "character_swap": AttackRow("characters", "swaps two neighbours in a word", _fixed(characters.character_swap)),
-    "character_delete": AttackRow("characters", "leaves out letters", _fixed(characters.character_delete)),
-    "character_insert": AttackRow("characters", "inserts letters", _fixed(characters.character_insert)),
-    "homoglyph": AttackRow("characters", "replaces letters by look-alikes", _fixed(characters.homoglyph)),
+    "character_swap": AttackRow("characters", "swaps two neighbours in a word", _take_nothing(characters.character_swap)),
+    "character_delete": AttackRow("characters", "leaves out letters", _take_nothing(characters.character_delete)),
+    "character_insert": AttackRow("characters", "inserts letters", _take_nothing(characters.character_insert)),
+    "homoglyph": AttackRow("characters", "replaces letters by look-alikes", _take_nothing(characters.homoglyph)),
     "keyboard_typo": AttackRow("characters", "mistypes letters", characters.make_keyboard_typo, ("layout",)),
-    "case_noise": AttackRow("characters", "exchanges capitals and small letters", _fixed(characters.case_noise)),
-    "whitespace_noise": AttackRow("characters", "doubles or drops blanks", _fixed(characters.whitespace_noise)),
-    "misspelling": AttackRow("characters", "misspells words as people do", _fixed(characters.misspelling)),
+    "case_noise": AttackRow("characters", "exchanges capitals and small letters", _take_nothing(characters.case_noise)),
+    "whitespace_noise": AttackRow("characters", "doubles or drops blanks", _take_nothing(characters.whitespace_noise)),
+    "misspelling": AttackRow("characters", "misspells words as people do", _take_nothing(characters.misspelling)),
     "word_deletion": AttackRow("words", "leaves out stop words, or any word", words.make_word_deletion, ("words",)),
-    "word_insertion": AttackRow("words", "inserts filler words", _fixed(words.word_insertion)),
-    "word_shuffle": AttackRow("words", "exchanges neighbouring words", _fixed(words.word_shuffle)),
+    "word_insertion": AttackRow("words", "inserts filler words", _take_nothing(words.word_insertion)),
+    "word_shuffle": AttackRow("words", "exchanges neighbouring words", _take_nothing(words.word_shuffle)),
     "synonym_replacement": AttackRow("words", "replaces words by synonyms", words.make_synonym_replacement, ("lexicon",)),
     "semantic_paraphrase": AttackRow(
-        "meaning", "a model rewrites the text", _fixed(_unchanged), facts=_model(PARAPHRASE)
+        "meaning", "a model rewrites the text", _take_nothing(_keep_text), facts=_model(PARAPHRASE)
     ),
     "semantic_back_translate": AttackRow(
-        "meaning", "a model translates there and back", lambda language="German": _unchanged, ("language",),
+        "meaning", "a model translates there and back", lambda language="German": _keep_text, ("language",),
         _model(BACK_TRANSLATE),
     ),
-    "semantic_sentence_reorder": _meaning("puts sentences into another order", _fixed(meaning.semantic_sentence_reorder)),
+    "semantic_sentence_reorder": _meaning("puts sentences into another order", _take_nothing(meaning.semantic_sentence_reorder)),
     "semantic_formality_change": _meaning("makes the text informal, or formal", meaning.make_formality_change, ("direction",)),
     "prompt_injection_basic": _injection("prompt_injection_basic", "asks to ignore the instructions", "code"),
     "prompt_injection_overflow": _injection("prompt_injection_overflow", "asks after 2,000 characters of padding", "code"),
@@ -115,15 +115,15 @@ def make_attack(
     """Return an attack of the package with its settings, under its own name or another one. Raises SpecError."""
     if name not in ROWS:
         raise SpecError(f"unknown attack {name!r}: {suggest(name, ROWS, otherwise='`crucible attacks` lists them')}")
-    row, given = ROWS[name], dict(settings or {})
-    unknown = sorted(set(given) - set(row.settings))
+    row, row_settings = ROWS[name], dict(settings or {})
+    unknown = sorted(set(row_settings) - set(row.settings))
     if unknown:
         takes = f"it takes {', '.join(row.settings)}" if row.settings else "it takes no settings"
         raise SpecError(f"attack {name!r} has no setting {unknown[0]!r}: {takes}")
     # Files of users are read below the folder of their configuration.
-    perturb = row.make(**given, **({"root": root} if "lexicon" in row.settings else {}))
+    perturb = row.make(**row_settings, **({"root": root} if "lexicon" in row.settings else {}))
     facts = dict(row.facts)
     if "needs_model" in facts:
-        facts["needs_model"] = facts["needs_model"].replace("{language}", str(given.get("language", "German")))
-    own = {"attack": name, **given}
+        facts["needs_model"] = facts["needs_model"].replace("{language}", str(row_settings.get("language", "German")))
+    own = {"attack": name, **row_settings}
     return Attack(name=as_name or name, kind=row.kind, summary=row.summary, perturb=perturb, settings=own, **facts)

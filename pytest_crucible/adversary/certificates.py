@@ -43,8 +43,8 @@ def delete_words(text: str, rng: Random, noise: float) -> str:
     >>> delete_words("a b\\nc", Random(0), 0.0), delete_words("a b\\nc", Random(0), 1.0)
     ('a b\\nc', '\\n')
     """
-    kept = [part for part in _PARTS.findall(text) if part.isspace() or rng.random() >= noise]
-    lines = "".join(kept).split("\n")
+    remaining = [part for part in _PARTS.findall(text) if part.isspace() or rng.random() >= noise]
+    lines = "".join(remaining).split("\n")
     return "\n".join(" ".join(line.split()) for line in lines)
 
 

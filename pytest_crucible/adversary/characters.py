@@ -66,7 +66,7 @@ def character_swap(source: Source, rng: Random, strength: float) -> Perturbed:
         if text[at].isalpha() and text[at + 1].isalpha() and text[at].lower() != text[at + 1].lower()
     ]  # fmt: skip
     drawn = draw_apart(rng, sites, count_edits(strength, len(sites)), lambda at: (at, at + 1))
-    return apply_edits(text, [Edit(at, at + 2, _swapped(text[at], text[at + 1])) for at in drawn])
+    return apply_edits(text, [Edit(at, at + 2, _swap_letters(text[at], text[at + 1])) for at in drawn])
 
 
 def character_delete(source: Source, rng: Random, strength: float) -> Perturbed:
@@ -123,7 +123,7 @@ def misspelling(source: Source, rng: Random, strength: float) -> Perturbed:
     return replace_words(source, rng, strength, load_lexicon("misspellings.txt"))
 
 
-def _swapped(first: str, second: str) -> str:
+def _swap_letters(first: str, second: str) -> str:
     return _in_case_of(first, second) + _in_case_of(second, first)
 
 
@@ -145,7 +145,7 @@ def _mistype(text: str, at: int, rng: Random, keys: dict[str, str]) -> Edit:
     kinds += ["transpose"] * (before.isalpha() and before.lower() != letter.lower())
     kind = rng.choice(kinds)
     if kind == "transpose":
-        return Edit(at - 1, at + 1, _swapped(before, letter))
+        return Edit(at - 1, at + 1, _swap_letters(before, letter))
     if kind == "near":
         return Edit(at, at + 1, _in_case_of(letter, rng.choice(near)))
     return Edit(at, at + 1, letter * 2 if kind == "double" else "")

@@ -42,7 +42,7 @@ class Frame:
 
     @property
     def asks_for_code(self) -> bool:
-        """Whether it asks for the code word; others ask for the secret."""
+        """True if it asks for the code word; others ask for the secret."""
         return "{goal}" in self.text or "{encoded}" in self.text
 
 

@@ -74,13 +74,13 @@ def _pairs(direction: str) -> tuple[Mapping[str, tuple[str, ...]], re.Pattern[st
     """Return phrase -> replacements, and a pattern that finds whole phrases, the longest first."""
     if direction not in _cached:
         formal = load_lexicon("formality.txt")
-        pairs = formal if direction == "informal" else _turned(formal)
+        pairs = formal if direction == "informal" else _invert_pairs(formal)
         words = "|".join(re.escape(phrase) for phrase in sorted(pairs, key=len, reverse=True))
         _cached[direction] = pairs, re.compile(rf"(?<![\w'’])(?:{words})(?![\w'’])", re.IGNORECASE)
     return _cached[direction]
 
 
-def _turned(pairs: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+def _invert_pairs(pairs: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
     turned: dict[str, tuple[str, ...]] = {}
     for formal, informal in pairs.items():
         for word in informal:

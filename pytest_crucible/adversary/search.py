@@ -29,7 +29,7 @@ async def search_text(
     """Return the text with the lowest score; None where nothing is eligible, or where no query had a score.
 
     `query` returns the score of a reply to a text, higher being better, or None where it is lost. The search begins again at
-    the source after as many edits as the strength allows, and ends early at a score of `worst`, below which there is none.
+    the source after as many edits as the strength allows, and ends early at a score of `worst`, the lowest possible one.
     """
     most = count_edits(strength, len(source.letters))
     lowest: tuple[float, str] | None = None

@@ -20,7 +20,7 @@ REDRAWS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How far a text may be from the sample's own, so that the expected answer stays right."""
+    """The largest distance that a text may have from the sample's own, so that the expected answer stays right."""
 
     max_edit_share: float | None = None
     min_similarity: float | None = None

@@ -1,4 +1,4 @@
-"""What attacks do to each arm: levels, drops, broken samples against the control, and obeyed injections. Pure functions."""
+"""The effects of attacks on each arm: levels, drops, broken samples against the control, and obeyed injections. Pure functions."""
 
 from __future__ import annotations
 

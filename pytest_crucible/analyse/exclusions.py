@@ -17,18 +17,19 @@ def without_excluded(inputs: AnalysisInputs, kinds: Mapping[str, str]) -> Analys
     `kinds` are the metrics' kinds in all samples: fewer samples do not change them.
     """
     excluded = {name for exclusion in inputs.plan.exclusions for name in exclusion.sample_ids}
-    kept = [position for position, name in enumerate(inputs.sample_ids) if name not in excluded]
-    if len(kept) == len(inputs.sample_ids):
+    positions = [position for position, name in enumerate(inputs.sample_ids) if name not in excluded]
+    if len(positions) == len(inputs.sample_ids):
         return None
 
     def keep(answers: ArmOutcomes, repeats: int) -> ArmOutcomes:
-        return keep_samples(answers, kept, samples=len(inputs.groups), repeats=repeats)
+        return keep_samples(answers, positions, samples=len(inputs.groups), repeats=repeats)
 
     def keep_in_pool(pool: Pool) -> Pool:
         return replace(pool, answers=tuple(keep(answers, pool.repeats) for answers in pool.answers))
 
+    # Replies to twins go with their samples: an attacked prompt that was trained on flatters the candidate, too.
     return replace(
-        cut_to_samples(inputs, kept),
+        cut_to_samples(inputs, positions),
         known_kinds={**inputs.known_kinds, **kinds},
         pools={contrast: keep_in_pool(pool) for contrast, pool in inputs.pools.items()},
         target_pools={target: keep_in_pool(pool) for target, pool in inputs.target_pools.items()},

@@ -41,9 +41,9 @@ def keep_slice(scores: Scores, inside: Flags) -> Scores:
     """Return the scores of one slice: the metric applies to no other sample."""
 
     def only(values: Floats) -> Floats:
-        kept = values.copy()
-        kept[~inside] = np.nan
-        return kept
+        masked = values.copy()
+        masked[~inside] = np.nan
+        return masked
 
     units = scores.units
     if units is not None:

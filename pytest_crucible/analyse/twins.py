@@ -48,7 +48,7 @@ def stack_fields(
     """Return the fields of the originals, and of their twins in each variant, which are named by `twin`."""
     stacked: list[Mapping[str, Any]] = list(metadata)
     for name in variants:
-        # A twin of a sample without a version of its own is no version either.
+        # A twin of a sample without a version of its own does not count as a version.
         stacked += [{**sample, TWIN: name if sample.get(TWIN) is not None else None} for sample in metadata]
     return [*expected] * (1 + len(variants)), stacked
 
@@ -71,14 +71,14 @@ def stack_scores(originals: Scores, twins: Sequence[Scores]) -> Scores:
 
 
 def _stack_units(parts: Sequence[Units | None]) -> Units | None:
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
+    present = [part for part in parts if part is not None]
+    if len(present) < len(parts):
         return None
 
     def stack(name: str) -> Floats:
-        return np.concatenate([getattr(part, name) for part in known])
+        return np.concatenate([getattr(part, name) for part in present])
 
-    lost = np.concatenate([part.lost for part in known])
+    lost = np.concatenate([part.lost for part in present])
     return Units(stack("values"), stack("low"), stack("high"), lost)
 
 

@@ -56,13 +56,13 @@ def _list(guards: Guards, *, as_json: bool) -> None:
     settings = [guards.settings(name) for name in guards.names]
     rows = [
         (
-            one.name,
-            f"any of {', '.join(one.guards)}" if one.guards else one.kind,
-            "" if one.guards else f"{one.threshold:g}",
-            one.action,
-            one.on_error,
+            guard.name,
+            f"any of {', '.join(guard.guards)}" if guard.guards else guard.kind,
+            "" if guard.guards else f"{guard.threshold:g}",
+            guard.action,
+            guard.on_error,
         )
-        for one in settings
+        for guard in settings
     ]
     lines = tabulate([HEADERS, *rows], tablefmt="plain", disable_numparse=True).splitlines()
     nothing = ["no guards here: add a table [guards.NAME] to crucible.toml"]
@@ -73,8 +73,8 @@ def detection_lines(name: str, text: str, detection: Detection) -> list[str]:
     """Return what a guard says of a text: flagged or not, its score and category, and what it found where."""
     verdict = "flagged" if detection.flagged else "not flagged"
     category = f", {detection.category}" if detection.category else ""
-    found = [f"  {span.type} {span.start}-{span.end}: {text[span.start : span.end]}" for span in detection.spans]
-    return [f"{name}: {verdict}, score {detection.score:.3g}{category}", *found]
+    span_lines = [f"  {span.type} {span.start}-{span.end}: {text[span.start : span.end]}" for span in detection.spans]
+    return [f"{name}: {verdict}, score {detection.score:.3g}{category}", *span_lines]
 
 
 def _train(file: str, output: str | None, fields: Sequence[str]) -> None:

@@ -148,7 +148,7 @@ class Watcher:
         return f"watch/{version.replace('@', '/')}/{digest}"
 
     def _crucible(self, *words: str) -> subprocess.CompletedProcess[str]:
-        # A process of its own: each loads the project's conftest.py anew.
+        # A process of its own: each loads the project's conftest.py again.
         command = [sys.executable, "-m", "pytest_crucible", *words, "--store", self.where]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -1,1 +1,1 @@
-"""What tinker-cookbook's recipes need on a machine without a network, and what they leave behind."""
+"""Files that tinker-cookbook's recipes need on a machine without a network, and those that they write."""

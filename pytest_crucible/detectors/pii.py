@@ -50,19 +50,19 @@ def find_pii(text: str, types: Sequence[str] = PII_TYPES, *, phones: PhoneMethod
 
 
 def _phones(text: str, method: PhoneMethod) -> list[Span]:
-    found = list(find_phones(text))
-    return [*found, *_apart(find_phones_by_plan(text), found)] if method == "phonenumbers" else found
+    spans = list(find_phones(text))
+    return [*spans, *_apart(find_phones_by_plan(text), spans)] if method == "phonenumbers" else spans
 
 
 def _apart(spans: Iterable[Span], taken: Sequence[Span]) -> list[Span]:
     """Return the spans that overlap neither a taken one nor one before."""
     places = sorted((span.start, span.end) for span in taken)
-    kept: list[Span] = []
+    separate: list[Span] = []
     k = 0
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         while k < len(places) and places[k][1] <= span.start:
             k += 1
         overlaps_taken = k < len(places) and places[k][0] < span.end
-        if not overlaps_taken and not (kept and kept[-1].end > span.start):
-            kept.append(span)
-    return kept
+        if not overlaps_taken and not (separate and separate[-1].end > span.start):
+            separate.append(span)
+    return separate

@@ -29,7 +29,7 @@ def find_secrets(text: str) -> tuple[Span, ...]:
     (Span(type='PASSWORD', start=10, end=19),)
     """
     keys = [Span(_key_type(text, start, end), start, end) for start, end in key_places(text)]
-    spans = [*keys, *_private_keys(text), *_assigned(text)]
+    spans = [*keys, *_private_keys(text), *_find_assignments(text)]
     return tuple(sorted(spans, key=lambda span: (span.start, span.end, span.type)))
 
 
@@ -45,7 +45,7 @@ def _private_keys(text: str) -> Iterator[Span]:
             yield Span("PRIVATE_KEY", *match.span())
 
 
-def _assigned(text: str) -> Iterator[Span]:
+def _find_assignments(text: str) -> Iterator[Span]:
     lowered = text.lower()
     if not any(stem in lowered for stem in _STEMS):
         return

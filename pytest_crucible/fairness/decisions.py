@@ -65,20 +65,20 @@ class _Rule:
         return _same(expected_decision(sample.expected), self._favourable)
 
     def _metric(self, name: str, score: Callable[[Reply, Sample], Any], **declared: Any) -> Metric:
-        made = metric(name=name, version=self._version, **{"kind": "binary", **declared})(score)
+        declared_metric = metric(name=name, version=self._version, **{"kind": "binary", **declared})(score)
         fitted = self._read.sample_ids if isinstance(self._read, Thresholds) else ()
-        return made.with_check(self._check).with_fitted_samples(fitted)
+        return declared_metric.with_check(self._check).with_fitted_samples(fitted)
 
     def _check(self, samples: Sequence[Sample]) -> str:
         """Explain a favourable answer that no sample expects; empty if some sample does."""
         answers = {_plain(expected_decision(sample.expected)): expected_decision(sample.expected) for sample in samples}
         answers.pop(_plain(None), None)
         if not answers:
-            return f"favourable={_quoted(self._favourable)} cannot be compared: no sample has an expected answer"
+            return f"favourable={_quote(self._favourable)} cannot be compared: no sample has an expected answer"
         if _plain(self._favourable) in answers:
             return ""
-        choices = " or ".join(map(_quoted, sorted(answers.values(), key=str)[:6]))
-        return f"favourable={_quoted(self._favourable)} is not an expected answer; choose {choices}"
+        choices = " or ".join(map(_quote, sorted(answers.values(), key=str)[:6]))
+        return f"favourable={_quote(self._favourable)} is not an expected answer; choose {choices}"
 
     def correct(self) -> Metric:
         return self._metric("correct", self._is_right)
@@ -136,7 +136,7 @@ def _plain(value: Any) -> str:
     return str(value).strip().casefold()
 
 
-def _quoted(value: Any) -> str:
+def _quote(value: Any) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 

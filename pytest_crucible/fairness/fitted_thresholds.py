@@ -110,7 +110,7 @@ def _fit(
     if problem:
         raise SpecError(f"thresholds(by={by.title!r}): {problem}")
     slicing = slice_samples(by, expected, metadata)
-    known = slicing.codes >= 0
+    has_slice = slicing.codes >= 0
     for code, name in enumerate(slicing.names):
         if len(set(outcome[slicing.codes == code].tolist())) < 2:
             raise SpecError(
@@ -123,16 +123,16 @@ def _fit(
         prefit=True,
         predict_method="predict",
     )
-    labels = np.array(slicing.names, dtype=object)[slicing.codes[known]]
-    model.fit(confidence[known][:, None], outcome[known].astype(int), sensitive_features=labels)
-    found = model.interpolated_thresholder_.interpolation_dict
-    return {str(name): _rule(found[name]) for name in slicing.names}
+    labels = np.array(slicing.names, dtype=object)[slicing.codes[has_slice]]
+    model.fit(confidence[has_slice][:, None], outcome[has_slice].astype(int), sensitive_features=labels)
+    interpolation = model.interpolated_thresholder_.interpolation_dict
+    return {str(name): _rule(interpolation[name]) for name in slicing.names}
 
 
 def _rule(found: Any) -> Rule:
-    pairs = tuple((float(found[f"p{k}"]), _threshold(found[f"operation{k}"])) for k in (0, 1))
+    pairs = tuple((float(found[f"p{k}"]), _read_threshold(found[f"operation{k}"])) for k in (0, 1))
     return Rule(pairs, float(found.get("p_ignore", 0.0)), float(found.get("prediction_constant", 0.0)))
 
 
-def _threshold(operation: Any) -> Threshold:
+def _read_threshold(operation: Any) -> Threshold:
     return Threshold(float(operation.threshold), operation.operator == ">")

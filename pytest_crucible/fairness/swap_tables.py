@@ -37,8 +37,8 @@ class SwapTable:
     def versions_in(self, value: Any) -> list[str]:
         """Return the versions of which a value has a word that only they have."""
         text = "\n".join(texts_of(value))
-        found = {word.lower() for word in self._pattern.findall(text) if self._counts(word)}
-        return [version for version in self.versions if any(word in self._own[version] for word in found)]
+        words = {word.lower() for word in self._pattern.findall(text) if self._counts(word)}
+        return [version for version in self.versions if any(word in self._own[version] for word in words)]
 
     def swap(self, value: Any, own: str, version: str) -> Swapped:
         """Return a value, with the texts in it, in another version."""

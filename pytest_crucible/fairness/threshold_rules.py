@@ -61,8 +61,10 @@ class Thresholds:
         """
         names = slice_samples(self.by, [sample.expected], [sample.metadata]).names
         if not names or names[0] not in self.rules:
-            known = ", ".join(map(repr, self.rules))
-            raise ValueError(f"sample {sample.id!r} is not in a slice of {self.by.title} that thresholds know: {known}")
+            slices = ", ".join(map(repr, self.rules))
+            raise ValueError(
+                f"sample {sample.id!r} is not in a slice of {self.by.title} that thresholds know: {slices}"
+            )
         digest = hashlib.sha256(f"thresholds:{sample.id}".encode()).digest()
         return int.from_bytes(digest[:8], "big") / 2**64 < self.rules[names[0]].chance(confidence)
 

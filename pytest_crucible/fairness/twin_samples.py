@@ -54,11 +54,11 @@ def twins(
 
 def with_twins(sample: Sample, table: SwapTable) -> Sample:
     """Return the sample with its other versions as variants; without a certain one, with the reason."""
-    found = table.versions_in(sample.input)
-    if len(found) != 1:
-        reason = MIXED if found else NOTHING
+    versions = table.versions_in(sample.input)
+    if len(versions) != 1:
+        reason = MIXED if versions else NOTHING
         return replace(sample, variants={**sample.variants, **dict.fromkeys(table.versions, reason)})
-    own = found[0]
+    own = versions[0]
     variants: dict[str, Twin | NoTwin] = {own: NoTwin(f"the prompt is the {own} version")}
     for version in table.versions:
         if version != own:

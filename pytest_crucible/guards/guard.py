@@ -20,7 +20,7 @@ FindSpans = Callable[[str], Sequence[Span]]
 
 
 class Scored(Protocol):
-    """What a kind says of a text."""
+    """The reading of a text by one kind of guard."""
 
     @property
     def score(self) -> float: ...
@@ -41,7 +41,7 @@ class Scorer(Protocol):
 
 
 class Guard(Protocol):
-    """What flags texts, by a name."""
+    """A named guard, which flags texts."""
 
     settings: GuardSettings
     identity: str
@@ -107,7 +107,7 @@ class AnyGuard:
         self.identity = _identify("any", *(guard.identity for guard in guards), settings)
         self._guards = tuple(guards)
         finders = [guard.find_spans for guard in guards if guard.find_spans is not None]
-        self.find_spans: FindSpans | None = None if len(finders) < len(self._guards) else _joined(finders)
+        self.find_spans: FindSpans | None = None if len(finders) < len(self._guards) else _join_finders(finders)
 
     async def detect(self, text: str) -> Detection:
         started = time.perf_counter()
@@ -124,7 +124,7 @@ class AnyGuard:
         )
 
 
-def _joined(finders: Sequence[FindSpans]) -> FindSpans:
+def _join_finders(finders: Sequence[FindSpans]) -> FindSpans:
     return lambda text: [span for find in finders for span in find(text)]
 
 

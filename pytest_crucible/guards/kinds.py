@@ -23,7 +23,7 @@ class Asks(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardContext:
-    """What kinds need besides their settings."""
+    """Resources that kinds need besides their settings."""
 
     root: Path
     """Paths in the configuration are relative to it."""

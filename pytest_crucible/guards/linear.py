@@ -130,7 +130,7 @@ def save_linear(model: LinearModel, path: Path) -> None:
 
 
 def load_linear(path: Path) -> LinearModel:
-    """Return the model of a file. Raises ValueError for a file that is none, and OSError."""
+    """Return the model of a file. Raises ValueError for a file of another kind, and OSError."""
     from safetensors import SafetensorError, safe_open
 
     try:

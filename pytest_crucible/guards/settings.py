@@ -47,7 +47,7 @@ class GuardSettings:
 
     @property
     def place(self) -> str:
-        """How messages name its table."""
+        """The name of its table in messages."""
         return f"guards.{self.name}"
 
 

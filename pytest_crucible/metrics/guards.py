@@ -90,7 +90,7 @@ def guard_category(reply: Reply, sample: Sample) -> str | NotApplicable:
     return reply.detection.category or "-" if reply.detection.flagged else NotApplicable("the text is not flagged")
 
 
-def _undirected(scored: Metric) -> Metric:
+def _without_direction(scored: Metric) -> Metric:
     return dataclasses.replace(scored, facts=dataclasses.replace(scored.facts, is_directed=False))
 
 
@@ -99,7 +99,7 @@ def _conditional(scored: Metric) -> Metric:
 
 
 # Nothing shows whether more flagged texts, or higher scores, are better: that depends on the labels.
-flagged, guard_score = _undirected(flagged), _undirected(guard_score)
+flagged, guard_score = _without_direction(flagged), _without_direction(guard_score)
 caught, false_alarm, right_when_flagged = map(_conditional, (caught, false_alarm, right_when_flagged))
 
 
@@ -140,9 +140,9 @@ def count_spans(annotated: Sequence[Span], predicted: Sequence[Span], kind: str 
     """
     ours = [span for span in annotated if kind in ("", span.type)]
     theirs = [span for span in predicted if kind in ("", span.type)]
-    found = sum(any(_share(span, other) >= SHARED for other in theirs) for span in ours)
+    matches = sum(any(_share(span, other) >= SHARED for other in theirs) for span in ours)
     right = sum(any(_share(span, other) >= SHARED for other in ours) for span in theirs)
-    return found, len(ours), right, len(theirs)
+    return matches, len(ours), right, len(theirs)
 
 
 def _share(one: Span, other: Span) -> float:

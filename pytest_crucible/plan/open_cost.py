@@ -59,8 +59,8 @@ def whole_amounts(estimate: ArmEstimate) -> Amounts | None:
 
 def _change(amounts: Amounts, change: Callable[[Forecast], Forecast | None]) -> Amounts:
     """Return the amounts with each forecast that is known changed."""
-    known = {unit: forecast for unit in UNITS if (forecast := getattr(amounts, unit)) is not None}
-    return _with(amounts, {unit: change(forecast) for unit, forecast in known.items()})
+    forecasts = {unit: forecast for unit in UNITS if (forecast := getattr(amounts, unit)) is not None}
+    return _with(amounts, {unit: change(forecast) for unit, forecast in forecasts.items()})
 
 
 def _with(amounts: Amounts, forecasts: Mapping[str, Any]) -> Amounts:
@@ -74,13 +74,13 @@ def _from(forecast: Forecast, share: float) -> Forecast:
 
 def _of_further(trials: Sequence[Forecast | None], count: int) -> Forecast | None:
     """Return the sum of further trials; None where a known one is unknown. Trials differ, and each is a forecast itself."""
-    known = [forecast for forecast in trials if forecast is not None]
-    drawn = predict_total([forecast.value for forecast in known], count)
-    if drawn is None or len(known) < len(trials):
+    forecasts = [forecast for forecast in trials if forecast is not None]
+    drawn = predict_total([forecast.value for forecast in forecasts], count)
+    if drawn is None or len(forecasts) < len(trials):
         return None
     # What is not known of one trial, such as the length of replies, is unknown of all in the same way.
     low, high = (
-        count * sum(getattr(forecast, end) - forecast.value for forecast in known) / len(known)
+        count * sum(getattr(forecast, end) - forecast.value for forecast in forecasts) / len(forecasts)
         for end in ("low", "high")
     )
     return Forecast(drawn.value, max(drawn.low + low, 0.0), drawn.high + high)

@@ -23,7 +23,7 @@ _TERM = re.compile(r"(?P<metric>[^\[\]]+)\[(?P<variant>[^\[\]]+)\]")
 
 @dataclass(frozen=True, slots=True)
 class VariantNames:
-    """What the terms of an experiment may name."""
+    """Names that the terms of an experiment may use."""
 
     variants: Sequence[str] = ()
     groups: Mapping[str, VariantGroup] = field(default_factory=dict)

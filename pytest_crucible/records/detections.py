@@ -1,4 +1,4 @@
-"""What a detector or a guard says of a text: spans, and a score."""
+"""The result of a detector or a guard on a text: spans, and a score."""
 
 from __future__ import annotations
 

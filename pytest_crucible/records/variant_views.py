@@ -26,7 +26,7 @@ def _drop(facts: MetricFacts, draws: int) -> MetricFacts:
     return replace(facts, kind=kind, direction="lower", low=-span, high=span, relevant=None, of_ensemble=False)
 
 
-def _broken(facts: MetricFacts, draws: int) -> MetricFacts:
+def _broken_facts(facts: MetricFacts, draws: int) -> MetricFacts:
     return replace(
         facts, kind="binary" if draws == 1 else "bounded", direction="lower", low=0.0, high=1.0, relevant=None
     )
@@ -35,8 +35,8 @@ def _broken(facts: MetricFacts, draws: int) -> MetricFacts:
 VIEWS: Mapping[str, ViewFacts] = {
     "": lambda facts, draws: facts,
     DROP: _drop,
-    BROKEN: _broken,
-    BROKEN_ANY: lambda facts, draws: _broken(facts, 1),
+    BROKEN: _broken_facts,
+    BROKEN_ANY: lambda facts, draws: _broken_facts(facts, 1),
 }
 """The facts of each view by those of its metric and the number of variants that it is about. The empty one is the metric."""
 

@@ -48,18 +48,20 @@ def find_contradicted(store: RunStore, samples: Sequence[Sample], *, models: int
         # The first reply of the latest run stands for a model.
         answers.setdefault(sample.id, {})[identity] = (read(text), name)
     by_id = {sample.id: sample for sample in by_content.values()}
-    entries = [_contradicted(by_id[key], of_models, read, models) for key, of_models in answers.items()]
+    entries = [_find_contradiction(by_id[key], of_models, read, models) for key, of_models in answers.items()]
     return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.sample)
 
 
-def _contradicted(
+def _find_contradiction(
     sample: Sample, of_models: dict[str, tuple[str, str]], read: Callable[[str], str], models: int
 ) -> Contradicted | None:
     expected = read(str(sample.expected))
-    given = sorted(answer for answer, _ in of_models.values())
-    if expected in given or len(given) < models:
+    answers = sorted(answer for answer, _ in of_models.values())
+    if expected in answers or len(answers) < models:
         return None
-    answer, count = max(((key, len(list(group))) for key, group in itertools.groupby(given)), key=lambda item: item[1])
+    answer, count = max(
+        ((key, len(list(group))) for key, group in itertools.groupby(answers)), key=lambda item: item[1]
+    )
     if count < models or not answer:
         return None
     arms = tuple(sorted(name for other, name in of_models.values() if other == answer))

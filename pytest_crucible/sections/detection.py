@@ -124,7 +124,7 @@ def view(detectors: Sequence[Detector], claims: Sequence[Claim]) -> View:
     return View(
         title="Detection",
         tables=(_summary(detectors), *_category_table(detectors), *_type_table(detectors)),
-        notes=tuple(_swapped(detectors)),
+        notes=tuple(_swapped_labels_notes(detectors)),
         curves=tuple(_curves(detectors)),
         document=[_document(detector) for detector in detectors],
     )
@@ -139,11 +139,11 @@ def _summary(detectors: Sequence[Detector]) -> Table:
                 cells=(
                     detector.arm,
                     f"{detector.attacks:,}",
-                    _shown(detector.caught),
+                    _format_measured(detector.caught),
                     f"{detector.benign:,}",
-                    _shown(detector.false_alarm),
-                    _shown(detector.area),
-                    _shown(detector.average_precision),
+                    _format_measured(detector.false_alarm),
+                    _format_measured(detector.area),
+                    _format_measured(detector.average_precision),
                 )
             )
             for detector in detectors
@@ -153,7 +153,7 @@ def _summary(detectors: Sequence[Detector]) -> Table:
     )
 
 
-def _shown(measured: Measured) -> str:
+def _format_measured(measured: Measured) -> str:
     return with_interval(measured.value, measured.interval)
 
 
@@ -187,7 +187,7 @@ def _type_table(detectors: Sequence[Detector]) -> Iterator[Table]:
         yield Table(title="Spans by type", heads=heads, rows=tuple(rows), note=note, verbosity=1)
 
 
-def _swapped(detectors: Sequence[Detector]) -> Iterator[Note]:
+def _swapped_labels_notes(detectors: Sequence[Detector]) -> Iterator[Note]:
     for detector in detectors:
         interval = detector.area.interval
         if interval is not None and interval.high < 0.5:

@@ -97,8 +97,8 @@ def _arm_fairness(
     if stated is not None:
         confidence = stated + outcome
         for label, flags in zip(slicing.names, inside, strict=True):
-            known = flags & ~np.isnan(confidence)
-            of_slices.append((label, reliability(confidence[known], outcome[known])))
+            is_stated = flags & ~np.isnan(confidence)
+            of_slices.append((label, reliability(confidence[is_stated], outcome[is_stated])))
     return ArmFairness(
         arm=name,
         field=by.title,

@@ -141,7 +141,7 @@ def _matrix(result: Robustness, metric: str, adjusted: dict[int, float | None]) 
 def _cells(drop: Drop, adjusted: float | None) -> tuple[str, ...]:
     clean, attacked = (_number(level) for level in (drop.clean, drop.attacked))
     counts = (f"{drop.n:,}", f"{drop.inapplicable:,}", f"{drop.lost:,}")
-    return (drop.attack, drop.arm, clean, attacked, _signed(drop.drop), *counts, p_value(adjusted))
+    return (drop.attack, drop.arm, clean, attacked, _format_signed(drop.drop), *counts, p_value(adjusted))
 
 
 def _broken_table(result: Robustness) -> Iterator[Table]:
@@ -153,7 +153,7 @@ def _broken_table(result: Robustness) -> Iterator[Table]:
                 Row(
                     cells=(
                         *(entry.attack, entry.metric, entry.arm, _number(entry.broken), _number(entry.control)),
-                        *(_signed(entry.excess), f"{entry.n:,}"),
+                        *(_format_signed(entry.excess), f"{entry.n:,}"),
                     )
                 )
                 for entry in result.breakages
@@ -210,9 +210,9 @@ def _kept_notes(result: Robustness) -> Iterator[Note]:
     """Yield the share of labels that people say are kept, attack by attack."""
     for variant, labels in (result.plan.robustness.kept if result.plan.robustness else {}).items():
         share = stats.wilson_interval(sum(labels.values()), len(labels), level=1 - result.alpha)
-        kept = with_interval(sum(labels.values()) / len(labels), share)
+        share_text = with_interval(sum(labels.values()) / len(labels), share)
         yield Note(
-            text=f"{variant}: the expected answer is kept in {kept} of {len(labels):,} labelled texts; the others are left out"
+            text=f"{variant}: the expected answer is kept in {share_text} of {len(labels):,} labelled texts; others are left out"
         )
 
 
@@ -290,5 +290,5 @@ def _number(measured: Measured) -> str:
     return "-" if measured.value is None else f"{measured.value:.3f}"
 
 
-def _signed(measured: Measured) -> str:
+def _format_signed(measured: Measured) -> str:
     return with_interval(measured.value, measured.interval, sign=True)

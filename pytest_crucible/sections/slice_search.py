@@ -211,7 +211,7 @@ def _without_similar(proven: Sequence[SearchedSlice], members: Flags) -> tuple[l
 
 def _finding(each: SearchedSlice, candidates: CandidateSlices, paired: _Paired) -> Finding:
     inside = candidates.members[:, each.column]
-    shown = np.flatnonzero(inside & (paired.differences * np.sign(each.excess) > 0))[:_TO_READ]
+    positions = np.flatnonzero(inside & (paired.differences * np.sign(each.excess) > 0))[:_TO_READ]
     return Finding(
         slice=candidates.names[each.column],
         n=each.n,
@@ -221,7 +221,7 @@ def _finding(each: SearchedSlice, candidates: CandidateSlices, paired: _Paired) 
         low=each.low,
         high=each.high,
         p_adjusted=each.p_adjusted,
-        samples=tuple(paired.samples[at].id for at in shown),
+        samples=tuple(paired.samples[at].id for at in positions),
     )
 
 

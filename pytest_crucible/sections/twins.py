@@ -18,7 +18,7 @@ from pytest_crucible.sections.inputs import SectionInputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invariance:
-    """How one metric of the candidate changes between two versions of the prompts that have both."""
+    """The change of one metric of the candidate between two versions of the prompts that have both."""
 
     metric: str
     first: str
@@ -37,8 +37,8 @@ class Invariance:
 
 def compute(inputs: SectionInputs) -> tuple[Invariance, ...] | None:
     """Return the changes of each metric that a target or a comparison is about by twin; None without one."""
-    found = [each for metric in inputs.twins for each in _of_metric(inputs, metric)]
-    return tuple(found) or None
+    changes = [each for metric in inputs.twins for each in _of_metric(inputs, metric)]
+    return tuple(changes) or None
 
 
 def claims(found: Sequence[Invariance]) -> Sequence[Claim]:
@@ -72,16 +72,16 @@ def _of_metric(inputs: SectionInputs, metric: str) -> Iterator[Invariance]:
     for at, first in enumerate(versions):
         for second in list(versions)[at + 1 :]:
             difference = sign * (replies[first] - replies[second])
-            known = ~np.isnan(difference).all(axis=1) & (labels != "")
-            if known.any():
+            is_known = ~np.isnan(difference).all(axis=1) & (labels != "")
+            if is_known.any():
                 yield Invariance(
                     metric=metric,
                     first=first,
                     second=second,
-                    n=int(known.sum()),
-                    better_as_first=_share(difference[known] > 0, difference[known]),
-                    better_as_second=_share(difference[known] < 0, difference[known]),
-                    between_repeats=_between_repeats([replies[first][known], replies[second][known]]),
+                    n=int(is_known.sum()),
+                    better_as_first=_share(difference[is_known] > 0, difference[is_known]),
+                    better_as_second=_share(difference[is_known] < 0, difference[is_known]),
+                    between_repeats=_between_repeats([replies[first][is_known], replies[second][is_known]]),
                 )
 
 
@@ -98,9 +98,11 @@ def _share(flags: np.typing.NDArray[np.bool_], differences: Floats) -> float:
 
 def _between_repeats(tables: Sequence[Floats]) -> float | None:
     repeats = tables[0].shape[1]
-    changes = [(table[:, one] - table[:, other]) for table in tables for one in range(repeats) for other in range(one)]
-    known = [change[~np.isnan(change)] for change in changes]
-    together = np.concatenate(known) if known else np.array([])
+    changes = [
+        (table[:, repeat] - table[:, other]) for table in tables for repeat in range(repeats) for other in range(repeat)
+    ]
+    finite = [change[~np.isnan(change)] for change in changes]
+    together = np.concatenate(finite) if finite else np.array([])
     return float((together != 0).mean()) if len(together) else None
 
 

@@ -125,7 +125,7 @@ def find_metric(mark: RobustnessMark, subject: Subject, what: str) -> Metric:
         return next(iter(named.values()))
     if mark.metric not in named:
         has = f"this experiment has {', '.join(named)}" if named else "write metrics=[...] in @pytest.mark.crucible"
-        raise SpecError(f"{what} needs a metric, and metric={mark.metric!r} is none of the marker's: {has}")
+        raise SpecError(f"{what} needs a metric, and metric={mark.metric!r} is not among the marker's: {has}")
     return named[mark.metric]
 
 

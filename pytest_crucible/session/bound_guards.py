@@ -29,7 +29,7 @@ class BoundGuards(Mapping[str, Callable[[str], Any]]):
         try:
             guard = self._guards.open(name)
         except SpecError as error:
-            # What is wrong with the configuration is no fault of the model.
+            # An error in the configuration must not count as a failure of the model.
             raise pytest.UsageError(str(error)) from None
         run = self._run
         return guard.detect if run is None else lambda text: run(guard.detect(text))

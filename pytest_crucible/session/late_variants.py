@@ -188,7 +188,7 @@ async def _send(call: Call, outcome: Outcome, sample: Sample, text: str, draw: s
 
 
 async def _value(call: Call, outcome: Outcome, metric: Metric, sample: Sample) -> float | None:
-    """Return a metric's value of an outcome, higher being better; its worst for a failure, and None where there is none."""
+    """Return a metric's value of an outcome, higher being better; its worst for a failure, and None without one."""
     facts: MetricFacts = metric.facts
     sign = 1.0 if facts.direction == "higher" else -1.0
     if outcome.failure:
@@ -202,7 +202,7 @@ async def _value(call: Call, outcome: Outcome, metric: Metric, sample: Sample) -
 
 
 def _raise_cut_short(trial: Outcome) -> None:
-    """Raise again what ended a query for good: without a budget the search has nothing to go on with."""
+    """Raise again what ended a query for good: without a budget the search cannot continue."""
     if trial.lost == "budget":
         raise Spent(trial.detail)
     if trial.lost == "uncached":

@@ -21,7 +21,7 @@ class Perturbations:
 
     def __call__(self, twin: int, sample: Sample) -> Perturb:
         if twin not in self._draws:
-            return _unchanged
+            return _keep_text
         draw = self._draws[twin]
 
         def perturb(text: str) -> str:
@@ -34,5 +34,5 @@ class Perturbations:
         return perturb
 
 
-def _unchanged(text: str) -> str:
+def _keep_text(text: str) -> str:
     return text

@@ -181,7 +181,7 @@ class ExperimentPlanner:
 
     @property
     def runs_checks(self) -> bool:
-        """Whether the session runs data checks: not where it sends nothing, nor for the one sample that somebody looks at."""
+        """True if the session runs data checks: not where it sends nothing, nor for --crucible-sample."""
         settings = self._settings
         is_dry = settings.estimate or settings.sample is not None or self._config.option.collectonly
         return settings.checks != "off" and not is_dry

@@ -282,7 +282,7 @@ class CrucibleSession:
         if self.settings.sample is not None:
             self._run_single_sample(pyfuncitem, experiment, self.settings.sample)
             return True
-        if self._stages is not None and self._stages.postpone(pyfuncitem, experiment.plan):
+        if self._stages is not None and self._stages.defer(pyfuncitem, experiment.plan):
             return True
         stage = None if self._stages is None else self._stages.begin_stage(pyfuncitem, experiment)
         try:

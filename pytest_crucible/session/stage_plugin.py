@@ -34,9 +34,9 @@ class StagePlugin:
         else:
             items[:] = order_by_stage(items, plans, self._stages.stages, self._stages.last)
 
-    def postpone(self, item: pytest.Function, plan: Plan) -> bool:
+    def defer(self, item: pytest.Function, plan: Plan) -> bool:
         """Return whether a worker runs the item later, with its stage."""
-        return self._worker is not None and self._worker.postpone(item, plan)
+        return self._worker is not None and self._worker.defer(item, plan)
 
     def begin_stage(self, item: pytest.Item, experiment: Experiment) -> StageRun:
         """Return the stage that an item runs. Skips the item where the session does not reach it."""

@@ -74,6 +74,7 @@ def _node_id(text: str) -> Any:
         from _pytest.nodeid import NodeId
     except ImportError:
         return text
+    # One name, without parameters: JUnit files take the text apart again, which no plugin can change.
     path, _, rest = text.partition("::")
     return NodeId(path=path, names=(rest,))
 

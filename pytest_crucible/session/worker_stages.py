@@ -33,7 +33,7 @@ class WorkerStages:
         self._items: list[pytest.Function] = []
         self._barrier.enter(self._worker)
 
-    def postpone(self, item: pytest.Function, plan: Plan) -> bool:
+    def defer(self, item: pytest.Function, plan: Plan) -> bool:
         """Remember an item that xdist has given to this worker; returns whether its experiment begins at a later stage."""
         if collected_nodeid(item) != item.nodeid:
             return False

@@ -26,7 +26,7 @@ class OrderTest:
 
     @property
     def gain(self) -> float:
-        """How much more probable the own order is than the mean of the others, in nats."""
+        """The excess of the log-probability of the own order over the mean of the others, in nats."""
         return self.own - float(np.mean(self.others))
 
 

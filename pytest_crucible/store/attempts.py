@@ -202,6 +202,7 @@ class _Samples:
         self._rows = {position: facts for position, *facts in rows}
         self._sent = {position: (input, expected) for position, (_, _, input, expected, _) in self._rows.items()}
         if variant:
+            # The samples that the variant does not apply to have no attempts, and are not looked up.
             sent = select(twins.c.position, twins.c.input, twins.c.expected).where(twins.c.variant == variant)
             self._sent = {position: (input, expected) for position, input, expected in connection.execute(sent)}
         self._dataset = dataset

@@ -94,7 +94,7 @@ def pass_digest(data: Sequence[Any], loss: str, config: Mapping[str, float] | No
     """Return a digest of a batch with its loss and settings; rows of other types are refused elsewhere."""
     digest = hashlib.blake2b(repr((loss, sorted((config or {}).items()))).encode(), digest_size=8)
     for row in data:
-        # A reference is computed anew by a resumed training, equal but for the last bits on a service.
+        # A reference is computed again by a resumed training, equal but for the last bits on a service.
         data_of_row = (row.chosen, row.rejected) if isinstance(row, Preference) else (row,)
         for datum in filter(_is_datum, data_of_row):
             digest.update(np.asarray(datum.tokens, np.int64).tobytes())

@@ -64,7 +64,7 @@ class Resumable(ABC):
         yield from range(len(self.log.losses) + 1, total + 1)
 
     def batch(self, step: int, data: Sequence[Row], size: int) -> list[Row]:
-        """Return the rows of a step, which depend on nothing but the step and the seed: shuffled anew in each pass of the data.
+        """Return the rows of a step, which depend on nothing but the step and the seed: shuffled again in each pass of the data.
 
         Raises ValueError without data.
         """

@@ -1,4 +1,4 @@
-"""Where the weights of a training are saved."""
+"""Folders in which the weights of a training are saved."""
 
 from __future__ import annotations
 

@@ -201,4 +201,4 @@ def test_a_version_keeps_the_text_of_its_prompt(suite, crucible):
     prompt.unlink()
     status, said = crucible("register", "terse", "--model", "claims")
     assert status == 4
-    assert "variables.prompt = 'prompts/terse.txt', and there is no such file below" in said
+    assert "variables.prompt = 'prompts/terse.txt', which does not exist below" in said

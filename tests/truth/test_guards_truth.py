@@ -73,7 +73,7 @@ def test_intervals_of_recall_cover(n, rate, groups):
     rng, missed, below, above = np.random.default_rng([n, int(100 * rate), groups]), 0, 0, 0
     for _ in range(RUNS):
         (sample,) = span_sample(rng, n, rate, groups=groups)
-        interval, (bounds, _) = pooled.estimate(sample, 0.95).interval, pooled.bound(sample, ALPHA)
+        interval, (bounds, _) = pooled.estimate(sample, 0.95).interval, pooled.bound_ratio(sample, ALPHA)
         missed += not interval.low <= rate <= interval.high
         below += bounds.lower > rate
         above += bounds.upper < rate

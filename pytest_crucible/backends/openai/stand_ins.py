@@ -1,4 +1,4 @@
-"""Whether a local Tinker server lets another model answer under a model's name."""
+"""Detects that a local Tinker server lets another model answer under a model's name."""
 
 from __future__ import annotations
 

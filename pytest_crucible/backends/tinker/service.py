@@ -66,7 +66,7 @@ class Service:
 
         return fetch_models(self.address.url, self.address.key) if self.address.key else {}
 
-    def listed(self, model: str) -> ListedModel:
+    def find_listed(self, model: str) -> ListedModel:
         """Return what the service lists of a model; variants of a model have its name, a colon and a suffix."""
         from pytest_crucible.backends.tinker.polling import ListedModel
 

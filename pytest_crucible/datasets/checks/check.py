@@ -155,8 +155,8 @@ def ids_text(ids: Sequence[str], total: int) -> str:
     >>> ids_text(["a", "b"], 2), ids_text(list("abcdefgh"), 8)
     ('a, b', 'a, b, c, d, e and 3 more')
     """
-    shown = ", ".join(ids[:SHOWN_IDS])
-    return shown if total <= SHOWN_IDS else f"{shown} and {total - SHOWN_IDS:,} more"
+    listed_ids = ", ".join(ids[:SHOWN_IDS])
+    return listed_ids if total <= SHOWN_IDS else f"{listed_ids} and {total - SHOWN_IDS:,} more"
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

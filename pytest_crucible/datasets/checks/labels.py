@@ -84,7 +84,9 @@ def expect_feature_correlation(
         missing = len(table) - len(first)
         if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
             why = "fewer than three samples have both values" if len(first) < 3 else "one of the fields is constant"
-            return Finding(message=f"there is no correlation: {why}", checked=len(first), missing=missing, is_met=False)
+            return Finding(
+                message=f"the correlation is undefined: {why}", checked=len(first), missing=missing, is_met=False
+            )
         result: Any = stats.pearsonr(first, second) if method == "pearson" else stats.spearmanr(first, second)
         value = float(result.statistic)
         met = (min is None or abs(value) >= min) and (max is None or abs(value) <= max)

@@ -82,7 +82,7 @@ def _is_url(text: str, schemes: set[str], require_tld: bool) -> bool:
     try:
         url = urlsplit(text)
         host, _ = url.hostname or "", url.port
-    # Of a port or an IPv6 address that is none.
+    # For an invalid port or IPv6 address.
     except ValueError:
         return False
     if url.scheme not in schemes or not host:

@@ -54,14 +54,14 @@ def expect_column_values_to_be_in_set(column: str, values: Sequence[Any]) -> Fin
     allowed = {_key(value) for value in values}
     if not allowed:
         raise SpecError("values is empty; list the values that are allowed")
-    shown = ", ".join(sorted(label for _, label in allowed)[:10]) + (", ..." if len(allowed) > 10 else "")
+    labels = ", ".join(sorted(label for _, label in allowed)[:10]) + (", ..." if len(allowed) > 10 else "")
 
     def find(table: Table) -> Finding:
         of_column = table.column(column)
         keys = _keys(of_column)
         # Few values repeat often: each is looked up once.
-        known = {key: key not in allowed for key in set(keys)}
-        return row_finding(of_column, [known[key] for key in keys], f"one of {shown}")
+        is_outside = {key: key not in allowed for key in set(keys)}
+        return row_finding(of_column, [is_outside[key] for key in keys], f"one of {labels}")
 
     return find
 

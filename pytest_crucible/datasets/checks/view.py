@@ -32,9 +32,9 @@ def count_text(results: Sequence[CheckResult]) -> str:
     '1 check passed'
     """
     counts = [(state, sum(result.state == state for result in results)) for state in ("failed", "warned", "passed")]
-    shown = [(state, count) for state, count in counts if count]
-    first = f"{quantity(shown[0][1], 'check')} {shown[0][0]}" if shown else "no checks"
-    return ", ".join([first, *(f"{count} {state}" for state, count in shown[1:])])
+    states = [(state, count) for state, count in counts if count]
+    first = f"{quantity(states[0][1], 'check')} {states[0][0]}" if states else "no checks"
+    return ", ".join([first, *(f"{count} {state}" for state, count in states[1:])])
 
 
 def check_view(name: str, results: Sequence[CheckResult], notes: Sequence[str] = ()) -> View:

@@ -97,8 +97,8 @@ def compare_datasets(
 
     `embed` returns a vector of length 1 for each text, shape (n, d).
     """
-    kept = one_of_each_group(old, seed), one_of_each_group(new, seed)
-    tables = Table(kept[0], fields), Table(kept[1], fields)
+    sides = one_of_each_group(old, seed), one_of_each_group(new, seed)
+    tables = Table(sides[0], fields), Table(sides[1], fields)
     names = [_fields(table) for table in tables]
     compared = list(fields) or [name for name in names[0] if name in names[1]]
     rows = [
@@ -112,7 +112,7 @@ def compare_datasets(
         alpha=alpha,
         margin=margin,
         seed=seed,
-        left_out=(len(old) - len(kept[0]), len(new) - len(kept[1])),
+        left_out=(len(old) - len(sides[0]), len(new) - len(sides[1])),
         only_old=tuple(name for name in names[0] if name not in names[1]) if not fields else (),
         only_new=tuple(name for name in names[1] if name not in names[0]) if not fields else (),
     )

@@ -82,8 +82,8 @@ class SimilarSets:
         of_text, indexed = np.divmod(keys, max(len(self._sizes), 1))
         common = self._count_common(sets, of_text, indexed)
         similarity = common / np.maximum(self._sizes[indexed] + sets.sizes[of_text] - common, 1)
-        kept = similarity >= self._least - _SLACK
-        return Pairs(of_text[kept], indexed[kept], similarity[kept])
+        is_similar = similarity >= self._least - _SLACK
+        return Pairs(of_text[is_similar], indexed[is_similar], similarity[is_similar])
 
     def _distance(self, signatures: Sequence[Signatures], texts: Numbers, indexed: Numbers) -> Numbers:
         pairs = zip(signatures, self._signatures, strict=True)
@@ -109,8 +109,8 @@ class _WordSets:
     """The different words of each text that are in the vocabulary, sorted by text and rarity."""
 
     def __init__(self, encoded: Encoded, width: int) -> None:
-        known = encoded.words >= 0
-        keys = sort_unique(encoded.texts[known] * max(width, 1) + encoded.words[known])
+        has_number = encoded.words >= 0
+        keys = sort_unique(encoded.texts[has_number] * max(width, 1) + encoded.words[has_number])
         self.texts, self.words = np.divmod(keys, max(width, 1))
         self.sizes = encoded.distinct
         self.starts = np.searchsorted(self.texts, np.arange(len(encoded.lengths) + 1))

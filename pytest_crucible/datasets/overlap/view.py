@@ -29,9 +29,9 @@ def overlap_text(overlap: Overlap) -> str:
     kinds = ", ".join(f"{counts[how]} {how}" for how in _HOW if counts[how])
     others = sum(match.other_answer for match in overlap.matches)
     answers = f"; {others:,} of them with another answer" if others else ""
-    shown = f" ({kinds}{answers})" if overlap.matches else ""
+    details = f" ({kinds}{answers})" if overlap.matches else ""
     verb = "matches" if len(overlap.matches) == 1 else "match"
-    return f"{len(overlap.matches):,} of {quantity(overlap.samples, 'sample')} {verb} {overlap.file}{shown}"
+    return f"{len(overlap.matches):,} of {quantity(overlap.samples, 'sample')} {verb} {overlap.file}{details}"
 
 
 def overlap_table(overlaps: Sequence[Overlap]) -> Table:

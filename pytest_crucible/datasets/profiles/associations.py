@@ -14,7 +14,7 @@ from scipy import stats
 from pytest_crucible.datasets.checks.columns import Column
 
 MOST_CATEGORIES = 50
-# 435 pairs: a wider table is read by nobody, and each pair costs a pass over the samples.
+# 435 pairs: a wider table is too long to read, and each pair costs a pass over the samples.
 MOST_FIELDS = 30
 
 

@@ -24,12 +24,12 @@ _EXPECTED_CHOICE = "expected none, auto, required, or {'type': 'function', 'func
 
 def read_language(body: Body, tokenizer: Tokenizer) -> Language | None:
     """Return the language that a reply has to keep; None for any text. Refuses a schema that cannot be kept."""
-    tools, wanted = read_tools(body), _required_tool(body)
-    if wanted is not None:
-        named = [tool for tool in tools if wanted in ("", tool["name"])]
+    tools, required = read_tools(body), _required_tool(body)
+    if required is not None:
+        named = [tool for tool in tools if required in ("", tool["name"])]
         if not named:
             raise bad_request(
-                f"tool_choice names {wanted!r}, which is not in tools" if wanted else "tool_choice needs tools"
+                f"tool_choice names {required!r}, which is not in tools" if required else "tool_choice needs tools"
             )
         return _compile(json.dumps([[tool["name"], tool.get("parameters", {})] for tool in named]), True, tokenizer)
     form = json_object(body, "response_format", {})
@@ -87,7 +87,7 @@ def split_calls(reply: str, prefix: str) -> tuple[str | None, list[Json]]:
         calls.append({"id": f"{prefix}-{len(calls)}", "type": "function", "function": function})
         return ""
 
-    # Behind the last end of a call there is none: a reply of openings alone would take quadratic time.
+    # No call can follow the last end of one. Searching there, too, a reply of openings alone would take quadratic time.
     with_calls, end, after = reply.rpartition(_CLOSE)
     rest = _CALL.sub(take, with_calls + end) + after
     return (rest.strip() or None if calls else rest), calls
@@ -95,14 +95,14 @@ def split_calls(reply: str, prefix: str) -> tuple[str | None, list[Json]]:
 
 def _required_tool(body: Body) -> str | None:
     """Return the name of the tool that has to be called, empty for any; None where none has to be."""
-    wanted = body.get("tool_choice")
-    if wanted in (None, "none", "auto"):
+    choice = body.get("tool_choice")
+    if choice in (None, "none", "auto"):
         return None
-    if wanted == "required":
+    if choice == "required":
         return ""
-    function = wanted.get("function") if isinstance(wanted, Mapping) else None
+    function = choice.get("function") if isinstance(choice, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise bad_request(f"tool_choice is {wanted!r}; {_EXPECTED_CHOICE}")
+        raise bad_request(f"tool_choice is {choice!r}; {_EXPECTED_CHOICE}")
     return str(function["name"])
 
 

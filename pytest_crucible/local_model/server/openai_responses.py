@@ -69,14 +69,14 @@ def _check(body: Body) -> None:
 
 def _messages(body: Body) -> Json:
     """Return the messages: instructions, then the input, whose parts of text are of several types."""
-    given = body.get("input")
-    if isinstance(given, str):
-        given = [{"role": "user", "content": given}]
-    if not isinstance(given, Sequence) or not given:
+    messages = body.get("input")
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    if not isinstance(messages, Sequence) or not messages:
         raise bad_request("input must be a text or a list of messages")
     instructions = request_fields.optional_text(body, "instructions")
     first: list[Json] = [] if instructions is None else [{"role": "system", "content": instructions}]
-    return [*first, *map(_plain, given)]
+    return [*first, *map(_plain, messages)]
 
 
 def _plain(message: Json) -> Json:

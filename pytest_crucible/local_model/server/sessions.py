@@ -64,7 +64,7 @@ def create(service: Service, request: Request) -> Response:
     service.sessions[session.id] = session
     created: dict[str, Json] = {"type": "create_session", "session_id": session.id}
     if service.models.stand_ins:
-        # The SDK logs it, so that nobody takes these models for real ones.
+        # The SDK logs it, so that these models are not mistaken for real ones.
         created["warning_message"] = stand_in_sentence(service.models.stand_ins)
     return json_response(created)
 

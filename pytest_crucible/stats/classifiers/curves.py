@@ -54,10 +54,10 @@ def average_precision(scores: Floats, labels: Floats) -> float:
     >>> round(average_precision(np.array([0.1, 0.4, 0.35, 0.8]), np.array([0.0, 0.0, 1.0, 1.0])), 4)
     0.8333
     """
-    return float(_weighted(scores, labels, np.ones((1, scores.size)))[0])
+    return float(_weighted_precision(scores, labels, np.ones((1, scores.size)))[0])
 
 
-def _weighted(scores: Floats, labels: Floats, weights: Floats) -> Floats:
+def _weighted_precision(scores: Floats, labels: Floats, weights: Floats) -> Floats:
     """Return the average precision of each row of weights (resamples x texts); NaN without a positive."""
     order = np.argsort(-scores, kind="stable")
     last = np.append(np.flatnonzero(np.diff(scores[order])), scores.size - 1)
@@ -84,7 +84,7 @@ def _resample(arms: Sequence[Prepared]) -> list[Floats]:
         counts = rng.multinomial(units, np.full(units, 1 / units), size=min(rows, RESAMPLES - start))
         weights = counts[:, codes].astype(np.float64)
         for part, arm in zip(parts, arms, strict=True):
-            part.append(_weighted(arm.values, np.asarray(arm.strata), weights))
+            part.append(_weighted_precision(arm.values, np.asarray(arm.strata), weights))
     return [np.concatenate(part) for part in parts]
 
 
@@ -97,7 +97,7 @@ def estimate(prepared: Prepared, level: float) -> Measured:
     return Measured(value, interval, counted_clusters(prepared.clusters), METHOD)
 
 
-def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
+def bound_area(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     """Return average precision with its one-sided bounds."""
     if not len(prepared.values):
         return no_bounds(prepared)

@@ -77,7 +77,7 @@ def estimate(prepared: Prepared, level: float) -> Measured:
     return Measured(_ratio(prepared), ratio.interval, counted_clusters(prepared.clusters), ratio.method)
 
 
-def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
+def bound_ratio(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     """Return the ratio with its one-sided bounds."""
     if not len(prepared.values):
         return no_bounds(prepared)

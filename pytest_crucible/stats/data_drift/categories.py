@@ -34,7 +34,7 @@ def compare_categories(old: Sequence[int], new: Sequence[int], *, seed: int = 0,
     sizes = table.sum(axis=1)
     if sizes.min() < 1 or table.shape[1] < 2:
         raise NotEnoughData("two categories, and values in each sample, are needed")
-    expected = _expected(table)
+    expected = _expected_counts(table)
     statistic = float(_chi_squared(table[0], expected[0]) + _chi_squared(table[1], expected[1]))
     is_permuted = bool((expected < LEAST_EXPECTED).mean() > MOST_BELOW or expected.min() < LEAST_OF_ALL)
     degrees = table.shape[1] - 1
@@ -64,7 +64,7 @@ def draw_tables(table: Counts, draws: int, seed: int) -> list[Counts]:
 
 
 def _permuted_p(table: Counts, statistic: float, seed: int, draws: int) -> float:
-    expected, totals = _expected(table), table.sum(axis=0)
+    expected, totals = _expected_counts(table), table.sum(axis=0)
     extreme = 0
     for rows in draw_tables(table, draws, seed):
         drawn = _chi_squared(rows, expected[0]) + _chi_squared(totals - rows, expected[1])
@@ -72,7 +72,7 @@ def _permuted_p(table: Counts, statistic: float, seed: int, draws: int) -> float
     return (1 + extreme) / (1 + draws)
 
 
-def _expected(table: Counts) -> npt.NDArray[np.float64]:
+def _expected_counts(table: Counts) -> npt.NDArray[np.float64]:
     expected: npt.NDArray[np.float64] = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
     return expected
 

@@ -76,11 +76,11 @@ def bound_of(prepared: Prepared) -> tuple[QuantileBound, str]:
     if prepared.clusters is None:
         # A lost value at infinity only needs its rank.
         finite = np.nan_to_num(prepared.values)
-        return partial(_clipped, partial(quantile_bound, finite, prepared.quantile), prepared), ORDER_STATISTICS
+        return partial(_clip_bound, partial(quantile_bound, finite, prepared.quantile), prepared), ORDER_STATISTICS
     shares = clustered_shares(prepared.values, prepared.clusters)
-    return partial(_clipped, partial(clustered_quantile_bound, shares, prepared.quantile), prepared), METHOD
+    return partial(_clip_bound, partial(clustered_quantile_bound, shares, prepared.quantile), prepared), METHOD
 
 
-def _clipped(unclipped: Callable[..., float], prepared: Prepared, alpha: float, side: Side) -> float:
+def _clip_bound(unclipped: Callable[..., float], prepared: Prepared, alpha: float, side: Side) -> float:
     """Return a bound within the metric's own: too few values leave an end at infinity, where no value can be."""
     return min(max(unclipped(alpha=alpha, side=side), prepared.bounds[0]), prepared.bounds[1])

@@ -82,7 +82,7 @@ def _problem(columns: SlicedColumns, statistic: str) -> str:
     if max(int(means.has_rate.sum()) for means in of_metrics) < 2:
         return "fewer than two slices have a rate"
     if statistic == "ratio" and all(np.nanmax(means.means) == 0 for means in of_metrics):
-        return "all rates are 0, so that there is no ratio"
+        return "all rates are 0, so that the ratio is undefined"
     return ""
 
 
@@ -103,7 +103,7 @@ def _note(columns: SlicedColumns) -> str:
 
 def estimate(prepared: Prepared, level: float, *, kind: Extreme) -> Measured:
     """The extreme with the interval that its two one-sided bounds form."""
-    return measured_extreme(prepared, bound(prepared, 1 - level, kind=kind), level)
+    return measured_extreme(prepared, bound_measure(prepared, 1 - level, kind=kind), level)
 
 
 def measured_extreme(prepared: Prepared, bounded: tuple[BoundedValue, str], level: float) -> Measured:
@@ -119,7 +119,7 @@ def measured_extreme(prepared: Prepared, bounded: tuple[BoundedValue, str], leve
     return Measured(reading.value, interval, counted_clusters(prepared.clusters), method)
 
 
-def bound(prepared: Prepared, alpha: float, *, kind: Extreme) -> tuple[BoundedValue, str]:
+def bound_measure(prepared: Prepared, alpha: float, *, kind: Extreme) -> tuple[BoundedValue, str]:
     """The extreme with its one-sided bounds, each with the pair of slices that it is of."""
     columns = prepared.columns
     if columns is None or prepared.problem:

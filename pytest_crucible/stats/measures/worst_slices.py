@@ -32,10 +32,10 @@ def bound_worst(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     far: Side = "lower" if columns.takes_smallest else "upper"
     near: Side = "upper" if columns.takes_smallest else "lower"
     means = [_mean_of(columns, number) for number in range(columns.slicing.count)]
-    known = [number for number, mean in enumerate(means) if mean is not None]
-    worst = min(known, key=lambda number: sign * (means[number] or 0.0))
-    every = {number: _one_bound(columns, number, alpha, far) for number in known}
-    some = {number: _one_bound(columns, number, alpha / len(known), near) for number in known}
+    numbers = [number for number, mean in enumerate(means) if mean is not None]
+    worst = min(numbers, key=lambda number: sign * (means[number] or 0.0))
+    every = {number: _one_bound(columns, number, alpha, far) for number in numbers}
+    some = {number: _one_bound(columns, number, alpha / len(numbers), near) for number in numbers}
     proven = [(sign * value, number) for number, value in some.items() if value is not None]
     open_ones = [(sign * value, number) for number, value in every.items() if value is not None]
     is_whole = len(open_ones) == columns.slicing.count

@@ -152,18 +152,18 @@ def _of_texts(name: str, texts: Sequence[str]) -> Iterator[Feature]:
 
 def _quartiles(name: str, numbers: Array) -> Feature:
     """Return the quartiles of numbers, or their values where they have few."""
-    known = numbers[~np.isnan(numbers)]
-    values = np.unique(known)
+    finite = numbers[~np.isnan(numbers)]
+    values = np.unique(finite)
     if len(values) <= _FEW_NUMBERS:
         codes = np.where(np.isnan(numbers), -1, np.searchsorted(values, numbers))
         return Feature(name, codes.astype(np.intp), tuple(shortest(float(value)) for value in values))
-    cuts = np.unique(np.quantile(known, (0.25, 0.5, 0.75), method="higher"))
+    cuts = np.unique(np.quantile(finite, (0.25, 0.5, 0.75), method="higher"))
     # A lowest value that is a quarter of all would leave nothing below it.
     cuts = cuts[cuts > values[0]]
     codes = np.where(np.isnan(numbers), -1, np.searchsorted(cuts, numbers, side="right"))
     texts = [shortest(float(cut)) for cut in cuts]
     between = [f"{low} to below {high}" for low, high in itertools.pairwise(texts)]
-    if bool((known == np.round(known)).all()):
+    if bool((finite == np.round(finite)).all()):
         whole = [(int(low), int(high) - 1) for low, high in itertools.pairwise(cuts.tolist())]
         between = [str(low) if low == high else f"{low} to {high}" for low, high in whole]
     return Feature(name, codes.astype(np.intp), (f"below {texts[0]}", *between, f"{texts[-1]} and above"))

@@ -35,7 +35,10 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """How much larger the extreme of the first arm is: the largest gap, minus the worst mean, or minus the log of the ratio."""
+    """The excess of the first arm's extreme over the second's.
+
+    The extreme is the largest gap, minus the worst mean, or minus the log of the ratio.
+    """
 
     value: float | None
     low: float | None = None
@@ -81,7 +84,7 @@ def change_of_extreme(
     """Return how much larger the first arm's extreme is than the second's; positive is a larger gap, or a worse slice.
 
     `takes_smallest` says which mean is the worst. Both arms must have the same clusters, in the same order. Without a rate in
-    some slice of either arm there is no value.
+    some slice of either arm the value is undefined.
     """
     arms = [_contrasts(kind, arm, takes_smallest) for arm in (first, second)]
     if any(not len(arm.values) or not np.isfinite(arm.values).all() for arm in arms):
@@ -148,9 +151,9 @@ def _contrasts(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> _Contrasts
     means, centres, parts = (np.concatenate(each, axis=-1) for each in zip(*sides, strict=True))
     weights = _weights(kind, len(arm.plus), len(arm.plus[0].sizes), takes_smallest)
     # A mean that is infinite or unknown makes every contrast that uses it so: 0 times it would be NaN everywhere.
-    known = np.isfinite(means) & np.isfinite(parts).all(axis=0)
-    is_unknown = (weights[:, ~known] != 0).any(axis=1)
-    values, middles = (weights @ np.where(known, each, 0.0) for each in (means, centres))
+    is_finite = np.isfinite(means) & np.isfinite(parts).all(axis=0)
+    is_unknown = (weights[:, ~is_finite] != 0).any(axis=1)
+    values, middles = (weights @ np.where(is_finite, each, 0.0) for each in (means, centres))
     parts = np.nan_to_num(parts)
     own = len(parts) - arm.plus[0].pseudo_clusters
     return _Contrasts(

@@ -43,8 +43,8 @@ def slice_rates(name: str, selected: Array, outcome: Array) -> SliceRates:
     >>> slice_rates("a", np.array([1.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0])).rates["true_positive"]
     0.5
     """
-    known = ~np.isnan(selected) & ~np.isnan(outcome)
-    chosen, deserving = selected[known], outcome[known]
+    has_decision = ~np.isnan(selected) & ~np.isnan(outcome)
+    chosen, deserving = selected[has_decision], outcome[has_decision]
     rates = {
         "base_rate": _mean(deserving),
         "selected": _mean(chosen),
@@ -53,7 +53,7 @@ def slice_rates(name: str, selected: Array, outcome: Array) -> SliceRates:
         "right_if_selected": _mean(deserving[chosen == 1]),
         "correct": _mean((chosen == deserving).astype(np.float64)),
     }
-    return SliceRates(name=name, n=int(known.sum()), rates=rates)
+    return SliceRates(name=name, n=int(has_decision.sum()), rates=rates)
 
 
 def _mean(values: Array) -> float | None:
@@ -87,13 +87,13 @@ def difference_from(reference: SliceRates, other: SliceRates) -> ReferenceDiffer
 def theil_index(selected: Array, outcome: Array) -> float | None:
     """Return Theil's index of the benefits b = decision - outcome + 1 (Speicher et al. 2018, KDD, equation 3).
 
-    0 where all benefit alike; as AIF360's `theil_index`. None without samples, or where nobody benefits.
+    0 where all benefit alike; as AIF360's `theil_index`. None without samples, or without any benefit.
 
     >>> theil_index(np.array([1.0, 0.0]), np.array([1.0, 0.0]))
     0.0
     """
-    known = ~np.isnan(selected) & ~np.isnan(outcome)
-    benefits = selected[known] - outcome[known] + 1
+    has_decision = ~np.isnan(selected) & ~np.isnan(outcome)
+    benefits = selected[has_decision] - outcome[has_decision] + 1
     mean = _mean(benefits)
     if not mean:
         return None

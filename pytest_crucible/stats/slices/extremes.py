@@ -127,11 +127,13 @@ def _table(kind: Extreme, column: int, plus: SliceMeans, minus: SliceMeans, shar
     k = len(plus.sizes)
     first, second = (np.array(side, dtype=np.intp) for side in zip(*itertools.permutations(range(k), 2), strict=True))
     pairs = [Pair(column, int(i), int(j)) for i, j in zip(first, second, strict=True)]
-    known = plus.has_rate[first] & minus.has_rate[second]
+    has_rates = plus.has_rate[first] & minus.has_rate[second]
     columns = np.full((3, len(pairs)), math.nan)
-    if known.any():
+    if has_rates.any():
         rated = int(plus.has_rate.sum())
-        columns[:, known] = bound_pairs(kind, plus, minus, first[known], second[known], rated, shared, alpha)
+        columns[:, has_rates] = bound_pairs(
+            kind, plus, minus, first[has_rates], second[has_rates], rated, shared, alpha
+        )
     return _Pairs(pairs, *columns)
 
 

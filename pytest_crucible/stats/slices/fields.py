@@ -50,7 +50,7 @@ def read_field(name: str, expected: Any, metadata: Mapping[str, Any]) -> Any:
     ('law', 'yes')
     """
     keys = expected if isinstance(expected, Mapping) else {}
-    for place in (metadata, _nested(metadata), keys):
+    for place in (metadata, _nested_metadata(metadata), keys):
         if name in place:
             return place[name]
     if name == "expected":
@@ -61,7 +61,7 @@ def read_field(name: str, expected: Any, metadata: Mapping[str, Any]) -> Any:
     return read_field(rest, None, inner) if rest and isinstance(inner, Mapping) else None
 
 
-def _nested(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+def _nested_metadata(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the metadata of rows that have a key `metadata` of their own."""
     inner = metadata.get("metadata")
     return inner if isinstance(inner, Mapping) else {}
@@ -69,8 +69,8 @@ def _nested(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def field_names(expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the names of all fields that some sample has, in the order in which they appear."""
-    names = dict.fromkeys(name for sample in metadata for name in (*_nested(sample), *sample))
-    if any(map(_nested, metadata)):
+    names = dict.fromkeys(name for sample in metadata for name in (*_nested_metadata(sample), *sample))
+    if any(map(_nested_metadata, metadata)):
         del names["metadata"]
     names |= dict.fromkeys(name for value in expected if isinstance(value, Mapping) for name in value)
     whole = ["expected"] if any(isinstance(value, str | int | float | bool) for value in expected) else []

@@ -1,6 +1,6 @@
 """Which features predict the difference between two arms: out-of-fold permutation importance (extra `[explain]`).
 
-A model that predicts no better than on shuffled differences says nothing about its features: then there is no result.
+A model that predicts no better than on shuffled differences says nothing about its features: then the result is None.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DEPTH = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Importance:
-    """How much worse held-out differences are predicted if one feature is permuted: a part of their variance."""
+    """The loss of prediction of held-out differences if one feature is permuted: a part of their variance."""
 
     feature: str
     value: float
@@ -49,17 +49,17 @@ def rank_features(
     units = np.arange(len(differences)) if groups is None else np.unique(groups, return_inverse=True)[1]
     folds = rng.permutation(units.max() + 1)[units] % FOLDS
     models = _fit_folds(table, differences, folds, seed)
-    explained = _explained(table, differences, folds, models)
+    explained = _explained_share(table, differences, folds, models)
     for _ in range(SHUFFLES):
         shuffled = rng.permutation(differences)
-        if _explained(table, shuffled, folds, _fit_folds(table, shuffled, folds, seed)) >= explained:
+        if _explained_share(table, shuffled, folds, _fit_folds(table, shuffled, folds, seed)) >= explained:
             return None
     values = []
     for column, feature in enumerate(features):
         permuted = table.copy()
         permuted[:, column] = rng.permutation(permuted[:, column])
         values.append(
-            Importance(feature=feature.name, value=explained - _explained(permuted, differences, folds, models))
+            Importance(feature=feature.name, value=explained - _explained_share(permuted, differences, folds, models))
         )
     return tuple(sorted(values, key=lambda each: -each.value))
 
@@ -75,7 +75,7 @@ def _fit_folds(table: Array, differences: Array, folds: Codes, seed: int) -> lis
     ]
 
 
-def _explained(table: Array, differences: Array, folds: Codes, models: Sequence[Any]) -> float:
+def _explained_share(table: Array, differences: Array, folds: Codes, models: Sequence[Any]) -> float:
     """Return the share of the variance of held-out differences that is predicted; below 0 for worse than their mean."""
     predicted = np.empty_like(differences)
     for fold, model in enumerate(models):

@@ -62,9 +62,7 @@ def _independent(values: Array, slicing: Slicing, counted: bool, bounds: Range) 
         errors = np.sqrt(sums_by_slice(residuals**2, slicing) / (sizes - 1) / sizes)
     errors[sizes < 2] = math.nan
     careful = (
-        None
-        if counted or not all(map(math.isfinite, bounds))
-        else _augmented(sizes, totals, residuals, slicing, bounds)
+        None if counted or not all(map(math.isfinite, bounds)) else _augment(sizes, totals, residuals, slicing, bounds)
     )
     return SliceMeans(
         careful=careful,
@@ -78,7 +76,7 @@ def _independent(values: Array, slicing: Slicing, counted: bool, bounds: Range) 
     )
 
 
-def _augmented(sizes: Array, totals: Array, residuals: Array, slicing: Slicing, bounds: Range) -> tuple[Array, Array]:
+def _augment(sizes: Array, totals: Array, residuals: Array, slicing: Slicing, bounds: Range) -> tuple[Array, Array]:
     """Return means and standard errors of each slice with PSEUDO_VALUES more at each bound.
 
     A slice of ten scores of 1 has no variance, and yet its mean may be .9.

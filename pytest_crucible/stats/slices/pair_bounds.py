@@ -37,12 +37,12 @@ def bound_pairs(
     The bounds that hold for all pairs of k slices together have the error rate `shared`, the others `alpha` each.
     """
     if kind == "gap" and plus.matched is not None and minus.matched is not None:
-        return _matched(plus.matched[:, i], minus.matched[:, j], k, shared, alpha)
+        return _twin_bounds(plus.matched[:, i], minus.matched[:, j], k, shared, alpha)
     values = _values(kind, plus.means[i], minus.means[j])
     if plus.is_counted and minus.is_counted:
         counts = plus.totals[i], plus.sizes[i], minus.totals[j], minus.sizes[j]
-        return (values, *_counted(kind, counts, k, shared, alpha))
-    return (values, *_studentised(kind, plus, minus, i, j, k, shared, alpha))
+        return (values, *_rate_bounds(kind, counts, k, shared, alpha))
+    return (values, *_mean_bounds(kind, plus, minus, i, j, k, shared, alpha))
 
 
 def _values(kind: Extreme, first: Array, second: Array) -> Array:
@@ -53,7 +53,7 @@ def _values(kind: Extreme, first: Array, second: Array) -> Array:
         return first / second
 
 
-def _matched(first: Array, second: Array, k: int, shared: float, alpha: float) -> tuple[Array, Array, Array]:
+def _twin_bounds(first: Array, second: Array, k: int, shared: float, alpha: float) -> tuple[Array, Array, Array]:
     """Return gaps of twins, which are yes or no: Tango's score bounds over the clusters that have both (Tango 1998, SiM 17:891)."""
     joint, alone = studentized_range_critical(shared, k, math.inf) / math.sqrt(2), -float(ndtri(alpha))
     both = ~np.isnan(first) & ~np.isnan(second)
@@ -68,7 +68,7 @@ def _matched(first: Array, second: Array, k: int, shared: float, alpha: float) -
     return values, lower, upper
 
 
-def _counted(kind: Extreme, counts: Counts, k: int, shared: float, alpha: float) -> tuple[Array, Array]:
+def _rate_bounds(kind: Extreme, counts: Counts, k: int, shared: float, alpha: float) -> tuple[Array, Array]:
     """Return the score bounds of pairs of rates, from right answers and samples of both slices."""
     joint, alone = studentized_range_critical(shared, k, math.inf) / math.sqrt(2), -float(ndtri(alpha))
     if kind == "gap":
@@ -78,7 +78,7 @@ def _counted(kind: Extreme, counts: Counts, k: int, shared: float, alpha: float)
     return lower, ratio_bounds(*counts, joint, upper=True)
 
 
-def _studentised(
+def _mean_bounds(
     kind: Extreme, plus: SliceMeans, minus: SliceMeans, i: Codes, j: Codes, k: int, shared: float, alpha: float
 ) -> tuple[Array, Array]:
     errors, dof = pair_errors(plus, minus, i, j)
@@ -139,10 +139,10 @@ def _ratio_bounds(
 
     ends = np.zeros_like(above), np.full_like(above, 1 - 1e-12)
     low, high = (bisect(statistic, level, *ends) for level in (weak, -strong))
-    known = np.isfinite(errors) & (below > 0)
+    is_finite = np.isfinite(errors) & (below > 0)
     with np.errstate(divide="ignore"):
         lower, upper = low / (1 - low), np.where(high < ends[1] - 1e-9, high / (1 - high), math.inf)
-    return np.where(known, lower, math.nan), np.where(known, upper, math.nan)
+    return np.where(is_finite, lower, math.nan), np.where(is_finite, upper, math.nan)
 
 
 def _variances(plus: SliceMeans, minus: SliceMeans, i: Codes, j: Codes) -> tuple[tuple[Array, Array], Array]:

@@ -58,7 +58,7 @@ def standardised_means(values: Array, slicing: Slicing, bounds: Range) -> SliceM
 def _cell_variances(values: Array, slicing: Slicing, sizes: Array, cell_means: Array, bounds: Range) -> Array:
     """Return the variance of the values of each cell: between bounds with half a value at each, else the sample's own.
 
-    Cells are small, and one of a single sample, or without variation, is no proof that its mean is known.
+    Cells are small, and one of a single sample, or without variation, does not prove that its mean is known.
     """
     assert slicing.strata is not None
     squares = np.zeros_like(sizes)

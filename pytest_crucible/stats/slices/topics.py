@@ -41,14 +41,14 @@ def find_topics(texts: Sequence[str], *, topics: int = TOPICS, seed: int = 0) ->
 
 def _tf_idf(texts: Sequence[str]) -> tuple[list[str], Array]:
     counted = [Counter(_WORD.findall(text.lower())) for text in texts]
-    found = Counter(word for counts in counted for word in counts)
-    usable = [(n, word) for word, n in found.items() if _FEWEST <= n <= _COMMON * len(texts)]
+    frequencies = Counter(word for counts in counted for word in counts)
+    usable = [(n, word) for word, n in frequencies.items() if _FEWEST <= n <= _COMMON * len(texts)]
     words = [word for _, word in sorted(usable, key=lambda item: (-item[0], item[1]))[:_MOST_WORDS]]
     places = {word: place for place, word in enumerate(words)}
     weights = np.zeros((len(texts), len(words)))
     for row, counts in enumerate(counted):
         for word in counts.keys() & places.keys():
-            weights[row, places[word]] = (1 + np.log(counts[word])) * np.log(len(texts) / found[word])
+            weights[row, places[word]] = (1 + np.log(counts[word])) * np.log(len(texts) / frequencies[word])
     return words, _unit_rows(weights)
 
 

@@ -65,7 +65,7 @@ def test_a_slice_without_a_rate_is_named_and_cannot_be_proven_fair():
 def test_where_all_rates_are_0_a_ratio_says_so():
     result = target("ratio(ok by sex) >= 0.8", [False] * 100)
 
-    assert (result.estimate.value, result.note) == (None, "all rates are 0, so that there is no ratio")
+    assert (result.estimate.value, result.note) == (None, "all rates are 0, so that the ratio is undefined")
     assert target("gap(ok by sex) <= 0.1", [False] * 100).estimate.value == 0
 
 

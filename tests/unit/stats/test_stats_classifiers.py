@@ -95,7 +95,7 @@ def test_intervals_hold_the_estimate(rows, groups):
     scores, labels = table(rows)
     prepared = Prepared(values=scores, strata=labels, clusters=np.arange(len(scores)) // groups)
     measured = curves.estimate(prepared, 0.95)
-    bounds, _ = curves.bound(prepared, 0.05)
+    bounds, _ = curves.bound_area(prepared, 0.05)
 
     assert measured.interval.low <= measured.value <= measured.interval.high
     assert measured.interval.low <= bounds.lower <= bounds.value <= bounds.upper <= measured.interval.high
