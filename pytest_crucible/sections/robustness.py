@@ -23,6 +23,7 @@ from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Row, Statem
 from pytest_crucible.records.number_format import p_value, with_interval
 from pytest_crucible.records.robustness import CONTROL, WORST
 from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.sections.drops_by_slice import SlicedDrops, slice_document, slice_drops, slice_note, slice_table
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.measures.row import Measured
 
@@ -38,6 +39,8 @@ class Robustness:
     shares: tuple[Share, ...]
     certificates: Mapping[str, Mapping[int, int]]
     """Arm -> certified word edits -> samples."""
+    sliced: tuple[SlicedDrops, ...] = ()
+    """By field and metric."""
 
     @property
     def tested(self) -> tuple[Drop, ...]:
@@ -69,6 +72,7 @@ def compute(inputs: SectionInputs) -> Robustness | None:
         breakages=tuple(compute_breakages(data, metrics)),
         shares=tuple(compute_shares(data, plan.variant_metrics)),
         certificates=count_certificates(data),
+        sliced=tuple(slice_drops(inputs, data, metrics)),
     )
 
 
@@ -91,6 +95,7 @@ def view(result: Robustness, claims: Sequence[Claim]) -> View:
             *_broken_table(result),
             *_share_tables(result),
             *_certificate_table(result),
+            *(slice_table(sliced) for sliced in result.sliced if sliced.drops),
         ),
         notes=tuple(_notes(result)),
         charts=tuple(_chart(result, metric) for metric in metrics),
@@ -226,6 +231,7 @@ def _notes(result: Robustness) -> Iterator[Note]:
             text="the intervals of the attacks are not adjusted for the looks of --crucible-stop; those of targets are"
         )
     yield from _kept_notes(result)
+    yield from (slice_note(sliced) for sliced in result.sliced if not sliced.drops)
     for drop in result.drops:
         if drop.simultaneous is not None and drop.simultaneous.value is not None and drop.simultaneous.value > 0:
             held = with_interval(drop.simultaneous.value, drop.simultaneous.interval, sign=True)
@@ -262,6 +268,7 @@ def _document(result: Robustness, adjusted: dict[int, float | None]) -> dict[str
             }
             for drop in result.drops
         ],
+        "slices": [entry for sliced in result.sliced for entry in slice_document(sliced)],
         "broken": [
             {
                 **{name: getattr(entry, name) for name in ("metric", "attack", "arm", "n")},
