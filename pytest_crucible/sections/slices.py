@@ -21,7 +21,7 @@ from pytest_crucible.analyse.statistics import (
 )
 from pytest_crucible.records import Claim, Interval, MetricFacts, Row, Table, View
 from pytest_crucible.records.number_format import with_interval
-from pytest_crucible.records.slices import short_name
+from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.arm_gaps import ArmGap, find_gaps, gap_document, gap_tables
 from pytest_crucible.sections.inputs import SectionInputs

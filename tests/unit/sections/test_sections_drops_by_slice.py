@@ -76,8 +76,10 @@ def test_an_attack_that_hurts_one_slice_is_seen_there():
         0,
         8,
     )
-    assert law["low"] > 0.3 and sport["low"] < 0 < sport["high"]
-    assert "not adjusted" in table.note and table.verbosity == 1
+    assert law["low"] > 0.3
+    assert sport["low"] < 0 < sport["high"]
+    assert "not adjusted" in table.note
+    assert table.verbosity == 1
 
 
 def test_a_field_with_one_slice_that_has_scores_has_no_table_and_groups_have_one():
