@@ -74,7 +74,7 @@ def _correct_mean(
     mean = stats.ppi_mean(
         labels[labelled], clean.values[labelled], clean.values[rest], bounds=_bounds(facts), level=1 - data.alpha
     )
-    yield _corrected(facts, ("", arm), float(clean.values[clean.seen].mean()), mean)
+    yield _build_entry(facts, ("", arm), float(clean.values[clean.seen].mean()), mean)
 
 
 def _correct_drop(
@@ -95,7 +95,7 @@ def _correct_drop(
     drop = stats.ppi_difference(
         of_first, of_second, first.values[seen], second.values[seen], bounds=_bounds(facts), level=1 - data.alpha
     )
-    yield _corrected(facts, name, judged, drop)
+    yield _build_entry(facts, name, judged, drop)
 
 
 def _drop_of_labels(
@@ -147,7 +147,7 @@ def _bounds(facts: MetricFacts) -> tuple[float, float] | None:
     return (facts.low, facts.high) if math.isfinite(facts.high - facts.low) else None
 
 
-def _corrected(facts: MetricFacts, name: tuple[str, str], judged: float, mean: stats.CorrectedMean) -> Corrected:
+def _build_entry(facts: MetricFacts, name: tuple[str, str], judged: float, mean: stats.CorrectedMean) -> Corrected:
     return Corrected(
         metric=facts.name,
         attack=name[0],

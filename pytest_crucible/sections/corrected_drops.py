@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_crucible.analyse.labelled_drops import Corrected
-from pytest_crucible.records import Row, Table
+from pytest_crucible.records import Note, Row, Table
 from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.statistics import interval_ends
 
@@ -13,17 +13,12 @@ _ASSUMPTION = (
     "The judge's errors on samples with labels correct the others (prediction-powered inference), if the labelled samples are a "
     "random part of all. Intervals are not adjusted for many attacks; with fewer than 50 labels they may be too narrow."
 )
-_CLEAN_ONLY = (
-    "The labels are of clean replies alone. They correct the level without an attack, but no drop: how the judge errs on "
-    "attacked replies is unknown. A drop needs labels of both replies to a sample."
-)
 
 
 def corrected_tables(corrected: Sequence[Corrected], alpha: float) -> Iterator[Table]:
     """Yield a table for each metric with labels."""
     for metric in dict.fromkeys(entry.metric for entry in corrected):
         entries = [entry for entry in corrected if entry.metric == metric]
-        has_drops = any(entry.attack for entry in entries)
         yield Table(
             title=f"{metric} corrected by labels",
             heads=(
@@ -36,8 +31,20 @@ def corrected_tables(corrected: Sequence[Corrected], alpha: float) -> Iterator[T
             ),
             rows=tuple(Row(cells=_cells(entry)) for entry in entries),
             numbers=("by the judge", "labelled", "rest"),
-            note=_ASSUMPTION if has_drops else f"{_ASSUMPTION} {_CLEAN_ONLY}",
+            note=_ASSUMPTION,
         )
+
+
+def corrected_notes(corrected: Sequence[Corrected]) -> Iterator[Note]:
+    """Yield a note for each metric and arm whose labels correct no drop."""
+    names = dict.fromkeys((entry.metric, entry.arm) for entry in corrected)
+    with_drop = {(entry.metric, entry.arm) for entry in corrected if entry.attack}
+    for metric, arm in names:
+        if (metric, arm) not in with_drop:
+            yield Note(
+                text=f"the labels of {metric} of {arm} are of clean replies alone: they correct the level without an attack and "
+                "no drop, because how the judge errs on attacked replies is unknown; label both replies to a sample"
+            )
 
 
 def corrected_document(entry: Corrected) -> dict[str, object]:

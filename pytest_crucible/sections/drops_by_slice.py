@@ -56,7 +56,7 @@ def slice_table(sliced: SlicedDrops) -> Table:
 
 
 def slice_note(sliced: SlicedDrops) -> Note:
-    """Return why there is no table."""
+    """Return the note in place of a table that would be too long."""
     return Note(
         text=f"drops of {sliced.metric} by {sliced.field} are left out: they would be more than {MOST_DROPS:,}; "
         "choose fewer attacks, or a field with fewer slices",

@@ -24,7 +24,7 @@ from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Row, Statem
 from pytest_crucible.records.number_format import p_value, with_interval
 from pytest_crucible.records.robustness import CONTROL, WORST
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.sections.corrected_drops import corrected_document, corrected_tables
+from pytest_crucible.sections.corrected_drops import corrected_document, corrected_notes, corrected_tables
 from pytest_crucible.sections.drops_by_slice import SlicedDrops, slice_document, slice_drops, slice_note, slice_table
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.measures.row import Measured
@@ -237,6 +237,7 @@ def _notes(result: Robustness) -> Iterator[Note]:
             text="the intervals of the attacks are not adjusted for the looks of --crucible-stop; those of targets are"
         )
     yield from _kept_notes(result)
+    yield from corrected_notes(result.corrected)
     yield from (slice_note(sliced) for sliced in result.sliced if not sliced.drops)
     for drop in result.drops:
         if drop.simultaneous is not None and drop.simultaneous.value is not None and drop.simultaneous.value > 0:

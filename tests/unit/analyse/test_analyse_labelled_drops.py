@@ -14,7 +14,7 @@ from pytest_crucible.analyse.labelled_drops import correct_drops
 from pytest_crucible.analyse.scores import scores
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, PlannedAttack, Robustness, ScoreColumns
-from pytest_crucible.sections.corrected_drops import corrected_document, corrected_tables
+from pytest_crucible.sections.corrected_drops import corrected_document, corrected_notes, corrected_tables
 
 N = 200
 FACTS = MetricFacts(name="right", kind="bounded", low=0.0, high=1.0)
@@ -80,7 +80,7 @@ def test_labels_of_both_replies_correct_the_drop(replies):
     assert drop.judged < drop.interval.low < truth < drop.interval.high
     (table,) = corrected_tables([level, drop], 0.05)
     assert [row.cells[0] for row in table.rows] == ["clean", "drop under homoglyph"]
-    assert "no drop" not in table.note
+    assert list(corrected_notes([level, drop])) == []
     assert (corrected_document(level)["attack"], corrected_document(drop)["labelled"]) == (None, 60)
 
 
@@ -89,8 +89,8 @@ def test_labels_of_clean_replies_alone_correct_no_drop(replies):
     (level,) = correct(clean, judged, only(clean, np.arange(N) < 60), np.full(N, np.nan))
 
     assert (level.attack, level.labelled, level.rest) == ("", 60, 140)
-    (table,) = corrected_tables([level], 0.05)
-    assert "but no drop" in table.note
+    (note,) = corrected_notes([level])
+    assert note.text.startswith("the labels of right of v2 are of clean replies alone")
 
 
 def test_where_all_are_labelled_the_labels_decide_and_groups_are_left_out(replies):
