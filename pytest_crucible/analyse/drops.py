@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_crucible.analyse.paired_drop import drop_difference, estimate_drop
-from pytest_crucible.analyse.scores import Pair, Scores, scores, scores_with_units
+from pytest_crucible.analyse.scores import Flags, Pair, Scores, scores, scores_with_units
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, prepare, row_of
 from pytest_crucible.analyse.variant_scores import broken_scores, combine, drop_scores
 from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan, PlannedAttack
@@ -127,26 +127,48 @@ def _with_worst(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _drops(data: VariantData, metric: str, attack: str, names: tuple[str, ...]) -> Iterator[tuple[Drop, Pair]]:
+    for arm, scored in _drop_scores(data, metric, names, is_worst=attack.startswith(WORST)):
+        if scored.seen.any() or scored.lost.any():
+            assert scored.pair is not None
+            yield _drop(data, attack, arm, scored, np.ones(data.samples, dtype=bool)), scored.pair
+
+
+def compute_slice_drops(data: VariantData, metric: str, slices: Mapping[str, Flags]) -> Iterator[tuple[str, Drop]]:
+    """Yield the name of a slice and a drop in it: of each attack and the control, arm by arm, where the slice has a score."""
+    for attack, names in attack_variants(data.plan):
+        for arm, scored in _drop_scores(data, metric, names):
+            for name, inside in slices.items():
+                if (scored.seen & inside).any():
+                    yield name, _drop(data, attack, arm, scored, inside)
+
+
+def _drop_scores(
+    data: VariantData, metric: str, names: tuple[str, ...], *, is_worst: bool = False
+) -> Iterator[tuple[str, Scores]]:
+    """Yield each arm's name and its drops by sample."""
     facts = data.facts[metric]
     for number, arm in enumerate(data.plan.arms):
-        twins = data.twins(facts, names, number, is_worst=attack.startswith(WORST))
-        scored = drop_scores(facts, data.originals[metric][number], twins)
-        if not (scored.seen.any() or scored.lost.any()):
-            continue
-        assert scored.pair is not None
-        difference = drop_difference(scored.pair, data.attributes, scored.seen, "observed", data.alpha)
-        yield Drop(
-            metric=metric,
-            attack=attack,
-            arm=arm.name,
-            clean=data.measure(facts, data.originals[metric][number], scored.seen),
-            attacked=data.measure(facts, twins, scored.seen),
-            drop=estimate_drop(difference),
-            p_value=None if difference is None else difference.p_value,
-            n=int(scored.seen.sum()),
-            inapplicable=int(scored.inapplicable.sum()),
-            lost=int(scored.lost.sum()),
-        ), scored.pair  # fmt: skip
+        twins = data.twins(facts, names, number, is_worst=is_worst)
+        yield arm.name, drop_scores(facts, data.originals[metric][number], twins)
+
+
+def _drop(data: VariantData, attack: str, arm: str, scored: Scores, inside: Flags) -> Drop:
+    pair = scored.pair
+    assert pair is not None
+    seen = scored.seen & inside
+    difference = drop_difference(pair, data.attributes, seen, "observed", data.alpha)
+    return Drop(
+        metric=pair.facts.name,
+        attack=attack,
+        arm=arm,
+        clean=data.measure(pair.facts, pair.originals, seen),
+        attacked=data.measure(pair.facts, pair.twins, seen),
+        drop=estimate_drop(difference),
+        p_value=None if difference is None else difference.p_value,
+        n=int(seen.sum()),
+        inapplicable=int((scored.inapplicable & inside).sum()),
+        lost=int((scored.lost & inside).sum()),
+    )
 
 
 def _with_simultaneous(data: VariantData, drops: Sequence[tuple[Drop, Pair]]) -> list[Drop]:

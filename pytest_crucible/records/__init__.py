@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.history import PastComparison as PastComparison
     from pytest_crucible.records.history import RunSummary as RunSummary
     from pytest_crucible.records.history import TrendPoint as TrendPoint
+    from pytest_crucible.records.judges import CLEAN as CLEAN
     from pytest_crucible.records.judges import HUMAN as HUMAN
     from pytest_crucible.records.judges import ORDERS as ORDERS
     from pytest_crucible.records.judges import HumanAgreement as HumanAgreement
@@ -140,7 +141,7 @@ _NAMES = {
     "events": "Emit Event",
     "factors": "FACTORS FEWEST_LEVELS Draws",
     "history": "Change Look PairVariability PastComparison RunSummary TrendPoint",
-    "judges": "HUMAN ORDERS HumanAgreement PlaceBias",
+    "judges": "CLEAN HUMAN ORDERS HumanAgreement PlaceBias",
     "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation Outcome Reply Request "
     "ScoreColumns Unit",
     "plan": "Adapter Arm ArmTraining Contrast Dataset Exclusion Fingerprint DetectableEffect Measure MetricFacts Origin Plan "

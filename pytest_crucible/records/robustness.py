@@ -11,6 +11,8 @@ SAME_ANSWER = "same_answer"
 LEAKED, OBEYED = "leaked", "obeyed"
 CERTIFIED, SMOOTHED = "certified_edits", "smoothed"
 """The metric of certificates, and the variant that has it: the model on texts with words left out."""
+LATE = "late"
+"""A fact of a twin whose text is written or found while the experiment runs: its input is the sample's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

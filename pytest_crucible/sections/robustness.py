@@ -17,12 +17,15 @@ from pytest_crucible.analyse.drops import (
     compute_shares,
     count_certificates,
 )
+from pytest_crucible.analyse.labelled_drops import Corrected, correct_drops
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Row, Statement, Table, View
 from pytest_crucible.records.number_format import p_value, with_interval
 from pytest_crucible.records.robustness import CONTROL, WORST
 from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.sections.corrected_drops import corrected_document, corrected_notes, corrected_tables
+from pytest_crucible.sections.drops_by_slice import SlicedDrops, slice_document, slice_drops, slice_note, slice_table
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.measures.row import Measured
 
@@ -38,6 +41,10 @@ class Robustness:
     shares: tuple[Share, ...]
     certificates: Mapping[str, Mapping[int, int]]
     """Arm -> certified word edits -> samples."""
+    sliced: tuple[SlicedDrops, ...] = ()
+    """By field and metric."""
+    corrected: tuple[Corrected, ...] = ()
+    """Means and drops of judges' metrics that people's labels correct."""
 
     @property
     def tested(self) -> tuple[Drop, ...]:
@@ -69,6 +76,8 @@ def compute(inputs: SectionInputs) -> Robustness | None:
         breakages=tuple(compute_breakages(data, metrics)),
         shares=tuple(compute_shares(data, plan.variant_metrics)),
         certificates=count_certificates(data),
+        sliced=tuple(slice_drops(inputs, data, metrics)),
+        corrected=tuple(correct_drops(data, inputs.answers, metrics)),
     )
 
 
@@ -88,9 +97,11 @@ def view(result: Robustness, claims: Sequence[Claim]) -> View:
         title="Robustness",
         tables=(
             *(_matrix(result, metric, adjusted) for metric in metrics),
+            *corrected_tables(result.corrected, result.alpha),
             *_broken_table(result),
             *_share_tables(result),
             *_certificate_table(result),
+            *(slice_table(sliced) for sliced in result.sliced if sliced.drops),
         ),
         notes=tuple(_notes(result)),
         charts=tuple(_chart(result, metric) for metric in metrics),
@@ -226,6 +237,8 @@ def _notes(result: Robustness) -> Iterator[Note]:
             text="the intervals of the attacks are not adjusted for the looks of --crucible-stop; those of targets are"
         )
     yield from _kept_notes(result)
+    yield from corrected_notes(result.corrected)
+    yield from (slice_note(sliced) for sliced in result.sliced if not sliced.drops)
     for drop in result.drops:
         if drop.simultaneous is not None and drop.simultaneous.value is not None and drop.simultaneous.value > 0:
             held = with_interval(drop.simultaneous.value, drop.simultaneous.interval, sign=True)
@@ -262,6 +275,8 @@ def _document(result: Robustness, adjusted: dict[int, float | None]) -> dict[str
             }
             for drop in result.drops
         ],
+        "slices": [entry for sliced in result.sliced for entry in slice_document(sliced)],
+        "corrected": [corrected_document(entry) for entry in result.corrected],
         "broken": [
             {
                 **{name: getattr(entry, name) for name in ("metric", "attack", "arm", "n")},

@@ -21,7 +21,7 @@ from pytest_crucible.analyse.statistics import (
 )
 from pytest_crucible.records import Claim, Interval, MetricFacts, Row, Table, View
 from pytest_crucible.records.number_format import with_interval
-from pytest_crucible.records.slices import short_name
+from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.arm_gaps import ArmGap, find_gaps, gap_document, gap_tables
 from pytest_crucible.sections.inputs import SectionInputs
@@ -116,26 +116,39 @@ def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
         for metric in measure.metrics
     }
     for by, metric in named:
-        slicing = inputs.slicings.get(by)
-        # By twin there are more rows than samples: the section on twins shows these.
-        is_of_samples = slicing is not None and len(slicing.codes) == inputs.samples
-        if slicing is not None and is_of_samples and metric in inputs.scores and slicing.count <= MOST_GROUPS:
-            labels = {name: np.asarray(slicing.codes == code) for code, name in enumerate(slicing.names)}
+        labels = flag_field(inputs, by)
+        if labels is not None and metric in inputs.scores:
             yield slice_metric(inputs, metric, by.title, labels)
 
 
+def flag_field(inputs: SectionInputs, by: By) -> Mapping[str, Flags] | None:
+    """Return the samples in each slice of a field; None for a field that is not shown."""
+    slicing = inputs.slicings.get(by)
+    # By twin there are more rows than samples: the section on twins shows these.
+    if slicing is None or len(slicing.codes) != inputs.samples or slicing.count > MOST_GROUPS:
+        return None
+    return {name: np.asarray(slicing.codes == code) for code, name in enumerate(slicing.names)}
+
+
+def flag_groups(inputs: SectionInputs) -> Mapping[str, Flags] | None:
+    """Return the samples in each group; None without groups, with one a sample, or with more than MOST_GROUPS."""
+    labels = np.array([group or "" for group in inputs.groups], dtype=object)
+    names = sorted(set(labels) - {""})
+    # With fewer than two samples a group on average, the table would list samples rather than groups.
+    if not 2 <= len(names) <= min(MOST_GROUPS, inputs.samples // 2):
+        return None
+    return {name: np.asarray(labels == name) for name in names}
+
+
 def _groups(inputs: SectionInputs) -> Iterator[SlicedMetric]:
-    """Yield the main metric by group; nothing without groups, with one a sample, or with more than MOST_GROUPS.
+    """Yield the main metric by group; nothing where groups are not shown.
 
     Samples of a group count as independent here: within a group there is nothing to cluster by.
     """
     metric = main_metric(inputs.plan, inputs.scores)
-    labels = np.array([group or "" for group in inputs.groups], dtype=object)
-    names = sorted(set(labels) - {""})
-    # With fewer than two samples a group on average, the table would list samples rather than groups.
-    if metric is None or not 2 <= len(names) <= min(MOST_GROUPS, inputs.samples // 2):
+    flags = flag_groups(inputs)
+    if metric is None or flags is None:
         return
-    flags = {name: np.asarray(labels == name) for name in names}
     sliced = slice_metric(replace(inputs, clusters=None), metric, GROUP, flags)
     by_loss = sorted(sliced.slices, key=lambda entry: (entry.difference is None, entry.difference, entry.name))
     yield replace(sliced, slices=tuple(by_loss), lacking=0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_crucible.adversary.twins import find_text
 from pytest_crucible.records import NoTwin, Sample, Twin, Variant, VariantGroup
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.robustness import CONTROL, WORST
+from pytest_crucible.records.robustness import CONTROL, LATE, WORST
 from pytest_crucible.session.attack_runs import PERTURB, AttackRun, Subject, draw_name
 
 
@@ -37,7 +37,10 @@ def attacked_variants(runs: Sequence[AttackRun], subject: Subject) -> Iterator[V
 def late_variant(name: str, key: str, samples: Sequence[Sample]) -> Variant:
     """Return a variant whose texts are made while the experiment runs."""
     missing = NoTwin("its input is neither a text nor a list of messages with one of the user")
-    twins = {sample.id: missing if find_text(sample.input) is None else Twin(input=sample.input) for sample in samples}
+    twins = {
+        sample.id: missing if find_text(sample.input) is None else Twin(input=sample.input, facts={LATE: True})
+        for sample in samples
+    }
     return Variant(name=name, twins=twins, key=key)
 
 

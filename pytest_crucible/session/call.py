@@ -209,7 +209,8 @@ class ScoredUnits:
     async def _score(self, outcome: Outcome) -> Outcome:
         sample = outcome.sample or self._experiment.sample(outcome.unit)
         experiment = self._experiment
-        set_current_reply(experiment.plan.nodeid, sample.id, experiment.repeat(outcome.unit), outcome.calls)
+        repeat, variant = experiment.repeat(outcome.unit), experiment.plan.variant_name(experiment.twin(outcome.unit))
+        set_current_reply(experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant)
         scores = await score_outcome(
             outcome, experiment.metrics_of(outcome.unit), sample, passed=self._passed, reasoning=experiment.reasoning
         )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Float, String, and_, literal, null, select
+from sqlalchemy import Float, ScalarSelect, String, and_, literal, null, select
 from sqlalchemy import Table as Stored
 
 from pytest_crucible.records import ColumnKind, ExportTable
+from pytest_crucible.records.robustness import LATE
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.prompt_forms import messages_of, sample_texts, unpack_form
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
 from pytest_crucible.store.variants import variant_keys
@@ -160,6 +162,7 @@ def labels(store: RunStore, run: str, metric: str) -> Iterator[tuple[Any, ...]]:
 def variants(store: RunStore, run: str) -> ExportTable:
     """Return the samples as variants send them, with each arm's replies; the column `kept` is for people's labels.
 
+    A text that was written or found while the experiment ran is that of the stored request; None without one.
     A variant that does not apply to a sample has one row, without a reply and with the reason.
     """
     twins, stored, samples = schema.twins.c, schema.replies, schema.samples
@@ -174,16 +177,34 @@ def variants(store: RunStore, run: str) -> ExportTable:
                 select(
                     *(samples.c.sample_id, samples.c.sample_group, stored.c.epoch + arm.first),
                     *(literal(arm.variant, String), twins.input, twins.facts, stored_text(stored)),
-                    *(stored.c.failure, twins.reason, null().cast(String)),
+                    *(stored.c.failure, twins.reason, null().cast(String), _sent_form(stored), samples.c.metadata),
                 )
                 .select_from(schema.twins.join(samples, of_sample).outerjoin(stored, of_unit))
                 .where(twins.variant == arm.sha256)
                 .order_by(twins.position, stored.c.epoch)
             )
-            for row in _read(store, query):
-                yield (*place, *row[:5], (row[5] or {}).get("edits"), *row[6:])
+            for *unit, input, facts, reply, failure, reason, kept, form, metadata in _read(store, query):
+                text = _sent_text(form, input, metadata) if (facts or {}).get(LATE) else input
+                yield (*place, *unit, text, (facts or {}).get("edits"), reply, failure, reason, kept)
 
     return ExportTable(columns=VARIANTS, rows=rows())
+
+
+def _sent_form(replies: Stored) -> ScalarSelect[bytes]:
+    """Return the form of the request that a reply is to, or of the last one of a failed reply."""
+    calls, forms = schema.calls, schema.messages
+    of_reply = and_(*(calls.c[name] == replies.c[name] for name in ("arm", "position", "epoch")), calls.c.member == "")
+    query = select(forms.c.body).select_from(calls.join(forms, forms.c.id == calls.c.messages)).where(of_reply)
+    return query.order_by(calls.c.is_scored.desc(), calls.c.call.desc()).limit(1).scalar_subquery()
+
+
+def _sent_text(form: bytes | None, input: Any, metadata: Any) -> Any:
+    """Return what a request sent: a text or messages; None where it is not stored whole."""
+    try:
+        return None if form is None else messages_of(unpack_form(form), sample_texts(input, metadata or {}))
+    except KeyError:
+        # It refers to an earlier reply of the same sample.
+        return None
 
 
 TABLES: Mapping[str, Callable[[RunStore, str], ExportTable]] = {

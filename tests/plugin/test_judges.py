@@ -221,3 +221,40 @@ def test_workers_judge_as_one_process_does(paid):
     split = paid.json("--crucible-adapter=v2", run=paid.run_n2)["experiments"][0]
 
     assert (plain["sections"]["judges"], plain["estimates"]) == (split["sections"]["judges"], split["estimates"])
+
+
+def test_labels_of_clean_and_attacked_replies_correct_the_drop(judged):
+    """The judge calls every reply good; people call those to mistyped questions poor."""
+    labels = {"clean": "good", "case_noise": "poor"}
+    rows = [
+        {"id": f"q{k}", "input": f"Add {k} to itself", "expected": str(2 * k)}
+        | ({"rated": labels if k % 4 else "good"} if k < 12 else {})
+        for k in range(30)
+    ]
+    judged.write_rows("sums.jsonl", rows)
+    (judged.path / "critic.py").write_text("def judge(request):\n    return 'VERDICT: good'\n")
+    judged.test(
+        """
+import pytest
+from pytest_crucible import judges
+
+right = judges.rubric("right", "Is it right?", levels={"poor": 0, "good": 1}, human="rated")
+
+@pytest.mark.crucible(dataset="sums.jsonl", metrics=[right])
+@pytest.mark.robustness("case_noise", strength=0.5)
+@pytest.mark.quality_target("right >= 0.5")
+def test_sums(sample):
+    return sample.input
+""",
+        name="test_sums",
+    )
+    configure(judged)
+    judged.run("--crucible-json=run.json")
+    (experiment,) = judged.json()["experiments"]
+    corrected = {entry["attack"]: entry for entry in experiment["sections"]["robustness"]["corrected"]}
+
+    # A plain label is of the reply to the sample as it is.
+    assert (corrected[None]["labelled"], corrected[None]["rest"]) == (12, 18)
+    assert (corrected["case_noise"]["labelled"], corrected["case_noise"]["judged"]) == (9, 0)
+    assert corrected["case_noise"]["value"] == 1
+    assert "control" not in corrected

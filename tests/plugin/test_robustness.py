@@ -287,7 +287,7 @@ def test_a_member_of_an_ensemble_may_not_have_the_name_of_an_attack(robust):
 # -- variants whose texts are made while the experiment runs ----------------------------------------------------------
 
 
-def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust):
+def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust, monkeypatch):
     robust.pytester.makeconftest(
         CONFTEST.replace(
             'return crucible.Reply(text="wrong"',
@@ -321,6 +321,16 @@ def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust):
     resumed = robust.json(*BOTH, "--crucible-cache=off", "--crucible-resume")
     assert calls(robust) == []
     assert resumed["experiments"][0]["estimates"] == document["experiments"][0]["estimates"]
+    # What was sent is exported, not the sample's own text.
+    monkeypatch.chdir(robust.path)
+    assert main(["export", "--what", "variants", "-o", "variants.csv"]) == 0
+    with open("variants.csv", newline="", encoding="utf-8") as file:
+        sent_texts = {(row["variant"], row["arm"], row["sample"]): row["text"] for row in csv.DictReader(file)}
+    assert "Kindly tell me whether claim 1 " in sent_texts["semantic_paraphrase", "v2", "q1"]
+    searched = sent_texts["greedy_search", "v2", "q1"]
+    assert searched
+    assert "Tell me whether claim 1 is supported." not in searched
+    assert "Tell me whether claim 1 is supported." in sent_texts["control", "v2", "q1"]
 
 
 KILL = """

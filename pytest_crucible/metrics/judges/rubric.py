@@ -15,8 +15,9 @@ from pytest_crucible.metrics.judges.prompting import (
     side_value,
 )
 from pytest_crucible.metrics.judges.verdicts import DATA, closing_lines, wrap_in_tags
+from pytest_crucible.metrics.models.attribution import current_reply
 from pytest_crucible.metrics.models.registry import judge
-from pytest_crucible.records import HUMAN, Reply, Sample
+from pytest_crucible.records import CLEAN, HUMAN, Reply, Sample
 from pytest_crucible.records.errors import SpecError
 
 
@@ -27,7 +28,8 @@ def rubric(
 
     `levels` are names and their values; `question` tells what is judged, and when a level is reached. With `reference` the
     judge sees the expected answer. `human` is a key of the sample's metadata with the level that a person assigned to this
-    very reply: then the report shows how far the judge agrees. Raises SpecError for invalid levels.
+    very reply: then the report shows how far the judge agrees. Labels of replies to variants, too, are a mapping:
+    {"clean": "good", "homoglyph": "poor"}. Raises SpecError for invalid levels.
     """
     _check(name, question, levels)
     task = (question, DATA, "Levels: " + ", ".join(levels))
@@ -60,11 +62,11 @@ def _human_metric(
 
     @metric(name=f"{name}{HUMAN}", kind="text")
     async def labels(reply: Reply, sample: Sample) -> str | NotApplicable:
-        """The judge's level and a person's, as a JSON list."""
-        human_level = sample.metadata.get(human)
+        """The judge's level, a person's, and the value of the person's, as a JSON list."""
+        human_level = _own_label(sample.metadata.get(human), current_reply().variant)
         if human_level is None or judge() is None:
             return (
-                NotApplicable(f"the sample has no {human!r} in its metadata")
+                NotApplicable(f"the sample has no {human!r} of this reply in its metadata")
                 if human_level is None
                 else NO_JUDGE_CONFIGURED
             )
@@ -73,9 +75,19 @@ def _human_metric(
                 f"sample {sample.id!r} has {human} = {human_level!r}, which is not a level of {name!r}: "
                 f"write one of {', '.join(levels)}"
             )
-        return await side_value(verdict_for, reply, sample, lambda verdict: [verdict, human_level])
+        return await side_value(verdict_for, reply, sample, lambda verdict: [verdict, human_level, levels[human_level]])
 
     return (Metric(function=labels.function, facts=labels.facts, depends=depends),)
+
+
+def _own_label(label: Any, variant: str) -> Any:
+    """Return a person's label of the reply to a variant, or to the sample as it is; None without one.
+
+    A plain label is that of one reply: the one to the sample as it is.
+    """
+    if isinstance(label, Mapping):
+        return label.get(variant or CLEAN)
+    return None if variant else label
 
 
 def _text(value: Any) -> str:

@@ -16,14 +16,18 @@ class ScoredReply(NamedTuple):
     repeat: int = 0
     calls: list[ModelCall] | None = None
     """Receives the requests, which are stored with those of the test."""
+    variant: str = ""
+    """The variant that the reply is to; empty for the sample as it is."""
 
 
 _CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable
 
 
-def set_current_reply(experiment: str, sample: str, repeat: int, calls: list[ModelCall] | None = None) -> None:
+def set_current_reply(
+    experiment: str, sample: str, repeat: int, calls: list[ModelCall] | None = None, variant: str = ""
+) -> None:
     """Set the sample and repeat whose reply this task scores from now on, and the list that its requests are added to."""
-    _CURRENT.set(ScoredReply(experiment, sample, repeat, calls))
+    _CURRENT.set(ScoredReply(experiment, sample, repeat, calls, variant))
 
 
 def current_reply() -> ScoredReply:

@@ -1,0 +1,102 @@
+"""Drops of a judge's metric, corrected by labels: by labels of both replies, and nothing where there are none."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pytest_crucible import stats
+from pytest_crucible.analyse.drops import VariantData
+from pytest_crucible.analyse.labelled_drops import correct_drops
+from pytest_crucible.analyse.scores import scores
+from pytest_crucible.analyse.statistics import SampleAttributes
+from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, PlannedAttack, Robustness, ScoreColumns
+from pytest_crucible.sections.corrected_drops import corrected_document, corrected_notes, corrected_tables
+
+N = 200
+FACTS = MetricFacts(name="right", kind="bounded", low=0.0, high=1.0)
+
+
+class PlanOf:
+    """The parts of a plan that drops need."""
+
+    arms = (Arm(name="v2", role="candidate", adapter="v2", identity="v2"),)
+    variants = (SimpleNamespace(name="homoglyph"),)
+    random_factors = ()
+    robustness = Robustness(
+        attacks=(PlannedAttack(name="homoglyph", attack="homoglyph", kind="characters", strength=0.1, draws=1),),
+        controls=0,
+    )
+
+    def draws(self, arm):
+        return Draws()
+
+
+def answers(judged, labels):
+    """Return the outcomes of replies that a judge scored, and of which some have a label."""
+    told = [(k, 0, json.dumps(["x", "y", float(label)])) for k, label in enumerate(labels) if not np.isnan(label)]
+    column = ScoreColumns(positions=list(range(N)), repeats=[0] * N, values=list(judged), is_bool=[False] * N)
+    return ArmOutcomes(
+        positions=list(range(N)), repeats=[0] * N, failures=[None] * N, skipped=[False] * N, scores={"right": column},
+        labels=frozenset(), told={"right.human": told}, lost=[],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def replies():
+    """True qualities of 200 clean and attacked replies, and a judge that calls every third bad attacked reply good."""
+    draw = np.random.default_rng(3)
+    clean, attacked = (draw.random(N) < 0.9).astype(float), (draw.random(N) < 0.5).astype(float)
+    return clean, attacked, np.where(np.arange(N) % 3 == 0, 1.0, attacked)
+
+
+def correct(clean, attacked, clean_labels, attacked_labels, clusters=None):
+    of_clean, of_attacked = answers(clean, clean_labels), answers(attacked, attacked_labels)
+    originals = {"right": (scores(FACTS, of_clean, samples=N, repeats=1),)}
+    attributes = SampleAttributes(clusters)
+    data = VariantData(PlanOf(), {"right": FACTS}, originals, {"homoglyph": (of_attacked,)}, attributes, N, 0.05)
+    return list(correct_drops(data, (of_clean,), ["right"]))
+
+
+def only(values, chosen):
+    return np.where(chosen, values, np.nan)
+
+
+def test_labels_of_both_replies_correct_the_drop(replies):
+    clean, attacked, judged = replies
+    chosen = np.arange(N) < 60
+    level, drop = correct(clean, judged, only(clean, chosen), only(attacked, chosen))
+
+    assert (level.attack, level.value) == ("", pytest.approx(clean.mean(), abs=0.05))
+    expected = stats.ppi_mean(
+        (clean - attacked)[chosen], (clean - judged)[chosen], (clean - judged)[~chosen], bounds=(-1, 1)
+    )
+    assert (drop.attack, drop.value, drop.interval) == ("homoglyph", expected.estimate, expected.interval)
+    # The judge hides a part of the drop.
+    truth = (clean - attacked).mean()
+    assert drop.judged < drop.interval.low < truth < drop.interval.high
+    (table,) = corrected_tables([level, drop], 0.05)
+    assert [row.cells[0] for row in table.rows] == ["clean", "drop under homoglyph"]
+    assert list(corrected_notes([level, drop])) == []
+    assert (corrected_document(level)["attack"], corrected_document(drop)["labelled"]) == (None, 60)
+
+
+def test_labels_of_clean_replies_alone_correct_no_drop(replies):
+    clean, _, judged = replies
+    (level,) = correct(clean, judged, only(clean, np.arange(N) < 60), np.full(N, np.nan))
+
+    assert (level.attack, level.labelled, level.rest) == ("", 60, 140)
+    (note,) = corrected_notes([level])
+    assert note.text.startswith("the labels of right of v2 are of clean replies alone")
+
+
+def test_where_all_are_labelled_the_labels_decide_and_groups_are_left_out(replies):
+    clean, attacked, judged = replies
+    (drop,) = correct(clean, judged, clean, attacked)
+
+    assert drop.value == pytest.approx((clean - attacked).mean())
+    assert (drop.rest, drop.method[:6]) == (0, "labels")
+    assert correct(clean, judged, clean, attacked, clusters=np.arange(N) // 2) == []
