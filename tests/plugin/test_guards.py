@@ -288,7 +288,16 @@ def judge(request):
 
 
 def test_an_estimate_counts_no_request_that_a_guard_would_block(guarded):
+    guarded.test(
+        """
+        import pytest
+
+        @pytest.mark.crucible(dataset="labelled.jsonl")
+        async def test_model(sample, sampler, score):
+            score(ok=bool((await sampler.generate(sample.input)).text))
+        """
+    )
     result = guarded.run("--crucible-adapter=v2-guarded", "--crucible-estimate")
 
     # 146 replies, of which the guard blocks the 16 attacks.
-    result.stdout.re_match_lines([r"  v2-guarded +146 +0 +16 +130 "])
+    result.stdout.re_match_lines([r"v2-guarded +146 +0 +16 +130 "])
