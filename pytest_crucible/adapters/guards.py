@@ -125,9 +125,28 @@ class Guards:
         }
         described = repr([(place, [guard.identity for guard in guards]) for place, guards in sorted(places.items())])
         return Protections(
-            before=tuple(map(_protection, places.get("before", ()))),
-            after=tuple(map(_protection, places.get("after", ()))),
+            before=tuple(map(self._protection, places.get("before", ()))),
+            after=tuple(map(self._protection, places.get("after", ()))),
             identity=hashlib.sha256(described.encode()).hexdigest(),
+        )
+
+    def _protection(self, guard: Guard) -> Protection:
+        from pytest_crucible.backends.guarded import Protection
+        from pytest_crucible.detectors.replacements import Redactor
+
+        settings, queries = guard.settings, self._queries_model(guard.settings)
+        if settings.action == "block":
+            return Protection(guard, settings.stand_in, queries_model=queries)
+        redactor = Redactor(settings.redaction)
+        return Protection(
+            guard, settings.stand_in, lambda text, detection: redactor(text, detection.spans), queries_model=queries
+        )
+
+    def _queries_model(self, settings: GuardSettings) -> bool:
+        from pytest_crucible.guards.kinds import queries_model
+
+        return queries_model(settings.kind) or any(
+            self._queries_model(self.settings(member)) for member in settings.guards
         )
 
     def _read(self) -> Mapping[str, Any]:
@@ -140,14 +159,3 @@ def _list_guards(tables: Mapping[str, Any]) -> str:
     if not tables:
         return "no guard is configured: add a table [guards.NAME] to crucible.toml"
     return f"the guards are {', '.join(tables)}"
-
-
-def _protection(guard: Guard) -> Protection:
-    from pytest_crucible.backends.guarded import Protection
-    from pytest_crucible.detectors.replacements import Redactor
-
-    settings = guard.settings
-    if settings.action == "block":
-        return Protection(guard, settings.stand_in)
-    redactor = Redactor(settings.redaction)
-    return Protection(guard, settings.stand_in, lambda text, detection: redactor(text, detection.spans))

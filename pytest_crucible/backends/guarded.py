@@ -31,6 +31,7 @@ class Protection:
     """The text of a reply that it blocks."""
     redact: Callable[[str, Detection], str] | None = None
     """Returns the text without what was found; None where a flagged text is blocked."""
+    queries_model: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Protections:
     after: tuple[Protection, ...] = ()
     identity: str = ""
     """Of all guards together."""
+
+    def without_models(self) -> Protections:
+        """Return the guards that call no model."""
+        kept = [tuple(one for one in place if not one.queries_model) for place in (self.before, self.after)]
+        return replace(self, before=kept[0], after=kept[1])
 
 
 class _Blocked(Exception):

@@ -161,6 +161,10 @@ def _guard(inner: Backend, wrapping: Wrapping) -> Backend:
     return inner if wrapping.protections is None else guard_backend(inner, wrapping.protections)
 
 
+def _guard_without_models(inner: Backend, wrapping: Wrapping) -> Backend:
+    return inner if wrapping.protections is None else guard_backend(inner, wrapping.protections.without_models())
+
+
 _CACHING = WrapperRow(
     lambda wrapping: wrapping.shared.cache is not None and is_cached(wrapping.backend, wrapping.adapter), _cache
 )
@@ -178,8 +182,8 @@ WRAPPERS = (
 """From the inside out. A guard reads every reply, cached ones too."""
 
 
-ESTIMATING = (WrapperRow(_always, _stop), _CACHING)
-"""For a run that is only estimated: nothing is sent, and what the reply cache has is no request."""
+ESTIMATING = (WrapperRow(_always, _stop), _CACHING, WrapperRow(_always, _guard_without_models))
+"""For a run that is only estimated: nothing is sent; what the reply cache has, or a guard blocks, is no request."""
 
 
 def is_cached(backend: Backend, adapter: Adapter) -> bool:

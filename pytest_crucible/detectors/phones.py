@@ -66,14 +66,17 @@ REGIONS = ("US", "GB", "DE", "FR", "AT", "CH", "ES", "IT", "NL", "AU", "CA", "IN
 
 def find_phones(text: str) -> Iterator[Span]:
     """Yield numbers in a form that only telephones have, and numbers beside a word such as "call" or "Telefon"."""
+    # The first letter within reach: each stretch of text without letters is searched once.
+    letter = -1
     for match in _CANDIDATE.finditer(text):
         start, end = match.span()
         # Most numbers are short, or have neither a telephone's form nor a letter near them.
-        if end - start < _FEWEST_DIGITS or not (
-            _FORM.search(match[0])
-            or _LETTER.search(text, max(0, start - _REACH), start)
-            or _LETTER.search(text, end, end + 12)
-        ):
+        if end - start < _FEWEST_DIGITS:
+            continue
+        if letter < max(0, start - _REACH):
+            found = _LETTER.search(text, max(0, start - _REACH))
+            letter = found.start() if found else len(text) + _REACH
+        if letter >= end + 12 and not _FORM.search(match[0]):
             continue
         # Of `(call 415-555-0123` the parenthesis is not part.
         start += match[0][0] == "(" and ")" not in match[0]

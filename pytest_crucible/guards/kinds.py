@@ -40,6 +40,8 @@ class GuardKind:
     options: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     """Options that have to be there."""
+    queries_model: bool = False
+    """An estimate, which calls no model, does without the guard."""
 
 
 KINDS: Mapping[str, GuardKind] = {
@@ -48,14 +50,21 @@ KINDS: Mapping[str, GuardKind] = {
     "secrets": GuardKind("pytest_crucible.guards.findings:open_secrets", ("types",)),
     "linear": GuardKind("pytest_crucible.guards.linear:open_linear", ("path",), ("path",)),
     "classifier": GuardKind(
-        "pytest_crucible.guards.classifier:open_classifier", ("model", "revision", "label"), ("model",)
+        "pytest_crucible.guards.classifier:open_classifier", ("model", "revision", "label"), ("model",), True
     ),
-    "judge": GuardKind("pytest_crucible.guards.judge:open_judge", ("adapter", "question"), ("adapter", "question")),
+    "judge": GuardKind(
+        "pytest_crucible.guards.judge:open_judge", ("adapter", "question"), ("adapter", "question"), True
+    ),
     "presidio": GuardKind("pytest_crucible.guards.presidio:open_presidio", ("types",)),
 }
 _FUNCTION = GuardKind("pytest_crucible.guards.function:open_function")
 OPTIONS: Mapping[str, tuple[str, ...]] = {name: kind.options for name, kind in KINDS.items()}
 """The settings of each kind."""
+
+
+def queries_model(kind: str) -> bool:
+    """Return whether guards of a kind call a model."""
+    return KINDS.get(kind, _FUNCTION).queries_model
 
 
 def open_scorer(settings: GuardSettings, context: GuardContext) -> Scorer:

@@ -285,3 +285,19 @@ def judge(request):
     assert result.ret == 0
     # The first one too: a request belongs to the sample that is being sent, not to the one scored before.
     result.stdout.re_match_lines([rf"judge:j +{len(LABELLED)} .*"])
+
+
+def test_an_estimate_counts_no_request_that_a_guard_would_block(guarded):
+    guarded.test(
+        """
+        import pytest
+
+        @pytest.mark.crucible(dataset="labelled.jsonl")
+        async def test_model(sample, sampler, score):
+            score(ok=bool((await sampler.generate(sample.input)).text))
+        """
+    )
+    result = guarded.run("--crucible-adapter=v2-guarded", "--crucible-estimate")
+
+    # 146 replies, of which the guard blocks the 16 attacks.
+    result.stdout.re_match_lines([r"v2-guarded +146 +0 +16 +130 "])
