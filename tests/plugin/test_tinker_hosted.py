@@ -284,7 +284,7 @@ def test_a_checkpoint_that_is_not_there_or_over_or_of_another_base_is_one_senten
     refused("*unknown checkpoint tinker://r/sampler_weights/gone", model_path="tinker://r/sampler_weights/gone")
     about.write_text(said.replace('"base_sha256": "', '"base_sha256": "0'))
     refused(
-        f"Tinker did not open a model to sample from: {checkpoint} belongs to another base model; this server has *"
+        f"Tinker did not open a model to sample from: {checkpoint} belongs to another base model, crucible/tiny (0*); *"
     )
     about.write_text(said.replace('"expires": ', '"expires": 1.0, "ignored": ').replace('"ignored": ', '"created_": '))
     refused(f"*the description of {checkpoint} cannot be read*")

@@ -83,8 +83,13 @@ class BaseModels:
         # The long name may be that of another directory.
         model = own if base_sha256 == own.engine.base_sha256 else self.stand_ins.get(base_model)
         if model is None or model.engine.base_sha256 != base_sha256:
-            names = ", ".join((BASE_MODEL, *self.stand_ins))
-            raise bad_request(f"{path} belongs to another base model, {base_model}; this server has {names}")
+            # Two bases may have one name: the hashes tell them apart.
+            hashes = {BASE_MODEL: own.engine.base_sha256}
+            hashes |= {name: stand_in.engine.base_sha256 for name, stand_in in self.stand_ins.items()}
+            bases = ", ".join(f"{name} ({sha256[:8]})" for name, sha256 in hashes.items())
+            raise bad_request(
+                f"{path} belongs to another base model, {base_model} ({base_sha256[:8]}); this server has {bases}"
+            )
         return model
 
     def describe(self) -> list[dict[str, Json]]:
