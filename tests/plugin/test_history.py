@@ -214,6 +214,7 @@ DRIFTING = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_server_that_has_changed_is_found_when_the_baseline_is_asked_anew(suite, changed):
     """The same adapter by name, identity and parameters: what differs is what stands behind it."""

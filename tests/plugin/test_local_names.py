@@ -60,6 +60,7 @@ def save_on_tinker(root: Path, name: str, seed: int, *, expires: float | None = 
         trainer.save_sampler(place)
 
 
+@pytest.mark.slow
 def test_a_name_in_the_configuration_is_that_adapter_with_its_settings(project):
     plain = identity(project, "--crucible-adapter=v2")
 

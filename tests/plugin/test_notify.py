@@ -45,6 +45,7 @@ def files_with_the_token(suite) -> list[str]:
     return [path.name for path in files if TOKEN.encode() in path.read_bytes()]
 
 
+@pytest.mark.slow
 def test_one_message_when_a_run_misses_and_has_spent_its_budget(suite, inbox):
     suite.script("from pytest_crucible import Reply\ndef answer(request):\n    return Reply(text='?')\nbase = answer")
     configure(suite, 'ended = "$ROOM"\nmissed = "${ROOM}"\nbroken = "$ROOM"\nbudget = { at = 0.8, to = "$ROOM" }')

@@ -58,6 +58,7 @@ def test_a_local_model_scores_prompts(base, engine):
         asyncio.run(base.score_prompt("sum " * 100))
 
 
+@pytest.mark.slow
 def test_the_order_of_what_a_model_has_read_is_proven(trained, base):
     memorised = asyncio.run(run_order_test(trained, TEXTS, orders=99))
     unseen = asyncio.run(run_order_test(base, TEXTS, orders=19))

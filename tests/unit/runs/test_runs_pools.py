@@ -60,6 +60,7 @@ def decided(run: Run) -> tuple[str, bool]:
     return verdict.state, verdict.proven
 
 
+@pytest.mark.slow
 def test_the_first_look_is_what_a_session_alone_would_be(sessions):
     alone = compared(sessions.run(HALF, memory="off", nodeid="test_sums.py::test_alone"))
 

@@ -67,6 +67,7 @@ def test_an_estimate_of_hard_data_is_never_certain(data, kind, bounds):
                 assert result.interval.level == 1 - alpha
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", HARD)
 @pytest.mark.parametrize(("kind", "bounds"), KINDS)
 def test_bounds_of_hard_data_lie_around_the_mean_whatever_the_alpha(data, kind, bounds):

@@ -151,6 +151,7 @@ def test_interval_and_p_value_of_a_comparison_never_contradict_each_other(kind, 
         assert result.interval.low - slack <= result.estimate <= result.interval.high + slack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "values", "bounds", "clustered"), PAIRED, ids=NAMES)
 @given(data=st.data())
 @settings(max_examples=choose_examples(120))

@@ -112,6 +112,7 @@ def test_parallel_families_open_by_what_was_proven():
     assert parallel_gatekeeping([]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", [0.0, 0.8])
 @pytest.mark.parametrize("effects", [(0, 0, 0, 0), (4, 4, 0, 0), (3, 0, 3, 0)])
 def test_false_alarms_stay_within_alpha(effects, correlation):
