@@ -1,4 +1,4 @@
-"""Whether the replies to a sample and to its twin have the same answer: the metric `same_answer`, which needs no gold."""
+"""Compares the answers to a sample and to its twin: the metric `same_answer`, which needs no gold."""
 
 from __future__ import annotations
 
