@@ -185,11 +185,10 @@ KILL = """
 import os, signal
 from pytest_crucible.backends import circuit_breaker
 
-# A service that was there is waited for, as long as it takes to restart it.
-circuit_breaker.MAX_SILENCE_S = 3.0
-
 def {hook}:
     if "items" in locals() or sample == "q08":
+        # Only here, in the run's own process: `crucible watch` imports this file into the process of the tests, too.
+        circuit_breaker.MAX_SILENCE_S = 3.0  # long enough for no restart
         os.kill({pid}, signal.SIGKILL)
 """
 
