@@ -228,6 +228,30 @@ def test_variants_and_adversarial_rows_are_exported(robust, monkeypatch, capsys)
     assert "unknown attack 'homoglyf': did you mean 'homoglyph'?" in capsys.readouterr().err
 
 
+def test_compared_runs_keep_the_variants_that_both_have(robust, monkeypatch, capsys):
+    write(robust, '"case_noise", "homoglyph"', 'ab_compare("exact_match")').run(
+        "--crucible-adapter=v1", "--crucible-tag=old"
+    )
+    write(robust, '"homoglyph", "shout"').run(V2, "--crucible-tag=new")
+    monkeypatch.chdir(robust.path)
+    capsys.readouterr()
+
+    assert main(["compare", "tag:new", "tag:old", "--metric", "exact_match.drop[homoglyph]", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    (experiment,) = document["experiments"]
+    assert experiment["comparisons"][0]["difference"] == -1
+    drops = {(row["attack"], row["arm"]): row["drop"] for row in experiment["sections"]["robustness"]["drops"]}
+    assert drops == {("homoglyph", "v2"): 1, ("homoglyph", "v1"): 0, ("control", "v2"): 0, ("control", "v1"): 0}
+    assert main(["compare", "tag:new", "tag:old", "--metric", "exact_match.drop[homoglyf]"]) == 4
+    assert "did you mean 'exact_match.drop[homoglyph]'?" in capsys.readouterr().err
+    assert main(["compare", "tag:new", "tag:old"]) == 0
+    assert "variants in one run only, left out: shout, case_noise" in " ".join(capsys.readouterr().out.split())
+    write(robust, '"homoglyph"').run(V2, "--crucible-seed=7", "--crucible-tag=other")
+    capsys.readouterr()
+    assert main(["compare", "tag:other", "tag:old"]) == 0
+    assert "variants with other texts in the two runs, left out: homoglyph" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("attacks", "target", "sentence"),
     [
@@ -308,6 +332,11 @@ def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust, mo
     document = robust.json(*BOTH, "--crucible-cache=off")
 
     sent = Counter(line.split()[0] for line in calls(robust))
+    assert [usage["arm"] for usage in document["experiments"][0]["sections"]["usage"]] == [
+        "v2",
+        "v1",
+        "paraphraser:writer",
+    ]
     # A sum has no letters to search in, but can be rewritten.
     assert sent["writer"] == 21
     assert sent["v1"] == 3 * 21 + 20 * 26
