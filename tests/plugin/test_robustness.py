@@ -418,6 +418,37 @@ def test_certificates_count_their_requests_and_are_of_the_smoothed_model(robust)
     assert document["experiments"][0]["sections"]["robustness"]["certificates"] == {"v1": {"0": 21}}
 
 
+UNSURE_AND_KILLED = """
+            import asyncio, os, pathlib, signal, zlib
+            # The others of its batch are answered and stored: this request alone is in flight.
+            if pathlib.Path("calls.txt").read_bytes().count(b"\\n") == 250 and not pathlib.Path("killed").exists():
+                pathlib.Path("killed").touch()
+                await asyncio.sleep(2)
+                os.kill(os.getpid(), signal.SIGKILL)
+            if zlib.crc32(f"{request.sample} {text}".encode()) % 8 == 0:
+                return crucible.Reply(text="perhaps")
+"""
+
+
+@pytest.mark.slow
+def test_a_certificate_that_is_killed_is_resumed_without_a_reply_sent_again(robust):
+    robust.pytester.makeconftest(CONFTEST.replace("            words = ", f"{UNSURE_AND_KILLED}            words = "))
+    write(robust, 'certify={"noise": 0.8, "draws": 60}', 'quality_target("rate(certified_edits >= 0) >= 0.6")')
+    killed = robust.run_new("--crucible-adapter=v1", "--crucible-concurrency=1", "-p", "no:asyncio")
+    assert (robust.path / "killed").exists()
+    assert killed.ret < 0 or killed.ret > 5
+    resumed = robust.json("--crucible-adapter=v1", "--crucible-resume")
+    sent = len(calls(robust))
+    whole = robust.json("--crucible-adapter=v1", "--crucible-store=another.db")
+
+    # Only the request that was in flight is sent again.
+    assert sent == len(calls(robust)) + 1
+    certificates = [run["experiments"][0]["sections"]["robustness"]["certificates"] for run in (resumed, whole)]
+    assert certificates[0] == certificates[1]
+    assert len(certificates[0]["v1"]) > 1
+    assert resumed["experiments"][0]["verdicts"] == whole["experiments"][0]["verdicts"]
+
+
 def test_labels_of_people_leave_out_what_changed_the_answer(robust, monkeypatch):
     write(robust, '"homoglyph"', 'quality_target("exact_match[homoglyph] >= 0.9")').run(V2)
     monkeypatch.chdir(robust.path)
