@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
+from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
 from pytest_crucible.analyse.realign import realign, repeat_places
 from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import without_unfounded_claim
@@ -145,8 +146,10 @@ def _table(
         ),
     )
     entries = tuple(zip(moves, (ours_entry, theirs_entry), (numbers[0], numbers[1]), strict=True))
-    answers = tuple(
-        move(load_outcomes(store, entry[0], number, entry[1].draws(number))) for move, entry, number in entries
+    answers = mark_inapplicable(
+        plan,
+        [move(load_outcomes(store, entry[0], number, entry[1].draws(number))) for move, entry, number in entries],
+        expected_values(store, plan.dataset_sha256) if uses_expected(plan) else (),
     )
     on_variants = [
         {name: move(arm) for name, arm in load_variant_answers(store, entry[0], number).items()}
