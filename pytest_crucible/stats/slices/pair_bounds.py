@@ -15,8 +15,8 @@ from scipy.special import ndtri, stdtrit
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.groups.studentized import studentized_range_critical
 from pytest_crucible.stats.proportions.paired import tango_lower
-from pytest_crucible.stats.slices.melded_pairs import melded_lower_ratio, melded_upper
 from pytest_crucible.stats.slices.means import pair_errors
+from pytest_crucible.stats.slices.melded_pairs import melded_lower_ratio, melded_upper
 from pytest_crucible.stats.slices.pair_scores import bisect, difference_bounds, ratio_bounds
 from pytest_crucible.stats.slices.slicing import SliceMeans
 
