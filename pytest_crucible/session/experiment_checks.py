@@ -1,4 +1,4 @@
-"""What must hold before an experiment is run. Each check raises SpecError, with what to do."""
+"""Checks of an experiment before it is run. Each raises SpecError, with what to do."""
 
 from __future__ import annotations
 
