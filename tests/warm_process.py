@@ -61,7 +61,6 @@ class WarmProcesses:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._server: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None  # one that is thrown away warns that it still runs
 
     def popen(
         self,
@@ -100,7 +99,7 @@ class WarmProcesses:
             with open(self._folder / "warm.lock", "w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 while (server := self._connect()) is None:
-                    self._process = _start_server(self._folder)
+                    _start_server(self._folder)
                 self._server = server
         return self._server
 
@@ -150,15 +149,16 @@ def _read_all(file: IO[str]) -> str:
     return file.read()
 
 
-def _start_server(folder: Path) -> subprocess.Popen[bytes]:
+def _start_server(folder: Path) -> None:
     # One thread, because no other one survives a fork; a session of its own, because Ctrl-C is for those who wait for it.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     (folder / SOCKET).unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
         listener.bind(str(folder / SOCKET))
         listener.listen()
-        command = [sys.executable, __file__, str(listener.fileno())]
-        return subprocess.Popen(command, pass_fds=[listener.fileno()], env=environment, start_new_session=True)
+        listener.set_inheritable(True)
+        # Not a Popen, which must be waited for: it may outlive this process, where another one uses it.
+        os.posix_spawn(sys.executable, [sys.executable, __file__, str(listener.fileno())], environment, setsid=True)
 
 
 # -- in the server --------------------------------------------------------------------------------------------------
