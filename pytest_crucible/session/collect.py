@@ -246,7 +246,7 @@ class ExperimentCollection:
 
     def _open_judge(self, opener: Opener, name: str, role: str) -> Judge:
         """Open the judge, or the paraphraser; called when a metric or an attack first needs it."""
-        judge, backend = open_judge(opener, name, "[scorers]", role)
+        judge, backend = open_judge(opener.open, name, "[scorers]", role)
         self._resources.add_backends(backend)
         self._judges.append(judge)
         return judge
