@@ -9,24 +9,20 @@ from dataclasses import dataclass
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
 from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
-from pytest_crucible.analyse.realign import realign, repeat_places
+from pytest_crucible.analyse.realign import repeat_places
 from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.slices import check_fields, expand_slices
-from pytest_crucible.records import ArmOutcomes, Contrast, Plan, PromptForm, Run
+from pytest_crucible.records import Contrast, Plan, PromptForm, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
-from pytest_crucible.runs.common_variants import (
-    comparable_terms,
-    load_variant_answers,
-    variant_notes,
-    with_common_variants,
-)
+from pytest_crucible.runs.common_variants import comparable_terms, variant_notes, with_common_variants
 from pytest_crucible.runs.evaluate import analyse_together, concluded_run
 from pytest_crucible.runs.fields import load_fields
+from pytest_crucible.runs.moved_arms import MovedArm
 from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.sections.run import load_sections
@@ -34,7 +30,6 @@ from pytest_crucible.store.outcomes import (
     all_sample_ids,
     expected_values,
     group_names,
-    load_outcomes,
     metadata_values,
     sample_contents,
 )
@@ -42,9 +37,6 @@ from pytest_crucible.store.runs import RunStore
 
 ChooseContrasts = Callable[[Sequence[str]], tuple[Contrast, ...]]
 """Chooses comparisons among the metrics that both arms have; returns none for those that the suite declares."""
-
-Move = Callable[[ArmOutcomes], ArmOutcomes]
-"""Moves an arm's replies to the places of the comparison."""
 
 
 @dataclass(frozen=True)
@@ -135,28 +127,22 @@ def _table(
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
     prompts = [[form.sha256 for form in entry[1].prompts] for entry in (ours_entry, theirs_entry)]
     numbers_of_prompts = [[own.index(form.sha256) for form in plan.prompts] or [0] for own in prompts]
-    moves: tuple[Move, Move] = (
-        lambda arm: realign(
-            arm,
-            {k: k for k in range(plan.planned)},
-            repeat_places(ours_entry[1].draws(numbers[0]), plan.draws(0), numbers_of_prompts[0]),
-        ),
-        lambda arm: realign(
-            arm, places, repeat_places(theirs_entry[1].draws(numbers[1]), plan.draws(1), numbers_of_prompts[1])
-        ),
-    )
-    entries = tuple(zip(moves, (ours_entry, theirs_entry), (numbers[0], numbers[1]), strict=True))
-    answers = mark_inapplicable(
-        plan,
-        [move(load_outcomes(store, entry[0], number, entry[1].draws(number))) for move, entry, number in entries],
-        expected_values(store, plan.dataset_sha256) if uses_expected(plan) else (),
-    )
-    on_variants = [
-        {name: move(arm) for name, arm in load_variant_answers(store, entry[0], number).items()}
-        if plan.variants
-        else {}
-        for move, entry, number in entries
+    sides = [
+        MovedArm(
+            store=store,
+            key=key,
+            plan=own,
+            number=number,
+            places=moved_to,
+            repeats=repeat_places(own.draws(number), plan.draws(arm), numbers_of_prompts[arm]),
+        )
+        for arm, ((key, own, _), number, moved_to) in enumerate(
+            ((ours_entry, numbers[0], {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], places))
+        )
     ]
+    expected_of_metrics = expected_values(store, plan.dataset_sha256) if uses_expected(plan) else ()
+    answers = mark_inapplicable(plan, [side.answers() for side in sides], expected_of_metrics)
+    on_variants = [side.on_variants() if plan.variants else {} for side in sides]
     kinds = store.known_kinds(plan, ours_entry[0] + 1)
     groups = group_names(store, plan.dataset_sha256)
     inputs = AnalysisInputs(
