@@ -125,34 +125,14 @@ def _table(
         return None
     plan = _with_directions(_plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs), directions)
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
-    prompts = [[form.sha256 for form in entry[1].prompts] for entry in (ours_entry, theirs_entry)]
-    numbers_of_prompts = [[own.index(form.sha256) for form in plan.prompts] or [0] for own in prompts]
-    sides = [
-        MovedArm(
-            store=store,
-            key=key,
-            plan=own,
-            number=number,
-            places=moved_to,
-            repeats=repeat_places(own.draws(number), plan.draws(arm), numbers_of_prompts[arm]),
-        )
-        for arm, ((key, own, _), number, moved_to) in enumerate(
-            ((ours_entry, numbers[0], {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], places))
-        )
-    ]
-    expected_of_metrics = expected_values(store, plan.dataset_sha256) if uses_expected(plan) else ()
-    answers = mark_inapplicable(plan, [side.answers() for side in sides], expected_of_metrics)
-    on_variants = [side.on_variants() if plan.variants else {} for side in sides]
-    kinds = store.known_kinds(plan, ours_entry[0] + 1)
-    groups = group_names(store, plan.dataset_sha256)
-    inputs = AnalysisInputs(
-        plan=plan,
-        answers=answers,
-        groups=groups,
+    moved = (ours_entry, numbers[0], {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], places)
+    inputs = _inputs(store, plan, [_moved_arm(store, plan, arm, *of_arm) for arm, of_arm in enumerate(moved)])
+    inputs = dataclasses.replace(
+        inputs,
         finished=ours_entry[2] and theirs_entry[2],
-        known_kinds=kinds,
-        variants={variant.name: tuple(arms[variant.name] for arms in on_variants) for variant in plan.variants},
+        known_kinds=store.known_kinds(plan, ours_entry[0] + 1),
     )
+    answers = inputs.answers
     known = metric_facts(inputs)
     scored = [
         name for name, facts in known.items()
@@ -180,6 +160,31 @@ def _table(
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
     whole = dataclasses.replace(inputs, plan=queried, expected=expected, metadata=metadata, sample_ids=sample_ids)
     return whole, notes_of_experiment
+
+
+def _moved_arm(
+    store: RunStore, plan: Plan, arm: int, entry: Entered, number: int, places: Mapping[int, int]
+) -> MovedArm:
+    """Return an arm of a stored experiment, moved to the places of the plan's arm of that number."""
+    key, own, _ = entry
+    texts = [form.sha256 for form in own.prompts]
+    prompts = [texts.index(form.sha256) for form in plan.prompts] or [0]
+    repeats = repeat_places(own.draws(number), plan.draws(arm), prompts)
+    return MovedArm(store=store, key=key, plan=own, number=number, places=places, repeats=repeats)
+
+
+def _inputs(store: RunStore, plan: Plan, arms: Sequence[MovedArm]) -> AnalysisInputs:
+    """Return both arms' outcomes, on the samples as they are and on the plan's variants."""
+    expected = expected_values(store, plan.dataset_sha256) if uses_expected(plan) else ()
+    on_variants = [arm.on_variants() if plan.variants else {} for arm in arms]
+    return AnalysisInputs(
+        plan=plan,
+        answers=mark_inapplicable(plan, [arm.answers() for arm in arms], expected),
+        groups=group_names(store, plan.dataset_sha256),
+        finished=True,
+        known_kinds={},
+        variants={variant.name: tuple(of_arm[variant.name] for of_arm in on_variants) for variant in plan.variants},
+    )
 
 
 def _plan(
