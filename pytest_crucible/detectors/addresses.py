@@ -21,7 +21,7 @@ _WWW = re.compile(r"[wW]{3}\.(?<![\w/@.-]....)[\w-]{1,63}\.[^\s<>\"'`{}|\\^\[\]]
 _END_OF_SENTENCE = ".,;:!?)*_"
 # Found by the first dot, with one to three digits before it.
 _FOUR = re.compile(
-    r"\.(?=\d{1,3}\.\d)(?:(?<=\d.)(?<![\w.]\d.)|(?<=\d\d.)(?<![\w.]\d\d.)|(?<=\d\d\d.)(?<![\w.]\d\d\d.))"
+    r"\.(?<!\.\d\.)(?=\d{1,3}\.\d)(?:(?<=\d.)(?<![\w.]\d.)|(?<=\d\d.)(?<![\w.]\d\d.)|(?<=\d\d\d.)(?<![\w.]\d\d\d.))"
     r"\d{1,3}(?:\.\d{1,3}){2}(?![\w])(?!\.\d)",
     re.ASCII,
 )
@@ -58,8 +58,9 @@ def find_urls(text: str) -> Iterator[Span]:
         scheme = _SCHEME.match(text[max(0, match.start() - 6) : match.start()][::-1])
         if scheme and len(match[0]) > len("://"):
             yield _trim_url(text, match.start() - scheme.end(), match.end())
-    for match in _WWW.finditer(text):
-        yield _trim_url(text, *match.span())
+    if "www" in text.lower():
+        for match in _WWW.finditer(text):
+            yield _trim_url(text, *match.span())
 
 
 def _trim_url(text: str, start: int, end: int) -> Span:

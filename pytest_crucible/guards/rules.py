@@ -127,7 +127,8 @@ def match_rules(text: str, index: RuleIndex) -> Match:
 def _find_first(form: str, index: RuleIndex, *, above: float) -> Rule | None:
     """Return the heaviest rule with more weight than `above` that matches a form."""
     places = find_starts(form, index.packed) if len(form) >= LONG else _search_starts(form, index)
-    for number, start in sorted((number, start) for start in places for number in index.by_start[start]):
+    possible = [(number, start) for start in places for number in index.by_start[start]]
+    for number, start in sorted(possible):
         rule = index.rules[number]
         if rule.weight <= above:
             return None
