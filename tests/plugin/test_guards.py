@@ -325,5 +325,5 @@ def test_an_estimate_counts_no_request_that_a_guard_would_block(guarded):
 
     # 146 replies, of which the guard blocks the 16 attacks.
     result.stdout.re_match_lines(
-        [r"v2-guarded +146 +0 +0 +130 ", "v2-guarded: 16 replies blocked by a guard, without a request"]
+        [r"v2-guarded +146 +0 +0 +130 ", r" +v2-guarded: 16 replies blocked by a guard, without a request"]
     )
