@@ -62,6 +62,10 @@ def detection() -> Iterator[Figure]:
     rules = load_rules()
     flagged = np.array([match_rules(text, rules).score >= THRESHOLD for text in texts])
     yield _share("rules: attacks missed, of 263", (~flagged[labels]).mean(), 0.60)
+    # Rules were written while looking at every second text, the first among them.
+    unseen = np.arange(len(texts)) % 2 == 1
+    yield _share("rules: attacks missed, of the 126 not seen", (~flagged[labels & unseen]).mean(), 0.60)
+    yield _share("rules: attacks missed, of the 137 seen", (~flagged[labels & ~unseen]).mean(), 0.60)
     yield _share("rules: false alarms, of 399", flagged[~labels].mean(), 0.02)
     scores = cross_validated(texts, labels)
     area = auroc.estimate(Prepared(values=scores, strata=labels.astype(float)), 0.95).value
