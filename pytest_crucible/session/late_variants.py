@@ -154,9 +154,11 @@ class Certifying:
             return outcome
         outcome.reply = next(trial.reply for trial in chosen if self._answer(trial.reply) == answer)
         outcome.sample = sample
-        return await self._certify(call, outcome, answer, others)
+        return await self._certify(call, outcome, sample, answer, others)
 
-    async def _certify(self, call: FunctionCall, outcome: Outcome, answer: str, others: Sequence[Outcome]) -> Outcome:
+    async def _certify(
+        self, call: FunctionCall, outcome: Outcome, sample: Sample, answer: str, others: Sequence[Outcome]
+    ) -> Outcome:
         """Score the answer. Where lost replies could change how much is certified, the certificate is lost too."""
         hits = sum(self._answer(trial.reply) == answer for trial in others)
         missing = [trial for trial in others if trial.lost]
@@ -166,7 +168,7 @@ class Certifying:
         if edits != at_best:
             outcome.lost, outcome.detail = missing[0].lost, f"{len(missing)} replies to shortened texts are lost"
             return outcome
-        is_right = await _value(call, outcome, self.metric, outcome.sample) == 1
+        is_right = await _value(call, outcome, self.metric, sample) == 1
         outcome.scores[CERTIFIED] = float(edits if is_right else -1)
         outcome.detail = f"{hits} of {self.smoothing.draws} shortened texts have the answer"
         return outcome
