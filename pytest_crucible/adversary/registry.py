@@ -19,7 +19,7 @@ from pytest_crucible.adversary.source import Source
 from pytest_crucible.records import UNCHANGED, NoTwin, Twin
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources
-from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.records.object_reference import import_function, load_object
 from pytest_crucible.records.suggestions import suggest
 
 FORMS = ("attack", "chain", "pack", "function")
@@ -91,7 +91,7 @@ class Attacks:
                 has_strength=False, asks_for=asks_for, settings={"pack": digest},
             )  # fmt: skip
         if "function" in table:
-            return function_attack(name, load_object(str(table["function"])))
+            return function_attack(name, import_function(f"[attacks.{name}] has function =", str(table["function"])))
         return self._chain(name, table["chain"], within)
 
     def _chain(self, name: str, links: Any, within: tuple[str, ...]) -> Attack:
@@ -139,7 +139,7 @@ def _call_function(
     if isinstance(result, NoTwin):
         return result
     if result is None:
-        return NoTwin(f"{name} does not apply")
+        return NoTwin(f"the function of {name} returned None")
     if isinstance(result, Twin):
         return Perturbed(result.input, expected=result.expected)
     if isinstance(result, str):
@@ -150,7 +150,7 @@ def _call_function(
 
 
 def _run_chain(attacks: Sequence[Attack], source: Source, rng: Random, strength: float) -> Perturbed | NoTwin:
-    """Return the text after all attacks. Each may find nothing to edit, as long as one of them does."""
+    """Return the text after all attacks; where one of them does not apply, the chain does not."""
     text, expected = source.text, UNCHANGED
     for attack in attacks:
         step = attack.perturb(replace(source, text=text), rng, strength)

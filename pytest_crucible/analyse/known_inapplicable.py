@@ -27,6 +27,9 @@ def mark_inapplicable(plan: Plan, answers: Sequence[ArmOutcomes], expected: Sequ
 
 
 def _mark(arm: ArmOutcomes, facts: MetricFacts, outside: Flags, repeats: int) -> ArmOutcomes:
+    # A metric that other replies of the arm lack was not among its metrics.
+    if facts.name not in arm.scores and not all(arm.failures):
+        return arm
     column = arm.scores.get(facts.name, ScoreColumns(positions=[], repeats=[], values=[], is_bool=[]))
     unscored = np.repeat(outside[:, None], repeats, axis=1)
     unscored[column.positions, column.repeats] = False

@@ -16,6 +16,7 @@ from pytest_crucible.adversary.twins import Draw
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records import NoTwin, Sample
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import import_from_here
 
 HEADERS = ("name", "kind", "what it does")
 
@@ -34,6 +35,7 @@ def command(name: str | None, text: str | None, strength: float, draws: int, see
 
     With NAME and --text, print the attacked text.
     """
+    import_from_here()
     attacks = Attacks(read_table(Path(), "attacks"), root=Path())
     if name is None:
         if text is not None:

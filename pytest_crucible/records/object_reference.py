@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from pytest_crucible.records.errors import SpecError
@@ -16,6 +18,13 @@ def load_object(reference: Any) -> Any:
     module, _, attribute = reference.partition(":")
     loaded = importlib.import_module(module)
     return getattr(loaded, attribute) if attribute else loaded
+
+
+def import_from_here() -> None:
+    """Put the working directory on the path of imports, as pytest does: programs of an installed package lack it."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
 
 
 def import_function(setting: str, reference: str) -> Callable[..., Any]:

@@ -9,24 +9,20 @@ from dataclasses import dataclass
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
 from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
-from pytest_crucible.analyse.realign import realign, repeat_places
+from pytest_crucible.analyse.realign import repeat_places
 from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.slices import check_fields, expand_slices
-from pytest_crucible.records import ArmOutcomes, Contrast, Plan, PromptForm, Run
+from pytest_crucible.records import Contrast, Plan, PromptForm, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
-from pytest_crucible.runs.common_variants import (
-    comparable_terms,
-    load_variant_answers,
-    variant_notes,
-    with_common_variants,
-)
+from pytest_crucible.runs.common_variants import comparable_terms, variant_notes, with_common_variants
 from pytest_crucible.runs.evaluate import analyse_together, concluded_run
 from pytest_crucible.runs.fields import load_fields
+from pytest_crucible.runs.moved_arms import MovedArm
 from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.sections.run import load_sections
@@ -34,7 +30,6 @@ from pytest_crucible.store.outcomes import (
     all_sample_ids,
     expected_values,
     group_names,
-    load_outcomes,
     metadata_values,
     sample_contents,
 )
@@ -42,9 +37,6 @@ from pytest_crucible.store.runs import RunStore
 
 ChooseContrasts = Callable[[Sequence[str]], tuple[Contrast, ...]]
 """Chooses comparisons among the metrics that both arms have; returns none for those that the suite declares."""
-
-Move = Callable[[ArmOutcomes], ArmOutcomes]
-"""Moves an arm's replies to the places of the comparison."""
 
 
 @dataclass(frozen=True)
@@ -133,40 +125,14 @@ def _table(
         return None
     plan = _with_directions(_plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs), directions)
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
-    prompts = [[form.sha256 for form in entry[1].prompts] for entry in (ours_entry, theirs_entry)]
-    numbers_of_prompts = [[own.index(form.sha256) for form in plan.prompts] or [0] for own in prompts]
-    moves: tuple[Move, Move] = (
-        lambda arm: realign(
-            arm,
-            {k: k for k in range(plan.planned)},
-            repeat_places(ours_entry[1].draws(numbers[0]), plan.draws(0), numbers_of_prompts[0]),
-        ),
-        lambda arm: realign(
-            arm, places, repeat_places(theirs_entry[1].draws(numbers[1]), plan.draws(1), numbers_of_prompts[1])
-        ),
-    )
-    entries = tuple(zip(moves, (ours_entry, theirs_entry), (numbers[0], numbers[1]), strict=True))
-    answers = mark_inapplicable(
-        plan,
-        [move(load_outcomes(store, entry[0], number, entry[1].draws(number))) for move, entry, number in entries],
-        expected_values(store, plan.dataset_sha256) if uses_expected(plan) else (),
-    )
-    on_variants = [
-        {name: move(arm) for name, arm in load_variant_answers(store, entry[0], number).items()}
-        if plan.variants
-        else {}
-        for move, entry, number in entries
-    ]
-    kinds = store.known_kinds(plan, ours_entry[0] + 1)
-    groups = group_names(store, plan.dataset_sha256)
-    inputs = AnalysisInputs(
-        plan=plan,
-        answers=answers,
-        groups=groups,
+    moved = (ours_entry, numbers[0], {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], places)
+    inputs = _inputs(store, plan, [_moved_arm(store, plan, arm, *of_arm) for arm, of_arm in enumerate(moved)])
+    inputs = dataclasses.replace(
+        inputs,
         finished=ours_entry[2] and theirs_entry[2],
-        known_kinds=kinds,
-        variants={variant.name: tuple(arms[variant.name] for arms in on_variants) for variant in plan.variants},
+        known_kinds=store.known_kinds(plan, ours_entry[0] + 1),
     )
+    answers = inputs.answers
     known = metric_facts(inputs)
     scored = [
         name for name, facts in known.items()
@@ -194,6 +160,31 @@ def _table(
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
     whole = dataclasses.replace(inputs, plan=queried, expected=expected, metadata=metadata, sample_ids=sample_ids)
     return whole, notes_of_experiment
+
+
+def _moved_arm(
+    store: RunStore, plan: Plan, arm: int, entry: Entered, number: int, places: Mapping[int, int]
+) -> MovedArm:
+    """Return an arm of a stored experiment, moved to the places of the plan's arm of that number."""
+    key, own, _ = entry
+    texts = [form.sha256 for form in own.prompts]
+    prompts = [texts.index(form.sha256) for form in plan.prompts] or [0]
+    repeats = repeat_places(own.draws(number), plan.draws(arm), prompts)
+    return MovedArm(store=store, key=key, plan=own, number=number, places=places, repeats=repeats)
+
+
+def _inputs(store: RunStore, plan: Plan, arms: Sequence[MovedArm]) -> AnalysisInputs:
+    """Return both arms' outcomes, on the samples as they are and on the plan's variants."""
+    expected = expected_values(store, plan.dataset_sha256) if uses_expected(plan) else ()
+    on_variants = [arm.on_variants() if plan.variants else {} for arm in arms]
+    return AnalysisInputs(
+        plan=plan,
+        answers=mark_inapplicable(plan, [arm.answers() for arm in arms], expected),
+        groups=group_names(store, plan.dataset_sha256),
+        finished=True,
+        known_kinds={},
+        variants={variant.name: tuple(of_arm[variant.name] for of_arm in on_variants) for variant in plan.variants},
+    )
 
 
 def _plan(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pytest_crucible.analyse.analysis import main_metric, score_table
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.records.object_reference import import_from_here, load_object
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.sections.inputs import section_inputs
@@ -63,9 +61,7 @@ def load_feature(reference: str) -> Any:
     """Return the function that `module:function` names, from the working directory too. Raises SpecError."""
     if ":" not in reference:
         raise SpecError(f"--feature={reference!r} cannot be read: write MODULE:FUNCTION, such as features:steps")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    import_from_here()
     try:
         function = load_object(reference)
     except (ImportError, AttributeError) as error:

@@ -112,7 +112,9 @@ def _parts(store: RunStore, wanted: Wanted) -> Iterator[tuple[str, int, Plan, in
         experiments = [(key, plan) for key, plan, _ in store.experiments(run)]
         usable = [(key, plan) for key, plan in experiments if wanted.allow_gate_samples or plan.purpose == "practice"]
         if not usable:
-            raise SpecError(f'run {run} has no practice samples: set purpose="practice"')
+            raise SpecError(
+                f'run {run} has no practice samples: set purpose="practice" in @pytest.mark.crucible, or pass --allow-gate-samples'
+            )
         for key, plan in usable:
             arms = [arm.name for arm in plan.arms]
             names.update(arms)

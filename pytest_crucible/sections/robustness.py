@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import main_metric
@@ -280,6 +280,7 @@ def _document(result: Robustness, adjusted: dict[int, float | None]) -> dict[str
         ],
         "slices": [entry for sliced in result.sliced for entry in slice_document(sliced)],
         "corrected": [corrected_document(entry) for entry in result.corrected],
+        "uncorrected": [asdict(entry) for entry in result.uncorrected],
         "broken": [
             {
                 **{name: getattr(entry, name) for name in ("metric", "attack", "arm", "n")},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -139,22 +140,35 @@ class Certifying:
     async def ask(self, call: FunctionCall, outcome: Outcome) -> Outcome:
         sample = call.experiment.sample(outcome.unit)
         try:
-            chosen = await self._draw_replies(call, outcome, sample, range(SELECTION))
-            answer = majority([self._answer(reply) for reply in chosen])
-            first = next((reply for reply in chosen if reply is not None and self._answer(reply) == answer), None)
-            if first is None or answer is None:
+            chosen = [trial for trial in await self._draw(call, outcome, sample, range(SELECTION)) if not trial.lost]
+            if not chosen:
+                outcome.lost, outcome.detail = "error", "all replies that would choose the answer are lost"
+                return outcome
+            answer = majority([self._answer(trial.reply) for trial in chosen])
+            if answer is None:
                 outcome.reply, outcome.scores[CERTIFIED] = Reply(text=""), -1.0
                 return outcome
-            others = range(SELECTION, self.smoothing.requests)
-            hits = sum(
-                self._answer(reply) == answer for reply in await self._draw_replies(call, outcome, sample, others)
-            )
+            others = await self._draw(call, outcome, sample, range(SELECTION, self.smoothing.requests))
         except (Spent, Uncached) as error:
             outcome.lost, outcome.detail = lost_reason(error), str(error)
             return outcome
-        outcome.reply, outcome.sample = first, sample
+        outcome.reply = next(trial.reply for trial in chosen if self._answer(trial.reply) == answer)
+        outcome.sample = sample
+        return await self._certify(call, outcome, sample, answer, others)
+
+    async def _certify(
+        self, call: FunctionCall, outcome: Outcome, sample: Sample, answer: str, others: Sequence[Outcome]
+    ) -> Outcome:
+        """Score the answer. Where lost replies could change how much is certified, the certificate is lost too."""
+        hits = sum(self._answer(trial.reply) == answer for trial in others)
+        missing = [trial for trial in others if trial.lost]
+        edits, at_best = (
+            certified_edits(right, self.smoothing.draws, self.smoothing.noise) for right in (hits, hits + len(missing))
+        )
+        if edits != at_best:
+            outcome.lost, outcome.detail = missing[0].lost, f"{len(missing)} replies to shortened texts are lost"
+            return outcome
         is_right = await _value(call, outcome, self.metric, sample) == 1
-        edits = certified_edits(hits, self.smoothing.draws, self.smoothing.noise)
         outcome.scores[CERTIFIED] = float(edits if is_right else -1)
         outcome.detail = f"{hits} of {self.smoothing.draws} shortened texts have the answer"
         return outcome
@@ -162,24 +176,22 @@ class Certifying:
     def _answer(self, reply: Reply | None) -> str | None:
         return None if reply is None else NORMALISERS[self.normalise](reply.answer)
 
-    async def _draw_replies(
-        self, call: FunctionCall, outcome: Outcome, sample: Sample, numbers: range
-    ) -> list[Reply | None]:
-        """Return the replies to shortened texts; None for one that failed, which is an answer of no use."""
-        text, replies = find_text(sample.input) or "", []
+    async def _draw(self, call: FunctionCall, outcome: Outcome, sample: Sample, numbers: range) -> list[Outcome]:
+        """Return the outcomes of shortened texts. One that failed has no reply, which is an answer of no use."""
+        text, trials = find_text(sample.input) or "", []
 
-        async def reply_to(number: int) -> Reply | None:
+        async def reply_to(number: int) -> Outcome:
             trial = Outcome(outcome.unit)
             shortened = delete_words(text, self.draw.rng(sample.id, number), self.smoothing.noise)
             sent = replace(sample, input=with_text(sample.input, shortened))
             await call.run(trial, sent, f"deletion {number}")
             _raise_cut_short(trial)
-            return trial.reply
+            return trial
 
         for start in range(numbers.start, numbers.stop, AT_A_TIME):
             some = range(start, min(start + AT_A_TIME, numbers.stop))
-            replies += await asyncio.gather(*map(reply_to, some))
-        return replies
+            trials += await asyncio.gather(*map(reply_to, some))
+        return trials
 
 
 async def _send(call: FunctionCall, outcome: Outcome, sample: Sample, text: str, draw: str = "") -> Outcome:

@@ -418,6 +418,25 @@ def test_certificates_count_their_requests_and_are_of_the_smoothed_model(robust)
     assert document["experiments"][0]["sections"]["robustness"]["certificates"] == {"v1": {"0": 21}}
 
 
+def test_a_certificate_with_lost_replies_is_lost_and_resumed(robust):
+    """With the lost reply it might certify more edits: the certificate is unknown, and not a low one."""
+    broken = """
+            import pathlib
+            if not pathlib.Path("mended").exists() and len(text.split()) == 5:
+                raise crucible.BackendError("the connection broke")
+"""
+    robust.pytester.makeconftest(CONFTEST.replace("            words = ", f"{broken}            words = "))
+    write(robust, 'certify={"noise": 0.8, "draws": 60}', 'quality_target("rate(certified_edits >= 1) >= 0.1")')
+    lost = estimates(robust.json("--crucible-adapter=v1"), "v1")["certified_edits"]
+    (robust.path / "mended").touch()
+    calls(robust)
+    resumed = estimates(robust.json("--crucible-adapter=v1", "--crucible-resume"), "v1")["certified_edits"]
+
+    # The longest texts of two samples; the other 318 replies of these are cached.
+    assert (lost["n"], lost["lost"]) == (19, 2)
+    assert (resumed["n"], resumed["lost"], len(calls(robust))) == (21, 0, 2)
+
+
 UNSURE_AND_KILLED = """
             import asyncio, os, pathlib, signal, zlib
             # The others of its batch are answered and stored: this request alone is in flight.

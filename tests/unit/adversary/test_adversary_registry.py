@@ -96,7 +96,7 @@ def test_a_function_may_change_the_expected_answer(tmp_path, monkeypatch):
 
     assert (twin.input, twin.expected) == (f"Not: {TEXT}", False)
     assert draw(attack("never", never={"function": "my_attacks:never"})).twin(sample()) == NoTwin(
-        "never does not apply"
+        "the function of never returned None"
     )
     assert draw(attack()).twin(sample()).expected is UNCHANGED
     offered = Attacks(offered={"negate": negate}).get("negate")
