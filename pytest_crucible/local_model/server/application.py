@@ -14,8 +14,11 @@ from urllib.parse import unquote
 
 from pytest_crucible.local_model.server import (
     listing,
-    openai,
+    openai_chat,
+    openai_completions,
     openai_embeddings,
+    openai_models,
+    openai_replies,
     openai_responses,
     sampling,
     saving,
@@ -34,7 +37,7 @@ from pytest_crucible.local_model.server.messages import (
 from pytest_crucible.local_model.server.state import Endpoint, Service
 
 _TINKER = (sessions, training, saving, sampling, listing)
-_OPENAI = (openai, openai_embeddings, openai_responses)
+_OPENAI = (openai_completions, openai_chat, openai_models, openai_embeddings, openai_responses)
 # Endpoints by method and path; `{name}` in a path matches one segment, see `request.parameters`.
 ENDPOINTS: Mapping[str, Endpoint] = {
     **{
@@ -98,7 +101,7 @@ class Application:
 def refusal_response(refusal: Refusal, request: Request | None = None) -> Response:
     """Return a refusal in the format of the caller's SDK: OpenAI's under /oai, else Tinker's."""
     if request is not None and request.path.startswith("/oai/"):
-        return json_response(openai.error(refusal), refusal.status)
+        return json_response(openai_replies.error(refusal), refusal.status)
     return json_response({"detail": refusal.sentence}, refusal.status)
 
 
