@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.outcomes import LostReason as LostReason
     from pytest_crucible.records.outcomes import ModelCall as ModelCall
     from pytest_crucible.records.outcomes import Observation as Observation
+    from pytest_crucible.records.outcomes import OpenStream as OpenStream
     from pytest_crucible.records.outcomes import Outcome as Outcome
     from pytest_crucible.records.outcomes import Reply as Reply
     from pytest_crucible.records.outcomes import Request as Request
@@ -142,7 +143,7 @@ _NAMES = {
     "factors": "FACTORS FEWEST_LEVELS Draws",
     "history": "Change Look PairVariability PastComparison RunSummary TrendPoint",
     "judges": "CLEAN HUMAN ORDERS HumanAgreement PlaceBias",
-    "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation Outcome Reply Request "
+    "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation OpenStream Outcome Reply Request "
     "ScoreColumns Unit",
     "plan": "Adapter Arm ArmTraining Contrast Dataset Exclusion Fingerprint DetectableEffect Measure MetricFacts Origin Plan "
     "PromptForm Sample Selection Target VariantTerm",

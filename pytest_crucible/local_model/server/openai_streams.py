@@ -20,7 +20,7 @@ from pytest_crucible.local_model.server.openai_requests import read_stops
 from pytest_crucible.local_model.server.replies import SampleRequest, Weights
 from pytest_crucible.local_model.server.request_fields import Body
 from pytest_crucible.local_model.server.state import Service
-from pytest_crucible.local_model.server.text_pieces import TextPieces
+from pytest_crucible.local_model.text_pieces import TextPieces
 from pytest_crucible.local_model.tokens import Tokenizer
 
 Token = tuple[int, int]
