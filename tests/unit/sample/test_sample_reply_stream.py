@@ -92,7 +92,9 @@ def test_a_retry_with_the_same_text_goes_on_where_the_first_attempt_broke_off():
 
 
 def test_a_retry_with_another_text_loses_the_sample():
-    with pytest.raises(BackendError, match="sent again after 2 characters of another one had been streamed: use generate"):
+    with pytest.raises(
+        BackendError, match="sent again after 2 characters of another one had been streamed: use generate"
+    ):
         read(retried(["fo", Retryable("broke off", kind="half")], ["s", "ix"]))
 
 
@@ -109,7 +111,7 @@ def test_an_error_follows_the_pieces_that_came_before_it():
 
     async def stream() -> None:
         async for piece in sampler.stream("2 + 2"):
-            pieces.append(piece)  # noqa: PERF401
+            pieces.append(piece)
 
     with pytest.raises(BackendError, match="gone"):
         asyncio.run(stream())
