@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.service import Service
 
 RUN_HEADS = ("run", "base model", "rank", "last request", "newest checkpoint")
-CHECKPOINT_HEADS = ("checkpoint", "created", "size", "public", "expires")
+CHECKPOINT_HEADS = ("checkpoint", "created", "bytes", "public", "expires")
 NEVER = "never"
 
 service_option = click.option(
@@ -153,7 +153,8 @@ def delete(paths: Sequence[str], yes: bool, service: str | None, as_json: bool) 
                 deleted.append(path)
         finally:
             # Also before an error: what is gone is gone.
-            print_result([f"deleted {path}" for path in deleted], {"deleted": deleted}, as_json=as_json)
+            if deleted:
+                print_result([f"deleted {path}" for path in deleted], {"deleted": deleted}, as_json=as_json)
 
 
 @contextmanager
@@ -209,7 +210,7 @@ def _expiry(time: Any) -> str:
 
 
 def _size(size: int | None) -> str:
-    return "" if size is None else f"{size / 1e6:,.1f} MB"
+    return "" if size is None else f"{size:,}"
 
 
 def _whole(seconds: str) -> int:
