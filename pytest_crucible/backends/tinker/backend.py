@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pytest_crucible.backends.choices import CHOICES, score_choices
+from pytest_crucible.backends.sample_clock import return_time
 from pytest_crucible.backends.tinker.errors import is_too_long, translate_error
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused
@@ -65,11 +66,13 @@ class TinkerBackend:
         trained_on: Mapping[str, str] | None = None,
         simulated: bool = False,
         check: Callable[[float], None] = lambda waited_s: None,
+        is_paused: Callable[[], bool] = lambda: False,
         hide: Callable[[str], str] = str,
     ) -> None:
         """`simulated` is True where a local server lets another model answer under this name.
 
-        `check` takes the seconds waited so far and raises BackendError when the service is gone; `hide` removes keys.
+        `check` takes the seconds waited so far and raises BackendError when the service is gone; `is_paused` returns whether
+        requests wait at the service, which is not the time of their samples; `hide` removes keys.
         """
         self.identity, self.server, self.model = identity, server, model
         self.training, self.step, self.simulated = training, step, simulated
@@ -78,7 +81,7 @@ class TinkerBackend:
         self._tokenizer = tokenizer
         self._seed = seed
         self._context = context
-        self._check = check
+        self._check, self._is_paused = check, is_paused
         self._hide = hide
 
     async def generate(self, request: Request) -> Reply:
@@ -138,6 +141,8 @@ class TinkerBackend:
         try:
             while not (await asyncio.wait((waiting,), timeout=LOOK_S))[0]:
                 self._check(time.monotonic() - started)
+                if self._is_paused():
+                    return_time(LOOK_S)
             return waiting.result()
         finally:
             # Also after an interrupt: the reply is not needed any more.

@@ -37,3 +37,26 @@ def test_a_server_that_does_not_answer_is_named_until_it_does():
     circuit.answer(3.0)
 
     assert shared.waits_for(3.0) == ""
+
+
+def test_a_queue_is_told_until_no_client_waits_in_it():
+    shared, begun = BackendContext(), []
+    with shared.queues.listening(begun.append):
+        for client, pause in (
+            (1, "A is paused: capacity"),
+            (2, "B is paused: capacity"),
+            (1, ""),
+            (3, ""),
+            (2, "B is paused: capacity"),
+        ):
+            shared.queues.report(client, pause)
+
+    assert shared.waits_for(0.0) == "B is paused: capacity"
+    assert (shared.queues.is_paused(1), shared.queues.is_paused(2)) == (False, True)
+    assert begun == ["A is paused: capacity", "B is paused: capacity"]
+
+    shared.queues.report(2, "")
+    shared.queues.report(1, "A is paused: rate limit")
+
+    assert begun == ["A is paused: capacity", "B is paused: capacity"]
+    assert shared.waits_for(0.0) == "A is paused: rate limit"
