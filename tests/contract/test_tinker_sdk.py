@@ -318,3 +318,15 @@ def test_the_backend_scores_prompts(tinker, service, tokenizer):
 
     assert len(scored) == len(tokenizer.encode("claim 7 of document 49")) - 1
     assert all(logprob < 0 for logprob in scored)
+
+
+def test_pictures_are_refused_in_a_sentence(tinker, service):
+    picture = tinker.ModelInput(chunks=[tinker.types.ImageChunk(data=b"\x89PNG", format="png", expected_tokens=1)])
+    sampler = got(service.create_sampling_client(base_model="crucible/tiny"))
+    with pytest.raises(Exception, match="this model reads only text"):
+        got(sampler.sample(picture, 1, tinker.SamplingParams(max_tokens=2)))
+
+    client = got(service.create_lora_training_client(base_model="crucible/tiny", rank=4))
+    datum = tinker.Datum(model_input=picture, loss_fn_inputs={"target_tokens": [1], "weights": [1.0]})
+    with pytest.raises(Exception, match="this model reads only text"):
+        got(client.forward_backward([datum], "cross_entropy"))

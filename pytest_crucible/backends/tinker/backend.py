@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from pytest_crucible.backends.choices import CHOICES, score_choices
 from pytest_crucible.backends.sample_clock import return_time
 from pytest_crucible.backends.tinker.errors import is_too_long, translate_error
+from pytest_crucible.backends.tinker.prompts import prompt_tokens
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused
 
@@ -175,42 +176,6 @@ def sampling_params(parameters: Mapping[str, Any]) -> Any:
         names = {str(problem["loc"][0]) for problem in error.errors()} if hasattr(error, "errors") else set(parameters)
         wrong = ", ".join(f"{name} = {parameters.get(name)!r}" for name in sorted(names))
         raise Refused(f"Tinker cannot sample with {wrong}: give a valid value") from None
-
-
-def prompt_tokens(prompt: Any, tokenizer: Any) -> list[int]:
-    """Return the token ids of an input; for an empty text the end token, because a model has to read something.
-
-    Raises Refused for an input that is not a text, messages or tokens, BackendError for an input that cannot be encoded.
-    """
-    if isinstance(prompt, Sequence) and prompt and all(type(part) is int for part in prompt):
-        return list(prompt)
-    is_chat = not isinstance(prompt, str) and isinstance(prompt, Sequence) and prompt
-    if not isinstance(prompt, str) and not (is_chat and all(isinstance(part, Mapping) for part in prompt)):
-        raise Refused(
-            f"Tinker cannot sample from a {type(prompt).__name__}: give a text, messages with role and content, or token ids"
-        )
-    try:
-        tokens = _chat_tokens(prompt, tokenizer) if is_chat else list(tokenizer.encode(prompt))
-    except ValueError as error:
-        raise BackendError(f"the prompt cannot be encoded: {error}") from None
-    end = getattr(tokenizer, "eos_token_id", None)
-    return tokens or ([end] if end is not None else [])
-
-
-def _chat_tokens(messages: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[int]:
-    if getattr(tokenizer, "chat_template", None) is None:
-        raise Refused("this model has no chat template for messages: give a text")
-    try:
-        text = tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
-    except TypeError as error:
-        raise Refused(f"Tinker cannot sample from these messages: {error}") from None
-    except ImportError as error:
-        raise Refused(f'chat templates need jinja2: pip install "pytest-crucible[tinker]" ({error})') from None
-    # Templates raise errors of their own, for instance for roles that do not alternate.
-    except Exception as error:
-        raise BackendError(f"the model's chat template cannot render these messages: {error}") from None
-    # The template has written the special tokens already.
-    return list(tokenizer.encode(text, add_special_tokens=False))
 
 
 def _sdk() -> Any:
