@@ -137,7 +137,7 @@ def test_a_download_is_the_checkpoint_bit_for_bit(run, saved, http_client, model
         assert json.loads((folder / "adapter_config.json").read_text())["r"] == 4
     # Nothing is left of the copy that was made for the download.
     listed = http_client.get("/checkpoints")["checkpoints"]
-    assert not [one for one in listed if one["checkpoint_type"] == "external"]
+    assert not [one for one in listed if one["checkpoint_id"] == "external_weights/download"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["unpacked", "v2", "v2.tar"]
 
 

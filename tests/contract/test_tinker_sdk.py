@@ -22,6 +22,7 @@ from faulty_tinker import Faulty
 from tinker_http import WAIT_S
 
 from pytest_crucible.backends.tinker.backend import TinkerBackend
+from pytest_crucible.backends.tinker.polling import close_holder
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +303,8 @@ def test_the_sdks_other_ways_to_wait_for_samples(tinker, server, tokenizer):
         copy = pickle.loads(pickle.dumps(sampler))
         asked = [one.sample(prompt, 1, params) for one in (sampler, copy) for _ in range(8)]
         replies = [got(one) for one in asked]
+        # The copy has connections of its own, and a heartbeat that would go on without the relay.
+        close_holder(copy.holder)
         if hasattr(own, "close"):
             got(own.close("success"))
 
