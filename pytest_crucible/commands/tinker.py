@@ -179,7 +179,7 @@ def open_service(name: str | None, *paths: str) -> Iterator[Service]:
 
 
 def confirm(action: str, service: Service, *, yes: bool) -> None:
-    """Return when the user wants it. Raises SpecError where nobody can be asked, and click.Abort after a no."""
+    """Ask the user for confirmation. Raises SpecError without a terminal, and click.Abort after a no."""
     if yes:
         return
     if not sys.stdin.isatty():

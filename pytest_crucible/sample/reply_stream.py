@@ -9,6 +9,8 @@ from typing import Any
 from pytest_crucible.records import OpenStream, Reply
 from pytest_crucible.records.errors import BackendError
 
+# A request that does not end when it is cancelled is left behind.
+CLOSE_S = 1.0
 _UNREAD = "the stream was not read to its end: its reply is there after the last piece; return it after the loop"
 
 
@@ -34,9 +36,15 @@ class ReplyStream(AsyncIterator[str]):
         return self._task.result()
 
     def close(self) -> None:
-        """Cancel the request, if it has not ended: no more pieces come, and there is no reply."""
+        """Cancel the request if it is in flight: no more pieces come, and the stream has no reply."""
         if self._task is not None and not self._task.done():
+            self._task.add_done_callback(_retrieve_error)
             self._task.cancel(f"the test closed the stream after {self._length} characters")
+
+    async def wait_closed(self) -> None:
+        """Wait until a closed stream has released what it held, and its call is recorded."""
+        if self._task is not None and not self._task.done():
+            await asyncio.wait((self._task,), timeout=CLOSE_S)
 
     async def __anext__(self) -> str:
         """Return the next piece. Raises what the request raises, after the pieces that came before."""
@@ -91,6 +99,12 @@ class ReplyStream(AsyncIterator[str]):
                 "use generate, or temperature 0 with a seed"
             )
         self._add(reply.text[len(delivered) :])
+
+
+def _retrieve_error(task: asyncio.Task[Reply]) -> None:
+    """Retrieve the error of a closed stream, so that asyncio does not warn of one that no longer matters."""
+    if not task.cancelled():
+        task.exception()
 
 
 class BlockingReplyStream(Iterator[str]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import time
 from collections.abc import Coroutine, Mapping, Sequence
@@ -84,10 +83,12 @@ class Sampler:
         self._streams.append(stream)
         return stream
 
-    def close(self) -> None:
-        """Cancel the streams that were not read to their end: the sample is over."""
+    async def close(self) -> None:
+        """Cancel the streams that were not read to their end, and wait until each is recorded: the sample is over."""
         for stream in self._streams:
             stream.close()
+        for stream in self._streams:
+            await stream.wait_closed()
 
     async def _send(self, input: Any, parameters: Mapping[str, Any], open_stream: OpenStream | None = None) -> Reply:
         merged = {**self._arm.parameters, **parameters} if parameters else self._arm.parameters
@@ -200,11 +201,9 @@ class BlockingSampler:
         finally:
             self._calls.discard(call)
 
-    def close(self) -> None:
-        """Cancel the calls in flight and all later ones: the sample is over."""
+    async def close(self) -> None:
+        """Cancel the calls in flight and all later ones: the sample is over. Runs on the sampling loop."""
         self._is_closed = True
         for call in tuple(self._calls):
             call.cancel()
-        # Its streams belong to the loop. A loop that is closed runs nothing any more.
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._sampler.close)
+        await self._sampler.close()

@@ -175,7 +175,7 @@ class Call:
         finally:
             if "sampler" in self.injected:
                 # A thread that outlives its time limit, or a stream that was left early, sends no further request.
-                arguments["sampler"].close()
+                await arguments["sampler"].close()
         if self.experiment.metrics and outcome.reply is None:
             needs_reply(outcome, self.experiment.dataset.samples[outcome.unit.position], self.function.__name__)
         return outcome

@@ -1,6 +1,6 @@
 """Endpoints that hand checkpoints out: an adapter's weights as files in PEFT's layout, and URLs to download them.
 
-A URL is valid for an hour and needs no key: whoever has it may read these files, as with a signed URL of the hosted service.
+A URL is valid for an hour and needs no key: it is the permission to read these files, like a signed URL of the hosted service.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def download(service: Service, request: Request) -> Response:
     directory, until = service.downloads.get(request.parameters["token"], (Path(), 0.0))
     name = request.parameters["file"]
     if until <= service.clock() or name not in FILES:
-        raise not_found("this URL is unknown or has expired: ask for a new one by external_weights_urls")
+        raise not_found("this URL is unknown or has expired: get a new one from external_weights_urls")
     try:
         return Response(body=(directory / name).read_bytes(), kind="application/octet-stream")
     except FileNotFoundError:
