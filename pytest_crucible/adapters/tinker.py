@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options
@@ -33,8 +32,8 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     # Models of another service have the names that this service gives them.
     base_model = tinker.full_name(base_model) if base_model and is_own else base_model
     client = service.sampling_client(model_path=model_path, base_model=None if model_path else base_model)
-    queues = context.shared.queues
-    watch_queue(client, service.name, queues)
+    queue = context.shared.queues.open()
+    watch_queue(client, service.name, queue)
     trained_on = service.within("tell what it samples from", client.get_base_model)
     _check_base(adapter, trained_on, base_model)
     is_local, listed = is_own and tinker.is_local, service.find_listed(trained_on)
@@ -54,7 +53,7 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
         step=None if lineage is None else lineage.step,
         trained_on=None if lineage is None else lineage.training_files,
         check=service.check,
-        is_paused=partial(queues.is_paused, id(client)),
+        queue=queue,
         hide=tinker.hide,
     )
 

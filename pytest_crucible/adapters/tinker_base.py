@@ -94,7 +94,7 @@ class ServiceBase:
     def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch) -> RecipeTrainer:
         service = self._service
         client = service.training_client(base_model=self._model, **asdict(spec))
-        watch_queue(client, service.name, self._queues)
+        watch_queue(client, service.name, self._queues.open())
         return TinkerTrainer(
             client,
             service.sdk,

@@ -243,10 +243,9 @@ def test_a_pause_is_shown_while_it_lasts_and_is_not_the_time_of_the_sample(hoste
     monkeypatch.setattr("pytest_crucible.backends.tinker.backend.LOOK_S", 0.05)
     service, shared = opened(), BackendContext()
     client = service.sampling_client(base_model="crucible/tiny")
-    watch_queue(client, service.name, shared.queues)
-    backend = TinkerBackend(
-        client, Codes(), identity="a", check=service.check, is_paused=lambda: shared.queues.is_paused(id(client))
-    )
+    queue = shared.queues.open()
+    watch_queue(client, service.name, queue)
+    backend = TinkerBackend(client, Codes(), identity="a", check=service.check, queue=queue)
     pauses: list[str] = []
 
     async def ask_in_a_queue() -> tuple[Any, str]:
@@ -271,10 +270,11 @@ def test_a_pause_is_shown_while_it_lasts_and_is_not_the_time_of_the_sample(hoste
 def test_a_pause_of_a_training_is_shown(hosted, opened):
     service, states, pauses = opened(), QueueStates(), []
     client = service.training_client(base_model="crucible/tiny", rank=4)
-    watch_queue(client, service.name, states)
+    watch_queue(client, service.name, states.open())
     hosted.fault = Fault("paused", paths=FETCH, times=2)
     with states.listening(pauses.append):
         service.within("save", lambda: client.save_state("paused", ttl_seconds=3600))
 
     assert pauses == ["Tinker is paused: rate limit"]
-    assert states.describe() == ""
+    if hasattr(service.sdk, "RestClient"):  # before SDK 0.38 its end is not reported
+        assert states.describe() == ""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pytest_crucible.backends.choices import CHOICES, score_choices
+from pytest_crucible.backends.queue_states import QueueState
 from pytest_crucible.backends.sample_clock import return_time
 from pytest_crucible.backends.tinker.errors import is_too_long, translate_error
 from pytest_crucible.backends.tinker.prompts import prompt_tokens
@@ -67,13 +68,13 @@ class TinkerBackend:
         trained_on: Mapping[str, str] | None = None,
         simulated: bool = False,
         check: Callable[[float], None] = lambda waited_s: None,
-        is_paused: Callable[[], bool] = lambda: False,
+        queue: QueueState | None = None,
         hide: Callable[[str], str] = str,
     ) -> None:
         """`simulated` is True where a local server lets another model answer under this name.
 
-        `check` takes the seconds waited so far and raises BackendError when the service is gone; `is_paused` returns whether
-        requests wait at the service, which is not the time of their samples; `hide` removes keys.
+        `check` takes the seconds waited so far and raises BackendError when the service is gone; a pause of its `queue` is not
+        the time of the samples; `hide` removes keys.
         """
         self.identity, self.server, self.model = identity, server, model
         self.training, self.step, self.simulated = training, step, simulated
@@ -82,7 +83,7 @@ class TinkerBackend:
         self._tokenizer = tokenizer
         self._seed = seed
         self._context = context
-        self._check, self._is_paused = check, is_paused
+        self._check, self._queue = check, queue or QueueState()
         self._hide = hide
 
     async def generate(self, request: Request) -> Reply:
@@ -142,9 +143,11 @@ class TinkerBackend:
         try:
             while not (await asyncio.wait((waiting,), timeout=LOOK_S))[0]:
                 self._check(time.monotonic() - started)
-                if self._is_paused():
+                if self._queue.pause:
                     return_time(LOOK_S)
-            return waiting.result()
+            answer = waiting.result()
+            self._queue.report("")
+            return answer
         finally:
             # Also after an interrupt: the reply is not needed any more.
             waiting.cancel()

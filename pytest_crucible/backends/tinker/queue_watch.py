@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_crucible.backends.queue_states import QueueStates
+from pytest_crucible.backends.queue_states import QueueState
 
 _CAUSES = {"paused_rate_limit": "rate limit", "paused_capacity": "capacity"}
 
 
-def watch_queue(client: Any, service: str, states: QueueStates) -> None:
-    """Report the queue state of a SamplingClient or TrainingClient from now on."""
+def watch_queue(client: Any, service: str, queue: QueueState) -> None:
+    """Report the queue state of a SamplingClient or TrainingClient to `queue` from now on."""
     # A SamplingClient is its own observer; a TrainingClient has one, which is private to the SDK. Without one it is unwatched.
     observer = getattr(client, "_queue_state_logger", client)
     inner = getattr(observer, "on_queue_state_change", None)
@@ -18,7 +18,7 @@ def watch_queue(client: Any, service: str, states: QueueStates) -> None:
         return
 
     def on_queue_state_change(state: Any, *reason: Any) -> None:
-        states.report(id(client), describe_state(service, getattr(state, "value", str(state)), *reason))
+        queue.report(describe_state(service, getattr(state, "value", str(state)), *reason))
         inner(state, *reason)
 
     observer.on_queue_state_change = on_queue_state_change
