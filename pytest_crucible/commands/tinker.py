@@ -167,10 +167,14 @@ def open_service(name: str | None, *paths: str) -> Iterator[Service]:
         path_parts(path)
     root = project_root()
     services = project_services(root, service=name or "")
-    has_key = bool(os.environ.get(KEY))
+    has_key, folder = bool(os.environ.get(KEY)), root / ".crucible" / "tinker"
+    if services.is_local and not folder.is_dir():
+        raise SpecError(
+            f"{folder} does not exist: no test here has used the local service; --service hosted is the other"
+        )
     try:
         service = services.own
-        place = str(root / ".crucible" / "tinker") if services.is_local else service.address.url
+        place = folder if services.is_local else service.address.url
         other = f"; {KEY} is set, --service hosted uses it" if services.is_local and has_key else ""
         click.echo(f"{service.name}: {place}{other}", err=True)
         yield service

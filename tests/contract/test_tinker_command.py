@@ -173,6 +173,13 @@ def test_the_url_of_a_file_needs_no_key_and_ends(server, http_client, model):
 
 def test_the_local_service_is_that_of_the_project(monkeypatch, tmp_path, capsys, run):
     monkeypatch.setenv(KEY, "tml-hosted")
+    assert main(["tinker", "runs"]) == 4
+    assert capsys.readouterr().err.startswith(
+        f"crucible tinker: {tmp_path}/.crucible/tinker does not exist: no test here"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+    (tmp_path / ".crucible" / "tinker").mkdir(parents=True)
     status = main(["tinker", "runs"])
     out, err = capsys.readouterr()
 
