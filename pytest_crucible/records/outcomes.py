@@ -47,7 +47,8 @@ class Request:
     member: str = ""
     """The member's adapter, for a request to a member of an ensemble."""
     open_stream: OpenStream | None = field(default=None, compare=False, repr=False)
-    """Set where the test reads the text as it comes. A backend that streams calls it, on the sampling loop."""
+    """Set where the test reads the text as it comes. A backend that streams calls it, on the sampling loop. It has no plain form,
+    and belongs to the call, not to what makes two requests equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
