@@ -26,7 +26,7 @@ LIMITS = {"batch": 1e6 / 3500, "alone": 1e6 / 1200, "step": 320.0, "resident": 3
 
 def figures() -> list[Figure]:
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "benchmarks.embedded", "measure"]
+    command = [sys.executable, "-m", "benchmarks.local_model", "measure"]
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     found: dict[str, float] = json.loads(run.stdout)
     asked = f"{PROMPT} + {NEW} tokens"

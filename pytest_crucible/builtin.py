@@ -117,6 +117,7 @@ COMMANDS = {
         ("gc", "gc"),
         ("doctor", "doctor"),
         ("tinker-server", "tinker_server"),
+        ("tinker", "tinker"),
     )
 }
 """The commands of the `crucible` program, in the order of its help."""

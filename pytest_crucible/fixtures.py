@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -66,12 +66,13 @@ def perturb(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def crucible(request: pytest.FixtureRequest) -> Crucible:
+def crucible(request: pytest.FixtureRequest) -> Iterator[Crucible]:
     """Makes each item of an ordinary parametrised test a sample: `crucible.score(accuracy=...)`, `crucible.sampler`."""
     from pytest_crucible.session.session import SESSION
 
-    session = request.config.stash[SESSION]
-    return session.crucible(request.node)
+    crucible = request.config.stash[SESSION].crucible(request.node)
+    yield crucible
+    crucible.close()
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 class Fault:
     """What goes wrong, with which requests (all of them, if no paths are named), and from which request on."""
 
-    kind: Literal["hang", "status", "garbage", "cut"]
+    kind: Literal["hang", "status", "garbage", "cut", "paused"]
     status: int = 503
     paths: tuple[str, ...] = ()
     after: int = 0
@@ -117,6 +117,10 @@ def _handler(owner: Faulty) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
             elif fault.kind == "cut":
                 self.close_connection = True
+            elif fault.kind == "paused":
+                time.sleep(0.1)  # the SDK asks again at once
+                waiting = {"type": "try_again", "request_id": "any", "queue_state": "paused_rate_limit"}
+                self._answer(408, "application/json", json.dumps(waiting).encode())
             elif fault.kind == "garbage":
                 self._answer(200, "text/html", b"<html>Please log in</html>")
             else:

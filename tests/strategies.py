@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -84,7 +84,8 @@ def _of(hint: Any) -> st.SearchStrategy[Any]:
 
 
 def _any_of(members: tuple[Any, ...]) -> st.SearchStrategy[Any]:
-    """An optional number may be infinite; a score, which may be a bool or a str as well, is finite."""
+    """An optional number may be infinite; a score, which may be a bool or a str as well, is finite. JSON has no functions."""
+    members = tuple(member for member in members if typing.get_origin(member) is not Callable)
     alone = len([member for member in members if member is not type(None)]) == 1
     return st.one_of([finite if member is float and not alone else _of(member) for member in members])
 

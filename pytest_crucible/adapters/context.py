@@ -37,6 +37,9 @@ class TrainingDisplay(Protocol):
     def wait(self) -> None:
         """Show that another process trains the adapter."""
 
+    def pause(self, cause: str) -> None:
+        """Show why the service does not train now. Called in any thread."""
+
     def show_step(self, log: TrainingLog) -> None: ...
 
     def finish(self, lineage: Lineage, place: str, *, is_new: bool) -> None:

@@ -118,17 +118,18 @@ def train_recipes(recipes: Iterable[Recipe], context: AdapterContext) -> dict[st
 def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
     display, emit = context.display(recipe), context.shared.emit
     try:
-        trained, is_new = train_or_load(
-            recipe,
-            context.adapters_folder,
-            git=git_commit(context.root),
-            begin=display.begin,
-            wait=display.wait,
-            resume=display.resume,
-            watch=emit_steps(display.show_step, emit, recipe.adapter),
-            session=context.run,
-            hide=context.hide,
-        )
+        with context.shared.queues.listening(display.pause):
+            trained, is_new = train_or_load(
+                recipe,
+                context.adapters_folder,
+                git=git_commit(context.root),
+                begin=display.begin,
+                wait=display.wait,
+                resume=display.resume,
+                watch=emit_steps(display.show_step, emit, recipe.adapter),
+                session=context.run,
+                hide=context.hide,
+            )
     except BaseException as error:  # also an interrupt leaves a line of progress to be cleared
         display.fail(error)
         raise

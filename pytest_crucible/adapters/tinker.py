@@ -10,6 +10,7 @@ from pytest_crucible.backends import Backend
 from pytest_crucible.backends.tinker.backend import TinkerBackend, sampling_params
 from pytest_crucible.backends.tinker.identity import identify_model, key_digest
 from pytest_crucible.backends.tinker.local_tokenizer import load_local_tokenizer
+from pytest_crucible.backends.tinker.queue_watch import watch_queue
 from pytest_crucible.backends.tinker.service_address import OPTIONS, names_service
 from pytest_crucible.records import Adapter, Lineage
 from pytest_crucible.records.errors import Refused, SpecError
@@ -31,6 +32,8 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     # Models of another service have the names that this service gives them.
     base_model = tinker.full_name(base_model) if base_model and is_own else base_model
     client = service.sampling_client(model_path=model_path, base_model=None if model_path else base_model)
+    queue = context.shared.queues.open()
+    watch_queue(client, service.name, queue)
     trained_on = service.within("tell what it samples from", client.get_base_model)
     _check_base(adapter, trained_on, base_model)
     is_local, listed = is_own and tinker.is_local, service.find_listed(trained_on)
@@ -50,6 +53,7 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
         step=None if lineage is None else lineage.step,
         trained_on=None if lineage is None else lineage.training_files,
         check=service.check,
+        queue=queue,
         hide=tinker.hide,
     )
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options
 from pytest_crucible.adapters.origin import Origin, shorten_path
+from pytest_crucible.backends.queue_states import QueueStates
 from pytest_crucible.backends.tinker.identity import identify_model
+from pytest_crucible.backends.tinker.queue_watch import watch_queue
 from pytest_crucible.backends.tinker.service_address import OPTIONS, names_service
 from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.tokens import Tokenizer
@@ -37,7 +39,7 @@ NOT_FOUND = 404
 def open_base(adapter: Adapter, context: AdapterContext) -> Base:
     """Return the base model that a recipe trains. Raises SpecError for invalid options; the service is opened later."""
     check_recipe(adapter)
-    return ServiceBase(adapter, context.tinker())
+    return ServiceBase(adapter, context.tinker(), context.shared.queues)
 
 
 def find_origin(adapter: Adapter, context: AdapterContext) -> Origin:
@@ -68,8 +70,8 @@ class ServiceBase:
 
     sha256 = ""
 
-    def __init__(self, adapter: Adapter, tinker: TinkerServices) -> None:
-        self._tinker, self._adapter = tinker, adapter
+    def __init__(self, adapter: Adapter, tinker: TinkerServices, queues: QueueStates) -> None:
+        self._tinker, self._adapter, self._queues = tinker, adapter, queues
         self._is_own = not names_service(adapter.options)
         self._is_local = self._is_own and tinker.is_local
 
@@ -92,6 +94,7 @@ class ServiceBase:
     def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch) -> RecipeTrainer:
         service = self._service
         client = service.training_client(base_model=self._model, **asdict(spec))
+        watch_queue(client, service.name, self._queues.open())
         return TinkerTrainer(
             client,
             service.sdk,

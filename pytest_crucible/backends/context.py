@@ -1,4 +1,4 @@
-"""The state that all backends of one session share: events, limits, circuits, cache and budget."""
+"""The state that all backends of one session share: events, limits, circuits, queues, cache and budget."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pytest_crucible.backends.cache.policy import CachePolicy
 from pytest_crucible.backends.circuit_breaker import Circuits
 from pytest_crucible.backends.limiting.limiters import Limiters
 from pytest_crucible.backends.not_sent import UnsentRequest
+from pytest_crucible.backends.queue_states import QueueStates
 from pytest_crucible.records import Emit, Event
 
 NOTICED_S = 3.0
@@ -31,6 +32,7 @@ class BackendContext:
     """Seed of random delays."""
     limiters: Limiters = field(default_factory=Limiters)
     circuits: Circuits = field(default_factory=Circuits)
+    queues: QueueStates = field(default_factory=QueueStates)
     cache: CachePolicy | None = None
     """None where replies are neither read nor cached."""
     spending: Spending = field(default_factory=Spending)
@@ -41,5 +43,7 @@ class BackendContext:
         """Return why no request is sent now, empty where requests are sent. `now` is the loops' clock. Thread-safe."""
         if doubtful := self.circuits.doubtful(now):
             return f"waiting until {doubtful} answers again"
+        if queued := self.queues.describe():
+            return queued
         paused_s = self.limiters.paused_s(now)
         return f"pausing for {paused_s:.0f} s, as the server asks" if paused_s >= NOTICED_S else ""

@@ -90,7 +90,8 @@ class Guarded(Wrapper):
         """Raises BackendError where a guard failed and a failure loses the sample, and what the backend raises."""
         before, after = _Reader(self._protections.before), _Reader(self._protections.after)
         try:
-            request = replace(request, input=await before.read_input(request.input))
+            # A guard reads the whole reply first: pieces of one that it blocks would have been read already.
+            request = replace(request, input=await before.read_input(request.input), open_stream=None)
         except _Blocked as blocked:
             return blocked.reply()
         reply = await self.inner.generate(request)

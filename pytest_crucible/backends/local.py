@@ -19,6 +19,7 @@ from typing import Any
 
 from pytest_crucible.backends.choices import CHOICES, score_choices
 from pytest_crucible.backends.engine_thread import EngineThread
+from pytest_crucible.backends.token_stream import TokenStream
 from pytest_crucible.local_model.chat import render_prompt
 from pytest_crucible.local_model.checkpoints import load_sampler
 from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
@@ -71,12 +72,15 @@ class LocalBackend:
         # One token of the context has to be left for the reply.
         if len(prompt) >= self._sampler.engine.shape.context:
             return Reply(text="", input_tokens=len(prompt), output_tokens=0, latency_s=0.0, finish="length")
+        tokens = None if request.open_stream is None else TokenStream(self._sampler, params, request.open_stream())
+        params = params if tokens is None else replace(params, watch=tokens.watch)
         sampled = await asyncio.wrap_future(_THREAD.ask(self._sampler, prompt, params))
         return Reply(
             text=sampled.text,
             input_tokens=len(prompt),
             output_tokens=len(sampled.tokens),
             latency_s=time.perf_counter() - started,
+            first_token_s=tokens.first_at - started if tokens and tokens.first_at else None,
             finish=sampled.stop_reason,
         )
 

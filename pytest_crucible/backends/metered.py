@@ -58,12 +58,17 @@ def error_kind(error: BaseException) -> str:
 
 
 def _usage_facts(reply: Reply, cost: float | None) -> dict[str, Any]:
-    return {
+    facts: dict[str, Any] = {
         "input_tokens": reply.input_tokens,
         "output_tokens": reply.output_tokens,
         "finish": reply.finish,
         "cost_usd": cost,
     }
+    if reply.first_token_s is not None:
+        facts["first_token_s"] = reply.first_token_s
+    if reply.model:
+        facts["model"] = reply.model
+    return facts
 
 
 def _complete(reply: Reply, seconds: float, cost: float | None) -> Reply:

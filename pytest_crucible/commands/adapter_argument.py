@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,12 @@ from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.protocol import ScoresPrompts
+from pytest_crucible.commands.tinker_service import project_services
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import Settings
-
-# The longest wait for a hosted model, which may have to be loaded first.
-_WAIT_S = 300.0
 
 
 class Adapters:
@@ -68,33 +65,10 @@ class Adapters:
         )
 
     def _tinker(self) -> Any:
-        from pytest_crucible.backends.tinker.services import TinkerServices
-
         secrets = secrets_in(to_plain(list(self._configured.values())), os.environ)
-        services = TinkerServices(
-            self._root,
-            is_local=os.environ.get("CRUCIBLE_TINKER", "local") != "hosted",
-            base=os.environ.get("CRUCIBLE_TINKER_BASE"),
-            seed=0,
-            wait_s=_WAIT_S,
-            hide=_Redaction(secrets),
-        )
+        services = project_services(self._root, secrets=secrets)
         self._closers.append(services.close)
         return services
-
-
-class _Redaction:
-    """Removes keys from texts: those of the configuration, and those that a service learns later."""
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = set(secrets)
-
-    def __call__(self, text: str) -> str:
-        return hider(self._secrets)(text)
-
-    def learn(self, *keys: str) -> None:
-        """Remove these keys, too, from now on."""
-        self._secrets.update(keys)
 
 
 def _default_settings() -> Settings:

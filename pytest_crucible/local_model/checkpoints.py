@@ -23,6 +23,8 @@ from pytest_crucible.local_model.config import Shape, Weights, check_weights
 from pytest_crucible.local_model.lora import Adapter, LoraSpec
 
 SAMPLER_FILE, TRAINING_FILE, BASE_FILE = "adapter.safetensors", "training.safetensors", "model.safetensors"
+EXTERNAL_FILE = "adapter_model.safetensors"
+"""The adapter of a downloaded checkpoint, with the name that PEFT gives it."""
 _FIRST, _SECOND, _STEPS = "adam.first.", "adam.second.", "adam.steps"
 
 
@@ -55,16 +57,16 @@ def save_sampler(place: Path, adapter: Adapter, base_sha256: str) -> None:
 
 
 def load_sampler(place: Path, shape: Shape, base_sha256: str) -> Adapter:
-    """Return an adapter to sample from; a training state contains one as well.
+    """Return an adapter to sample from; a training state contains one as well, and so does a downloaded checkpoint.
 
     Raises ValueError for a file that does not fit.
     """
-    return _adapter(_file(place, SAMPLER_FILE, TRAINING_FILE), shape, base_sha256)[0]
+    return _adapter(find_sampler_file(place), shape, base_sha256)[0]
 
 
 def find_sampler_file(place: Path) -> Path:
     """Return the file that `load_sampler` reads."""
-    return _file(place, SAMPLER_FILE, TRAINING_FILE)
+    return _file(place, SAMPLER_FILE, TRAINING_FILE, EXTERNAL_FILE)
 
 
 def save_training(place: Path, adapter: Adapter, adam: Adam, base_sha256: str) -> None:

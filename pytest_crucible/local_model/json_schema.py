@@ -46,8 +46,24 @@ _OF_TYPE = {
     "null": set[str](),
 }
 _PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) not in '"\\')
+# Each level has states of its own, whose tokens are found once: a model that nests for ever would never come to its end.
+MAX_DEPTH = 5
 # Numbers of more digits would lose some in most programs that read them.
 _DIGITS = 9
+
+
+def object_node(depth: int = MAX_DEPTH) -> Node:
+    """Return the grammar of JSON objects of any content, with at most `depth` objects and arrays in each other."""
+    # By name: a node that holds all levels below it would be hashed with them at each byte.
+    return _object_of(Reference(f"value {depth - 1}", _value_node))
+
+
+@functools.cache
+def _value_node(name: str) -> Node:
+    depth = int(name.removeprefix("value "))
+    scalars = (_STRING, *_SIMPLE.values())
+    inner = Reference(f"value {depth - 1}", _value_node)
+    return choice((*scalars, _object_of(inner), _array_of(inner)) if depth else scalars)
 
 
 def json_node(schema: Any) -> Node:
@@ -93,10 +109,7 @@ class _Compiler:
         if kind == "array":
             return self._array(schema, place)
         if kind == "string":
-            most = schema.get("maxLength")
-            return sequence(
-                literal('"'), repeat(characters(_PRINTABLE), schema.get("minLength", 0), most), literal('"')
-            )
+            return _string(schema.get("minLength", 0), schema.get("maxLength"))
         return _SIMPLE[kind]
 
     def _object(self, schema: Mapping[str, Any], place: str) -> Node:
@@ -146,6 +159,24 @@ def _check(schema: Mapping[str, Any], known: set[str], place: str) -> None:
         raise ValueError(f"{place} has {unknown[0]!r}, which this model's decoding cannot keep: leave it out")
 
 
+def _string(least: int = 0, most: int | None = None) -> Node:
+    return sequence(literal('"'), repeat(characters(_PRINTABLE), least, most), literal('"'))
+
+
+def _object_of(value: Node) -> Node:
+    member = sequence(_STRING, literal(": "), value)
+    return sequence(literal("{"), optional(_list_of(member)), literal("}"))
+
+
+def _array_of(value: Node) -> Node:
+    return sequence(literal("["), optional(_list_of(value)), literal("]"))
+
+
+def _list_of(part: Node) -> Node:
+    return sequence(part, repeat(sequence(literal(", "), part)))
+
+
+_STRING = _string()
 _NUMBER = sequence(
     optional(literal("-")),
     choice((literal("0"), sequence(characters("123456789"), repeat(characters(string.digits), 0, _DIGITS - 1)))),

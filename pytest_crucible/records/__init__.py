@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.outcomes import LostReason as LostReason
     from pytest_crucible.records.outcomes import ModelCall as ModelCall
     from pytest_crucible.records.outcomes import Observation as Observation
+    from pytest_crucible.records.outcomes import OpenStream as OpenStream
     from pytest_crucible.records.outcomes import Outcome as Outcome
     from pytest_crucible.records.outcomes import Reply as Reply
     from pytest_crucible.records.outcomes import Request as Request
@@ -146,7 +147,7 @@ _NAMES = {
     "history": "Change Look PairVariability PastComparison RunSummary TrendPoint",
     "judges": "CLEAN HUMAN ORDERS HumanAgreement PlaceBias",
     "measures": "Contrast Measure MetricFacts Target VariantTerm",
-    "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation Outcome Reply Request "
+    "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation OpenStream Outcome Reply Request "
     "ScoreColumns Unit",
     "plan": "Exclusion Fingerprint DetectableEffect Plan PromptForm",
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",

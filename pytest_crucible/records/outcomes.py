@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pytest_crucible.records.datasets import Sample
 from pytest_crucible.records.detections import Detection
@@ -25,6 +25,10 @@ class Unit(NamedTuple):
     """Counts over the rounds, and over the trainings of an arm that has several."""
 
 
+OpenStream: TypeAlias = Callable[[], Callable[[str], None]]
+"""Called for each attempt at a reply; returns the function that receives the attempt's text, piece by piece."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One request to one backend."""
@@ -42,6 +46,9 @@ class Request:
     """Counts equal requests of the unit from 1: the same request sent twice is two draws."""
     member: str = ""
     """The member's adapter, for a request to a member of an ensemble."""
+    open_stream: OpenStream | None = field(default=None, compare=False, repr=False)
+    """Set where the test reads the text as it comes. A backend that streams calls it, on the sampling loop. It has no plain form,
+    and belongs to the call, not to what makes two requests equal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from pytest_crucible.backends.sample_clock import set_clock
 from pytest_crucible.backends.timers import TimeLimit
 from pytest_crucible.records import Failure, LostReason, Outcome, Reply, Sample, Value
 from pytest_crucible.records.errors import BackendError, Refused, Spent, Uncached
+from pytest_crucible.sample.reply_stream import BlockingReplyStream, ReplyStream
 from pytest_crucible.sample.threads import DaemonThreads
 
 Judgement = Literal["failed", "skipped", "lost", "stop"]
@@ -97,6 +98,8 @@ def _record_return(outcome: Outcome, returned: Any) -> Outcome:
         )
     elif inspect.isgenerator(returned) or inspect.isasyncgen(returned):
         outcome.lost, outcome.detail = "error", "the test returned a generator, which has run nothing: return a reply"
+    elif isinstance(returned, ReplyStream | BlockingReplyStream):
+        outcome.lost, outcome.detail = "error", "the test returned a stream: return its reply, after the last piece"
     elif returned is not None:
         outcome.reply = Reply(text=returned if isinstance(returned, str) else repr(returned), value=returned)
     return outcome

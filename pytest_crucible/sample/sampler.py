@@ -7,19 +7,33 @@ import dataclasses
 import time
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_crucible.backends.cache.keys import without_credentials
 from pytest_crucible.backends.protocol import Backend, system_prompt
-from pytest_crucible.records import Arm, ModelCall, Reply, Request
+from pytest_crucible.records import Arm, ModelCall, OpenStream, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused
 from pytest_crucible.records.serialize import canonical
+from pytest_crucible.sample.reply_stream import BlockingReplyStream, ReplyStream
+
+T = TypeVar("T")
 
 
 class Sampler:
     """Sends the requests of one unit to its arm, and records them."""
 
-    __slots__ = ("_arm", "_asked", "_backend", "_calls", "_draw", "_experiment", "_repeat", "_sample", "_system")
+    __slots__ = (
+        "_arm",
+        "_asked",
+        "_backend",
+        "_calls",
+        "_draw",
+        "_experiment",
+        "_repeat",
+        "_sample",
+        "_streams",
+        "_system",
+    )
 
     def __init__(
         self,
@@ -41,6 +55,7 @@ class Sampler:
         self._experiment = experiment
         self._asked: dict[int, int] = {}
         """How often each request was sent, by its hash: a list of messages may grow between two calls."""
+        self._streams: list[ReplyStream] = []
 
     @property
     def arm(self) -> Arm:
@@ -57,6 +72,25 @@ class Sampler:
 
         Raises BackendError when there is no reply: the sample is then lost, not wrong.
         """
+        return await self._send(input, parameters)
+
+    def stream(self, input: Any, /, **parameters: Any) -> ReplyStream:
+        """Return the pieces of a reply as they come: `async for piece in sampler.stream(prompt)`, then its `reply`.
+
+        The request, its cost and its reply are those of `generate`.
+        """
+        stream = ReplyStream(lambda open_stream: self._send(input, parameters, open_stream))
+        self._streams.append(stream)
+        return stream
+
+    async def close(self) -> None:
+        """Cancel the streams that were not read to their end, and wait until each is recorded: the sample is over."""
+        for stream in self._streams:
+            stream.close()
+        for stream in self._streams:
+            await stream.wait_closed()
+
+    async def _send(self, input: Any, parameters: Mapping[str, Any], open_stream: OpenStream | None = None) -> Reply:
         merged = {**self._arm.parameters, **parameters} if parameters else self._arm.parameters
         call = self._record(input, merged)
         request = Request(
@@ -68,6 +102,7 @@ class Sampler:
             experiment=self._experiment,
             arm=self._arm.name,
             call=call.request,
+            open_stream=open_stream,
         )
         try:
             call.reply = await self._reply(request)
@@ -131,7 +166,7 @@ class BlockingSampler:
     def __init__(self, sampler: Sampler, loop: asyncio.AbstractEventLoop) -> None:
         self._sampler = sampler
         self._loop = loop
-        self._calls: set[Future[Reply]] = set()
+        self._calls: set[Future[Any]] = set()
         self._is_closed = False
 
     @property
@@ -148,11 +183,15 @@ class BlockingSampler:
         """Send a request and wait for the reply."""
         return self._wait(self._sampler.generate(input, **parameters))
 
+    def stream(self, input: Any, /, **parameters: Any) -> BlockingReplyStream:
+        """Return the pieces of a reply as they come: `for piece in sampler.stream(prompt)`, then its `reply`."""
+        return BlockingReplyStream(self._sampler.stream(input, **parameters), self._wait)
+
     def choose(self, prompt: str, choices: Sequence[str], /) -> Reply:
         """Return the most probable of several choices after a prompt, with the probabilities of all of them as its `value`."""
         return self._wait(self._sampler.choose(prompt, choices))
 
-    def _wait(self, request: Coroutine[Any, Any, Reply]) -> Reply:
+    def _wait(self, request: Coroutine[Any, Any, T]) -> T:
         call = asyncio.run_coroutine_threadsafe(request, self._loop)
         self._calls.add(call)
         if self._is_closed:
@@ -162,8 +201,9 @@ class BlockingSampler:
         finally:
             self._calls.discard(call)
 
-    def close(self) -> None:
-        """Cancel the calls in flight and all later ones: the sample is over."""
+    async def close(self) -> None:
+        """Cancel the calls in flight and all later ones: the sample is over. Runs on the sampling loop."""
         self._is_closed = True
         for call in tuple(self._calls):
             call.cancel()
+        await self._sampler.close()

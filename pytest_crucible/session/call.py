@@ -160,10 +160,10 @@ class Call:
         sample_id = self.experiment.dataset.samples[outcome.unit.position].id
         set_current_reply(self.experiment.plan.nodeid, sample_id, self.experiment.repeat(outcome.unit), outcome.calls)
         timeout_s = self.experiment.timeout_s
-        if self.experiment.is_async:
-            await ask_async(self.function, arguments, outcome, timeout_s=timeout_s, classify=classify_exception)
-        else:
-            try:
+        try:
+            if self.experiment.is_async:
+                await ask_async(self.function, arguments, outcome, timeout_s=timeout_s, classify=classify_exception)
+            else:
                 await ask_in_thread(
                     self.function,
                     arguments,
@@ -172,17 +172,13 @@ class Call:
                     classify=classify_exception,
                     threads=self.threads,
                 )
-            finally:
-                _close(arguments.get("sampler"))
+        finally:
+            if "sampler" in self.injected:
+                # A thread that outlives its time limit, or a stream that was left early, sends no further request.
+                await arguments["sampler"].close()
         if self.experiment.metrics and outcome.reply is None:
             needs_reply(outcome, self.experiment.dataset.samples[outcome.unit.position], self.function.__name__)
         return outcome
-
-
-def _close(sampler: Sampler | BlockingSampler | None) -> None:
-    """Close the sampler, so that a thread that outlives its time limit sends no further request."""
-    if isinstance(sampler, BlockingSampler):
-        sampler.close()
 
 
 class ScoredUnits:

@@ -59,6 +59,11 @@ class Crucible:
         sampler = Sampler(self._opened_arm.backend, self.arm, self.sample_id, 0, self._experiment, self.outcome.calls)
         return BlockingSampler(sampler, self._loop().loop)
 
+    def close(self) -> None:
+        """Cancel what the item has left unread: it is over."""
+        if "sampler" in self.__dict__:
+            self._loop().submit(self.sampler.close()).result()
+
     def score(self, **scores: Any) -> None:
         """Record one value for each name: bool, a number, None where it does not apply, or a str as a label."""
         ScoreRecorder(self.outcome.scores, self._facts)(**scores)

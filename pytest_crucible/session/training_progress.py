@@ -64,6 +64,10 @@ class TrainingProgress:
         if not self._is_worker:
             self._write_line(f"{self._name} is being trained by another process: waiting for it")
 
+    def pause(self, cause: str) -> None:
+        """Write why the service does not train now."""
+        self._write_line(f"{self._name} waits: {cause}")
+
     def show_step(self, log: TrainingLog) -> None:
         """Write a line of progress, not more often than a reader can follow."""
         now = time.perf_counter()

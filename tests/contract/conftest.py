@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tinker_http import SHAPE, Http
 
+from pytest_crucible.backends.tinker.polling import close_holder
 from pytest_crucible.local_model.checkpoints import save_base
 from pytest_crucible.local_model.config import initial_weights
 from pytest_crucible.local_model.server.process import LocalServer
@@ -33,6 +35,14 @@ def base(tokenizer, tmp_path_factory) -> Path:
 def server(base, tmp_path_factory) -> Iterator[LocalServer]:
     with LocalServer.start(tmp_path_factory.mktemp("tinker"), base=base) as server:
         yield server
+        _close_rest_clients()
+
+
+def _close_rest_clients() -> None:
+    """Close the connections of all RestClients, which the SDK keeps to the end of the process, where closing fails aloud."""
+    holders = getattr(sys.modules.get("tinker.lib.internal_client_holder"), "sessionless_holder_cache", None)
+    for holder in getattr(holders, "_holders", {}).values():
+        close_holder(holder)
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.backends.openai.backend import OpenAIBackend, open_openai
-from pytest_crucible.records import Adapter, Reply, Request
+from pytest_crucible.records import Adapter, Arm, Reply, Request
 from pytest_crucible.records.errors import Refused
+from pytest_crucible.sample.sampler import Sampler
 
 Ask = Callable[..., Reply]
 
@@ -99,6 +100,26 @@ def test_a_streamed_reply_is_the_whole_one(ask):
     assert (streamed.text, streamed.finish, streamed.output_tokens) == (whole.text, whole.finish, whole.output_tokens)
     assert streamed.first_token_s is not None
     assert whole.first_token_s is None
+
+
+@pytest.mark.parametrize("transport", ["default", "httpx"])
+@pytest.mark.parametrize("mode", ["chat", "completions"])
+def test_a_test_reads_the_text_as_it_comes(opened, mode, transport):
+    arm = Arm(name="v2", role="candidate", adapter="v2", identity="b", parameters={"max_tokens": 30, "temperature": 0})
+    backend, calls, pieces = opened(mode=mode, transport=transport), [], []
+    sampler = Sampler(backend, arm, "a", 0, calls=calls)
+
+    async def read() -> tuple[Reply, Reply]:
+        stream = sampler.stream("claim 7")
+        pieces.extend([piece async for piece in stream])
+        return await sampler.generate("claim 7"), stream.reply
+
+    whole, streamed = asyncio.run(read())
+    assert "".join(pieces) == streamed.text == whole.text
+    assert len(pieces) > 5
+    assert (streamed.finish, streamed.output_tokens) == (whole.finish, whole.output_tokens)
+    assert 0 < streamed.first_token_s < streamed.latency_s
+    assert [call.reply for call in calls] == [streamed, whole]
 
 
 def test_a_wrong_key_is_refused_without_being_told(ask, monkeypatch):

@@ -75,6 +75,7 @@ class Scene:
 @pytest.fixture
 def scene(server, http_client, session, model, sampler) -> Scene:
     save(http_client, model, 1, path="ck1")
+    save(http_client, model, 2, "/save_weights_external", path="ck1")
     return Scene(http_client, Http(server, **{"content-type": PROTOBUF}), session, model, sampler)
 
 
@@ -91,6 +92,7 @@ def body_of(route: str, scene: Scene) -> Body:
         "/get_info": {"model_id": scene.model},
         "/unload_model": {"model_id": scene.model},
         "/save_weights": training,
+        "/save_weights_external": {**training, "path": "files"},
         "/save_weights_for_sampler": {**training, "path": "named"},
         "/load_weights": {**training, "path": path},
         "/weights_info": {"tinker_path": path},
@@ -125,6 +127,12 @@ def asked(name: str, scene: Scene) -> tuple[int, Any]:
     if route == "/api/v1/retrieve_future":
         done = scene.http.post("/save_weights", model_id=scene.model, seq_id=9)
         return scene.http.call("POST", route, {"request_id": done["request_id"]})
+    if route.startswith("/api/v1/downloads/"):
+        urls = scene.http.get(
+            f"/training_runs/{quote(scene.model)}/checkpoints/external_weights/ck1/external_weights_urls"
+        )
+        status, kind, _ = scene.http.raw("GET", urlsplit(urls["urls"]["adapter_model.safetensors"]).path)
+        return status, kind
     bare = re.sub("^(/oai)?/api/v1", "", route)
     return scene.http.call(method, scene.path(route), None if method == "GET" else body_of(bare, scene))
 
@@ -139,7 +147,9 @@ def test_an_endpoint_answers_what_the_table_says(name, scene):
     row = ROWS[name]
 
     assert status == 200, answer
-    if row[1] == "the result":
+    if row[1] == "the file":
+        assert answer == "application/octet-stream"
+    elif row[1] == "the result":
         assert answer == {"type": "save_weights", "path": answer["path"]}
     else:
         assert set(answer) == (set() if row[1] == "nothing" else names(row[1]))

@@ -13,10 +13,15 @@ from typing import Any
 import pytest
 from faulty_tinker import Fault, Faulty, in_time
 
+from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.queue_states import QueueStates
+from pytest_crucible.backends.sample_clock import set_clock
+from pytest_crucible.backends.timers import TimeLimit
 from pytest_crucible.backends.tinker import health as pulses
 from pytest_crucible.backends.tinker import polling
 from pytest_crucible.backends.tinker.backend import TinkerBackend
 from pytest_crucible.backends.tinker.health import HealthMonitor
+from pytest_crucible.backends.tinker.queue_watch import watch_queue
 from pytest_crucible.backends.tinker.service import Service
 from pytest_crucible.backends.tinker.service_address import ServiceAddress
 from pytest_crucible.records import Request
@@ -229,3 +234,47 @@ def test_trouble_while_a_model_is_opened_is_told_in_time(hosted, opened):
 
     with in_time(5), pytest.raises(SpecError, match=r"Tinker does not answer any more: no answer within 0.4 s"):
         service.sampling_client(base_model="crucible/tiny")
+
+
+# -- a service that lets requests wait
+
+
+def test_a_pause_is_shown_while_it_lasts_and_is_not_the_time_of_the_sample(hosted, opened, monkeypatch):
+    monkeypatch.setattr("pytest_crucible.backends.tinker.backend.LOOK_S", 0.05)
+    service, shared = opened(), BackendContext()
+    client = service.sampling_client(base_model="crucible/tiny")
+    queue = shared.queues.open()
+    watch_queue(client, service.name, queue)
+    backend = TinkerBackend(client, Codes(), identity="a", check=service.check, queue=queue)
+    pauses: list[str] = []
+
+    async def ask_in_a_queue() -> tuple[Any, str]:
+        assert (await ask(backend))[0].output_tokens == 4
+        hosted.fault, hosted.hits = Fault("paused", paths=FETCH, times=8), 0
+        async with TimeLimit(0.4) as limit:
+            set_clock(limit)
+            asking = asyncio.create_task(backend.generate(request()))
+            while not shared.waits_for(0.0):
+                await asyncio.sleep(0.01)
+            return shared.waits_for(0.0), await asking
+
+    with shared.queues.listening(pauses.append):
+        shown, reply = asyncio.run(ask_in_a_queue())
+    assert shown == "Tinker is paused: rate limit"
+    assert reply.output_tokens == 4
+    assert hosted.hits > 8
+    assert shared.waits_for(0.0) == ""
+    assert pauses == ["Tinker is paused: rate limit"]
+
+
+def test_a_pause_of_a_training_is_shown(hosted, opened):
+    service, states, pauses = opened(), QueueStates(), []
+    client = service.training_client(base_model="crucible/tiny", rank=4)
+    watch_queue(client, service.name, states.open())
+    hosted.fault = Fault("paused", paths=FETCH, times=2)
+    with states.listening(pauses.append):
+        service.within("save", lambda: client.save_state("paused", ttl_seconds=3600))
+
+    assert pauses == ["Tinker is paused: rate limit"]
+    if hasattr(service.sdk, "RestClient"):  # before SDK 0.38 its end is not reported
+        assert states.describe() == ""

@@ -53,6 +53,39 @@ def test_a_reply_keeps_a_json_schema(openai):
     assert len({choice["message"]["content"] for choice in answer["choices"]}) > 16
 
 
+def test_a_reply_is_a_json_object(openai):
+    answer = chat(openai, response_format={"type": "json_object"}, n=16)
+    replies = [json.loads(choice["message"]["content"]) for choice in answer["choices"]]
+    assert {type(reply) for reply in replies} == {dict}
+    assert {choice["finish_reason"] for choice in answer["choices"]} == {"stop"}
+
+    body = {
+        "model": "crucible/tiny",
+        "input": "claim 7",
+        "max_output_tokens": 40,
+        "text": {"format": {"type": "json_object"}},
+    }
+    status, answer = openai.call("POST", "/oai/api/v1/responses", body)
+    assert status == 200, answer
+    assert isinstance(json.loads(answer["output"][0]["content"][0]["text"]), dict)
+
+    status, refused = openai.complete(
+        "chat/completions", messages=ASKED, response_format={"type": "json_object"}, max_tokens=1
+    )
+    assert (status, "has 3 tokens at least, and 1 are left" in refused["error"]["message"]) == (400, True), refused
+
+
+def test_pictures_are_refused_in_a_sentence(openai):
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    messages = [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, picture]}]
+    status, refused = openai.complete("chat/completions", messages=messages)
+
+    assert (status, refused["error"]["message"]) == (
+        400,
+        "messages cannot be read: the content of a message must be text: this model reads only text",
+    )
+
+
 def test_a_required_tool_is_called(packaged):
     answer = chat(packaged, tools=[TOOL, OTHER], tool_choice="required", n=8, max_tokens=100)
     named = chat(packaged, tools=[TOOL, OTHER], tool_choice={"type": "function", "function": {"name": "stop"}})
@@ -93,7 +126,7 @@ def test_tools_and_earlier_calls_are_part_of_the_prompt(packaged):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"response_format": {"type": "json_object"}}, "response_format 'json_object' is not supported by this server"),
+        ({"response_format": {"type": "grammar"}}, "response_format 'grammar' is not supported by this server"),
         (
             {"response_format": json_schema({"type": "string", "pattern": "a+"})},
             "# has 'pattern', which this model's decoding",

@@ -22,6 +22,7 @@ from faulty_tinker import Faulty
 from tinker_http import WAIT_S
 
 from pytest_crucible.backends.tinker.backend import TinkerBackend
+from pytest_crucible.backends.tinker.polling import close_holder
 
 
 @pytest.fixture(scope="module")
@@ -302,6 +303,8 @@ def test_the_sdks_other_ways_to_wait_for_samples(tinker, server, tokenizer):
         copy = pickle.loads(pickle.dumps(sampler))
         asked = [one.sample(prompt, 1, params) for one in (sampler, copy) for _ in range(8)]
         replies = [got(one) for one in asked]
+        # The copy has connections of its own, and a heartbeat that would go on without the relay.
+        close_holder(copy.holder)
         if hasattr(own, "close"):
             got(own.close("success"))
 
@@ -318,3 +321,15 @@ def test_the_backend_scores_prompts(tinker, service, tokenizer):
 
     assert len(scored) == len(tokenizer.encode("claim 7 of document 49")) - 1
     assert all(logprob < 0 for logprob in scored)
+
+
+def test_pictures_are_refused_in_a_sentence(tinker, service):
+    picture = tinker.ModelInput(chunks=[tinker.types.ImageChunk(data=b"\x89PNG", format="png", expected_tokens=1)])
+    sampler = got(service.create_sampling_client(base_model="crucible/tiny"))
+    with pytest.raises(Exception, match="this model reads only text"):
+        got(sampler.sample(picture, 1, tinker.SamplingParams(max_tokens=2)))
+
+    client = got(service.create_lora_training_client(base_model="crucible/tiny", rank=4))
+    datum = tinker.Datum(model_input=picture, loss_fn_inputs={"target_tokens": [1], "weights": [1.0]})
+    with pytest.raises(Exception, match="this model reads only text"):
+        got(client.forward_backward([datum], "cross_entropy"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,24 @@ TEST_REPLIES = """
         score(length=len(reply.text), said=reply.text)
         with open(f"said-{sampler.arm.name.replace(':', '-').replace('/', '-')}.txt", "a") as file:
             file.write(f"{sample.id} {reply.text!r} {reply.output_tokens}\\n")
+"""
+
+TEST_STREAMS = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl")
+    @pytest.mark.quality_target("same == 1", "pieces >= 2")
+    async def test_streams(sample, sampler, score):
+        stream = sampler.stream(sample.input, stop=None, max_tokens=9, temperature=0.0)
+        pieces = [piece async for piece in stream]
+        score(same="".join(pieces) == stream.reply.text, pieces=len(pieces))
+
+    @pytest.mark.crucible(dataset="questions.jsonl")
+    @pytest.mark.quality_target("first == 1")
+    def test_is_left_early(sample, sampler, score):
+        for piece in sampler.stream(sample.input, stop=None, max_tokens=9, temperature=0.0, seed=1):
+            score(first=True)
+            break
 """
 
 
@@ -83,6 +102,20 @@ def test_same_seed_same_replies(local):
 
     local.run("--crucible-adapter=v2", "--crucible-seed=1")
     assert said(local, "v2") != alone
+
+
+def test_replies_are_read_as_they_come(local):
+    local.test(TEST_STREAMS)
+    result = local.run("--crucible-adapter=bare", "--crucible-store=runs.db")
+
+    result.assert_outcomes(passed=5)
+    with sqlite3.connect(local.path / "runs.db") as store:
+        errors = [error for (error,) in store.execute("select error from calls where error != ''")]
+        (count,) = store.execute("select count(*) from calls").fetchone()
+        (streamed,) = store.execute("select count(first_token_s) from events where name = 'request.stop'").fetchone()
+    assert count == 40
+    assert streamed == 40 - len(errors)
+    assert all(error.startswith("CancelledError: the test closed the stream after ") for error in errors)
 
 
 def test_repeats_are_drawn_anew(local):

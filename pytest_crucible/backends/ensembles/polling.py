@@ -63,7 +63,7 @@ class Poll:
         self.queried.add(position)
         # The request's parameters win: they are what the test asks for.
         parameters = {**member.parameters, **self.request.parameters}
-        request = replace(self.request, parameters=parameters, member=member.name)
+        request = replace(self.request, parameters=parameters, member=member.name, open_stream=None)
         started = loop.time()
         try:
             reply = await member.backend.generate(request)

@@ -56,6 +56,9 @@ class Hedged(Wrapper):
         self._emit = emit
 
     async def generate(self, request: Request) -> Reply:
+        # Text that is read as it comes cannot be that of two requests.
+        if request.open_stream is not None:
+            return await self.inner.generate(request)
         delay = self._delay.of(request)
         self._budget.earn()
         started = _now()

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_crucible.backends.choices import CHOICES, score_choices
 from pytest_crucible.backends.http.connection import Response, is_event_stream
 from pytest_crucible.backends.http.transports import TRANSPORTS
-from pytest_crucible.backends.openai.bodies import request_body
+from pytest_crucible.backends.openai.bodies import is_streamed, request_body
 from pytest_crucible.backends.openai.echo import echo_body, parse_echo
 from pytest_crucible.backends.openai.failures import reply_or_error, status_within
 from pytest_crucible.backends.openai.limits import ReportedLimits, read_headers
@@ -64,7 +64,7 @@ class OpenAIBackend:
             return await score_choices(self, request)
         path, body = request_body(self._settings, request)
         choices = self._settings.extra_body.get("n", request.parameters.get("n"))
-        stream = _open_stream(self._settings, choices)
+        stream = _open_stream(self._settings, request, choices)
         response = await self._client.post(path, body, stream.feed if stream else None)
         self._headers = response.headers
         if not 200 <= response.status < 300:
@@ -97,7 +97,11 @@ class OpenAIBackend:
 
     def _handle_error(self, response: Response, request: Request, body: Mapping[str, Any] | None = None) -> Reply:
         settings = self._settings
-        sent = {*request.parameters, *settings.extra_body, *(("stream", "stream_options") if settings.stream else ())}
+        sent = {
+            *request.parameters,
+            *settings.extra_body,
+            *(("stream", "stream_options") if is_streamed(settings, request) else ()),
+        }
         outcome = reply_or_error(response, settings, sent, body)
         if isinstance(outcome, Reply):
             return outcome
@@ -114,9 +118,11 @@ def open_openai(adapter: Adapter, root: Path) -> OpenAIBackend:
     return OpenAIBackend(settings, simulated=is_stand_in(settings))
 
 
-def _open_stream(settings: Settings, choices: Any) -> Stream | None:
-    expected = choices if isinstance(choices, int) else 1
-    return Stream(settings.max_reply_bytes, expected) if settings.stream else None
+def _open_stream(settings: Settings, request: Request, choices: Any) -> Stream | None:
+    if not is_streamed(settings, request):
+        return None
+    receive = request.open_stream() if request.open_stream else None
+    return Stream(settings.max_reply_bytes, choices if isinstance(choices, int) else 1, receive)
 
 
 def _decode(response: Response, where: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ def request_body(settings: Settings, request: Request) -> tuple[str, bytes]:
         check_parameters(request.parameters)
         mode = settings.mode or _mode(request.input)
         prompt = _chat(settings, request.input) if mode == "chat" else _prompt(settings, request.input)
-        body = {"model": settings.model, **prompt, **_sampling(request, mode), **_streaming(settings)}
+        body = {"model": settings.model, **prompt, **_sampling(request, mode), **_streaming(settings, request)}
         return PATHS[mode], _ENCODER.encode({**body, **settings.extra_body}).encode()
     except UnicodeEncodeError as error:
         raise BackendError(f"{message}: its text is not valid Unicode ({error.reason})") from None
@@ -101,5 +101,10 @@ def _set_logprobs(parameters: dict[str, Any], mode: Mode) -> None:
             parameters.setdefault("top_logprobs", logprobs)
 
 
-def _streaming(settings: Settings) -> dict[str, Any]:
-    return {"stream": True, "stream_options": {"include_usage": True}} if settings.stream else {}
+def is_streamed(settings: Settings, request: Request) -> bool:
+    """Return whether the reply comes in pieces: by the adapter's setting, or because the test reads them."""
+    return settings.stream or request.open_stream is not None
+
+
+def _streaming(settings: Settings, request: Request) -> dict[str, Any]:
+    return {"stream": True, "stream_options": {"include_usage": True}} if is_streamed(settings, request) else {}

@@ -89,6 +89,13 @@ class StreamedChoice:
         self._logprobs["token_logprobs"] += logprobs.get("token_logprobs") or ()
 
 
+def piece_text(piece: Mapping[str, Any]) -> str | None:
+    """Return a piece's part of the reply's text, in either endpoint's form."""
+    delta = piece.get("delta")
+    text: str | None = piece.get("text") if delta is None else delta.get("content")
+    return text
+
+
 def _whole_call(call: Mapping[str, Any]) -> Json:
     function = {"name": call["name"], "arguments": "".join(call["arguments"])}
     return {"id": call["id"], "type": "function", "function": function}

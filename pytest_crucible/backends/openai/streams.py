@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_crucible.backends.openai.stream_choice import Json, StreamedChoice
+from pytest_crucible.backends.openai.stream_choice import Json, StreamedChoice, piece_text
 from pytest_crucible.backends.reply_limit import longest_body
 from pytest_crucible.records.errors import BackendError, Retryable
 
@@ -18,10 +18,14 @@ MAX_CHOICES = 1_000
 class Stream:
     """Parses events as they arrive, and records when the first token came."""
 
-    def __init__(self, max_reply_bytes: int, choices: int = 1) -> None:
-        """`choices` is how many were requested: the others are read when one has exceeded the limit."""
+    def __init__(self, max_reply_bytes: int, choices: int = 1, receive: Callable[[str], None] | None = None) -> None:
+        """`choices` is how many were requested: the others are read when one has exceeded the limit.
+
+        `receive` is called with each piece of the first choice's text.
+        """
         self._limit = max_reply_bytes
         self._expected = choices
+        self._receive = receive
         self._rest: list[bytes] = []
         self._waiting = 0
         self._fields: Json = {}
@@ -94,5 +98,9 @@ class Stream:
             if len(self._choices) >= MAX_CHOICES:
                 raise ValueError("too many choices")
             self._choices[index] = StreamedChoice(index, self._limit)
-        if self._choices[index].add(choice) and self.first_token_at is None:
+        if not self._choices[index].add(choice):
+            return
+        if self.first_token_at is None:
             self.first_token_at = time.perf_counter()
+        if self._receive is not None and index == 0 and (text := piece_text(choice)):
+            self._receive(text)

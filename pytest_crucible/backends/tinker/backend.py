@@ -14,7 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pytest_crucible.backends.choices import CHOICES, score_choices
+from pytest_crucible.backends.queue_states import QueueState
+from pytest_crucible.backends.sample_clock import return_time
 from pytest_crucible.backends.tinker.errors import is_too_long, translate_error
+from pytest_crucible.backends.tinker.prompts import prompt_tokens
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused
 
@@ -65,11 +68,13 @@ class TinkerBackend:
         trained_on: Mapping[str, str] | None = None,
         simulated: bool = False,
         check: Callable[[float], None] = lambda waited_s: None,
+        queue: QueueState | None = None,
         hide: Callable[[str], str] = str,
     ) -> None:
         """`simulated` is True where a local server lets another model answer under this name.
 
-        `check` takes the seconds waited so far and raises BackendError when the service is gone; `hide` removes keys.
+        `check` takes the seconds waited so far and raises BackendError when the service is gone; a pause of its `queue` is not
+        the time of the samples; `hide` removes keys.
         """
         self.identity, self.server, self.model = identity, server, model
         self.training, self.step, self.simulated = training, step, simulated
@@ -78,7 +83,7 @@ class TinkerBackend:
         self._tokenizer = tokenizer
         self._seed = seed
         self._context = context
-        self._check = check
+        self._check, self._queue = check, queue or QueueState()
         self._hide = hide
 
     async def generate(self, request: Request) -> Reply:
@@ -138,7 +143,11 @@ class TinkerBackend:
         try:
             while not (await asyncio.wait((waiting,), timeout=LOOK_S))[0]:
                 self._check(time.monotonic() - started)
-            return waiting.result()
+                if self._queue.pause:
+                    return_time(LOOK_S)
+            answer = waiting.result()
+            self._queue.report("")
+            return answer
         finally:
             # Also after an interrupt: the reply is not needed any more.
             waiting.cancel()
@@ -170,42 +179,6 @@ def sampling_params(parameters: Mapping[str, Any]) -> Any:
         names = {str(problem["loc"][0]) for problem in error.errors()} if hasattr(error, "errors") else set(parameters)
         wrong = ", ".join(f"{name} = {parameters.get(name)!r}" for name in sorted(names))
         raise Refused(f"Tinker cannot sample with {wrong}: give a valid value") from None
-
-
-def prompt_tokens(prompt: Any, tokenizer: Any) -> list[int]:
-    """Return the token ids of an input; for an empty text the end token, because a model has to read something.
-
-    Raises Refused for an input that is not a text, messages or tokens, BackendError for an input that cannot be encoded.
-    """
-    if isinstance(prompt, Sequence) and prompt and all(type(part) is int for part in prompt):
-        return list(prompt)
-    is_chat = not isinstance(prompt, str) and isinstance(prompt, Sequence) and prompt
-    if not isinstance(prompt, str) and not (is_chat and all(isinstance(part, Mapping) for part in prompt)):
-        raise Refused(
-            f"Tinker cannot sample from a {type(prompt).__name__}: give a text, messages with role and content, or token ids"
-        )
-    try:
-        tokens = _chat_tokens(prompt, tokenizer) if is_chat else list(tokenizer.encode(prompt))
-    except ValueError as error:
-        raise BackendError(f"the prompt cannot be encoded: {error}") from None
-    end = getattr(tokenizer, "eos_token_id", None)
-    return tokens or ([end] if end is not None else [])
-
-
-def _chat_tokens(messages: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[int]:
-    if getattr(tokenizer, "chat_template", None) is None:
-        raise Refused("this model has no chat template for messages: give a text")
-    try:
-        text = tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
-    except TypeError as error:
-        raise Refused(f"Tinker cannot sample from these messages: {error}") from None
-    except ImportError as error:
-        raise Refused(f'chat templates need jinja2: pip install "pytest-crucible[tinker]" ({error})') from None
-    # Templates raise errors of their own, for instance for roles that do not alternate.
-    except Exception as error:
-        raise BackendError(f"the model's chat template cannot render these messages: {error}") from None
-    # The template has written the special tokens already.
-    return list(tokenizer.encode(text, add_special_tokens=False))
 
 
 def _sdk() -> Any:

@@ -13,9 +13,13 @@ from http import HTTPStatus
 from urllib.parse import unquote
 
 from pytest_crucible.local_model.server import (
+    external,
     listing,
-    openai,
+    openai_chat,
+    openai_completions,
     openai_embeddings,
+    openai_models,
+    openai_replies,
     openai_responses,
     sampling,
     saving,
@@ -33,8 +37,8 @@ from pytest_crucible.local_model.server.messages import (
 )
 from pytest_crucible.local_model.server.state import Endpoint, Service
 
-_TINKER = (sessions, training, saving, sampling, listing)
-_OPENAI = (openai, openai_embeddings, openai_responses)
+_TINKER = (sessions, training, saving, external, sampling, listing)
+_OPENAI = (openai_completions, openai_chat, openai_models, openai_embeddings, openai_responses)
 # Endpoints by method and path; `{name}` in a path matches one segment, see `request.parameters`.
 ENDPOINTS: Mapping[str, Endpoint] = {
     **{
@@ -49,7 +53,7 @@ ENDPOINTS: Mapping[str, Endpoint] = {
 
 
 class Application:
-    """Answers requests for a service. Each request must carry the key."""
+    """Answers requests for a service. Each request but a download must carry the key."""
 
     def __init__(self, service: Service, key: str) -> None:
         self._service = service
@@ -59,7 +63,9 @@ class Application:
     async def answer(self, request: Request) -> Response:
         """Return the response, whatever happens."""
         try:
-            self._check_key(request)
+            # A URL to download from is its own key, as it is with the hosted service.
+            if not request.path.startswith(f"/api/v1{external.DOWNLOADS}"):
+                self._check_key(request)
             endpoint, request = self._route(request)
             response = endpoint(self._service, request)
             return await response if inspect.isawaitable(response) else response
@@ -98,7 +104,7 @@ class Application:
 def refusal_response(refusal: Refusal, request: Request | None = None) -> Response:
     """Return a refusal in the format of the caller's SDK: OpenAI's under /oai, else Tinker's."""
     if request is not None and request.path.startswith("/oai/"):
-        return json_response(openai.error(refusal), refusal.status)
+        return json_response(openai_replies.error(refusal), refusal.status)
     return json_response({"detail": refusal.sentence}, refusal.status)
 
 

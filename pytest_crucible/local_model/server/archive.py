@@ -1,4 +1,5 @@
-"""Checkpoints on disk, under the paths that Tinker gives them: `tinker://RUN/weights/NAME` and `tinker://RUN/sampler_weights/NAME`.
+"""Checkpoints on disk, under the paths that Tinker gives them: `tinker://RUN/weights/NAME`, and likewise `sampler_weights` and
+`external_weights`, which are for download.
 
     DIRECTORY/checkpoints/RUN/weights/NAME/checkpoint.json     its base model, LoRA, creation and expiry
     DIRECTORY/checkpoints/RUN/weights/NAME/...                 the weights
@@ -24,7 +25,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 SCHEME = "tinker://"
-TRAINING, SAMPLER = "weights", "sampler_weights"
+TRAINING, SAMPLER, EXTERNAL = "weights", "sampler_weights", "external_weights"
 _INFO_FILE = "checkpoint.json"
 # Names become directories: no separators, and no leading dot.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
@@ -46,8 +47,8 @@ class CheckpointPath:
     def __post_init__(self) -> None:
         if not _RUN.fullmatch(self.run):
             raise ValueError(f"{self.run!r} is not a valid id of a training run")
-        if self.kind not in (TRAINING, SAMPLER):
-            raise ValueError(f"{self.kind!r} is not a kind of checkpoint; expected {TRAINING} or {SAMPLER}")
+        if self.kind not in (TRAINING, SAMPLER, EXTERNAL):
+            raise ValueError(f"{self.kind!r} is not a kind of checkpoint; expected {TRAINING}, {SAMPLER} or {EXTERNAL}")
         if not _NAME.fullmatch(self.name):
             raise ValueError(
                 f"{self.name!r} is not a valid checkpoint name: use up to 128 of A-Z a-z 0-9 . _ -, not starting with . or -"

@@ -5,12 +5,19 @@ Runs of earlier servers in the same directory, of which only checkpoints are lef
 
 from __future__ import annotations
 
-from pytest_crucible.local_model.server.archive import SAMPLER, TRAINING, Checkpoint, CheckpointPath, format_time
+from pytest_crucible.local_model.server.archive import (
+    EXTERNAL,
+    SAMPLER,
+    TRAINING,
+    Checkpoint,
+    CheckpointPath,
+    format_time,
+)
 from pytest_crucible.local_model.server.messages import Json, Request, Response, json_response, not_found
 from pytest_crucible.local_model.server.saving import read_time_to_live
 from pytest_crucible.local_model.server.state import Endpoints, Service
 
-_TYPES = {TRAINING: "training", SAMPLER: "sampler"}
+_TYPES = {TRAINING: "training", SAMPLER: "sampler", EXTERNAL: "external"}
 
 
 def training_runs(service: Service, request: Request) -> Response:

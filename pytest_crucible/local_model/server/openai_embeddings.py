@@ -7,7 +7,8 @@ import base64
 from pytest_crucible.local_model.config import Floats
 from pytest_crucible.local_model.server import request_fields
 from pytest_crucible.local_model.server.messages import Json, Request, Response, bad_request, json_response
-from pytest_crucible.local_model.server.openai import encode_prompt, find_weights, read_prompts
+from pytest_crucible.local_model.server.openai_models import find_weights
+from pytest_crucible.local_model.server.openai_requests import encode_prompt, read_prompts
 from pytest_crucible.local_model.server.state import Endpoints, Service
 
 

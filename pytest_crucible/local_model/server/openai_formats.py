@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.local_model.grammar import Language, Node, choice, literal, sequence
-from pytest_crucible.local_model.json_schema import json_node
+from pytest_crucible.local_model.json_schema import json_node, object_node
 from pytest_crucible.local_model.server.messages import Json, bad_request
 from pytest_crucible.local_model.server.request_fields import Body, json_object, text
 from pytest_crucible.local_model.tokens import Tokenizer
@@ -35,8 +35,12 @@ def read_language(body: Body, tokenizer: Tokenizer) -> Language | None:
     form = json_object(body, "response_format", {})
     if (kind := text(form, "type", "text")) == "text":
         return None
+    if kind == "json_object":
+        return _compile(json.dumps(None), False, tokenizer)
     if kind != "json_schema":
-        raise bad_request(f"response_format {kind!r} is not supported by this server: use text or json_schema")
+        raise bad_request(
+            f"response_format {kind!r} is not supported by this server: use text, json_object or json_schema"
+        )
     schema = json_object(json_object(form, "json_schema"), "schema")
     return _compile(json.dumps(schema), False, tokenizer)
 
@@ -108,9 +112,15 @@ def _required_tool(body: Body) -> str | None:
 
 @functools.lru_cache(maxsize=32)
 def _compile(schemas: str, is_call: bool, tokenizer: Tokenizer) -> Language:
-    """Return the language of a schema, or of calls of tools. The same request comes often, and compiling takes time."""
+    """Return the language of a schema, of any object for null, or of calls of tools.
+
+    The same request comes often, and compiling takes time.
+    """
     content = json.loads(schemas)
-    node = choice(_call_node(name, schema) for name, schema in content) if is_call else json_node(content)
+    if is_call:
+        node = choice(_call_node(name, schema) for name, schema in content)
+    else:
+        node = object_node() if content is None else json_node(content)
     return Language(node, [tokenizer.bytes_of([token]) for token in range(tokenizer.pad)], tokenizer.eos)
 
 

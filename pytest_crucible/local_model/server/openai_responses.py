@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from pytest_crucible.local_model.server import request_fields
 from pytest_crucible.local_model.server.messages import Json, Request, Response, bad_request, json_response
-from pytest_crucible.local_model.server.openai import answer_chat, fingerprint
+from pytest_crucible.local_model.server.openai_chat import answer_chat
+from pytest_crucible.local_model.server.openai_models import fingerprint
 from pytest_crucible.local_model.server.request_fields import Body
 from pytest_crucible.local_model.server.state import Endpoints, Service
 

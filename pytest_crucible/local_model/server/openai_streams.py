@@ -1,18 +1,26 @@
 """Replies in pieces, as server-sent events: each piece is sent when the model has written it.
 
-Together the pieces are the text that the whole reply would have: a character that is not complete, and text that may become a stop,
-wait for the next token.
+Together the pieces are the text that the whole reply would have.
 """
 
 from __future__ import annotations
 
 import asyncio
-import codecs
+import functools
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 
-from pytest_crucible.local_model.sampling import Sampled
-from pytest_crucible.local_model.server.messages import Json
+from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, check_request
+from pytest_crucible.local_model.server import request_fields
+from pytest_crucible.local_model.server.messages import Json, Response, bad_request
+from pytest_crucible.local_model.server.openai_models import fingerprint
+from pytest_crucible.local_model.server.openai_replies import compute_replies, count_usage, long_prompt_refusal
+from pytest_crucible.local_model.server.openai_requests import read_stops
+from pytest_crucible.local_model.server.replies import SampleRequest, Weights
+from pytest_crucible.local_model.server.request_fields import Body
+from pytest_crucible.local_model.server.state import Service
+from pytest_crucible.local_model.text_pieces import TextPieces
 from pytest_crucible.local_model.tokens import Tokenizer
 
 Token = tuple[int, int]
@@ -20,29 +28,56 @@ Token = tuple[int, int]
 Send = Callable[[int, int], None]
 
 
-class TextPieces:
-    """The text of one reply, in pieces."""
+async def open_stream(
+    service: Service,
+    weights: Weights,
+    body: Body,
+    sample_requests: Sequence[SampleRequest],
+    kind: str,
+    prefix: str,
+    piece: Callable[[int, str, Sampled | None], dict[str, Json]],
+) -> Response:
+    """Return a response whose body comes in pieces. Refuses first what could not be refused any more once they are sent."""
+    _check_stream(weights, body, sample_requests)
+    with_usage = request_fields.boolean(request_fields.json_object(body, "stream_options", {}), "include_usage", False)
+    base: dict[str, Json] = {"id": f"{prefix}-{next(service.numbers)}", "object": kind, "created": int(service.clock())}
+    base |= {"model": request_fields.text(body, "model"), **fingerprint(weights)}
 
-    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
-        self._tokenizer, self._stops = tokenizer, stops
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._waiting = ""
-        self.sent = ""
+    def event(choices: list[Json], usage: Json = None) -> dict[str, Json]:
+        return {**base, "choices": choices, **({"usage": usage} if with_usage else {})}
 
-    def add(self, token: int) -> str:
-        """Return the text that is certain after one more token."""
-        self._waiting += self._decoder.decode(self._tokenizer.bytes_of([token]))
-        held = max((_overlap(self._waiting, stop) for stop in self._stops), default=0)
-        # A whole stop may be in the text: then its reply has ended, and `rest` gives what comes before it.
-        if any(stop in self._waiting for stop in self._stops):
-            return ""
-        piece, self._waiting = self._waiting[: len(self._waiting) - held], self._waiting[len(self._waiting) - held :]
-        self.sent += piece
-        return piece
+    events = stream_events(
+        lambda send: compute_replies(service, weights, _with_watch(sample_requests, send)),
+        weights.base.engine.tokenizer,
+        read_stops(body),
+        lambda choice, text, reply: event([piece(choice, text, reply)]),
+        lambda replies: event([], count_usage(sample_requests, replies)) if with_usage else None,
+    )
+    return Response(body=b"", kind="text/event-stream", events=events)
 
-    def rest(self, text: str) -> str:
-        """Return what is left of a reply's text."""
-        return text[len(self.sent) :]
+
+def _check_stream(weights: Weights, body: Body, sample_requests: Sequence[SampleRequest]) -> None:
+    if (wanted := body.get("logprobs")) is not None and wanted is not False:
+        raise bad_request("logprobs are not streamed by this server: leave out stream or logprobs")
+    for sample_request in sample_requests:
+        try:
+            check_request(sample_request.prompt, sample_request.params, weights.base.engine.shape)
+        except PromptTooLong as error:
+            raise long_prompt_refusal(weights, error) from None
+
+
+def _with_watch(sample_requests: Sequence[SampleRequest], send: Send) -> list[SampleRequest]:
+    """Return the requests with a watch that sends each token with the number of its choice."""
+    watches = [
+        functools.partial(_send_from, send, position * request.params.num_samples)
+        for position, request in enumerate(sample_requests)
+    ]
+    pairs = zip(sample_requests, watches, strict=True)
+    return [replace(request, params=replace(request.params, watch=watch)) for request, watch in pairs]
+
+
+def _send_from(send: Send, first: int, number: int, token: int) -> None:
+    send(first + number, token)
 
 
 async def stream_events(
@@ -95,12 +130,3 @@ async def stream_events(
 def _event(content: Mapping[str, Json]) -> bytes:
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return f"data: {text}\n\n".encode("utf-8", errors="replace")
-
-
-def _overlap(text: str, stop: str) -> int:
-    """Return the length of the longest end of a text that a stop begins with.
-
-    >>> _overlap("one\\n", "\\n\\nUser:"), _overlap("one", "two")
-    (1, 0)
-    """
-    return next((size for size in range(min(len(text), len(stop)), 0, -1) if text.endswith(stop[:size])), 0)

@@ -24,7 +24,7 @@ def save_weights(service: Service, request: Request) -> Response:
     request_id = request_id_of(run, body)
     path = CheckpointPath(run.id, TRAINING, request_fields.text(body, "path", request_id.rpartition(":")[2]))
     overwrite = request_fields.boolean(body, "overwrite", False)
-    info = _checkpoint_info(service, run, body)
+    info = checkpoint_info(service, run, body)
 
     def save() -> Response:
         with service.archive.write_checkpoint(path, info, overwrite=overwrite) as directory:
@@ -44,7 +44,7 @@ def save_weights_for_sampler(service: Service, request: Request) -> Response:
     if body.get("path") is None:
         return submit(service, request_id, _snapshot(service, run, body), run)
     path = CheckpointPath(run.id, SAMPLER, request_fields.text(body, "path"))
-    info = _checkpoint_info(service, run, body)
+    info = checkpoint_info(service, run, body)
 
     def save() -> Response:
         with service.archive.write_checkpoint(path, info) as directory:
@@ -86,7 +86,8 @@ def weights_info(service: Service, request: Request) -> Response:
     )
 
 
-def _checkpoint_info(service: Service, run: Run, body: request_fields.Body) -> CheckpointInfo:
+def checkpoint_info(service: Service, run: Run, body: request_fields.Body) -> CheckpointInfo:
+    """Return the description of a checkpoint that a run saves now."""
     created = service.clock()
     expires = None if (seconds := read_time_to_live(body)) is None else created + seconds
     metadata = request_fields.texts_by_name(body, "user_metadata")
@@ -118,7 +119,7 @@ def _snapshot(service: Service, run: Run, body: request_fields.Body) -> Callable
 def _training_checkpoint(service: Service, text: str) -> Checkpoint:
     path = CheckpointPath.parse(text)
     if path.kind != TRAINING:
-        raise bad_request(f"{path} are weights to sample from; training resumes from tinker://RUN/{TRAINING}/NAME")
+        raise bad_request(f"{path} cannot be trained on; training resumes from tinker://RUN/{TRAINING}/NAME")
     return service.archive.find(path)
 
 

@@ -21,7 +21,7 @@ from typing import TypeAlias, TypeVar
 
 from pytest_crucible.local_model.engine import Engine, Trainer
 from pytest_crucible.local_model.lora import LoraSpec
-from pytest_crucible.local_model.server.archive import Archive, Checkpoint, CheckpointPath
+from pytest_crucible.local_model.server.archive import EXTERNAL, SAMPLER, Archive, Checkpoint, CheckpointPath
 from pytest_crucible.local_model.server.base_models import BaseModel, BaseModels
 from pytest_crucible.local_model.server.futures import Futures
 from pytest_crucible.local_model.server.messages import PROTOBUF, Refusal, Request, Response, bad_request, not_found
@@ -99,6 +99,8 @@ class Service:
     samplings: dict[str, Sampling] = field(default_factory=dict)
     futures: Futures = field(default_factory=Futures)
     completions: Completions = field(default_factory=Completions)
+    downloads: dict[str, tuple[Path, float]] = field(default_factory=dict)
+    """Directories of checkpoints that may be downloaded, and until when, by the token in the URL."""
     clones: Counter[str] = field(default_factory=Counter)
     """Number of copies that have joined a sampler, by sampling session."""
     numbers: Iterator[int] = field(default_factory=itertools.count)
@@ -188,7 +190,10 @@ class Service:
 
     def weights_at(self, model_path: str) -> Weights:
         """Return sampler weights at a `tinker://` path: 400 for an invalid path, 404 if there is nothing."""
-        checkpoint = self.archive.find(CheckpointPath.parse(model_path))
+        path = CheckpointPath.parse(model_path)
+        if path.kind == EXTERNAL:
+            raise bad_request(f"{path} is for download; sample from tinker://RUN/{SAMPLER}/NAME")
+        checkpoint = self.archive.find(path)
         return Weights(self.base_of(checkpoint), checkpoint.directory, model_path, checkpoint.info.created)
 
     def submit(

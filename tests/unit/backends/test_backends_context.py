@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from pytest_crucible.backends import queue_states
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.limiting.limits import Limits
 from pytest_crucible.records import Reply
@@ -37,3 +38,22 @@ def test_a_server_that_does_not_answer_is_named_until_it_does():
     circuit.answer(3.0)
 
     assert shared.waits_for(3.0) == ""
+
+
+def test_a_queue_is_told_until_no_client_waits_in_it(monkeypatch):
+    shared, begun = BackendContext(), []
+    first, second = shared.queues.open(), shared.queues.open()
+    with shared.queues.listening(begun.append):
+        for queue, pause in ((first, "A is paused"), (second, "B is paused"), (first, ""), (second, "B is paused")):
+            queue.report(pause)
+
+    assert shared.waits_for(0.0) == "B is paused"
+    assert (first.pause, second.pause) == ("", "B is paused")
+    assert begun == ["A is paused", "B is paused"]
+
+    first.report("A is paused again")
+    assert begun == ["A is paused", "B is paused"]
+    assert shared.waits_for(0.0) == "A is paused again"
+
+    monkeypatch.setattr(queue_states, "STALE_S", 0.0)
+    assert shared.waits_for(0.0) == ""

@@ -65,6 +65,14 @@ def test_a_blocked_request_is_not_sent_and_costs_nothing():
     assert reply.detection.category == "WORD"
 
 
+def test_nothing_is_streamed_before_the_guard_has_read_it():
+    seen: list[Request] = []
+    backend = guard_backend(ScriptedBackend(lambda request: seen.append(request) or "fine"), Protections((), (BLOCKS,)))
+    asyncio.run(backend.generate(Request(input="q", sample="s", repeat=0, open_stream=lambda: print)))
+
+    assert seen[0].open_stream is None
+
+
 def test_a_blocked_reply_keeps_what_was_paid_and_nothing_else():
     paid = Reply(
         text="the secret", input_tokens=3, output_tokens=2, cost_usd=0.1, latency_s=2.0, reasoning="r", logprobs=(0.1,),

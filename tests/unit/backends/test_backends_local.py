@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from adapter_contexts import context_in
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tiny_base import CONTEXT, write_tiny_base
 
 from pytest_crucible import BackendError, Refused, Request, SpecError
@@ -344,3 +347,37 @@ def test_an_error_reaches_all_that_wait_and_the_thread_goes_on():
         thread.ask(sampler, [0] * 13, sampling_params({})).result(20)
 
     assert thread.ask(sampler, [0], sampling_params({})).result(20) == 1
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    question=st.sampled_from(QUESTIONS[:6]),
+    seed=st.integers(0, 100),
+    temperature=st.sampled_from([0.0, 0.7, 2.0]),
+    stop_at=st.none() | st.integers(0, 30),
+    size=st.integers(1, 4),
+)
+def test_a_streamed_reply_is_the_whole_one(engine, question, seed, temperature, stop_at, size):
+    backend = load_local(engine, None, name="base")
+    parameters = {"max_tokens": 30, "seed": seed, "temperature": temperature}
+    pieces: list[str] = []
+    asked = request(question, **parameters)
+
+    (whole,) = ask(backend, asked)
+    # A stop that the model does write, and of which one token may write only the beginning.
+    if stop_at is not None and (stop := whole.text[stop_at : stop_at + size].replace("\ufffd", "")):
+        asked = request(question, **parameters, stop=[stop, "zzz"])
+        (whole,) = ask(backend, asked)
+    (streamed,) = ask(backend, replace(asked, open_stream=lambda: pieces.append))
+
+    assert (streamed.text, streamed.finish, streamed.output_tokens) == (whole.text, whole.finish, whole.output_tokens)
+    assert whole.text.startswith("".join(pieces))
+    assert 0 < streamed.first_token_s <= streamed.latency_s
+    assert whole.first_token_s is None
+
+
+def test_tokens_come_one_by_one(backend):
+    pieces: list[str] = []
+    ask(backend, replace(request("What?", max_tokens=12), open_stream=lambda: pieces.append))
+
+    assert len([piece for piece in pieces if piece]) > 4

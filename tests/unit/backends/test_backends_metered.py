@@ -46,6 +46,12 @@ def test_its_end_has_time_and_tokens():
     assert events[1].facts == {"input_tokens": 5, "output_tokens": 1, "finish": "stop", "cost_usd": None}
 
 
+def test_its_end_has_the_first_token_and_the_model_where_they_are_known():
+    events, _ = told(lambda request: Reply(text="4", first_token_s=0.5, model="m-1"))
+
+    assert (events[1].facts["first_token_s"], events[1].facts["model"]) == (0.5, "m-1")
+
+
 @pytest.mark.parametrize(
     ("reply", "sentence"),
     [

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytest_crucible.local_model.config import Shape, initial_weights
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.grammar import Constraint, Language, characters, literal, repeat, sequence, shortest
-from pytest_crucible.local_model.json_schema import json_node
+from pytest_crucible.local_model.json_schema import json_node, object_node
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.local_model.tokens import Tokenizer
 
@@ -112,6 +112,32 @@ def test_a_schema_may_contain_itself():
 def test_the_shortest_text_is_counted():
     assert shortest(sequence(literal("ab"), repeat(characters("01"), 2, 5))) == 4
     assert language(TREE).least_tokens() == len('{"value": 0, "next": null}') + 1
+
+
+def depth_of(value: Any) -> int:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, dict | list) + max(map(depth_of, parts), default=0)
+
+
+def test_an_object_of_any_content_is_nested_to_a_limit():
+    made, random = Language(object_node(3), TEXTS, TOKENIZER.eos), np.random.default_rng(0)
+    values = [json.loads(draw_reply(made, 60, random)) for _ in range(150)]
+
+    assert {type(value) for value in values} == {dict}
+    assert max(map(depth_of, values)) == 3
+    kinds = {type(part) for value in values for part in value.values()}
+    assert kinds == {str, int, float, bool, type(None), list, dict}
+
+
+@pytest.mark.slow
+def test_a_thousand_objects_of_a_model_that_knows_no_json_are_json():
+    shape = Shape(vocabulary=TOKENIZER.vocabulary, width=16, layers=1, heads=2, mlp=16, context=128)
+    engine = Engine(TOKENIZER, shape, initial_weights(shape, seed=0), "test")
+    made = Language(object_node(), TEXTS, TOKENIZER.eos)
+    replies = engine.sampler().sample([[1]], SamplingParams(max_tokens=60, seed=0, num_samples=1000, language=made))
+
+    assert sum(isinstance(json.loads(reply.text), dict) for reply in replies) == 1000
+    assert {reply.stop_reason for reply in replies} == {"stop"}
 
 
 @pytest.mark.slow

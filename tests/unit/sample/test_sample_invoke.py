@@ -12,6 +12,7 @@ import pytest
 from pytest_crucible import BackendError, Refused, Reply, Sample, StoreError
 from pytest_crucible.records import Outcome, Unit
 from pytest_crucible.sample.invoke import ask_async, ask_in_thread, needs_reply
+from pytest_crucible.sample.reply_stream import ReplyStream
 from pytest_crucible.sample.threads import DaemonThreads
 
 
@@ -79,6 +80,15 @@ def test_a_reply_is_the_reply(style):
 )
 def test_any_other_value_becomes_a_reply_that_holds_it(style, value, text):
     assert asked(doing(lambda: value, style)).reply == Reply(text=text, value=value)
+
+
+def test_a_stream_in_place_of_its_reply_loses_the_sample(style):
+    outcome = asked(doing(lambda: ReplyStream(lambda open_stream: None), style))
+
+    assert (outcome.lost, outcome.detail) == (
+        "error",
+        "the test returned a stream: return its reply, after the last piece",
+    )
 
 
 def test_nothing_returned_is_no_reply_and_no_complaint(style):

@@ -96,6 +96,13 @@ def test_an_adapter_that_another_process_trained_is_not_shown_as_trained_here(sh
     assert "loss" not in screen.getvalue()
 
 
+def test_a_training_that_waits_for_its_service_says_why(show):
+    progress, screen = show()
+    progress.pause("Tinker is paused: capacity")
+
+    assert screen.getvalue().endswith("crucible: v2 waits: Tinker is paused: capacity\n")
+
+
 @pytest.mark.parametrize(("is_terminal", "pause"), [(False, "LINE_S"), (True, "REWRITE_S")], ids=["log", "terminal"])
 def test_steps_are_shown_not_more_often_than_can_be_read(show, monkeypatch, is_terminal, pause):
     monkeypatch.setattr(training_progress, pause, 0.0)

@@ -45,6 +45,13 @@ def test_the_reply_is_the_winning_members_own_text_with_all_that_was_answered():
     assert reply.consensus == pytest.approx(2 / 3)
 
 
+def test_no_member_is_streamed_before_the_vote():
+    member = Saying("4")
+    ask(make(member, "4"), dataclasses.replace(ASKED, open_stream=lambda: print))
+
+    assert member.requests[0].open_stream is None
+
+
 def test_reasoning_does_not_vote():
     reply = ask(make("<think>5?</think>4", "<think>4</think>5", "<think>Let me see</think>\n4"))
 

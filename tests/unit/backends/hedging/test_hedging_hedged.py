@@ -7,6 +7,7 @@ import functools
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -97,6 +98,14 @@ def test_a_slow_answer_is_asked_for_again_and_the_first_to_answer_counts():
     assert [one.name for one in events] == ["hedge.fired", "hedge.won"]
     assert isinstance(events[0], Event)
     assert (events[0].sample, events[0].arm, events[0].facts) == ("0", "v2", {"delay_s": 1.0})
+
+
+def test_a_reply_that_is_read_as_it_comes_is_asked_for_once():
+    server = Server(lambda number: 30.0)
+    streamed = replace(request(), open_stream=lambda: print)
+    virtual_time.run(hedged(server).generate(streamed))
+
+    assert server.asked == 1
 
 
 def test_when_the_first_answers_after_all_the_second_is_cancelled():

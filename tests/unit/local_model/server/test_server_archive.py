@@ -146,7 +146,7 @@ def test_a_damaged_description_is_told_and_hides_no_other(archive):
         "step20",
         "tinker://S:train:0/step20",
         "tinker://S:train:0/weights/a/b",
-        "tinker://S:train:0/external_weights/a",
+        "tinker://S:train:0/other_weights/a",
         "tinker://../weights/a",
         "tinker://S:train:0/weights/..",
         "tinker://S:train:0/weights/.hidden",
