@@ -14,6 +14,7 @@ from pytest_crucible.local_model.adam import AdamParams, NotFinite
 from pytest_crucible.local_model.batches import Datum
 from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.training import GradientResult, add_gradients
+from pytest_crucible.training.conversations import LAST
 from pytest_crucible.training.encoding import Encoder
 from pytest_crucible.training.log import TrainingLog, TrainingStopped
 from pytest_crucible.training.preferences import (
@@ -73,13 +74,21 @@ class RecipeTrainer(Resumable):
         """The base model's tokenizer."""
         return self._encoder.tokenizer
 
-    def datums(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> list[Datum]:
+    def datums(
+        self,
+        rows: str | Path | Iterable[Mapping[str, Any]],
+        *,
+        train_on: str = LAST,
+        weights: Iterable[float] | None = None,
+    ) -> list[Datum]:
         """Encode rows to train on: a JSONL file beside the recipe, or mappings. Only completions count in the loss.
 
-        A row has `prompt` and `completion`, or `messages`, the last of which is the completion; its `weight`, if it has one,
-        multiplies its loss. Raises DatasetError.
+        A row has `prompt` and `completion`, or `messages`, the last of which is the completion; with
+        `train_on="all_assistant"` every answer of the assistant is one. The loss of a row is multiplied by its `weight`, by its
+        number in `weights`, and that of an answer by its message's `weight`, where there are some. Raises DatasetError, and
+        ValueError for another `train_on`.
         """
-        return encode_rows(self._locate(rows), self._encoder, self._context)
+        return encode_rows(self._locate(rows), self._encoder, self._context, train_on=train_on, weights=weights)
 
     def preferences(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> list[Preference]:
         """Encode preferences to train on with `loss="dpo"`: a JSONL file beside the recipe, or mappings.
