@@ -331,6 +331,8 @@ class RecipeTrainer(Resumable):
     # -- the log ------------------------------------------------------------------------------------------------------
 
     def _training_error(self, error: ValueError) -> TrainingStopped:
+        if isinstance(error, TrainingStopped):
+            return error
         if not isinstance(error, NotFinite):
             return TrainingStopped(str(error))
         self.log.finite = False
