@@ -21,7 +21,7 @@ from pytest_crucible.training.unknown_hyperparameter import UnknownHyperparamete
 
 KEY_LENGTH = 16
 FAIL, RESUME = "fail", "resume"
-FORMAT = 1
+FORMAT = 2
 """Part of every key; raise it when a change of this package makes the same recipe produce other weights."""
 
 
