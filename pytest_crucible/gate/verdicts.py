@@ -134,7 +134,8 @@ def _training_verdict(analysis: Analysis, result: TargetResult, strict: bool) ->
         kind="target",
         state=state,
         proven=proven,
-        reason=target_reason(result, state, proven) if is_estimated else result.note,
+        # Elsewhere n counts samples.
+        reason=f"{target_reason(result, state, proven)}; n counts trainings" if is_estimated else result.note,
     )
 
 

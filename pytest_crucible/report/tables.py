@@ -109,7 +109,8 @@ def _target_row(analysis: Analysis, result: TargetResult, verdicts: dict[tuple[s
     )
     # The cells of a proven verdict say all, and so does the number of one training.
     is_known = estimate.is_of_training and estimate.value is not None and estimate.interval is None
-    says_all = (verdict.state == "met" and verdict.proven) or is_known
+    is_proven = verdict.state == "met" and verdict.proven and not estimate.is_of_training
+    says_all = is_proven or is_known
     return Row(experiment=nodeid, cells=cells, state=verdict.state, below="" if says_all else verdict.reason)
 
 

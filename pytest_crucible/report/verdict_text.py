@@ -21,15 +21,10 @@ def sentence(verdict: Verdict, analysis: Analysis, family_size: int) -> str:
 
 
 def estimate_text(estimate: Estimate) -> str:
-    """`0.563 [0.536, 0.589]`; of one training, whose number is known, `0.987 [one training]`.
-
-    Of several trainings `0.987 [0.981, 0.991] over 3 trainings`, because elsewhere n counts samples.
-    """
-    if not estimate.is_of_training or estimate.value is None:
-        return with_interval(estimate.value, estimate.interval)
-    if estimate.interval is None:
+    """`0.563 [0.536, 0.589]`; of one training, whose number is known, `0.987 [one training]`."""
+    if estimate.is_of_training and estimate.value is not None and estimate.interval is None:
         return f"{number(estimate.value)} [{estimate.method}]"
-    return f"{with_interval(estimate.value, estimate.interval)} over {quantity(estimate.n, 'training')}"
+    return with_interval(estimate.value, estimate.interval)
 
 
 def difference_text(comparison: Comparison) -> str:
