@@ -53,10 +53,10 @@ def _weigh(where: str, factors: Iterable[Any], datum: Datum) -> Datum:
     """Return the datum with its loss multiplied by the row's `weight` and the argument's. Raises DatasetError."""
     weights = datum.inputs["weights"]
     for factor in factors:
-        # Also numbers of numpy.
-        if isinstance(factor, bool) or not isinstance(factor, Real) or not 0 <= factor < math.inf:
+        # Numbers of numpy's, too.
+        if isinstance(factor, bool) or not isinstance(factor, Real) or not 0 <= float(factor) < math.inf:
             raise DatasetError(f"{where} has weight = {factor!r}: write a number of at least 0, or leave it out")
-        weights = weights * np.float32(factor)
+        weights = weights * np.float32(float(factor))
     return Datum(datum.tokens, {**datum.inputs, "weights": weights})
 
 

@@ -60,8 +60,8 @@ class ReplyTokens:
         slopes, curvatures = [], []
         for datum, logprobs in zip(without_added(self._data), self._outputs, strict=True):
             slope = loss(logprobs, datum.inputs, self._config)[1]
-            slopes.append(slope)
-            curvatures.append(loss.curve(slope, self._config))
+            slopes.append(np.asarray(slope, np.float64))
+            curvatures.append(np.asarray(loss.curve(slope, self._config), np.float64))
         return LossGradient(self._concatenate(slopes), self._concatenate(curvatures))
 
     def split(self, values: Array) -> list[Array]:
