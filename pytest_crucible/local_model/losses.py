@@ -79,7 +79,7 @@ class Loss:
         return loss, derivative, {"logprobs": logprobs, "elementwise_loss": of_position}, {"loss:sum": loss}
 
     def curve(self, derivative: Floats, config: Config) -> Floats:
-        """Return the derivative of each derivative by its own log-probability. Raises ValueError where there is none."""
+        """Return the derivative of each derivative by its own log-probability. Raises ValueError for a loss without one."""
         if self.curvature is None:
             known = ", ".join(name for name, loss in LOSSES.items() if loss.curvature is not None)
             raise ValueError(
@@ -187,7 +187,7 @@ def _clip_ratio(logprobs: Floats, inputs: Inputs, settings: Settings) -> Floats:
 
 
 def _exponential(derivative: Floats, _: Settings) -> Floats:
-    """Of a derivative that is a multiple of the ratio p / q, which is its own derivative."""
+    """Return the derivative of a multiple of the ratio p / q, which is that multiple itself."""
     return derivative
 
 

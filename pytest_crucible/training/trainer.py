@@ -30,7 +30,7 @@ from pytest_crucible.training.preferences import (
 )
 from pytest_crucible.training.regularizers.penalise import TOTAL, penalise
 from pytest_crucible.training.regularizers.reference import add_reference, as_cross_entropy
-from pytest_crucible.training.regularizers.reply_tokens import ReplyTokens, without_added
+from pytest_crucible.training.regularizers.reply_tokens import ADDED, REFERENCE, ReplyTokens, drop_inputs
 from pytest_crucible.training.regularizers.term import Regularizer
 from pytest_crucible.training.replay import pass_digest
 from pytest_crucible.training.resumable import GRADIENT_NORM, Resumable
@@ -202,12 +202,7 @@ class RecipeTrainer(Resumable):
         try:
             pairs = _preferences_of(data, loss)
             rows = sides(pairs) if pairs else _datums_of(data)
-            if regularizers:
-                output = self._pass_regularized(rows, loss, config or {}, regularizers, forward_only=forward_only)
-            elif pairs:
-                output = self._pass_pairs(pairs, config or {}, forward_only=forward_only)
-            else:
-                output = self._pass(rows, loss, config or {}, forward_only=forward_only)
+            output = self._run_pass(pairs, rows, loss, config or {}, regularizers, forward_only=forward_only)
         except ValueError as error:
             raise self._training_error(error) from None
         if not forward_only:
@@ -222,6 +217,24 @@ class RecipeTrainer(Resumable):
             for regularizer in regularizers:
                 self.log.note("regularizers", repr(regularizer))
         return output
+
+    def _run_pass(
+        self,
+        pairs: Sequence[Preference],
+        rows: Sequence[Datum],
+        loss: str,
+        config: Mapping[str, float],
+        regularizers: Sequence[Regularizer],
+        *,
+        forward_only: bool,
+    ) -> GradientResult:
+        """Return the loss of a batch of preferences, whose sides are the rows, or of rows alone. Raises as `_pass` does."""
+        if regularizers:
+            return self._pass_regularized(rows, loss, config, regularizers, forward_only=forward_only)
+        if pairs:
+            return self._pass_pairs(pairs, config, forward_only=forward_only)
+        # Rows with a reference may be learnt without a term that reads it, too.
+        return self._pass(drop_inputs(rows, (REFERENCE,)), loss, config, forward_only=forward_only)
 
     def optim_step(self, params: AdamParams | None = None) -> dict[str, float]:
         """Move the adapter along the gradients, and clear them. Returns the optimiser's metrics."""
@@ -281,7 +294,7 @@ class RecipeTrainer(Resumable):
         """
         if loss == DPO:
             raise ValueError(f"loss {DPO!r} has a reference of its own and takes no regularizers: leave them out")
-        output = self._pass(without_added(data), loss, config, forward_only=forward_only)
+        output = self._pass(drop_inputs(data, ADDED), loss, config, forward_only=forward_only)
         penalty = penalise(ReplyTokens(data, output.outputs, loss, config), regularizers)
         gradients = dict(output.gradients)
         if not forward_only:

@@ -1,4 +1,4 @@
-"""Unfinished trainings that nobody continues: found by their age, and removed."""
+"""Unfinished trainings that are not continued: found by their age, and removed."""
 
 from __future__ import annotations
 

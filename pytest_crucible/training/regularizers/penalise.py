@@ -18,7 +18,7 @@ TOTAL = "total:sum"
 
 @dataclass(frozen=True)
 class Penalty:
-    """What regularizers add to a loss."""
+    """The terms that regularizers add to a loss."""
 
     data: list[Datum]
     """Rows whose cross-entropy has the gradients of all terms."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +21,7 @@ ADDED = (REFERENCE, MASK)
 
 @dataclass(frozen=True)
 class LossGradient:
-    """Of each token: the derivative of the loss by its log-probability, and the derivative of that, (tokens,) each."""
+    """The derivative of the loss by each log-probability, and the derivative of that, (tokens,) each."""
 
     slopes: Array
     curvatures: Array
@@ -39,7 +39,7 @@ class ReplyTokens:
         """`outputs` have the log-probabilities of all targets, those of `loss` with this configuration."""
         self._data, self._loss, self._config = data, loss, config
         self._outputs = [np.asarray(output["logprobs"], np.float64) for output in outputs]
-        self._counted = [_counted(datum) for datum in data]
+        self._counted = [_find_counted(datum) for datum in data]
 
     @cached_property
     def logprobs(self) -> Array:
@@ -55,10 +55,10 @@ class ReplyTokens:
 
     @cached_property
     def loss_gradient(self) -> LossGradient:
-        """How the loss depends on the log-probabilities. Raises ValueError where its gradient does not."""
+        """The derivatives of the loss by the log-probabilities. Raises ValueError for a loss whose gradient is constant."""
         loss = find_loss(self._loss)
         slopes, curvatures = [], []
-        for datum, logprobs in zip(without_added(self._data), self._outputs, strict=True):
+        for datum, logprobs in zip(drop_inputs(self._data, ADDED), self._outputs, strict=True):
             slope = loss(logprobs, datum.inputs, self._config)[1]
             slopes.append(np.asarray(slope, np.float64))
             curvatures.append(np.asarray(loss.curve(slope, self._config), np.float64))
@@ -82,15 +82,15 @@ class ReplyTokens:
         return np.concatenate([row[counted] for row, counted in zip(rows, self._counted, strict=True)])
 
 
-def without_added(data: Sequence[Datum]) -> list[Datum]:
-    """Return the rows without the inputs that only regularizers read."""
+def drop_inputs(data: Sequence[Datum], names: Container[str]) -> list[Datum]:
+    """Return the rows without the inputs of these names."""
     return [
-        replace(datum, inputs={name: values for name, values in datum.inputs.items() if name not in ADDED})
+        replace(datum, inputs={name: values for name, values in datum.inputs.items() if name not in names})
         for datum in data
     ]
 
 
-def _counted(datum: Datum) -> NDArray[np.bool_]:
+def _find_counted(datum: Datum) -> NDArray[np.bool_]:
     inputs = datum.inputs
     name = next((name for name in (MASK, "weights", "advantages") if name in inputs), "")
     return inputs[name] != 0 if name else np.ones(inputs["target_tokens"].shape, bool)

@@ -78,24 +78,24 @@ def _check_twins(rows: list[Array]) -> None:
             )
 
 
-def _squared(first: Array, second: Array) -> tuple[float, Array, Array]:
+def _squared_distance(first: Array, second: Array) -> tuple[float, Array, Array]:
     difference = first - second
     return float(difference @ difference), 2 * difference, -2 * difference
 
 
-def _absolute(first: Array, second: Array) -> tuple[float, Array, Array]:
+def _absolute_distance(first: Array, second: Array) -> tuple[float, Array, Array]:
     sign = np.sign(first - second)
     return float(np.abs(first - second).sum()), sign, -sign
 
 
-def _cosine(first: Array, second: Array) -> tuple[float, Array, Array]:
+def _cosine_distance(first: Array, second: Array) -> tuple[float, Array, Array]:
     lengths = [max(float(np.linalg.norm(row)), SHORTEST) for row in (first, second)]
     units = first / lengths[0], second / lengths[1]
     cosine = float(units[0] @ units[1])
     return 1 - cosine, (cosine * units[0] - units[1]) / lengths[0], (cosine * units[1] - units[0]) / lengths[1]
 
 
-def _divergences(first: Array, second: Array) -> tuple[float, Array, Array]:
+def _mean_divergence(first: Array, second: Array) -> tuple[float, Array, Array]:
     """Return the mean of both divergences, which is the same from either side."""
     values, derivatives = [], []
     for one, other in ((first, second), (second, first)):
@@ -105,4 +105,9 @@ def _divergences(first: Array, second: Array) -> tuple[float, Array, Array]:
     return sum(values) / 2, derivatives[0], derivatives[1]
 
 
-_DISTANCES: dict[str, Distance] = {"l2": _squared, "l1": _absolute, "cosine": _cosine, "kl": _divergences}
+_DISTANCES: dict[str, Distance] = {
+    "l2": _squared_distance,
+    "l1": _absolute_distance,
+    "cosine": _cosine_distance,
+    "kl": _mean_divergence,
+}

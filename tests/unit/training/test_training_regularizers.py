@@ -276,6 +276,7 @@ def test_the_starting_model_is_the_reference(trainer):  # noqa: F811
     assert result.metrics["kl_divergence:sum"] == pytest.approx(0.0, abs=1e-9)
     with pytest.raises(ValueError, match="call with_reference before"):
         trainer.with_reference(data)
+    assert trainer.step(data) > 0  # also without a term that reads it
 
 
 def test_terms_are_part_of_the_log_and_of_the_batch_that_a_resumed_training_repeats(trainer):  # noqa: F811
