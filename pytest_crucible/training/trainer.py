@@ -28,7 +28,7 @@ from pytest_crucible.training.preferences import (
     weigh_replies,
     with_reference,
 )
-from pytest_crucible.training.regularizers.penalise import TOTAL, penalise
+from pytest_crucible.training.regularizers.penalise import TOTAL, check_regularizers, penalise
 from pytest_crucible.training.regularizers.reference import add_reference, as_cross_entropy
 from pytest_crucible.training.regularizers.reply_tokens import ADDED, REFERENCE, ReplyTokens, drop_inputs
 from pytest_crucible.training.regularizers.term import Regularizer
@@ -188,6 +188,7 @@ class RecipeTrainer(Resumable):
 
         The gradients are those of the loss with its regularizers, whose weighted values are metrics; `loss` is without them.
         """
+        check_regularizers(regularizers)
         if not forward_only:
             # Several batches may add up to one step, which began with the first of them.
             self._began = self._began or time.perf_counter()

@@ -45,6 +45,15 @@ def penalise(tokens: ReplyTokens, regularizers: Sequence[Regularizer]) -> Penalt
     return Penalty(tokens.weigh(derivative), metrics)
 
 
+def check_regularizers(regularizers: Sequence[Regularizer]) -> None:
+    """Raise TypeError for anything but a sequence of regularizers."""
+    is_sequence = isinstance(regularizers, Sequence) and not isinstance(regularizers, str)
+    if not is_sequence or not all(hasattr(regularizer, "evaluate") for regularizer in regularizers):
+        raise TypeError(
+            f"regularizers = {regularizers!r}: write a list of those in pytest_crucible.training.regularizers, such as [L2(0.1)]"
+        )
+
+
 def _check_finite(name: str, term: Term) -> None:
     if not (np.isfinite(term.value) and np.isfinite(term.derivative).all()):
         raise NotFinite(f"the {name} regularizer is {term.value}")

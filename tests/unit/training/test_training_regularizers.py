@@ -210,6 +210,12 @@ def test_batches_that_a_regularizer_cannot_be_computed_of(trainer, regularizer, 
         trainer.step(trainer.datums(ROWS)[:count], regularizers=[regularizer])
 
 
+@pytest.mark.parametrize("terms", [L1(0.1), ["l1"], "l1", [None]])
+def test_what_is_no_list_of_regularizers(trainer, terms):  # noqa: F811
+    with pytest.raises(TypeError, match=r"write a list of those in pytest_crucible.training.regularizers"):
+        trainer.step(trainer.datums(ROWS)[:2], regularizers=terms)
+
+
 def test_twins_have_one_completion(trainer):  # noqa: F811
     data = trainer.datums([{"prompt": "1?", "completion": "five"}, {"prompt": "2?", "completion": "five five"}])
 
