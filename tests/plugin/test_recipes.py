@@ -346,7 +346,8 @@ BAD = {
     "no such setting": (
         "def train_v2(trainer):\n    trainer.step(trainer.datums('train.jsonl'), lr=1e-3)\n",
         "recipe 'recipes:train_v2' of adapter 'v2' raised TypeError: step has no argument 'lr': it takes batch, loss, "
-        "learning_rate, beta1, beta2, eps, weight_decay, grad_clip_norm, config, regularizers (recipes.py, line 2; -v shows all of it)",
+        "learning_rate, beta1, beta2, eps, weight_decay, grad_clip_norm, config, regularizers (recipes.py, line 2; "
+        "-v shows all of it)",
     ),
     "no step": (
         "def train_v2(trainer):\n    pass\n",
