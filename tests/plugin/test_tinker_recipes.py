@@ -378,7 +378,11 @@ def test_several_seeds_are_trainings_of_their_own_on_the_service(recipes):
 
     assert trainings(recipes) == 4
     result.stdout.fnmatch_lines(
-        ["crucible: trained remote-seed2: *", "loss_reduction >= 0.5 * [[]*, *[]] *3     0  met*", "*; n counts trainings"]
+        [
+            "crucible: trained remote-seed2: *",
+            "loss_reduction >= 0.5 * [[]*, *[]] *3     0  met*",
+            "*; n counts trainings",
+        ]
     )
     assert "20 samples x arms of 3 and 1 trainings = 80 replies" in " ".join(result.stdout.str().split())
     names = [one["checkpoint"].rpartition("/")[2] for one in lineages(recipes) if one["checkpoint"]]
