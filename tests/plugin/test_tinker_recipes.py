@@ -78,7 +78,8 @@ RESTARTED = """
         time.sleep(0.2)
         command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--directory", {directory!r}]
         command += ["--base", {base!r}, "--port", "{port}", "--key", os.environ["TINKER_API_KEY"]]
-        # It outlives this process.
+        # It outlives this process, whose shell may open the file late.
+        pathlib.Path("ready.txt").touch()
         subprocess.run(["sh", "-c", shlex.join(command) + " >ready.txt 2>&1 & echo $! >pid.txt"], check=True)
         while "TINKER_BASE_URL" not in pathlib.Path("ready.txt").read_text():
             time.sleep(0.05)
