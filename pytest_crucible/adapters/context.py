@@ -34,6 +34,9 @@ class TrainingDisplay(Protocol):
     def resume(self, step: int) -> None:
         """Show that an interrupted training continues after a step."""
 
+    def lose(self, reason: str) -> None:
+        """Show that the service has lost the training, which waits for it."""
+
     def wait(self) -> None:
         """Show that another process trains the adapter."""
 

@@ -64,7 +64,9 @@ def train_arms(opener: Opener, opened: Sequence[OpenedArm], names: Container[str
 
     Raises SpecError when a training fails, or when it makes the same adapter as another arm's.
     """
-    opener.train(untrained_recipes([arm for arm in opened if arm.arm.name in names]))
-    trained = tuple(opener.open(arm.arm.name, arm.arm.role) if untrained_recipes([arm]) else arm for arm in opened)
+    all_again = opener.train(untrained_recipes([arm for arm in opened if arm.arm.name in names]))
+    trained = tuple(
+        opener.open(arm.arm.name, arm.arm.role) if all_again or untrained_recipes([arm]) else arm for arm in opened
+    )
     _check_distinct(trained)
     return trained

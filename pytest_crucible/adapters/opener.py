@@ -55,20 +55,23 @@ class Opener:
             return self._open_configured(adapter, role, ())
         return self._open_single(adapter, role, typed_in=self._context.invocation_folder)
 
-    def train(self, recipes: Sequence[Recipe]) -> None:
+    def train(self, recipes: Sequence[Recipe]) -> bool:
         """Run recipes. Their adapters, and ensembles of these, are opened again when they are next named.
 
-        Raises SpecError when a training fails.
+        Returns whether a service was lost and opened again, so that all arms have to be. Raises SpecError when a training fails.
         """
         if not recipes:
-            return
+            return False
 
         # The import loads numpy and the local model, which sessions without recipes do not need.
         from pytest_crucible.adapters.recipes import train_recipes
 
         self._trained |= train_recipes(recipes, self._context)
         # Placeholders, and ensembles that have one as a member, are forgotten.
-        self._opened = {name: arm for name, arm in self._opened.items() if not untrained_recipes([arm])}
+        is_recovered = any(recipe.base.is_recovered for recipe in recipes)
+        kept = {} if is_recovered else self._opened
+        self._opened = {name: arm for name, arm in kept.items() if not untrained_recipes([arm])}
+        return is_recovered
 
     def _open_configured(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         """Open an adapter once, although it may be an arm and a member of ensembles; `parents` are these ensembles."""

@@ -18,9 +18,10 @@ from pytest_crucible.training import Recipe, TrainedAdapter, find_recipe, find_t
 from pytest_crucible.training.adapter_store import find_damaged
 from pytest_crucible.training.events import emit_checkpoint, emit_steps
 from pytest_crucible.training.kept_steps import read_step, step_folder
+from pytest_crucible.training.recipe import FAIL
 from pytest_crucible.training.saved_training import SAVE_EVERY
 
-MADE_WITH = ("recipe", "lora", "seed", "hyperparameters", "at", "save_every")
+MADE_WITH = ("recipe", "lora", "seed", "hyperparameters", "at", "save_every", "on_lost_training")
 """Options that only a training uses."""
 
 
@@ -35,6 +36,7 @@ def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
         hyperparameters=adapter.options.get("hyperparameters", {}),
         at=adapter.options.get("at"),
         save_every=adapter.options.get("save_every", SAVE_EVERY),
+        on_lost=adapter.options.get("on_lost_training", FAIL),
     )
     return replace(
         recipe,
@@ -126,6 +128,7 @@ def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
                 begin=display.begin,
                 wait=display.wait,
                 resume=display.resume,
+                lose=display.lose,
                 watch=emit_steps(display.show_step, emit, recipe.adapter),
                 session=context.run,
                 hide=context.hide,

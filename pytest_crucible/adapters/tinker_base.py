@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
     from pytest_crucible.training.trainer import RecipeTrainer
 
-RECIPE = ("recipe", "base_model", "lora", "seed", "hyperparameters", "at", "save_every")
+RECIPE = ("recipe", "base_model", "lora", "seed", "hyperparameters", "at", "save_every", "on_lost_training")
 """Options of an adapter with a recipe, besides those that name its service."""
 NOT_FOUND = 404
 
@@ -72,6 +72,7 @@ class ServiceBase:
 
     def __init__(self, adapter: Adapter, tinker: TinkerServices, queues: QueueStates) -> None:
         self._tinker, self._adapter, self._queues = tinker, adapter, queues
+        self.is_recovered = False
         self._is_own = not names_service(adapter.options)
         self._is_local = self._is_own and tinker.is_local
 
@@ -109,15 +110,20 @@ class ServiceBase:
             watch=watch,
         )
 
+    def recover(self, wait_s: float) -> None:
+        self._service.recover(wait_s)
+        self.is_recovered = True
+
     def holds(self, lineage: Lineage) -> bool:
         """Return whether the service still has the checkpoint: it may have expired, or been deleted."""
-        if not lineage.checkpoint:
-            return False
+        return bool(lineage.checkpoint) and self.holds_state(lineage.checkpoint)
+
+    def holds_state(self, path: str) -> bool:
         rest = self._service.rest
 
         def look() -> bool:
             try:
-                rest.get_weights_info_by_tinker_path(lineage.checkpoint).result()
+                rest.get_weights_info_by_tinker_path(path).result()
             except Exception as error:
                 if getattr(error, "status_code", None) == NOT_FOUND:
                     return False

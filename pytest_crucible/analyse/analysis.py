@@ -249,7 +249,9 @@ def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float, bounds_
     """A metric goes before a training's number of the same name. None for what is neither."""
     name = target.metric
     if not table.has(target):
-        return judge_training(target, plan.candidate) if name in TRAINING_NUMBERS and name not in table.facts else None
+        if name not in TRAINING_NUMBERS or name in table.facts:
+            return None
+        return judge_training(target, plan.candidate, alpha=alpha, is_fixed="trainings" in plan.fixed)
 
     def evaluate(level_alpha: float) -> TargetResult:
         metrics = table.arm(target, 0)

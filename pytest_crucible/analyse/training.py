@@ -1,21 +1,29 @@
-"""Results of targets on the candidate's training: one number, without an interval. Of several trainings the worst counts."""
+"""Results of targets on the candidate's training: one number, or of several trainings their mean with its interval.
+
+The unit is the training, and n counts trainings: nothing here is about samples.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_crucible.analyse.training_means import TrainingMean, average_trainings
 from pytest_crucible.records import Arm, BoundedValue, Estimate, Evidence, Target, TargetResult, TrainingResult
+from pytest_crucible.records.factors import FEWEST_LEVELS
 from pytest_crucible.records.statistics import TRAINING_STATISTIC
 
 METHOD = "one training"
+_UNKNOWN = BoundedValue(value=None, lower=None, upper=None)
 
 
-def judge_training(target: Target, arm: Arm) -> TargetResult:
-    """A target on a number of an arm's training: n counts trainings, which is 0 where none is known."""
+def judge_training(target: Target, arm: Arm, *, alpha: float, is_fixed: bool = False) -> TargetResult:
+    """A target on a number of an arm's training: n counts trainings, which is 0 where none is known.
+
+    Of several trainings the mean is judged, with an interval over at least three; `is_fixed` declares that the target is about
+    these trainings alone, which leaves nothing to estimate.
+    """
     results = _results(arm)
-    value = _worst(target, [_number(training, target.metric) for training in results])
-    reading = BoundedValue(value=value, lower=None, upper=None)
-    method = METHOD if len(results) < 2 else f"worst of {len(results)} trainings"
+    mean = _average(target.metric, results, alpha=alpha, is_random=not is_fixed)
     return TargetResult(
         target=target,
         estimate=Estimate(
@@ -25,16 +33,26 @@ def judge_training(target: Target, arm: Arm) -> TargetResult:
             n=len(results),
             lost=0,
             inapplicable=0,
-            value=value,
+            value=mean.bounds.value,
             unconditional=None,
-            interval=None,
+            interval=mean.interval,
             clusters=None,
-            method=method,
+            method=mean.method,
         ),
-        evidence=Evidence(observed=reading, worst=reading, best=reading, method=method),
+        evidence=Evidence(observed=mean.bounds, worst=mean.bounds, best=mean.bounds, method=mean.method),
         needed=None,
-        note=_note(target.metric, value, arm),
+        note=_note(target.metric, mean.bounds.value, arm, is_fixed=is_fixed),
     )
+
+
+def _average(name: str, results: Sequence[TrainingResult], *, alpha: float, is_random: bool) -> TrainingMean:
+    """Return the number of one training, or the mean of several; unknown where one does not have it."""
+    numbers = [number for training in results if (number := _number(training, name)) is not None]
+    if not numbers or len(numbers) < len(results):
+        return TrainingMean(_UNKNOWN, None, METHOD)
+    if len(numbers) == 1:
+        return TrainingMean(BoundedValue(value=numbers[0], lower=None, upper=None), None, METHOD)
+    return average_trainings(name, numbers, alpha=alpha, is_random=is_random)
 
 
 def _results(arm: Arm) -> list[TrainingResult]:
@@ -44,23 +62,13 @@ def _results(arm: Arm) -> list[TrainingResult]:
     return known if len(known) == len(results) else []
 
 
-def _worst(target: Target, values: Sequence[float | None]) -> float | None:
-    """Return the value that is farthest from the target's good side; None where one is unknown."""
-    known = [value for value in values if value is not None]
-    if not known or len(known) < len(values):
-        return None
-    if target.relation == "==":
-        return max(known, key=lambda value: abs(value - target.value))
-    return min(known) if target.relation.startswith(">") else max(known)
-
-
 def _number(training: TrainingResult, name: str) -> float | None:
     value = getattr(training, name)
     # A target compares numbers: true counts as 1.
     return int(value) if isinstance(value, bool) else value
 
 
-def _note(name: str, value: float | None, arm: Arm) -> str:
+def _note(name: str, value: float | None, arm: Arm, *, is_fixed: bool) -> str:
     results = _results(arm)
     if not results:
         backend = f" ({arm.adapter.partition(':')[0]})" if arm.adapter else ""
@@ -70,7 +78,10 @@ def _note(name: str, value: float | None, arm: Arm) -> str:
         )
     if value is None:
         return _explain_undefined(name, next(result for result in results if _number(result, name) is None))
-    return "another seed may give another number"
+    if is_fixed and len(results) > 1:
+        return f"of these {len(results)} trainings alone"
+    few = f": {FEWEST_LEVELS} trainings have an interval" if len(results) < FEWEST_LEVELS else ""
+    return f"another seed may give another number{few if len(results) > 1 else ''}"
 
 
 def _explain_undefined(name: str, training: TrainingResult) -> str:

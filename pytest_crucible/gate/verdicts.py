@@ -52,7 +52,7 @@ def decide_verdicts(
     for analysis in analyses:
         # Until the last stage only a proof decides: the estimate of the whole is not known yet.
         of_analysis = [
-            _training_verdict(analysis, result) if result.estimate.is_of_training
+            _training_verdict(analysis, result, strict) if result.estimate.is_of_training
             else _target_verdict(analysis, result, strict or bool(analysis.ended))
             for result in analysis.targets
         ]  # fmt: skip
@@ -118,19 +118,24 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
     )
 
 
-def _training_verdict(analysis: Analysis, result: TargetResult) -> Verdict:
-    """The verdict on a number of the training, which is known, not estimated: it decides also where proof is required.
+def _training_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> Verdict:
+    """The verdict on a number of the training, which selections, interruptions and lost samples do not concern.
 
-    Selections, interruptions and lost samples do not concern it.
+    Of one training it is known, not estimated, so that it decides also where proof is required; so do trainings without an
+    interval.
     """
-    state, proven = decide_target(replace(result.target, decide="point"), result.evidence.observed, strict=False)
+    reading = result.evidence.observed
+    is_estimated = reading.lower is not None
+    target = result.target if is_estimated else replace(result.target, decide="point")
+    state, proven = decide_target(target, reading, strict=strict and is_estimated)
     return Verdict(
         nodeid=analysis.plan.nodeid,
         subject=result.target.text,
         kind="target",
         state=state,
         proven=proven,
-        reason=result.note,
+        # Elsewhere n counts samples.
+        reason=f"{target_reason(result, state, proven)}; n counts trainings" if is_estimated else result.note,
     )
 
 

@@ -60,7 +60,7 @@ class Adam:
         scale = params.grad_clip_norm / norm if 0 < params.grad_clip_norm < norm else 1.0
         self.steps += 1
         for name, gradient in gradients.items():
-            self._move(name, values[name], gradient * scale, params)
+            self._move(name, values[name], gradient if scale == 1.0 else gradient * scale, params)
         return {"grad_norm:mean": norm}
 
     def _move(self, name: str, value: Floats, gradient: Floats, params: AdamParams) -> None:
@@ -72,5 +72,6 @@ class Adam:
         update = first / (1 - params.beta1**self.steps)
         update /= np.sqrt(second / (1 - params.beta2**self.steps)) + params.eps
         # Decoupled: the decay is not divided by the gradients' scale (Loshchilov & Hutter 2019).
-        update += params.weight_decay * value
+        if params.weight_decay:
+            update += params.weight_decay * value
         value -= params.learning_rate * update

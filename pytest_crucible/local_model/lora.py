@@ -16,6 +16,8 @@ from pytest_crucible.local_model.model import gain_of
 
 # A rank of 32 has a scale of 1.
 ALPHA = 32.0
+# More would be memory for nothing: the largest matrix of the packaged model has rank 128.
+LARGEST_RANK = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +31,8 @@ class LoraSpec:
     train_unembed: bool = True
 
     def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ValueError(f"the rank must be at least 1, not {self.rank}")
+        if not 1 <= self.rank <= LARGEST_RANK:
+            raise ValueError(f"the rank must be 1 to {LARGEST_RANK}, not {self.rank}")
         if self.seed < 0:
             raise ValueError(f"the seed must be 0 or more, not {self.seed}")
         if not (self.train_attn or self.train_mlp or self.train_unembed):

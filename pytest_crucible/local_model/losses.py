@@ -48,6 +48,8 @@ class Loss:
     """Settings without a default."""
     of_sequences: bool = False
     """True when the formula is one of whole sequences, not of each position by itself."""
+    curvature: Callable[[Floats, Settings], Floats] | None = None
+    """Returns the derivative of each derivative by its own log-probability; None where the derivatives are constant."""
 
     def __call__(
         self,
@@ -75,6 +77,16 @@ class Loss:
         # Thousands of float32 terms would lose digits in a float32 sum.
         loss = float(of_position.sum(dtype=np.float64))
         return loss, derivative, {"logprobs": logprobs, "elementwise_loss": of_position}, {"loss:sum": loss}
+
+    def curve(self, derivative: Floats, config: Config) -> Floats:
+        """Return the derivative of each derivative by its own log-probability. Raises ValueError for a loss without one."""
+        if self.curvature is None:
+            known = ", ".join(name for name, loss in LOSSES.items() if loss.curvature is not None)
+            raise ValueError(
+                f"{self.name} has no curvature: its derivatives by log-probabilities are constant, or of a whole sequence; "
+                f"gradient penalties need one of {known}"
+            )
+        return self.curvature(derivative, {**self.defaults, **config})
 
     @property
     def _setting_names(self) -> tuple[str, ...]:
@@ -174,15 +186,24 @@ def _clip_ratio(logprobs: Floats, inputs: Inputs, settings: Settings) -> Floats:
     return np.clip(_ratio(logprobs, inputs), low, high)
 
 
+def _exponential(derivative: Floats, _: Settings) -> Floats:
+    """Return the derivative of a multiple of the ratio p / q, which is that multiple itself."""
+    return derivative
+
+
+def _quadratic(derivative: Floats, settings: Settings) -> Floats:
+    return np.full_like(derivative, settings["beta"])
+
+
 _OF_A_POLICY = ("logprobs", "advantages")
 LOSSES = {
     loss.name: loss
     for loss in (
         Loss("cross_entropy", ("weights",), {}, _cross_entropy),
-        Loss("importance_sampling", _OF_A_POLICY, {}, _importance_sampling),
-        Loss("ppo", _OF_A_POLICY, dict(zip(_CLIPS, (0.8, 1.2), strict=True)), _ppo),
+        Loss("importance_sampling", _OF_A_POLICY, {}, _importance_sampling, curvature=_exponential),
+        Loss("ppo", _OF_A_POLICY, dict(zip(_CLIPS, (0.8, 1.2), strict=True)), _ppo, curvature=_exponential),
         Loss("cispo", _OF_A_POLICY, dict(zip(_CLIPS, (0.0, 4.0), strict=True)), _cispo),
-        Loss("dro", _OF_A_POLICY, {"beta": 0.05}, _dro),
+        Loss("dro", _OF_A_POLICY, {"beta": 0.05}, _dro, curvature=_quadratic),
         Loss("gspo", (*_OF_A_POLICY, "sequence_ratio_mask"), {}, _gspo, required=_CLIPS, of_sequences=True),
     )
 }

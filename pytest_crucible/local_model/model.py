@@ -103,32 +103,57 @@ def forward(folded: Folded, shape: Shape, tokens: Integers) -> Trace:
     return Trace(*normalise(x), layer_traces)
 
 
-def backward(folded: Folded, shape: Shape, trace: Trace, d_states: Floats, collect: Collect) -> Floats:
+def backward(
+    folded: Folded, shape: Shape, trace: Trace, d_states: Floats, collect: Collect, *, of_tokens: bool = True
+) -> Floats | None:
     """Return the gradient of the embedded tokens, given that of the last states, which is overwritten.
 
-    Its shape is (rows * positions, width).
+    Its shape is (rows * positions, width); None without `of_tokens`, for adapters, which do not train the embedding.
     """
     d_x = normalise_backward(d_states, trace.states, trace.scale)
     for index in reversed(range(shape.layers)):
         layer, trace_of_layer, name = folded.layers[index], trace.kept[index], f"layers.{index}."
-        d_square = d_x @ layer.down.T
-        collect(name + "down", np.square(trace_of_layer.up), d_x)
-        d_square *= trace_of_layer.up
-        d_square *= 2
-        collect(name + "up", trace_of_layer.before_mlp, d_square)
-        # += because the residual stream passes its gradient on unchanged.
-        d_x += normalise_backward(d_square @ layer.up.T, trace_of_layer.before_mlp, trace_of_layer.mlp_scale)
-        collect(name + "out", trace_of_layer.attended.out, d_x)
-        d_qkv, d_smear = attend_backward(d_x @ layer.out.T, trace_of_layer.attended, layer.smear, shape)
+        # After the last layer a state that predicts nothing has no gradient: prompts cost nothing until its attention.
+        rows = np.flatnonzero(d_x.any(axis=1)) if index == shape.layers - 1 else None
+        d_out = _mlp_backward(layer, trace_of_layer, name, d_x, rows, collect)
+        d_qkv, d_smear = attend_backward(d_out, trace_of_layer.attended, layer.smear, shape)
         collect(name + "smear", d_smear, d_smear)
         collect(name + "qkv", trace_of_layer.before_attention, d_qkv)
-        d_x += normalise_backward(d_qkv @ layer.qkv.T, trace_of_layer.before_attention, trace_of_layer.attention_scale)
-    return d_x
+        if index or of_tokens:
+            d_x += normalise_backward(
+                d_qkv @ layer.qkv.T, trace_of_layer.before_attention, trace_of_layer.attention_scale
+            )
+    return d_x if of_tokens else None
+
+
+def _mlp_backward(
+    layer: Layer, trace: _LayerTrace, name: str, d_x: Floats, rows: Integers | None, collect: Collect
+) -> Floats:
+    """Take gradients back through the MLP, in place, and the matrix before it; return those of what attention gives.
+
+    With `rows`, only these have gradients.
+    """
+    parts = (d_x, trace.up, trace.before_mlp, trace.mlp_scale, trace.attended.out)
+    d_rows, up, before, scale, attended = parts if rows is None else [part[rows] for part in parts]
+    d_square = d_rows @ layer.down.T
+    collect(name + "down", np.square(up), d_rows)
+    d_square *= up
+    d_square *= 2
+    collect(name + "up", before, d_square)
+    # += because the residual stream passes its gradient on unchanged.
+    d_rows += normalise_backward(d_square @ layer.up.T, before, scale)
+    collect(name + "out", attended, d_rows)
+    if rows is None:
+        return d_rows @ layer.out.T
+    d_x[rows] = d_rows
+    d_out = np.zeros_like(d_x)
+    d_out[rows] = d_rows @ layer.out.T
+    return d_out
 
 
 @dataclass(slots=True)
 class TargetLogprobs:
-    """Log-probabilities of the targets after some states, and all probabilities there, (n, vocabulary).
+    """Log-probabilities of the targets after some states, and what gives all probabilities there, (n, vocabulary) and (n, 1).
 
     Targets and log-probabilities are (n,), or (n, k) where a state has several targets.
     """
@@ -137,7 +162,9 @@ class TargetLogprobs:
     targets: Integers
     states: Floats
     logprobs: Floats
-    probabilities: Floats
+    exponents: Floats
+    totals: Floats
+    """The probabilities are exponents / totals, which only states with a gradient need."""
 
 
 def predict(folded: Folded, states: Floats, rows: Integers, targets: Integers) -> TargetLogprobs:
@@ -151,8 +178,7 @@ def predict(folded: Folded, states: Floats, rows: Integers, targets: Integers) -
     np.exp(logits, out=logits)
     totals = logits.sum(axis=1, keepdims=True)
     logprobs -= np.log(totals)
-    logits /= totals
-    return TargetLogprobs(rows, targets, chosen, logprobs.reshape(targets.shape), logits)
+    return TargetLogprobs(rows, targets, chosen, logprobs.reshape(targets.shape), logits, totals)
 
 
 def predict_backward(
@@ -165,8 +191,8 @@ def predict_backward(
     each = d_logprobs.reshape(len(predicted.rows), -1)
     with_gradient = np.flatnonzero(each.any(axis=1))
     each, targets = each[with_gradient], predicted.targets.reshape(len(predicted.rows), -1)[with_gradient]
-    d_logits = predicted.probabilities[with_gradient]
-    d_logits *= -each.sum(axis=1, keepdims=True)
+    d_logits = predicted.exponents[with_gradient]
+    d_logits *= -each.sum(axis=1, keepdims=True) / predicted.totals[with_gradient]
     for column in range(each.shape[1]):
         d_logits[np.arange(len(with_gradient)), targets[:, column]] += each[:, column]
     collect("unembedding", predicted.states[with_gradient], d_logits)
@@ -191,6 +217,7 @@ def loss_and_gradients(weights: Weights, shape: Shape, batch: Batch) -> tuple[fl
     collect = partial(_collect, gradients, weights)
     d_states = predict_backward(folded, trace, predicted, -counted, collect)
     d_x = backward(folded, shape, trace, d_states, collect)
+    assert d_x is not None
     _add_by_token(gradients["embedding"], batch.tokens.reshape(-1), d_x)
     return loss, gradients
 

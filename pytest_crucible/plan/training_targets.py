@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container
 
-from pytest_crucible.records import TRAINING_NUMBERS, MetricFacts, Target
+from pytest_crucible.records import MetricFacts, Target
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.training import TRAINING_RANGES
 
-_RANGES = {
-    "training_steps": (1.0, math.inf),
-    "convergence_steps": (1.0, math.inf),
-    "loss_reduction": (-math.inf, 1.0),
-    "largest_gradient_norm": (0.0, math.inf),
-    "gradient_norms_finite": (0.0, 1.0),
-}
 # Number -> its facts, with the values that it can have.
-TRAINING = {
-    name: MetricFacts(name=name, low=low, high=high)
-    for name in TRAINING_NUMBERS
-    for low, high in (_RANGES.get(name, (-math.inf, math.inf)),)
-}
+TRAINING = {name: MetricFacts(name=name, low=low, high=high) for name, (low, high) in TRAINING_RANGES.items()}
 
 
 def check_form(target: Target) -> None:

@@ -3,6 +3,7 @@
     CrucibleError
     +- SpecError       a marker, option or configuration value is wrong     -> usage error (exit 4) before sampling
     |  +- DatasetError a dataset that is missing or malformed
+    |  +- ServiceLost  a training service is gone                         -> the training fails, or resumes
     +- BackendError    one reply could not be obtained                      -> that sample is lost
     |  +- Retryable    the same request may succeed later                   -> sent again, then lost
     |  +- Spent        the budget is exhausted                              -> that sample is lost, and so are the rest
@@ -29,6 +30,10 @@ class SpecError(CrucibleError):
 
 class DatasetError(SpecError):
     """A dataset that is missing, empty or malformed."""
+
+
+class ServiceLost(SpecError):
+    """A service that is gone, is late, or has lost what was made on it."""
 
 
 class BackendError(CrucibleError):

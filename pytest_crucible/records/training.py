@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -27,6 +28,15 @@ class TrainingResult:
 
 
 TRAINING_NUMBERS = tuple(field.name for field in fields(TrainingResult))
+_LIMITS = {
+    "training_steps": (1.0, math.inf),
+    "convergence_steps": (1.0, math.inf),
+    "loss_reduction": (-math.inf, 1.0),
+    "largest_gradient_norm": (0.0, math.inf),
+    "gradient_norms_finite": (0.0, 1.0),
+}
+TRAINING_RANGES = {name: _LIMITS.get(name, (-math.inf, math.inf)) for name in TRAINING_NUMBERS}
+"""Lowest and highest value that each number can have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

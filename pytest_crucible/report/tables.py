@@ -107,8 +107,10 @@ def _target_row(analysis: Analysis, result: TargetResult, verdicts: dict[tuple[s
         f"{estimate.lost:,}",
         _ruling(verdict, analysis),
     )
-    # The cells of a proven verdict say all, and so does the number of a training.
-    says_all = (verdict.state == "met" and verdict.proven) or (estimate.is_of_training and estimate.value is not None)
+    # The cells of a proven verdict say all, and so does the number of one training.
+    is_known = estimate.is_of_training and estimate.value is not None and estimate.interval is None
+    is_proven = verdict.state == "met" and verdict.proven and not estimate.is_of_training
+    says_all = is_proven or is_known
     return Row(experiment=nodeid, cells=cells, state=verdict.state, below="" if says_all else verdict.reason)
 
 

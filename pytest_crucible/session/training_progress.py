@@ -60,6 +60,10 @@ class TrainingProgress:
         """Show that an interrupted training continues."""
         self._write_line(f"{self._name} continues after step {step} of a training that was interrupted")
 
+    def lose(self, reason: str) -> None:
+        """Show that the training was lost, and waits for its service."""
+        self._write_line(f"{self._name} was lost: {reason}; waiting for the service")
+
     def wait(self) -> None:
         if not self._is_worker:
             self._write_line(f"{self._name} is being trained by another process: waiting for it")

@@ -26,10 +26,11 @@ from typing import Any
 
 from pytest_crucible.local_model.lineages import LINEAGE_FILE, read_lineage, write_lineage
 from pytest_crucible.records import Lineage
-from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.records.errors import CrucibleError, ServiceLost, SpecError
 from pytest_crucible.training.kept_steps import read_step, step_folder, write_steps
 from pytest_crucible.training.locks import file_lock
-from pytest_crucible.training.log import TrainingLog, TrainingStopped
+from pytest_crucible.training.log import TrainingLog, TrainingLost, TrainingStopped
+from pytest_crucible.training.lost_trainings import train_through_losses
 from pytest_crucible.training.recipe import Recipe
 from pytest_crucible.training.results import summarise_training
 from pytest_crucible.training.saved_training import SavedTraining, SavedTrainings
@@ -100,6 +101,7 @@ def train_or_load(
     wait: Callable[[], None],
     watch: Callable[[TrainingLog], None],
     resume: Callable[[int], None] = lambda step: None,
+    lose: Callable[[str], None] = lambda reason: None,
     session: str | None = None,
     hide: Callable[[str], str] = str,
 ) -> tuple[TrainedAdapter, bool]:
@@ -122,10 +124,11 @@ def train_or_load(
                 shutil.rmtree(draft, ignore_errors=True)
             begin()
             states = SavedTrainings(folder, recipe.key)
-            saved = states.find()
-            if saved is not None:
-                resume(saved.step)
-            return _train(recipe, folder, git, watch, hide, states, saved), True
+
+            def train(saved: SavedTraining | None) -> TrainedAdapter:
+                return _train(recipe, folder, git, watch, hide, states, saved)
+
+            return train_through_losses(train, recipe, states, resume=resume, lose=lose), True
 
 
 @contextlib.contextmanager
@@ -165,11 +168,16 @@ def _train(
     read_files, stopped = _run_recipe(
         recipe, trainer, lambda read: trainer.survive(states, recipe.save_every, saved, read)
     )
+    if isinstance(stopped, TrainingLost):
+        raise stopped
     _check_steps(recipe, trainer, stopped)
     lineage = _lineage(recipe, trainer, read_files | trainer.files, git, trainer.elapsed_s)
     lineage = replace(lineage, inherited=_files_of_parent(trainer, folder))
     if stopped is None:
-        trained = _store(recipe, trainer, folder, lineage)
+        try:
+            trained = _store(recipe, trainer, folder, lineage)
+        except ServiceLost as error:
+            raise TrainingLost(str(error)) from None
         states.remove()
         return trained
     partial = _store(recipe, trainer, folder, replace(lineage, stopped=hide(str(stopped))))
@@ -192,6 +200,8 @@ def _run_recipe(
             recipe.function(trainer, **recipe.hyperparameters)
         except TrainingStopped as error:
             stopped = error
+        except ServiceLost as error:
+            stopped = TrainingLost(str(error))
         except CrucibleError as error:
             raise SpecError(f"recipe {recipe.name!r} of adapter {recipe.adapter!r}: {error}") from error
         # sys.exit in a recipe is a mistake there too; only an interrupt passes.

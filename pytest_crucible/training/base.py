@@ -44,8 +44,21 @@ class Base(Protocol):
         """True where another model is trained under this one's name, on a local server."""
         ...
 
+    @property
+    def is_recovered(self) -> bool:
+        """True once the service was lost and opened again: what else was opened on it has to be opened again, too."""
+        ...
+
     def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch) -> RecipeTrainer:
         """Return a trainer of a new adapter. Paths of data are relative to `folder`; `watch` is called after each step."""
+        ...
+
+    def recover(self, wait_s: float) -> None:
+        """Open the service again after it was lost, waiting at most some seconds. Raises SpecError if it does not come back."""
+        ...
+
+    def holds_state(self, path: str) -> bool:
+        """Return whether a saved state, which a service names by a path, still exists."""
         ...
 
     def holds(self, lineage: Lineage) -> bool:

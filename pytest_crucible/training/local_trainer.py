@@ -49,6 +49,17 @@ class EmbeddedBase:
     def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch = lambda log: None) -> RecipeTrainer:
         return EmbeddedTrainer(self.engine, spec, folder=folder, watch=watch)
 
+    @property
+    def is_recovered(self) -> bool:
+        return False
+
+    def recover(self, wait_s: float) -> None:
+        """Do nothing: a training in this process ends with it."""
+
+    def holds_state(self, path: str) -> bool:
+        # States in a file were read before.
+        return not path
+
     def holds(self, lineage: Lineage) -> bool:
         # Weights in a file were found by their hash; a checkpoint is on a service.
         return not lineage.checkpoint

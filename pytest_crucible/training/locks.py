@@ -31,6 +31,15 @@ else:
         return True
 
 
+def is_locked(path: Path) -> bool:
+    """Return whether another process holds the lock of a file now."""
+    if not path.exists():
+        return False
+    # Closing the file releases a lock that was free.
+    with path.open("ab") as file:
+        return not _try_lock(file)
+
+
 @contextlib.contextmanager
 def file_lock(path: Path, wait: Callable[[], None]) -> Iterator[IO[bytes]]:
     """Hold the lock of a file within the block. `wait` is called once where another process holds it.

@@ -10,6 +10,10 @@ class TrainingStopped(ValueError):
     """A step failed: a loss or weights that are not finite, or invalid data."""
 
 
+class TrainingLost(TrainingStopped):
+    """The service that trains is gone, or has lost the training."""
+
+
 @dataclass
 class TrainingLog:
     """Losses, norms, rates and times of all steps."""

@@ -20,7 +20,8 @@ from pytest_crucible.training.saved_training import SAVE_EVERY
 from pytest_crucible.training.unknown_hyperparameter import UnknownHyperparameter
 
 KEY_LENGTH = 16
-FORMAT = 1
+FAIL, RESUME = "fail", "resume"
+FORMAT = 2
 """Part of every key; raise it when a change of this package makes the same recipe produce other weights."""
 
 
@@ -42,6 +43,8 @@ class Recipe:
     """Name -> SHA-256 of the files that the adapter's `trained_on` declares."""
     save_every: int = SAVE_EVERY
     """Steps between two saved states, from which an interrupted training continues; 0 for none."""
+    on_lost: str = FAIL
+    """What follows when a service loses the training: `RESUME` continues from the last saved state."""
     at: int | None = None
     """The step whose weights the adapter has, among those that the recipe keeps; None for its end."""
 
@@ -87,6 +90,7 @@ def find_recipe(
     hyperparameters: Any = None,
     at: Any = None,
     save_every: Any = SAVE_EVERY,
+    on_lost: Any = FAIL,
 ) -> Recipe:
     """Return the recipe "module:function" of an adapter; `lora` has the fields of LoraSpec except the seed.
 
@@ -99,8 +103,15 @@ def find_recipe(
         raise SpecError(f"adapter {adapter!r} has at = {at!r}: write the number of a step, such as at = 30")
     if isinstance(save_every, bool) or not isinstance(save_every, int) or save_every < 0:
         raise SpecError(f"adapter {adapter!r} has save_every = {save_every!r}: write a number of steps, 0 for never")
+    if on_lost not in (FAIL, RESUME):
+        raise SpecError(f"adapter {adapter!r} has on_lost_training = {on_lost!r}: write {RESUME!r} or {FAIL!r}")
+    if on_lost == RESUME and save_every == 0:
+        raise SpecError(
+            f"adapter {adapter!r} has on_lost_training = {RESUME!r} and save_every = 0, which leaves no state to resume from: "
+            "raise save_every"
+        )
     spec = _spec(adapter, lora or {}, seed)
-    return Recipe(adapter, str(name), function, base, spec, keywords, at=at, save_every=save_every)
+    return Recipe(adapter, str(name), function, base, spec, keywords, at=at, save_every=save_every, on_lost=on_lost)
 
 
 def _check_keywords(adapter: str, name: Any, function: Callable[..., object], keywords: Any) -> None:

@@ -17,6 +17,7 @@ from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.training.log import TrainingLog
 from pytest_crucible.training.preferences import Preference
+from pytest_crucible.training.regularizers.reply_tokens import REFERENCE
 from pytest_crucible.training.saved_training import SavedTraining
 
 _ADVICE = (
@@ -90,16 +91,20 @@ class _Unrepeated(Sequence[Mapping[str, Any]]):
         return iter(self[0])
 
 
-def pass_digest(data: Sequence[Any], loss: str, config: Mapping[str, float] | None) -> str:
+def pass_digest(
+    data: Sequence[Any], loss: str, config: Mapping[str, float] | None, regularizers: Sequence[object] = ()
+) -> str:
     """Return a digest of a batch with its loss and settings; rows of other types are refused elsewhere."""
-    digest = hashlib.blake2b(repr((loss, sorted((config or {}).items()))).encode(), digest_size=8)
+    settings = (loss, sorted((config or {}).items()), *map(repr, regularizers))
+    digest = hashlib.blake2b(repr(settings).encode(), digest_size=8)
     for row in data:
         # A reference is computed again by a resumed training, equal but for the last bits on a service.
         data_of_row = (row.chosen, row.rejected) if isinstance(row, Preference) else (row,)
         for datum in filter(_is_datum, data_of_row):
             digest.update(np.asarray(datum.tokens, np.int64).tobytes())
             for name, values in sorted(datum.inputs.items()):
-                digest.update(name.encode() + values.tobytes())
+                if name != REFERENCE:
+                    digest.update(name.encode() + values.tobytes())
     return digest.hexdigest()
 
 

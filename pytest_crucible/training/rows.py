@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +13,51 @@ import numpy as np
 from pytest_crucible.datasets.jsonl import read_rows
 from pytest_crucible.local_model.batches import Datum
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.training.conversations import ALL, LAST, TRAIN_ON, Answer, encode_answers, join_answers
 from pytest_crucible.training.encoding import Encoder
 
 _EXPECTED = "write 'prompt' and 'completion', or 'messages' with the completion last"
 
 
-def encode_rows(rows: Path | Iterable[Mapping[str, Any]], encoder: Encoder, context: int | None) -> list[Datum]:
-    """Return one datum a row: prompt, completion and end token, of which the prompt has no weight in the loss.
+def encode_rows(
+    rows: Path | Iterable[Mapping[str, Any]],
+    encoder: Encoder,
+    context: int | None,
+    *,
+    train_on: str = LAST,
+    weights: Iterable[float] | None = None,
+) -> list[Datum]:
+    """Return the rows as data: prompt, completion and end token, of which the prompt has no weight in the loss.
 
-    Raises DatasetError, with the row, for a row without text and for one longer than the context.
+    `train_on` is "last_assistant", or "all_assistant" for every answer of a conversation, which may take several data.
+    `weights` multiply the loss of each row. Raises DatasetError, with the row, for a row without text, for one longer than the
+    context, and for another number of weights than rows; ValueError for another `train_on`.
     """
+    if train_on not in TRAIN_ON:
+        raise ValueError(f"train_on = {train_on!r}: write {' or '.join(map(repr, TRAIN_ON))}")
+    numbered = list(number_rows(rows))
+    factors = [1.0] * len(numbered) if weights is None else list(weights)
+    if len(factors) != len(numbered):
+        raise DatasetError(f"{len(factors)} weights for {len(numbered)} rows to train on: give one a row")
     encoded = [
-        _weigh(where, row, make_datum(where, *_encode(where, row, encoder), context))
-        for where, row in number_rows(rows)
+        _weigh(where, (row.get("weight", 1.0), factor), datum)
+        for (where, row), factor in zip(numbered, factors, strict=True)
+        for datum in _make_data(where, _encode(where, row, encoder, train_on), context)
     ]
     if not encoded:
         raise DatasetError(f"the rows to train on are empty: {_EXPECTED}")
     return encoded
 
 
-def _weigh(where: str, row: Mapping[str, Any], datum: Datum) -> Datum:
-    """Return the datum with the loss of its completion multiplied by the row's `weight`. Raises DatasetError."""
-    weight = row.get("weight", 1.0)
-    if not isinstance(weight, int | float) or isinstance(weight, bool) or not 0 <= weight < math.inf:
-        raise DatasetError(f"{where} has weight = {weight!r}: write a number of at least 0, or leave it out")
-    if weight == 1:
-        return datum
-    return Datum(datum.tokens, {**datum.inputs, "weights": datum.inputs["weights"] * np.float32(weight)})
+def _weigh(where: str, factors: Iterable[Any], datum: Datum) -> Datum:
+    """Return the datum with its loss multiplied by the row's `weight` and the argument's. Raises DatasetError."""
+    weights = datum.inputs["weights"]
+    for factor in factors:
+        # Numbers of numpy's, too.
+        if isinstance(factor, bool) or not isinstance(factor, Real) or not 0 <= float(factor) < math.inf:
+            raise DatasetError(f"{where} has weight = {factor!r}: write a number of at least 0, or leave it out")
+        weights = weights * np.float32(float(factor))
+    return Datum(datum.tokens, {**datum.inputs, "weights": weights})
 
 
 def number_rows(rows: Path | Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -65,24 +84,33 @@ def encode_reply(
 
 def make_datum(where: str, prompt: list[int], completion: list[int], context: int | None) -> Datum:
     """Return prompt and completion as a datum in which the completion counts. Raises DatasetError beyond the context."""
-    tokens = prompt + completion
-    if context is not None and len(tokens) - 1 > context:
-        raise DatasetError(f"{where} has {len(tokens) - 1} tokens, the model's context is {context}: shorten it")
-    # Tokens are predicted from those before: the first target is the second token, so the prompt has one target less.
-    weights = np.repeat([0.0, 1.0], [len(prompt) - 1, len(completion)]).astype(np.float32)
-    return Datum(tokens[:-1], {"target_tokens": np.asarray(tokens[1:]), "weights": weights})
+    (datum,) = _make_data(where, [Answer(prompt, completion)], context)
+    return datum
 
 
-def _encode(where: str, row: Any, encoder: Encoder) -> tuple[list[int], list[int]]:
-    """Return the tokens of prompt and completion. Raises DatasetError."""
+def _make_data(where: str, answers: Sequence[Answer], context: int | None) -> list[Datum]:
+    data = join_answers(answers)
+    longest = max(len(datum.tokens) for datum in data)
+    if context is not None and longest > context:
+        raise DatasetError(f"{where} has {longest} tokens, the model's context is {context}: shorten it")
+    return data
+
+
+def _encode(where: str, row: Any, encoder: Encoder, train_on: str) -> list[Answer]:
+    """Return the answers of a row. Raises DatasetError."""
     fields = row if isinstance(row, Mapping) else {}
     _check_supervised(where, fields)
-    if "messages" in fields:
-        try:
-            return encoder.conversation(fields["messages"])
-        except TypeError as error:
-            raise DatasetError(f"{where} has no text to train on: {error}; {_EXPECTED}") from None
-    return encode_reply(where, fields.get("prompt"), fields.get("completion"), encoder)
+    messages = fields.get("messages")
+    if messages is None and train_on == ALL and isinstance(fields.get("prompt"), list):
+        messages = [*fields["prompt"], *_as_messages(fields.get("completion") or "", "assistant")]
+    if messages is None and "messages" not in fields:
+        return [Answer(*encode_reply(where, fields.get("prompt"), fields.get("completion"), encoder))]
+    try:
+        return encode_answers(messages, encoder, train_on)
+    except TypeError as error:
+        raise DatasetError(f"{where} has no text to train on: {error}; {_EXPECTED}") from None
+    except ValueError as error:
+        raise DatasetError(f"{where}: {error}") from None
 
 
 def _check_supervised(where: str, fields: Mapping[str, Any]) -> None:

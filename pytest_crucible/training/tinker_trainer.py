@@ -17,10 +17,10 @@ from pytest_crucible.local_model.adam import AdamParams, NotFinite
 from pytest_crucible.local_model.batches import Datum
 from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.training import GradientResult
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import ServiceLost, SpecError
 from pytest_crucible.training.base import Watch
 from pytest_crucible.training.encoding import Encoder
-from pytest_crucible.training.log import TrainingStopped
+from pytest_crucible.training.log import TrainingLost, TrainingStopped
 from pytest_crucible.training.preferences import DPO, LOSS, Preference, read_beta, sides
 from pytest_crucible.training.saved_training import SavedTraining
 from pytest_crucible.training.saved_weights import SavedWeights, SaveWeights
@@ -148,6 +148,9 @@ class TinkerTrainer(RecipeTrainer):
         """Call the SDK; an error ends the training, which may have a state to resume from."""
         try:
             return self._within(doing, call)
+        except ServiceLost as error:
+            self._has_failed = True
+            raise TrainingLost(str(error)) from None
         except SpecError as error:
             self._has_failed = True
             raise ValueError(str(error)) from None

@@ -13,7 +13,8 @@ from typing import Any
 from pytest_crucible.local_model.adam import AdamParams, NotFinite
 from pytest_crucible.local_model.batches import Datum
 from pytest_crucible.local_model.lora import LoraSpec
-from pytest_crucible.local_model.training import GradientResult
+from pytest_crucible.local_model.training import GradientResult, add_gradients
+from pytest_crucible.training.conversations import LAST
 from pytest_crucible.training.encoding import Encoder
 from pytest_crucible.training.log import TrainingLog, TrainingStopped
 from pytest_crucible.training.preferences import (
@@ -27,6 +28,10 @@ from pytest_crucible.training.preferences import (
     weigh_replies,
     with_reference,
 )
+from pytest_crucible.training.regularizers.penalise import TOTAL, check_regularizers, penalise
+from pytest_crucible.training.regularizers.reference import add_reference, as_cross_entropy
+from pytest_crucible.training.regularizers.reply_tokens import ADDED, REFERENCE, ReplyTokens, drop_inputs
+from pytest_crucible.training.regularizers.term import Regularizer
 from pytest_crucible.training.replay import pass_digest
 from pytest_crucible.training.resumable import GRADIENT_NORM, Resumable
 from pytest_crucible.training.rows import encode_rows
@@ -69,13 +74,21 @@ class RecipeTrainer(Resumable):
         """The base model's tokenizer."""
         return self._encoder.tokenizer
 
-    def datums(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> list[Datum]:
+    def datums(
+        self,
+        rows: str | Path | Iterable[Mapping[str, Any]],
+        *,
+        train_on: str = LAST,
+        weights: Iterable[float] | None = None,
+    ) -> list[Datum]:
         """Encode rows to train on: a JSONL file beside the recipe, or mappings. Only completions count in the loss.
 
-        A row has `prompt` and `completion`, or `messages`, the last of which is the completion; its `weight`, if it has one,
-        multiplies its loss. Raises DatasetError.
+        A row has `prompt` and `completion`, or `messages`, the last of which is the completion; with
+        `train_on="all_assistant"` every answer of the assistant is one. The loss of a row is multiplied by its `weight`, by its
+        number in `weights`, and that of an answer by its message's `weight`, where there are some. Raises DatasetError, and
+        ValueError for another `train_on`.
         """
-        return encode_rows(self._locate(rows), self._encoder, self._context)
+        return encode_rows(self._locate(rows), self._encoder, self._context, train_on=train_on, weights=weights)
 
     def preferences(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> list[Preference]:
         """Encode preferences to train on with `loss="dpo"`: a JSONL file beside the recipe, or mappings.
@@ -87,12 +100,24 @@ class RecipeTrainer(Resumable):
             raise ValueError("training has begun, and the starting model is the reference: call preferences before")
         pairs = encode_preferences(self._locate(rows), self._encoder, self._context)
         data = sides(pairs)
+        return with_reference(pairs, reply_logprobs(data, self._run_reference(data)))
+
+    def with_reference(self, data: Sequence[Datum]) -> list[Datum]:
+        """Return the rows with the log-probabilities of their targets under the model as it is now, for `KLDivergence`.
+
+        Raises ValueError after the first step.
+        """
+        if self.log.losses or any(self._sums):
+            raise ValueError("training has begun, and the starting model is the reference: call with_reference before")
+        return add_reference(data, self._run_reference(as_cross_entropy(data)))
+
+    def _run_reference(self, data: Sequence[Datum]) -> list[dict[str, Any]]:
+        """Return the outputs of the starting model, which is a reference from now on."""
         self._has_reference = True
         try:
-            output = self._pass(data, "cross_entropy", {}, forward_only=True)
+            return self._pass(data, "cross_entropy", {}, forward_only=True).outputs
         except ValueError as error:
             raise self._training_error(error) from None
-        return with_reference(pairs, reply_logprobs(data, output.outputs))
 
     def _locate(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> Path | Iterable[Mapping[str, Any]]:
         """Return the rows, or the path of their file, which becomes one of the training's files."""
@@ -135,16 +160,18 @@ class RecipeTrainer(Resumable):
         *,
         learning_rate: float = 1e-3,
         config: Mapping[str, float] | None = None,
+        regularizers: Sequence[Regularizer] = (),
         **adam: float,
     ) -> float:
         """Make one step of Adam along the gradients of a batch. Returns the loss per counted token, or per preference.
 
-        `config` configures the loss; further keywords are those of `AdamParams`. Raises TypeError for others.
+        `config` configures the loss, and `regularizers` are terms that are added to it; further keywords are those of
+        `AdamParams`. Raises TypeError for others.
         """
         if unknown := sorted(set(adam) - set(AdamParams.__dataclass_fields__)):
-            arguments = ", ".join(("batch", "loss", *AdamParams.__dataclass_fields__, "config"))
+            arguments = ", ".join(("batch", "loss", *AdamParams.__dataclass_fields__, "config", "regularizers"))
             raise TypeError(f"step has no argument {unknown[0]!r}: it takes {arguments}")
-        self.forward_backward(batch, loss, config)
+        self.forward_backward(batch, loss, config, regularizers=regularizers)
         self.optim_step(AdamParams(learning_rate=learning_rate, **adam))
         return self.log.losses[-1]
 
@@ -154,13 +181,18 @@ class RecipeTrainer(Resumable):
         loss: str,
         config: Mapping[str, float] | None = None,
         *,
+        regularizers: Sequence[Regularizer] = (),
         forward_only: bool = False,
     ) -> GradientResult:
-        """Return loss and log-probabilities of a batch; its gradients are added to those since the last step."""
+        """Return loss and log-probabilities of a batch; its gradients are added to those since the last step.
+
+        The gradients are those of the loss with its regularizers, whose weighted values are metrics; `loss` is without them.
+        """
+        check_regularizers(regularizers)
         if not forward_only:
             # Several batches may add up to one step, which began with the first of them.
             self._began = self._began or time.perf_counter()
-        digest = pass_digest(data, loss, config)
+        digest = pass_digest(data, loss, config, regularizers)
         if self._replay is not None:
             if forward_only:
                 raise self._replay.refuse("the recipe reads log-probabilities of a step that is not computed again")
@@ -171,11 +203,7 @@ class RecipeTrainer(Resumable):
         try:
             pairs = _preferences_of(data, loss)
             rows = sides(pairs) if pairs else _datums_of(data)
-            output = (
-                self._pass_pairs(pairs, config or {}, forward_only=forward_only)
-                if pairs
-                else self._pass(rows, loss, config or {}, forward_only=forward_only)
-            )
+            output = self._run_pass(pairs, rows, loss, config or {}, regularizers, forward_only=forward_only)
         except ValueError as error:
             raise self._training_error(error) from None
         if not forward_only:
@@ -187,7 +215,27 @@ class RecipeTrainer(Resumable):
             self._tokens += sum(len(datum.tokens) for datum in rows)
             for name, value in {"loss": loss, "rows": len(data), **(config or {})}.items():
                 self.log.note(name, value)
+            for regularizer in regularizers:
+                self.log.note("regularizers", repr(regularizer))
         return output
+
+    def _run_pass(
+        self,
+        pairs: Sequence[Preference],
+        rows: Sequence[Datum],
+        loss: str,
+        config: Mapping[str, float],
+        regularizers: Sequence[Regularizer],
+        *,
+        forward_only: bool,
+    ) -> GradientResult:
+        """Return the loss of a batch of preferences, whose sides are the rows, or of rows alone. Raises as `_pass` does."""
+        if regularizers:
+            return self._pass_regularized(rows, loss, config, regularizers, forward_only=forward_only)
+        if pairs:
+            return self._pass_pairs(pairs, config, forward_only=forward_only)
+        # Rows with a reference may be learnt without a term that reads it, too.
+        return self._pass(drop_inputs(rows, (REFERENCE,)), loss, config, forward_only=forward_only)
 
     def optim_step(self, params: AdamParams | None = None) -> dict[str, float]:
         """Move the adapter along the gradients, and clear them. Returns the optimiser's metrics."""
@@ -232,6 +280,30 @@ class RecipeTrainer(Resumable):
             ).gradients
         return GradientResult(result.loss, forward.outputs, result.metrics, dict(gradients))
 
+    def _pass_regularized(
+        self,
+        data: Sequence[Datum],
+        loss: str,
+        config: Mapping[str, float],
+        regularizers: Sequence[Regularizer],
+        *,
+        forward_only: bool,
+    ) -> GradientResult:
+        """Return a loss and its regularizers, and add both gradients: a pass for the loss, and one with weights for the terms.
+
+        Raises as `_pass` does.
+        """
+        if loss == DPO:
+            raise ValueError(f"loss {DPO!r} has a reference of its own and takes no regularizers: leave them out")
+        output = self._pass(drop_inputs(data, ADDED), loss, config, forward_only=forward_only)
+        penalty = penalise(ReplyTokens(data, output.outputs, loss, config), regularizers)
+        gradients = dict(output.gradients)
+        if not forward_only:
+            # Gradients add up until the next step, so that a sum of losses needs no pass of its own for each term.
+            add_gradients(gradients, self._pass(penalty.data, "cross_entropy", {}, forward_only=False).gradients)
+        total = {TOTAL: output.loss + penalty.total}
+        return GradientResult(output.loss, output.outputs, {**output.metrics, **penalty.metrics, **total}, gradients)
+
     # -- differs between bases ----------------------------------------------------------------------------------------
 
     def sampler(self) -> Any:
@@ -273,6 +345,8 @@ class RecipeTrainer(Resumable):
     # -- the log ------------------------------------------------------------------------------------------------------
 
     def _training_error(self, error: ValueError) -> TrainingStopped:
+        if isinstance(error, TrainingStopped):
+            return error
         if not isinstance(error, NotFinite):
             return TrainingStopped(str(error))
         self.log.finite = False

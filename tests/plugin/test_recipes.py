@@ -346,7 +346,8 @@ BAD = {
     "no such setting": (
         "def train_v2(trainer):\n    trainer.step(trainer.datums('train.jsonl'), lr=1e-3)\n",
         "recipe 'recipes:train_v2' of adapter 'v2' raised TypeError: step has no argument 'lr': it takes batch, loss, "
-        "learning_rate, beta1, beta2, eps, weight_decay, grad_clip_norm, config (recipes.py, line 2; -v shows all of it)",
+        "learning_rate, beta1, beta2, eps, weight_decay, grad_clip_norm, config, regularizers (recipes.py, line 2; "
+        "-v shows all of it)",
     ),
     "no step": (
         "def train_v2(trainer):\n    pass\n",
@@ -425,7 +426,7 @@ def test_a_worker_tells_of_the_training_on_its_controllers_stderr(recipes):
             {"lora": "{ rnak = 4 }"},
             "adapter 'v2' has lora with 'rnak': it takes rank, train_attn, train_mlp, train_unembed",
         ),
-        ({"lora": "{ rank = 0 }"}, "adapter 'v2' cannot be trained: the rank must be at least 1, not 0"),
+        ({"lora": "{ rank = 0 }"}, "adapter 'v2' cannot be trained: the rank must be 1 to 512, not 0"),
         ({"seed": "'one'"}, "adapter 'v2' has seed = 'one': write rank and seed as whole numbers, the others as *"),
         (
             {"recipe": "'train_v2'"},

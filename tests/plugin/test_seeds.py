@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from pathlib import Path
 
@@ -216,16 +217,25 @@ def test_a_conversation_names_its_training(seeded, monkeypatch, capsys):
     assert "v2, training 3: " in capsys.readouterr().out
 
 
-def test_a_target_on_the_training_is_about_the_worst(seeded):
+def test_a_target_on_the_training_has_an_interval_over_trainings(seeded):
     write(seeded)
     source = TEST_WORDS.format(facts="", target="").replace("exact_match >= 0.20", "final_loss <= 100")
     seeded.test(source, name="test_words")
 
-    [experiment] = seeded.json(*ARMS, TRAIN)["experiments"]
+    result = seeded.run(*ARMS, TRAIN, "--crucible-json=report.json")
+    [experiment] = json.loads((seeded.path / "report.json").read_text())["experiments"]
 
     [target] = [one for one in experiment["estimates"] if one["metric"] == "final_loss"]
     losses = [experiment["sections"]["training"][f"v2-seed{seed}"]["final_loss"] for seed in range(3)]
-    assert (target["value"], target["n"], target["method"]) == (max(losses), 3, "worst of 3 trainings")
+    assert target["value"] == pytest.approx(math.exp(sum(map(math.log, losses)) / 3))
+    assert target["low"] < target["value"] < target["high"] < 100
+    assert (target["n"], target["method"]) == (3, "t of logarithms over 3 trainings")
+    result.stdout.fnmatch_lines(
+        [
+            "final_loss <= 100 * [[]*, *[]]  *3     0  met, proven",
+            "    one-sided bound * <= target 100; n counts trainings",
+        ]
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,34 @@ RECIPES = """
         sampler = trainer.sampler()
         assert type(sampler).__module__.startswith("tinker"), sampler
         print("looked with", type(sampler).__name__)
+"""
+RESTARTED = """
+    import os
+    import pathlib
+    import shlex
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    def train_v2(trainer):
+        data = trainer.datums("train.jsonl")
+        for step in trainer.steps(12):
+            trainer.step(trainer.batch(step, data, 4), learning_rate=1e-2)
+            if step == 8 and not pathlib.Path("lost").exists():
+                pathlib.Path("lost").touch()
+                restart()
+
+    def restart():
+        os.kill({pid}, signal.SIGKILL)
+        time.sleep(0.2)
+        command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--directory", {directory!r}]
+        command += ["--base", {base!r}, "--port", "{port}", "--key", os.environ["TINKER_API_KEY"]]
+        # It outlives this process, whose shell may open the file late.
+        pathlib.Path("ready.txt").touch()
+        subprocess.run(["sh", "-c", shlex.join(command) + " >ready.txt 2>&1 & echo $! >pid.txt"], check=True)
+        while "TINKER_BASE_URL" not in pathlib.Path("ready.txt").read_text():
+            time.sleep(0.05)
 """
 TEST_WORDS = """
     import pytest
@@ -265,7 +295,80 @@ def test_a_service_that_goes_away_ends_the_training_in_a_sentence(recipes, tmp_p
         result = recipes.run_apart("--crucible-adapter=remote", TRAIN, "--crucible-tinker=hosted")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*training of 'remote' stopped at step 2: Tinker * nothing is kept*"])
+    result.stderr.fnmatch_lines(
+        [
+            "*training of 'remote' was lost: Tinker *; no state was saved yet (save_every = 20), so that it starts again *"
+        ]
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["resume", "fail"])
+def test_a_training_that_its_service_loses(recipes, tmp_path, monkeypatch, base, policy):
+    """The server is killed in the middle of a training, and started again at the same place."""
+    place = tmp_path / "hosted"
+    with LocalServer.start(place, base=base) as behind:
+        (model,) = place.glob("models/crucible/tiny-*")
+        port = behind.url.rpartition(":")[2]
+        monkeypatch.setenv("TINKER_BASE_URL", behind.url)
+        monkeypatch.setenv("TINKER_API_KEY", behind.key)
+        monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(model))
+        (recipes.path / "recipes.py").write_text(
+            textwrap.dedent(RESTARTED).format(pid=behind.process.pid, directory=str(place), base=str(base), port=port)
+        )
+        configure(recipes, save_every="3", on_lost_training=f"'{policy}'")
+        try:
+            result = recipes.run_apart("--crucible-adapter=remote", TRAIN, "--crucible-tinker=hosted")
+            if policy == "fail":
+                assert result.ret == pytest.ExitCode.USAGE_ERROR
+                result.stderr.fnmatch_lines(
+                    [
+                        "*training of 'remote' was lost: *; the same command continues after step 6, and "
+                        'on_lost_training = "resume" waits for the service'
+                    ]
+                )
+                result = recipes.run_apart("--crucible-adapter=remote", TRAIN, "--crucible-tinker=hosted")
+            else:
+                result.stdout.fnmatch_lines(["crucible: remote was lost: Tinker *; waiting for the service"])
+            result.stdout.fnmatch_lines(["crucible: remote continues after step 6 of a training that was interrupted"])
+            (lost,) = lineages(recipes)
+            # The same recipe again, without a loss.
+            shutil.rmtree(recipes.path / ".crucible")
+            recipes.run_apart("--crucible-adapter=remote", TRAIN, "--crucible-tinker=hosted")
+            (whole,) = lineages(recipes)
+            assert lost["losses"] == whole["losses"]
+        finally:
+            os.kill(int((recipes.path / "pid.txt").read_text()), signal.SIGTERM)
+
+
+@pytest.mark.slow
+def test_the_sessions_own_server_is_started_again(recipes):
+    (recipes.path / "recipes.py").write_text(
+        "import os, pathlib, signal\n"
+        "def train_v2(trainer):\n"
+        "    data = trainer.datums('train.jsonl')\n"
+        "    for step in trainer.steps(8):\n"
+        "        trainer.step(trainer.batch(step, data, 4), learning_rate=1e-2)\n"
+        "        if step == 5 and not pathlib.Path('lost').exists():\n"
+        "            pathlib.Path('lost').touch()\n"
+        "            for number in pathlib.Path('/proc').glob('[0-9]*'):\n"
+        "                words = (number / 'cmdline').read_bytes().split(b'\\0')\n"
+        "                parent = (number / 'stat').read_text().rpartition(')')[2].split()[1]\n"
+        "                if b'tinker-server' in words and int(parent) == os.getpid():\n"
+        "                    os.kill(int(number.name), signal.SIGKILL)\n"
+    )
+    configure(recipes, save_every="2", on_lost_training="'resume'")
+    recipes.run_apart("--crucible-adapter=here", TRAIN)
+    (recipes.path / "lost").unlink(missing_ok=True)
+
+    # The baseline was opened on the server that is gone.
+    result = recipes.run_apart("--crucible-adapter=remote", "--compare=here", TRAIN)
+
+    result.stdout.fnmatch_lines(
+        ["*remote was lost: *", "*: remote continues after step 4 of *", "*trained remote: 8 steps*"]
+    )
+    remote, here = sorted(lineages(recipes), key=lambda one: one["checkpoint"], reverse=True)
+    assert remote["losses"] == pytest.approx(here["losses"], rel=1e-5)
 
 
 @pytest.mark.slow
@@ -275,7 +378,13 @@ def test_several_seeds_are_trainings_of_their_own_on_the_service(recipes):
     result = recipes.run_apart("--crucible-adapter=remote", "--compare=here", TRAIN)
 
     assert trainings(recipes) == 4
-    result.stdout.fnmatch_lines(["crucible: trained remote-seed2: *"])
+    result.stdout.fnmatch_lines(
+        [
+            "crucible: trained remote-seed2: *",
+            "loss_reduction >= 0.5 * [[]*, *[]] *3     0  met*",
+            "*; n counts trainings",
+        ]
+    )
     assert "20 samples x arms of 3 and 1 trainings = 80 replies" in " ".join(result.stdout.str().split())
     names = [one["checkpoint"].rpartition("/")[2] for one in lineages(recipes) if one["checkpoint"]]
     assert sorted(names) == ["remote-seed0", "remote-seed1", "remote-seed2"]

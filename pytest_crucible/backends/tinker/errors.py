@@ -11,6 +11,8 @@ FINAL = (401, 402, 403, 404)
 """HTTP statuses that a retry cannot change: a bad key, an unpaid bill, an unknown checkpoint."""
 PASSING = (408, 409, 410, 429)
 """Statuses, besides 5xx, after which a retry may succeed."""
+LOST = (404, 410)
+"""Statuses of requests about a session or model that the service does not know."""
 _CONNECTION = ("APIConnectionError", "APITimeoutError", "ConnectionError", "TimeoutError")
 _TOO_LONG = re.compile(r"context|too long|(maximum|max)\b.{0,20}\b(length|tokens)", re.IGNORECASE)
 
@@ -32,6 +34,11 @@ def is_too_long(error: BaseException) -> bool:
     """Return whether the service refused a prompt that is longer than the model's context."""
     about_request = getattr(error, "category", None) == "user" or getattr(error, "status_code", None) in (400, 413, 422)
     return about_request and bool(_TOO_LONG.search(error_text(error)))
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether the service is gone, or does not know any more what was made on it, as after a restart."""
+    return getattr(error, "status_code", None) in LOST or _passing_kind(error) in ("connection", "timeout", "410")
 
 
 def error_text(error: BaseException) -> str:

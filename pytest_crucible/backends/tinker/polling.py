@@ -71,6 +71,17 @@ def check_answers(url: str) -> None:
         raise SpecError(f"Tinker at {url} does not answer: {error}{_by_proxy(url)}") from None
 
 
+def wait_for_service(name: str, url: str, wait_s: float) -> None:
+    """Return when a service answers without an error. Raises SpecError when it does not within `wait_s`."""
+    end = time.monotonic() + wait_s
+    while time.monotonic() < end:
+        with contextlib.suppress(Unreachable):
+            if fetch_health(url, patience_s=min(HEALTH_S, wait_s)) < 500:
+                return
+        time.sleep(_LOOK_S)
+    raise SpecError(f"{name} did not come back within {wait_s:g} s")
+
+
 class Unreachable(Exception):
     """A service did not respond, not even with an error."""
 

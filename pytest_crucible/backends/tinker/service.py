@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.backends.tinker.service_address import ServiceAddress
-from pytest_crucible.records.errors import BackendError, CrucibleError, SpecError
+from pytest_crucible.records.errors import BackendError, CrucibleError, Refused, ServiceLost, SpecError
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.polling import ListedModel
@@ -32,11 +32,15 @@ class Service:
         check: Callable[[float], None],
         hide: Callable[[str], str],
         watched: Callable[[Any], None] = lambda holder: None,
+        recover: Callable[[float], ServiceAddress] | None = None,
     ) -> None:
-        """`watched` is called with the holder of every connection that is opened."""
+        """`watched` is called with the holder of every connection that is opened.
+
+        `recover` waits at most some seconds until the service answers again, and returns where it is then.
+        """
         self.address, self.sdk, self.name = address, sdk, name
         self.check, self.hide = check, hide
-        self._wait_s, self._seed, self._watched = wait_s, seed, watched
+        self._wait_s, self._seed, self._watched, self._recover = wait_s, seed, watched, recover
         self._is_closed = False
 
     @property
@@ -91,21 +95,31 @@ class Service:
 
     def within(self, doing: str, call: Callable[[], Any]) -> Any:
         """Return the result of a call of the SDK. Raises SpecError when it fails, is late, or the service is gone."""
-        from pytest_crucible.backends.tinker.errors import error_text
+        from pytest_crucible.backends.tinker.errors import error_text, is_lost
         from pytest_crucible.backends.tinker.polling import resolve_future, run_within
 
         try:
             # The SDK would try for minutes to reach a service that is known to be gone.
             self.check(0.0)
             return run_within(self._wait_s, lambda: resolve_future(call()), self.check)
-        except BackendError as error:
+        except Refused as error:
             raise SpecError(str(error)) from None
+        except BackendError as error:
+            raise ServiceLost(str(error)) from None
         except CrucibleError:
             raise
         except TimeoutError:
-            raise SpecError(f"{self.name} did not {doing} within {self._wait_s:g} s") from None
+            raise ServiceLost(f"{self.name} did not {doing} within {self._wait_s:g} s") from None
         except Exception as error:
-            raise SpecError(self.hide(f"{self.name} did not {doing}: {error_text(error)}")) from None
+            kind = ServiceLost if is_lost(error) else SpecError
+            raise kind(self.hide(f"{self.name} did not {doing}: {error_text(error)}")) from None
+
+    def recover(self, wait_s: float) -> None:
+        """Open the service again after it was lost, with a session of its own. Raises SpecError if it does not come back."""
+        self.close(alive=False)
+        self.__dict__.pop("models", None)
+        if self._recover is not None:
+            self.address = self._recover(wait_s)
 
     def close(self, *, alive: bool) -> None:
         """End the session and close its connections; nothing is sent to a service that is gone. Idempotent."""

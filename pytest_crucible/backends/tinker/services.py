@@ -86,7 +86,8 @@ class TinkerServices:
         if self.is_local:
             # A missing SDK is reported before a server is started in vain.
             _ = self.sdk
-            return self._service(ServiceAddress(self.server.url, self.server.key), name=LOCAL, check=self.check)
+            address = ServiceAddress(self.server.url, self.server.key)
+            return self._service(address, name=LOCAL, check=self.check, recover=self._restart_server)
         key, secrets = find_hosted_key(self.sdk)
         self.hide.learn(*secrets)
         return self._remote(ServiceAddress(self._hosted_url, key), name=HOSTED)
@@ -126,7 +127,7 @@ class TinkerServices:
     def _remote(self, address: ServiceAddress, *, name: str) -> Service:
         """Return a remote service. Its health is checked first, because the SDK would retry for minutes."""
         from pytest_crucible.backends.tinker.health import GONE_S, HealthMonitor
-        from pytest_crucible.backends.tinker.polling import check_answers, fetch_health
+        from pytest_crucible.backends.tinker.polling import check_answers, fetch_health, wait_for_service
 
         # The SDK reads proxies from the environment: NO_PROXY is the only way to exempt a service on this machine.
         nearer = dict(os.environ)
@@ -137,7 +138,19 @@ class TinkerServices:
             check_answers(address.url)
             self._monitors[address.url] = HealthMonitor(name, lambda: fetch_health(address.url, patience_s=GONE_S))
         monitor = self._monitors[address.url]
-        return self._service(address, name=name, check=monitor.check, watched=monitor.listen)
+
+        def recover(wait_s: float) -> ServiceAddress:
+            wait_for_service(name, address.url, wait_s)
+            monitor.heard(None)
+            return address
+
+        return self._service(address, name=name, check=monitor.check, watched=monitor.listen, recover=recover)
+
+    def _restart_server(self, wait_s: float) -> ServiceAddress:
+        """Start the server on this machine again if it has ended; its checkpoints are still there."""
+        if self.server.process.poll() is not None:
+            self.__dict__.pop("server").stop()
+        return ServiceAddress(self.server.url, self.server.key)
 
     def _service(self, address: ServiceAddress, *, name: str, check: Callable[[float], None], **named: Any) -> Service:
         return Service(

@@ -10,7 +10,7 @@ import numpy as np
 from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.adam import AdamParams
 from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.lora import LARGEST_RANK, LoraSpec
 from pytest_crucible.local_model.losses import find_loss
 from pytest_crucible.local_model.server import request_fields, tinker_messages
 from pytest_crucible.local_model.server.base_models import BaseModel
@@ -25,7 +25,6 @@ from pytest_crucible.local_model.server.messages import (
 from pytest_crucible.local_model.server.state import Endpoints, Run, Service
 
 # A larger one would take memory without end, and is beyond the width of any matrix here.
-MAX_RANK = 512
 # The metric of a step whose model or loss is not the one that was named.
 SIMULATED = "simulated:max"
 
@@ -142,7 +141,7 @@ def new_run(service: Service, body: request_fields.Body, lora: LoraSpec, base: B
 def _read_lora(values: request_fields.Body) -> LoraSpec:
     parts = {name: request_fields.boolean(values, name, True) for name in ("train_attn", "train_mlp", "train_unembed")}
     return LoraSpec(
-        rank=request_fields.whole(values, "rank", 32, least=1, most=MAX_RANK),
+        rank=request_fields.whole(values, "rank", 32, least=1, most=LARGEST_RANK),
         seed=request_fields.whole(values, "seed", 0),
         **parts,
     )

@@ -9,7 +9,7 @@ import pytest
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
 from pytest_crucible.gate import decide_verdicts
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import Arm, ArmOutcomes, Fingerprint, MetricFacts, Plan, ScoreColumns
+from pytest_crucible.records import Arm, ArmOutcomes, ArmTraining, Fingerprint, MetricFacts, Plan, ScoreColumns
 from pytest_crucible.training.results import summarise_training
 
 LOSSES = (2.0, 1.0, 0.5, 0.1, 0.1, 0.1)
@@ -133,3 +133,103 @@ def test_targets_keep_their_order():
     asked = plan("final_loss <= 1", "score >= 0", "training_steps < 9")
 
     assert [one.subject for one in verdicts(asked, {"score": (1.0, 1.0)})[1]] == [one.text for one in asked.targets]
+
+
+# -- several trainings ----------------------------------------------------------------------------------------------
+
+
+def arm_of(*finals: float, norms=((3.0, 1.0),)) -> Arm:
+    """An arm that was trained once for each final loss, from a first one of 2."""
+    trainings = tuple(
+        ArmTraining(
+            name=f"v2-seed{seed}", seed=seed, identity=str(seed),
+            result=summarise_training([2.0, final], list(norms[seed % len(norms)])),
+        )
+        for seed, final in enumerate(finals)
+    )  # fmt: skip
+    return replace(TRAINED, training=None, trainings=trainings)
+
+
+def test_of_several_trainings_the_geometric_mean_is_judged_with_an_interval_over_trainings():
+    analysis, (verdict,) = verdicts(plan("loss_reduction >= 0.9", arm=arm_of(0.02, 0.04, 0.08)))
+
+    estimate = analysis.targets[0].estimate
+    # scipy: exp(mean(log(x)) -+ t.ppf(.975, 2) * std(log(x), ddof=1) / sqrt(3)) of x = .01, .02, .04, taken from 1
+    assert estimate.value == pytest.approx(0.98)
+    assert (estimate.interval.low, estimate.interval.high) == pytest.approx((0.88811, 0.99643), abs=1e-4)
+    assert (estimate.n, estimate.method) == (3, "t of logarithms over 3 trainings")
+    assert (verdict.state, verdict.proven) == ("met", True)
+    assert verdict.reason == "one-sided bound 0.936 >= target 0.9; n counts trainings"
+
+
+@pytest.mark.parametrize(
+    ("text", "strict", "state", "proven"),
+    [
+        ("loss_reduction >= 0.97", False, "met", False),
+        ("loss_reduction >= 0.97", True, "undecided", False),
+        ("loss_reduction >= 0.999", True, "missed", True),
+        ("final_loss <= 0.2", True, "met", True),
+        # Those of a policy may be negative: then the numbers themselves are averaged.
+        ("training_steps == 2", True, "met", False),
+        ("training_steps < 9", True, "met", False),
+        ("gradient_norms_finite == 1", True, "met", False),
+        ("largest_gradient_norm <= 10", True, "met", False),
+    ],
+)
+def test_proof_is_asked_of_what_varies_from_seed_to_seed(text, strict, state, proven):
+    (verdict,) = verdicts(plan(text, arm=arm_of(0.02, 0.04, 0.08)), strict=strict)[1]
+
+    assert (verdict.state, verdict.proven) == (state, proven)
+
+
+def test_losses_of_a_policy_are_averaged_as_they_are():
+    analysis, _ = verdicts(plan("final_loss <= 5", arm=arm_of(-1.0, 2.0, 5.0)))
+
+    estimate = analysis.targets[0].estimate
+    assert (estimate.value, estimate.method) == (2.0, "t over 3 trainings")
+    # R: t.test(c(-1, 2, 5))$conf.int
+    assert (estimate.interval.low, estimate.interval.high) == pytest.approx((-5.452413, 9.452413))
+
+
+def test_an_interval_ends_where_the_number_does():
+    analysis, _ = verdicts(plan("loss_reduction >= 0.5", arm=arm_of(0.0, 0.1, 1.0)))
+
+    estimate = analysis.targets[0].estimate
+    assert estimate.method == "t over 3 trainings"
+    assert estimate.interval.high == 1.0
+
+
+@pytest.mark.parametrize(
+    ("finals", "facts", "method", "reason"),
+    [
+        ((0.02, 0.04), {}, "geometric mean of 2 trainings", "another seed may give another number: 3 trainings have an interval"),
+        ((0.02, 0.04, 0.08), {"fixed": ("trainings",)}, "geometric mean of 3 trainings", "of these 3 trainings alone"),
+        ((0.02, 0.02, 0.02), {}, "mean of 3 trainings", "another seed may give another number"),
+    ],
+)  # fmt: skip
+def test_without_an_interval_the_mean_decides_as_the_number_of_one_training_does(finals, facts, method, reason):
+    asked = plan("loss_reduction >= 0.9", arm=arm_of(*finals), **facts)
+    analysis, (verdict,) = verdicts(asked, strict=True)
+
+    estimate = analysis.targets[0].estimate
+    assert (estimate.interval, estimate.n, estimate.method) == (None, len(finals), method)
+    assert (verdict.state, verdict.proven, verdict.reason) == ("met", False, reason)
+
+
+def test_a_share_of_trainings_has_no_interval():
+    arm = arm_of(0.02, 0.04, 0.08)
+    broken = replace(arm.trainings[0], result=replace(arm.trainings[0].result, gradient_norms_finite=False))
+    analysis, (verdict,) = verdicts(
+        plan("gradient_norms_finite == 1", arm=replace(arm, trainings=(broken, *arm.trainings[1:])))
+    )
+
+    assert analysis.targets[0].estimate.value == pytest.approx(2 / 3)
+    assert (verdict.state, analysis.targets[0].estimate.interval) == ("missed", None)
+
+
+def test_a_number_that_one_training_lacks_leaves_the_target_open():
+    (verdict,) = verdicts(plan("convergence_steps < 9", arm=arm_of(0.02, 4.0, 0.08)))[1]
+
+    assert (verdict.state, verdict.reason) == (
+        "undecided", "the loss was still changing in the last fifth of 2 steps",
+    )  # fmt: skip

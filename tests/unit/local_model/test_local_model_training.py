@@ -228,7 +228,7 @@ def test_data_that_cannot_be_trained_on_are_refused(trainer, data, sentence):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"rank": 0}, "the rank must be at least 1"),
+        ({"rank": 0}, "the rank must be 1 to 512"),
         ({"seed": -1}, "the seed must be 0 or more"),
         (
             {"train_attn": False, "train_mlp": False, "train_unembed": False},

@@ -217,7 +217,8 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
         ({"lora": {"rnak": 4}}, "has lora with 'rnak': it takes rank, train_attn, train_mlp, train_unembed"),
         ({"lora": 4}, "has lora with 4: it takes rank, train_attn, train_mlp, train_unembed"),
         ({"lora": {"rank": "4"}}, "has rank = '4': write rank and seed as whole numbers"),
-        ({"lora": {"rank": 0}}, "cannot be trained: the rank must be at least 1, not 0"),
+        ({"lora": {"rank": 0}}, "cannot be trained: the rank must be 1 to 512, not 0"),
+        ({"lora": {"rank": 513}}, "cannot be trained: the rank must be 1 to 512, not 513"),
         ({"seed": -1}, "cannot be trained: the seed must be 0 or more, not -1"),
         ({"hyperparameters": 4}, "has hyperparameters = 4: write { steps = 90 }"),
         (
