@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -13,9 +13,11 @@ import click
 
 from pytest_crucible.commands.dataset_argument import output_option
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.cookbook.training_log import mean_since, read_training_log
+from pytest_crucible.cookbook.training_log import read_training_log
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.registry.sources import Checkpoint, list_checkpoints
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.registry.log_directory import label_of, read_log_directory, training_means
+from pytest_crucible.registry.sources import Checkpoint
 from pytest_crucible.report.view_files import check_format, view_lines, write_view
 from pytest_crucible.runs.curve import measure_curves
 from pytest_crucible.runs.curve_view import curve_view
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from pytest_crucible.adapters.context import AdapterContext
     from pytest_crucible.records import View
 
-FILE = "checkpoints.jsonl"
 USAGE, NO_TESTS = 4, 5
 TINKER = "--crucible-tinker="
 NOT_FOUND = 404
@@ -82,7 +83,7 @@ def command(
         for checkpoint in checkpoints
         if checkpoint not in present
     ]
-    view = curve_view(curves, f"Training curve of {log_dir}", notes, key, _training_means(checkpoints, values))
+    view = curve_view(curves, f"Training curve of {log_dir}", notes, key, training_means(checkpoints, values))
     _show(view, output, as_json=as_json)
     return 0
 
@@ -93,37 +94,6 @@ def _show(view: View, output: Path | None, *, as_json: bool) -> None:
         return
     write_view(view, output)
     click.echo(f"{output} written")
-
-
-# -- the log directory ---------------------------------------------------------------------------------------------
-
-
-def read_log_directory(folder: Path) -> list[Checkpoint]:
-    """Return the checkpoints of a cookbook's log directory, in the order of the training. Raises SpecError without any."""
-    if not (folder / FILE).is_file():
-        what = "has no checkpoints.jsonl" if folder.is_dir() else "is not a directory"
-        raise SpecError(f"{folder} {what}: name the log_path of a tinker-cookbook training that has saved checkpoints")
-    # A training that was resumed may write a step again: the later weights are those that it went on from.
-    by_label = {label_of(checkpoint): checkpoint for checkpoint in list_checkpoints(str(folder / FILE))}
-    if not by_label:
-        raise SpecError(
-            f"{folder / FILE} names no weights to sample from: train with save_every=N, so that checkpoints are saved"
-        )
-    return list(by_label.values())
-
-
-def label_of(checkpoint: Checkpoint) -> str:
-    """Return the step of a checkpoint, else its name."""
-    return str(checkpoint.step) if checkpoint.step is not None else checkpoint.name or checkpoint.adapter
-
-
-def _training_means(checkpoints: Sequence[Checkpoint], values: Mapping[int, float]) -> dict[str, float | None]:
-    means, start = {}, 0
-    for checkpoint in checkpoints:
-        end = checkpoint.step
-        means[label_of(checkpoint)] = None if end is None else mean_since(values, start, end)
-        start = start if end is None else end
-    return means
 
 
 # -- the base ------------------------------------------------------------------------------------------------------
@@ -189,21 +159,15 @@ def _run_suite(
     *,
     quiet: bool,
 ) -> tuple[int, str]:
-    """Run pytest with the last checkpoint as the candidate; return its status, and the run's id where it has stored one."""
+    """Run pytest with the last checkpoint as the candidate; return its status, and the run's id, empty where none is stored."""
     *earlier, last = [checkpoint.adapter for checkpoint in checkpoints]
     tag = f"curve/{uuid4().hex[:8]}"
     words = [f"--crucible-adapter={last}", *(f"--crucible-compare={name}" for name in (base, *earlier))]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        suite,
-        *arguments,
-        *words,
-        f"--crucible-tag={tag}",
-        f"--crucible-store={where}",
-    ]
+    stored = (f"--crucible-tag={tag}", f"--crucible-store={where}")
+    # Quiet: its tables have the last checkpoint beside each other one, and the curve is shorter.
+    command = [sys.executable, "-m", "pytest", suite, "-q", *arguments, *words, *stored]
     # JSON goes to standard output alone.
+    click.echo(f"{quantity(len(checkpoints), 'checkpoint')} and {base} in one session", err=True)
     done = subprocess.run(command, stdout=sys.stderr if quiet else None, check=False)
     if done.returncode in (USAGE, NO_TESTS):
         raise SpecError(f"pytest ended with exit status {done.returncode}: correct its arguments or the suite")

@@ -47,6 +47,8 @@ class Curve:
     """The best checkpoint, corrected for having been chosen; `arm` is its place. None for one checkpoint, or too few samples."""
     is_finished: bool
     """Whether every sample was run."""
+    is_simulated: bool
+    """Whether the replies are those of a stand-in or a script."""
 
     @property
     def first_better(self) -> CurvePoint | None:
@@ -167,6 +169,7 @@ def _curve(inputs: AnalysisInputs, metric: str, judged: Judged, labels: Mapping[
         points=tuple(points),
         best=_correct_best(inputs, metric, list(labels)),
         is_finished=inputs.finished,
+        is_simulated=any(arm.simulated for arm in inputs.plan.arms),
     )
 
 

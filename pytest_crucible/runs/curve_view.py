@@ -44,7 +44,7 @@ def _table(curve: Curve, curves: TrainingCurves, training: str, values: Mapping[
     rows = [Row(cells=base), *(Row(cells=_cells(point, training, values)) for point in curve.points)]
     note = "Intervals are unadjusted."
     if training:
-        note += f" {training}: the training's own number, its mean over the batches since the checkpoint before."
+        note += f" {training} is the training's own number: its mean over the batches since the checkpoint before."
     return Table(
         title=f"{experiment_name(curve.nodeid)}: {curve.metric}",
         heads=heads,
@@ -98,7 +98,10 @@ def _sentences(curves: TrainingCurves) -> Iterator[str]:
         )
         yield prefix + _best_sentence(curve)
         if not curve.is_finished:
-            yield f"{prefix}not all samples were run: nothing is proven; the same command runs the others"
+            yield f"{prefix}not all samples were run, so nothing is proven: the same command runs the others"
+    if any(curve.is_simulated for curve in curves.curves):
+        yield "simulated: a stand-in gave the replies, and nothing here is about the model that it stands in for"
+    yield f"the session's verdicts are on the last checkpoint: crucible show {curves.run}"
 
 
 def _best_sentence(curve: Curve) -> str:
@@ -109,7 +112,8 @@ def _best_sentence(curve: Curve) -> str:
     best = curve.best
     label, chosen = curve.points[best.arm].label, f"the best of {len(curve.points)}"
     value = with_interval(best.value, best.interval)
-    return f"best checkpoint: step {label}: {value}, corrected for being {chosen}; naive {number(best.naive)}"
+    level = f"{best.interval.level * 100:g} %"
+    return f"best checkpoint: step {label}: {value} ({level}), corrected for being {chosen}; naive {number(best.naive)}"
 
 
 def _chart(curve: Curve) -> Chart:
@@ -136,6 +140,7 @@ def _curve_document(curve: Curve, values: Mapping[str, float | None]) -> dict[st
         "experiment": curve.nodeid,
         "metric": curve.metric,
         "finished": curve.is_finished,
+        "simulated": curve.is_simulated,
         "base": _estimate_document(curve.base),
         "checkpoints": [
             {
