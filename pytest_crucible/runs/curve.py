@@ -44,7 +44,8 @@ class Curve:
     base: Estimate
     points: tuple[CurvePoint, ...]
     best: CorrectedMean | None
-    """The best checkpoint, corrected for having been chosen; `arm` is its place. None for one checkpoint, or too few samples."""
+    """The best checkpoint, corrected for having been chosen; `arm` is its place. None for one checkpoint, and where the
+    samples allow no correction."""
     is_finished: bool
     """Whether every sample was run."""
     is_simulated: bool
@@ -65,16 +66,24 @@ class TrainingCurves:
     family_size: int
     """The number of comparisons with the base, which share alpha."""
     curves: tuple[Curve, ...]
+    left_out: tuple[str, ...] = ()
+    """Nodeids of experiments that compare nothing, for which the session queries the candidate alone."""
 
 
 def measure_curves(store: RunStore, run: str, labels: Mapping[str, str], base: str, metric: str = "") -> TrainingCurves:
     """Return the curves of a run whose arms are checkpoints and their base.
 
     `labels` has the checkpoints' labels by the names of their arms, in the order of the training. Without a metric the curves are
-    by those that the suite compares or targets, else by all that have a direction. Raises SpecError for a metric without scores.
+    by those that the suite compares or targets, else by all that have a direction. Raises SpecError where no experiment compares
+    its arms, and for a metric without scores.
     """
     alpha = store.run(run)["alpha"]
-    whole = [analysis_inputs(stored, stored.finished) for stored in load_experiments(store, run)]
+    stored_inputs = [analysis_inputs(stored, stored.finished) for stored in load_experiments(store, run)]
+    whole = [inputs for inputs in stored_inputs if {base, *labels} <= {arm.name for arm in inputs.plan.arms}]
+    if not whole:
+        raise SpecError(
+            'no test of the suite compares, so only the last checkpoint replied: add @pytest.mark.ab_compare("METRIC")'
+        )
     metrics = [_choose_metrics(inputs, metric) for inputs in whole]
     if not any(metrics):
         raise _no_metric(whole, metric)
@@ -91,12 +100,14 @@ def measure_curves(store: RunStore, run: str, labels: Mapping[str, str], base: s
         declared=sum(len(inputs.plan.contrasts) for inputs in pairs),
     )
     judged = _judge(analyses, alpha, family_size)
+    measured = {inputs.plan.nodeid for inputs in whole}
+    left_out = [inputs.plan.nodeid for inputs in stored_inputs if inputs.plan.nodeid not in measured]
     curves = [
         _curve(inputs, name, judged, labels, base)
         for inputs, names in zip(whole, metrics, strict=True)
         for name in names
     ]
-    return TrainingCurves(run=run, alpha=alpha, family_size=family_size, curves=tuple(curves))
+    return TrainingCurves(run=run, alpha=alpha, family_size=family_size, curves=tuple(curves), left_out=tuple(left_out))
 
 
 Judged = Mapping[tuple[str, str, str], tuple[Analysis, Verdict]]

@@ -99,6 +99,8 @@ def _sentences(curves: TrainingCurves) -> Iterator[str]:
         yield prefix + _best_sentence(curve)
         if not curve.is_finished:
             yield f"{prefix}not all samples were run, so nothing is proven: the same command runs the others"
+    for nodeid in curves.left_out:
+        yield f"{experiment_name(nodeid)} is left out: it has no ab_compare, so only the last checkpoint replied"
     if any(curve.is_simulated for curve in curves.curves):
         yield "simulated: a stand-in gave the replies, and nothing here is about the model that it stands in for"
     yield f"the session's verdicts are on the last checkpoint: crucible show {curves.run}"
@@ -108,7 +110,7 @@ def _best_sentence(curve: Curve) -> str:
     if len(curve.points) < 2:
         return "one checkpoint: nothing was chosen, and its estimate needs no correction"
     if curve.best is None:
-        return "best checkpoint: too few samples to correct its estimate for the choice"
+        return "best checkpoint: these samples allow no correction for the choice (too few of them, or no spread)"
     best = curve.best
     label, chosen = curve.points[best.arm].label, f"the best of {len(curve.points)}"
     value = with_interval(best.value, best.interval)
