@@ -76,8 +76,11 @@ def pytester(_loaded_modules: None, pytester: pytest.Pytester) -> pytest.Pyteste
 
 
 @pytest.fixture(scope="session")
-def warm() -> Iterator[WarmProcesses]:
-    with contextlib.closing(WarmProcesses()) as processes:
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProcesses]:
+    # A worker's folder lies in that of its session.
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    with contextlib.closing(WarmProcesses(shared)) as processes:
         yield processes
 
 

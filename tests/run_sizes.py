@@ -13,8 +13,8 @@ def choose_examples(most: int) -> int:
 
 
 def choose_runs(most: int) -> int:
-    """Return how many runs a simulation has: all with CI_FULL=1, and else a quarter.
+    """Return how many runs a simulation has: all with CI_FULL=1, and else an eighth.
 
     A limit that is some standard errors of the simulation away holds for both: fewer runs only find smaller faults less often.
     """
-    return most if FULL else most // 4
+    return most if FULL else most // 8

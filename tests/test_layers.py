@@ -130,7 +130,8 @@ def test_only_entry_modules_and_the_session_import_pytest():
 
 
 def test_no_module_imports_itself_in_a_circle():
-    graph = {module: set(ours(module, only_at_import=True)) for module in MODULES}
+    """Nor where a function imports what it needs, or only types do; but for packages, which hand names on."""
+    graph = {module: set(ours(module, only_at_import=FILES[module].name == "__init__.py")) for module in MODULES}
 
     assert len(list(graphlib.TopologicalSorter(graph).static_order())) >= len(MODULES)
 

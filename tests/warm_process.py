@@ -1,9 +1,11 @@
 """Processes that have imported everything already: each is forked from a server that did.
 
-warm = WarmProcesses()
+warm = WarmProcesses(folder)
 done = warm.run(["-m", "pytest", "-q"], cwd=path, env=os.environ)
 assert done.returncode == 0, done.stdout + done.stderr
 warm.close()
+
+All that name the same folder share the server, such as the workers of one session.
 
 A new interpreter takes 1.5 s of CPU to import what a session needs, 3 s with Tinker's SDK; a session in a fork takes 0.3 s. It
 is a process like any other, with a number, a terminal, signals and threads of its own. What a test asserts about imports,
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import gc
 import io
@@ -37,6 +40,7 @@ from installed_distributions import read_distributions_once
 
 FORKS = sys.platform == "linux"
 """Elsewhere libraries of the system do not survive a fork: there each process is a new interpreter."""
+SOCKET = "warm.socket"
 LIBRARIES = (
     "tinker.resources",
     "pyqwest.httpx",
@@ -52,10 +56,11 @@ LIBRARIES = (
 
 
 class WarmProcesses:
-    """Starts processes. Their server is started with the first of them."""
+    """Starts processes. Their server is started with the first of them, and ends when all that use it are closed."""
 
-    def __init__(self) -> None:
-        self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._server: socket.socket | None = None
 
     def popen(
         self,
@@ -89,20 +94,29 @@ class WarmProcesses:
             return subprocess.CompletedProcess(list(arguments), status, _read_all(out), _read_all(err))
 
     def start(self) -> socket.socket:
-        """Start the server, unless it is there."""
+        """Connect to the server, which is started unless it is there."""
         if self._server is None:
-            ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-            with theirs:
-                self._server = _start_server(theirs.fileno()), ours
-            ours.recv(1)  # it is ready
-        return self._server[1]
+            with open(self._folder / "warm.lock", "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                while (server := self._connect()) is None:
+                    _start_server(self._folder)
+                self._server = server
+        return self._server
+
+    def _connect(self) -> socket.socket | None:
+        """Return None where no server is, or one that was about to end."""
+        server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with contextlib.suppress(FileNotFoundError, ConnectionError):
+            server.connect(str(self._folder / SOCKET))
+            if server.recv(1):  # it is ready
+                return server
+        server.close()
+        return None
 
     def close(self) -> None:
-        """End the server, once its processes have ended."""
+        """Let the server end, once its processes have ended and nobody else uses it."""
         if self._server is not None:
-            process, ours = self._server
-            ours.close()
-            process.wait()
+            self._server.close()
             self._server = None
 
 
@@ -135,11 +149,16 @@ def _read_all(file: IO[str]) -> str:
     return file.read()
 
 
-def _start_server(number: int) -> subprocess.Popen[bytes]:
+def _start_server(folder: Path) -> None:
     # One thread, because no other one survives a fork; a session of its own, because Ctrl-C is for those who wait for it.
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, __file__, str(number)]
-    return subprocess.Popen(command, pass_fds=[number], env=environment, start_new_session=True)
+    (folder / SOCKET).unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(folder / SOCKET))
+        listener.listen()
+        listener.set_inheritable(True)
+        # Not a Popen, which must be waited for: it may outlive this process, where another one uses it.
+        os.posix_spawn(sys.executable, [sys.executable, __file__, str(listener.fileno())], environment, setsid=True)
 
 
 # -- in the server --------------------------------------------------------------------------------------------------
@@ -155,17 +174,37 @@ def serve(number: int) -> None:
     )  # counting them takes a session in a fork 20 ms, three times
     gc.get_freeze_count()
     signal.signal(signal.SIGCHLD, _reap)
-    requests = socket.socket(fileno=number)
-    requests.send(b"1")
-    while message := (received := socket.recv_fds(requests, 1 << 20, 4))[0]:
-        if os.fork() == 0:
-            requests.close()
-            supervise(json.loads(message), received[1])
-        for stream in received[1]:
-            os.close(stream)
+    listener = socket.socket(fileno=number)
+    clients = [_accept(listener)]
+    while clients:
+        for ready in select.select([listener, *clients], [], [])[0]:
+            if ready is listener:
+                clients.append(_accept(listener))
+            elif not _fork_for(ready, (listener, *clients)):
+                ready.close()
+                clients.remove(ready)
+    listener.close()
     with contextlib.suppress(ChildProcessError):
         while True:
             os.wait()
+
+
+def _accept(listener: socket.socket) -> socket.socket:
+    client, _ = listener.accept()
+    client.send(b"1")
+    return client
+
+
+def _fork_for(client: socket.socket, sockets: Sequence[socket.socket]) -> bool:
+    """Fork a process for the client's next request; False if it has closed its socket."""
+    message, streams, *_ = socket.recv_fds(client, 1 << 20, 4)
+    if message and os.fork() == 0:
+        for one in sockets:
+            one.close()
+        supervise(json.loads(message), streams)
+    for stream in streams:
+        os.close(stream)
+    return bool(message)
 
 
 def _reap(*_: object) -> None:

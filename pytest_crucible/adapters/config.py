@@ -10,11 +10,11 @@ parameters = { temperature = 0.0 }
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.adapters.config_tables import GUARD, list_tables
 from pytest_crucible.adapters.kinds import kind_of_members, kind_of_uri, uri_schemes
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
@@ -23,8 +23,6 @@ from pytest_crucible.sweeps.grid import SWEEP, member_table, read_family
 
 ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price", "max_reply_bytes")
 """Settings of every adapter: they change how requests are sent, and, apart from `max_reply_bytes`, never the replies."""
-GUARD = "guard"
-"""The backend of an adapter that is a guard; and the setting that names the guards around another one."""
 SEEDS = "seeds"
 """Setting of adapters that a recipe trains several times, as one arm."""
 _URI = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*):(?P<rest>.+)")
@@ -37,20 +35,10 @@ def read_adapters(root: Path) -> dict[str, Adapter]:
     """
     return {
         adapter.name: adapter
-        for source, tables in _tables(root, "adapters")
+        for source, tables in list_tables(root, "adapters")
         for name, table in tables.items()
         for adapter in _with_members(name, table, source)
     }
-
-
-def read_prices(root: Path) -> Any:
-    """Return the table `[prices]` beside the adapters, unchecked; None without one. Raises SpecError."""
-    own, project = root / "crucible.toml", root / "pyproject.toml"
-    if own.is_file():
-        return _toml(own).get("prices")
-    if project.is_file():
-        return _table(_toml(project).get("tool", {}), "crucible", project).get("prices")
-    return None
 
 
 def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
@@ -82,36 +70,6 @@ def _suggest(name: str, adapters: Mapping[str, Adapter]) -> str:
     return suggest(name, adapters, always=f"known adapters are {', '.join(named)}")
 
 
-def read_table(root: Path, name: str) -> Mapping[str, Any]:
-    """Return the table `[NAME]` of crucible.toml, or `[tool.crucible.NAME]` of pyproject.toml; empty without one."""
-    return next((table for _, table in _tables(root, name)), {})
-
-
-def _tables(root: Path, name: str) -> Iterable[tuple[Path, Mapping[str, Any]]]:
-    """Yield the table of crucible.toml, else of pyproject.toml. They are not merged: that would hide which one counts."""
-    own, project = root / "crucible.toml", root / "pyproject.toml"
-    if own.is_file():
-        yield own, _table(_toml(own), name, own)
-    elif project.is_file():
-        crucible = _table(_toml(project).get("tool", {}), "crucible", project)
-        yield project, _table(crucible, name, project)
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SpecError(f"{path} cannot be read: {error}") from error
-
-
-def _table(inside: Mapping[str, Any], name: str, source: Path) -> Mapping[str, Any]:
-    value = inside.get(name, {})
-    if not isinstance(value, dict):
-        expected = "one table an adapter, as in [adapters.v2]" if name == "adapters" else f"a table, as in [{name}]"
-        raise SpecError(f"{source} has {name} = {value!r}: write {expected}")
-    return value
-
-
 def _with_members(name: str, table: Any, source: Path) -> Iterator[Adapter]:
     """Yield the adapter and, where its table has a sweep, the members of its family."""
     adapter = _adapter(name, table, source)
@@ -130,7 +88,7 @@ def _with_members(name: str, table: Any, source: Path) -> Iterator[Adapter]:
 
 def trial_adapter(family: Adapter, name: str, point: Mapping[str, Any], root: Path) -> Adapter:
     """Return the adapter of a trial: the family's table in the configuration, with these settings. Raises SpecError."""
-    source, tables = next((source, tables) for source, tables in _tables(root, "adapters") if family.name in tables)
+    source, tables = next((source, tables) for source, tables in list_tables(root, "adapters") if family.name in tables)
     return _adapter(name, member_table(tables[family.name], point), source)
 
 

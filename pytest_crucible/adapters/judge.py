@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Literal
 
+from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.stored_arms import is_stored
 from pytest_crucible.adapters.untrained import Untrained
 from pytest_crucible.backends import Backend, KnowsItsSamples
@@ -11,13 +13,12 @@ from pytest_crucible.backends.protocol import system_prompt
 from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.records.errors import SpecError
 
-if TYPE_CHECKING:
-    from pytest_crucible.adapters.opener import Opener
 
-
-def open_judge(opener: Opener, name: str, owner: str) -> tuple[Judge, Backend]:
+def open_judge(
+    open_adapter: Callable[[str, Literal["candidate"]], OpenedArm], name: str, owner: str
+) -> tuple[Judge, Backend]:
     """Return an adapter as a judge, and its backend. Raises SpecError for an adapter that cannot answer prompts."""
-    opened = None if is_stored(name) else opener.open(name, "candidate")
+    opened = None if is_stored(name) else open_adapter(name, "candidate")
     backend = None if opened is None else opened.backend
     if opened is None or backend is None or opened.trainings or isinstance(backend, Untrained | KnowsItsSamples):
         raise SpecError(f"judge {name!r} of {owner} cannot answer prompts: name the adapter of a model")

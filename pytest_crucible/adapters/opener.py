@@ -198,7 +198,7 @@ class Opener:
     def _open_judge(self, name: str) -> Judge:
         from pytest_crucible.adapters.judge import open_judge
 
-        judge, backend = open_judge(self, name, "a guard")
+        judge, backend = open_judge(self.open, name, "a guard")
         self._judges.append(backend)
         return judge
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from tabulate import tabulate
 
-from pytest_crucible.adapters.config import read_table
+from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.adversary.attack import Attack
 from pytest_crucible.adversary.edits import edit_share
 from pytest_crucible.adversary.registry import Attacks

@@ -17,9 +17,9 @@ from pytest_crucible.guards.settings import RESERVED
 from pytest_crucible.metrics.guards import read_expected
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.labels import label_number
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.printable import printable
-from pytest_crucible.stats.measures.auroc import label_number
 
 HEADERS = ("name", "kind", "threshold", "action", "on error")
 (TRAIN,) = RESERVED

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_crucible.adapters.config import read_table
+from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.records.errors import SpecError
 
 

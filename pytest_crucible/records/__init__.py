@@ -10,10 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pytest_crucible.records.arms import Adapter as Adapter
+    from pytest_crucible.records.arms import Arm as Arm
+    from pytest_crucible.records.arms import ArmTraining as ArmTraining
     from pytest_crucible.records.choosing import ChoosingHalf as ChoosingHalf
     from pytest_crucible.records.choosing import SweepLook as SweepLook
     from pytest_crucible.records.conversations import Conversation as Conversation
     from pytest_crucible.records.conversations import StoredCall as StoredCall
+    from pytest_crucible.records.datasets import Dataset as Dataset
+    from pytest_crucible.records.datasets import Origin as Origin
+    from pytest_crucible.records.datasets import Sample as Sample
+    from pytest_crucible.records.datasets import Selection as Selection
     from pytest_crucible.records.events import Emit as Emit
     from pytest_crucible.records.events import Event as Event
     from pytest_crucible.records.factors import FACTORS as FACTORS
@@ -30,6 +37,11 @@ if TYPE_CHECKING:
     from pytest_crucible.records.judges import ORDERS as ORDERS
     from pytest_crucible.records.judges import HumanAgreement as HumanAgreement
     from pytest_crucible.records.judges import PlaceBias as PlaceBias
+    from pytest_crucible.records.measures import Contrast as Contrast
+    from pytest_crucible.records.measures import Measure as Measure
+    from pytest_crucible.records.measures import MetricFacts as MetricFacts
+    from pytest_crucible.records.measures import Target as Target
+    from pytest_crucible.records.measures import VariantTerm as VariantTerm
     from pytest_crucible.records.outcomes import CUT_SHORT as CUT_SHORT
     from pytest_crucible.records.outcomes import UNEXPLAINED as UNEXPLAINED
     from pytest_crucible.records.outcomes import ArmOutcomes as ArmOutcomes
@@ -43,23 +55,11 @@ if TYPE_CHECKING:
     from pytest_crucible.records.outcomes import Request as Request
     from pytest_crucible.records.outcomes import ScoreColumns as ScoreColumns
     from pytest_crucible.records.outcomes import Unit as Unit
-    from pytest_crucible.records.plan import Adapter as Adapter
-    from pytest_crucible.records.plan import Arm as Arm
-    from pytest_crucible.records.plan import ArmTraining as ArmTraining
-    from pytest_crucible.records.plan import Contrast as Contrast
-    from pytest_crucible.records.plan import Dataset as Dataset
     from pytest_crucible.records.plan import DetectableEffect as DetectableEffect
     from pytest_crucible.records.plan import Exclusion as Exclusion
     from pytest_crucible.records.plan import Fingerprint as Fingerprint
-    from pytest_crucible.records.plan import Measure as Measure
-    from pytest_crucible.records.plan import MetricFacts as MetricFacts
-    from pytest_crucible.records.plan import Origin as Origin
     from pytest_crucible.records.plan import Plan as Plan
     from pytest_crucible.records.plan import PromptForm as PromptForm
-    from pytest_crucible.records.plan import Sample as Sample
-    from pytest_crucible.records.plan import Selection as Selection
-    from pytest_crucible.records.plan import Target as Target
-    from pytest_crucible.records.plan import VariantTerm as VariantTerm
     from pytest_crucible.records.results import Analysis as Analysis
     from pytest_crucible.records.results import CachedReplies as CachedReplies
     from pytest_crucible.records.results import ReusedReplies as ReusedReplies
@@ -136,16 +136,18 @@ if TYPE_CHECKING:
     from pytest_crucible.records.views import experiment_name as experiment_name
 
 _NAMES = {
+    "arms": "Adapter Arm ArmTraining",
     "choosing": "ChoosingHalf SweepLook",
     "conversations": "Conversation StoredCall",
+    "datasets": "Dataset Origin Sample Selection",
     "events": "Emit Event",
     "factors": "FACTORS FEWEST_LEVELS Draws",
     "history": "Change Look PairVariability PastComparison RunSummary TrendPoint",
     "judges": "CLEAN HUMAN ORDERS HumanAgreement PlaceBias",
+    "measures": "Contrast Measure MetricFacts Target VariantTerm",
     "outcomes": "CUT_SHORT UNEXPLAINED ArmOutcomes Failure Lost LostReason ModelCall Observation Outcome Reply Request "
     "ScoreColumns Unit",
-    "plan": "Adapter Arm ArmTraining Contrast Dataset Exclusion Fingerprint DetectableEffect Measure MetricFacts Origin Plan "
-    "PromptForm Sample Selection Target VariantTerm",
+    "plan": "Exclusion Fingerprint DetectableEffect Plan PromptForm",
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
     "robustness": "PlannedAttack Robustness VariantGroup",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+from pytest_crucible.records.datasets import Sample
 from pytest_crucible.records.detections import Detection
-from pytest_crucible.records.plan import Sample
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.types import Value
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pytest_crucible.records.plan import Contrast, Target
+from pytest_crucible.records.measures import Contrast, Target
 
 TRAINING_STATISTIC = "training"
 # The exponential of a larger logarithm overflows a float.

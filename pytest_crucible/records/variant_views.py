@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from pytest_crucible.records.plan import MetricFacts
+from pytest_crucible.records.measures import MetricFacts
 from pytest_crucible.records.types import Kind
 
 DROP, BROKEN, BROKEN_ANY = "drop", "broken", "broken_any"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.adapters.config import read_table
+from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 

@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.adapters.config import read_adapters, read_prices, read_table
+from pytest_crucible.adapters.config import read_adapters
+from pytest_crucible.adapters.config_tables import read_prices, read_table
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 

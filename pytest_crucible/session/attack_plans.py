@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.adapters.config import read_table
+from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.adversary.canaries import secret
 from pytest_crucible.adversary.registry import SEARCH, Attacks
 from pytest_crucible.adversary.twins import Draw

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.adapters.config import read_prices
+from pytest_crucible.adapters.config_tables import read_prices
 from pytest_crucible.backends.budget.ledger import SharedLedger, SpendLedger
 from pytest_crucible.backends.budget.prices import Prices
 from pytest_crucible.backends.budget.spending import Spending

@@ -246,7 +246,7 @@ class ExperimentCollection:
 
     def _open_judge(self, opener: Opener, name: str) -> Judge:
         """Open the judge; called when a metric first needs it."""
-        judge, backend = open_judge(opener, name, "[scorers]")
+        judge, backend = open_judge(opener.open, name, "[scorers]")
         self._resources.add_backends(backend)
         self._judges.append(judge)
         return judge

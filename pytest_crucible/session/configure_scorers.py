@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
-from pytest_crucible.adapters.config import read_table
+from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.metrics.models.protocol import Premise
 from pytest_crucible.metrics.models.registry import configure as configure_scorers

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import pytest
 
@@ -15,9 +15,6 @@ from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.variants import twin_sample
 from pytest_crucible.records import Dataset, Draws, Outcome, Plan, Reasoning, Sample, Twin, Unit, Variant
-
-if TYPE_CHECKING:
-    from pytest_crucible.session.call import Call
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
@@ -30,6 +27,16 @@ def injected_names(prompts: Collection[str]) -> tuple[str, ...]:
     return (*INJECTED, PROMPT) if prompts else INJECTED
 
 
+class FunctionCall(Protocol):
+    """A call of an experiment's function for a unit."""
+
+    @property
+    def experiment(self) -> Experiment: ...
+
+    async def run(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> Outcome:
+        """Call the function; with a `sample` in its own's place, whose requests are a `draw` of their own."""
+
+
 class LateVariant(Protocol):
     """Makes the twins of a variant while an experiment runs, because their texts depend on replies of a model."""
 
@@ -37,7 +44,7 @@ class LateVariant(Protocol):
     def requests(self) -> int:
         """The most requests of the test function for one unit."""
 
-    async def ask(self, call: Call, outcome: Outcome) -> Outcome:
+    async def ask(self, call: FunctionCall, outcome: Outcome) -> Outcome:
         """Complete the outcome of a unit: make its text, and run the test function on it. Raises what requests raise."""
 
 

@@ -22,7 +22,7 @@ from pytest_crucible.sample.invoke import lost_reason
 from pytest_crucible.score.apply import score_outcome
 
 if TYPE_CHECKING:
-    from pytest_crucible.session.call import Call
+    from pytest_crucible.session.experiment import FunctionCall
 
 AT_A_TIME = 16
 """Requests of one certificate in flight, so that a thousand of them do not wait for each other."""
@@ -41,7 +41,7 @@ class Rewriting:
     def key(self) -> str:
         return f"{self.draw.key} {self.model.identity}"
 
-    async def ask(self, call: Call, outcome: Outcome) -> Outcome:
+    async def ask(self, call: FunctionCall, outcome: Outcome) -> Outcome:
         sample = call.experiment.sample(outcome.unit)
         if sample.id not in self._texts:
             # A task of its own: the first of several units that wait for the text may be cancelled.
@@ -87,7 +87,7 @@ class Searching:
     def requests(self) -> int:
         return self.queries + 1
 
-    async def ask(self, call: Call, outcome: Outcome) -> Outcome:
+    async def ask(self, call: FunctionCall, outcome: Outcome) -> Outcome:
         sample, facts = call.experiment.sample(outcome.unit), self.metric.facts
         number = 0
 
@@ -136,7 +136,7 @@ class Certifying:
     def requests(self) -> int:
         return self.smoothing.requests
 
-    async def ask(self, call: Call, outcome: Outcome) -> Outcome:
+    async def ask(self, call: FunctionCall, outcome: Outcome) -> Outcome:
         sample = call.experiment.sample(outcome.unit)
         try:
             chosen = await self._draw_replies(call, outcome, sample, range(SELECTION))
@@ -162,7 +162,9 @@ class Certifying:
     def _answer(self, reply: Reply | None) -> str | None:
         return None if reply is None else NORMALISERS[self.normalise](reply.answer)
 
-    async def _draw_replies(self, call: Call, outcome: Outcome, sample: Sample, numbers: range) -> list[Reply | None]:
+    async def _draw_replies(
+        self, call: FunctionCall, outcome: Outcome, sample: Sample, numbers: range
+    ) -> list[Reply | None]:
         """Return the replies to shortened texts; None for one that failed, which is an answer of no use."""
         text, replies = find_text(sample.input) or "", []
 
@@ -180,14 +182,14 @@ class Certifying:
         return replies
 
 
-async def _send(call: Call, outcome: Outcome, sample: Sample, text: str, draw: str = "") -> Outcome:
+async def _send(call: FunctionCall, outcome: Outcome, sample: Sample, text: str, draw: str = "") -> Outcome:
     """Run the function on a sample with another text. The stored calls have it whole, because no twin of the sample has it."""
     await call.run(outcome, replace(sample, input=with_text(sample.input, text)), draw)
     outcome.sample = sample
     return outcome
 
 
-async def _value(call: Call, outcome: Outcome, metric: Metric, sample: Sample) -> float | None:
+async def _value(call: FunctionCall, outcome: Outcome, metric: Metric, sample: Sample) -> float | None:
     """Return a metric's value of an outcome, higher being better; its worst for a failure, and None without one."""
     facts: MetricFacts = metric.facts
     sign = 1.0 if facts.direction == "higher" else -1.0

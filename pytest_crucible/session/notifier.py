@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.adapters.config import read_table
+from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.backends.budget.budget import Budget
 from pytest_crucible.records import Run
 from pytest_crucible.session.messages import Messages

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.coverage import coverage_warnings
-from pytest_crucible.adapters.kinds import kind_of_arm
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.checks.check import CheckContext
 from pytest_crucible.datasets.checks.run import drop_failing
@@ -35,11 +33,10 @@ from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
 from pytest_crucible.records import (
     Dataset,
-    Exclusion,
     Fingerprint,
-    Measure,
     MetricFacts,
     Plan,
+    PromptForm,
     Reasoning,
     Sample,
     Variant,
@@ -47,11 +44,20 @@ from pytest_crucible.records import (
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.attack_plans import AttackPlanner
+from pytest_crucible.session.attack_plans import AttackPlan, AttackPlanner
 from pytest_crucible.session.attack_runs import Subject
 from pytest_crucible.session.data_checks import DataChecks
-from pytest_crucible.session.declared_data import DeclaredDatasets, Selected, declared_metrics
-from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, injected_names
+from pytest_crucible.session.declared_data import DeclaredDatasets, Selected
+from pytest_crucible.session.exclusions import find_exclusions
+from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment
+from pytest_crucible.session.experiment_checks import (
+    check_adapter,
+    check_fixtures,
+    check_models,
+    check_pooling,
+    check_return,
+)
+from pytest_crucible.session.experiment_metrics import find_metrics
 from pytest_crucible.session.marks import (
     ExperimentMark,
     comparisons,
@@ -62,6 +68,24 @@ from pytest_crucible.session.marks import (
 )
 from pytest_crucible.session.prompt_files import hash_prompt, read_prompts
 from pytest_crucible.session.prompt_variables import check_joined_prompts, read_arm_prompts
+
+
+class CheckedData(NamedTuple):
+    """The samples of an experiment, and what its data checks found."""
+
+    selected: Selected
+    dataset: Dataset
+    """Without the samples that a check drops."""
+    results: tuple[CheckResult, ...]
+
+
+class PromptTexts(NamedTuple):
+    """The prompts that an experiment declares, and those of its adapters, which exclude each other."""
+
+    forms: tuple[PromptForm, ...]
+    texts: tuple[str, ...]
+    arm_texts: Mapping[str, str]
+    """By the name of the arm."""
 
 
 class ExperimentPlanner:
@@ -85,94 +109,113 @@ class ExperimentPlanner:
     def plan_experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
         """Return a marked item as an experiment. Raises SpecError for invalid markers or arguments."""
         mark, takes = experiment_mark(item), inspect.signature(function).parameters
-        _check_return(function)
-        prompts, texts = read_prompts(item, function, mark.prompts)
-        self._check_adapter("sampler" in takes)
+        check_return(function)
+        if "sampler" in takes:
+            check_adapter(self._opened_arms)
         arms = self._arms_to_query(item)
-        arm_prompts = read_arm_prompts(item, function, mark.prompts, arms)
-        _check_fixtures(item, mark.prompts or arm_prompts)
-        item.stash[HAS_PROMPT_VARIABLE] = bool(arm_prompts)
-        selected, dataset, checked = self.check_data(item, mark)
-        # A test that scores itself may return nothing that these could score.
-        of_kinds = _metrics_of_kinds(arms, dataset.samples) if "sampler" in takes else ()
-        declared = declared_metrics(self._config, mark.metrics)
-        metrics = (
-            *declared,
-            *(metric for metric in of_kinds if metric.name not in {metric.name for metric in declared}),
-        )
-        _check_samples(metrics, dataset.samples)
-        if of_kinds:
-            _check_guard_classes(item, dataset.samples)
-        facts = [metric.facts for metric in metrics] + self._read_scored_facts(item, "score" in takes)
-        own = sample_variants(dataset.samples)
-        attacks = self._attacks.plan(_attack_subject(item, takes, dataset.samples, metrics, own))
-        check_members([variant.name for variant in own], [arm.arm for arm in arms])
-        check_members(attacks.names.groups, [arm.arm for arm in arms], "an attack")
+        prompts = _read_prompts(item, function, mark, arms)
+        data = self.check_data(item, mark)
+        scored = find_metrics(item, mark, arms, data.dataset.samples, takes)
+        own = sample_variants(data.dataset.samples)
+        attacks = self._plan_attacks(item, takes, arms, data.dataset.samples, scored.metrics, own)
         variants = (*own, *attacks.variants)
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = _plan(
             item,
             arms,
-            dataset,
-            declared=facts,
-            further=ensemble_facts(facts, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
-            variants=plan_variants(variants, dataset.samples),
+            data.dataset,
+            declared=scored.facts,
+            further=ensemble_facts(scored.facts, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
             names=attacks.names,
+            open_metrics="score" in takes,
+            variants=plan_variants(variants, data.dataset.samples),
             robustness=attacks.robustness,
-            selected=len(dataset.samples),
-            repeats=mark.epochs * self._settings.rounds,
-            rounds=self._settings.rounds,
-            prompts=prompts,
-            arm_prompts={name: hash_prompt(text) for name, text in arm_prompts.items()},
+            prompts=prompts.forms,
+            arm_prompts={name: hash_prompt(text) for name, text in prompts.arm_texts.items()},
             fixed=mark.fixed,
             purpose=mark.purpose,
-            fingerprint=_fingerprint(item, function, dataset, metrics, timeout_s, self._settings.reasoning),
-            open_metrics="score" in takes,
-            origin=self._datasets.origins.get(dataset.name),
-            selection=selected.selection if selection_text(selected.selection) else None,
-            stages=self._stages,
-            first_stage=self._find_first_stage(mark),
-            exclusions=(*_threshold_exclusions(arms, dataset.samples), *_exclude_fitted(metrics)),
-            checks=checked,
+            fingerprint=_fingerprint(item, function, data.dataset, scored.metrics, timeout_s, self._settings.reasoning),
+            exclusions=find_exclusions(arms, scored.metrics, data.dataset.samples),
+            **self._samples_facts(data),
+            **self._repeats_facts(mark),
         )
-        self._check_memory(plan)
+        if self._settings.memory == "pool":
+            check_pooling(plan)
         if variants and "sampler" in takes:
-            _check_models(arms, "attacked replies" if attacks.variants else "replies to variants of the samples")
-        warnings = tuple(coverage_warnings(arms, selected.all_ids, dataset)) if "sampler" in takes else ()
-        warnings += tuple(result.sentence for result in checked if result.state == "warned")
-        is_async = inspect.iscoroutinefunction(function)
-        reasoning = self._settings.reasoning
+            check_models(arms, "attacked replies" if attacks.variants else "replies to variants of the samples")
         return Experiment(
-            function,
-            plan,
-            dataset,
-            metrics,
-            arms,
-            timeout_s,
-            is_async,
-            warnings,
-            reasoning,
-            texts,
-            arm_prompts,
-            variants,
-            attacks.metrics,
-            attacks.late_variants,
-            attacks.arguments,
+            function=function,
+            plan=plan,
+            dataset=data.dataset,
+            metrics=scored.metrics,
+            opened_arms=arms,
+            timeout_s=timeout_s,
+            is_async=inspect.iscoroutinefunction(function),
+            warnings=_list_warnings(arms if "sampler" in takes else (), data),
+            reasoning=self._settings.reasoning,
+            prompts=prompts.texts,
+            arm_prompts=prompts.arm_texts,
+            variants=variants,
+            variant_metrics=attacks.metrics,
+            late_variants=attacks.late_variants,
+            arguments=attacks.arguments,
         )
 
-    def check_data(
-        self, item: pytest.Function, mark: ExperimentMark
-    ) -> tuple[Selected, Dataset, tuple[CheckResult, ...]]:
+    def _plan_attacks(
+        self,
+        item: pytest.Function,
+        takes: Collection[str],
+        arms: Sequence[OpenedArm],
+        samples: Sequence[Sample],
+        metrics: Sequence[Metric],
+        own: Sequence[Variant],
+    ) -> AttackPlan:
+        """Return the attacks of an experiment whose samples bring their own variants along."""
+        names = [variant.name for variant in own]
+        subject = Subject(
+            item=item,
+            takes=frozenset(takes),
+            samples=samples,
+            metrics=metrics,
+            judged=[name for measure in (*targets(item), *comparisons(item)) for name in measure.metrics],
+            own=names,
+        )
+        attacks = self._attacks.plan(subject)
+        check_members(names, [arm.arm for arm in arms])
+        check_members(attacks.names.groups, [arm.arm for arm in arms], "an attack")
+        return attacks
+
+    def _samples_facts(self, data: CheckedData) -> dict[str, Any]:
+        """Return what the plan says of where its samples are from."""
+        return {
+            "selected": len(data.dataset.samples),
+            "origin": self._datasets.origins.get(data.dataset.name),
+            "selection": data.selected.selection if selection_text(data.selected.selection) else None,
+            "checks": data.results,
+        }
+
+    def _repeats_facts(self, mark: ExperimentMark) -> dict[str, Any]:
+        """Return what the plan says of how often, and from which stage on, its samples are sent."""
+        rounds = self._settings.rounds
+        return {
+            "repeats": mark.epochs * rounds,
+            "rounds": rounds,
+            "stages": self._stages,
+            "first_stage": self._find_first_stage(mark),
+        }
+
+    def check_data(self, item: pytest.Function, mark: ExperimentMark) -> CheckedData:
         """Return the samples that a marker selects, as a dataset, and the results of its data checks."""
         checks, selected = data_checks(item), self._datasets.select(item, mark)
         name = _dataset_name(item, mark.dataset)
         if not checks or not self.runs_checks:
-            return selected, identify(name, selected.samples), ()
+            return CheckedData(selected, identify(name, selected.samples), ())
         context = self._check_context(item)
         kept, dropped = drop_failing(selected.samples, [check for check in checks if check.drops], context)
         dataset = identify(name, kept)
         others = [check for check in checks if not check.drops]
-        return selected, dataset, self._checks.run(item.nodeid, others, dataset, context, before=dropped)
+        results = self._checks.run(item.nodeid, others, dataset, context, before=dropped)
+        return CheckedData(selected, dataset, results)
 
     def _check_context(self, item: pytest.Function) -> CheckContext:
         """Return where a test's checks find files: beside it, and earlier comparisons beside the run store."""
@@ -228,44 +271,6 @@ class ExperimentPlanner:
             return 0
         return stage_number(self._stages, mark.stage, f"@pytest.mark.crucible(stage={mark.stage!r})")
 
-    def _check_memory(self, plan: Plan) -> None:
-        """Raise SpecError for pooled sessions beside factors: their replies are repeats of one model and one prompt."""
-        if self._settings.memory != "pool":
-            return
-        if plan.prompts:
-            raise SpecError(
-                'crucible_memory = "pool" combines replies to one prompt, so prompts= cannot be used: leave one of them out'
-            )
-        if plan.variant_terms:
-            raise SpecError(
-                'crucible_memory = "pool" combines replies to the samples as they are, and '
-                f"{plan.variant_terms[0].facts.name!r} is about a variant of them: leave one of them out"
-            )
-        if any(arm.trainings for arm in plan.arms):
-            raise SpecError('crucible_memory = "pool" takes the replies of one model together: leave it out, or seeds')
-        if plan.random_factors:
-            factors = " and ".join(plan.random_factors)
-            raise SpecError(
-                'crucible_memory = "pool" treats the replies of all sessions as repeats, '
-                f"so intervals would not count the noise of {factors}: "
-                f"leave out the setting, or declare fixed={list(plan.random_factors)}"
-            )
-
-    def _read_scored_facts(self, item: pytest.Function, takes_score: bool) -> list[MetricFacts]:
-        scored = scored_facts(item)
-        if scored and not takes_score:
-            raise SpecError(
-                f"@pytest.mark.score_bounds is about numbers that a test scores itself, and {item.originalname} does not take "
-                "the argument score: add it, or give the bounds to the metric, as in @metric(bounds=(0, 1))"
-            )
-        return list(scored)
-
-    def _check_adapter(self, takes_sampler: bool) -> None:
-        if takes_sampler and self._opened_arms[0].backend is None:
-            raise SpecError(
-                "no adapter to evaluate: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
-            )
-
 
 def _plan(
     item: pytest.Function,
@@ -303,45 +308,21 @@ def _plan(
     )
 
 
-def _threshold_exclusions(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> tuple[Exclusion, ...]:
-    """Return the samples whose texts chose the threshold of a guard: on them it looks better than it is."""
-    chosen = [threshold for arm in arms for threshold in arm.chosen_by]
-    if not chosen:
-        return ()
-    from pytest_crucible.adapters.guard import input_text
-    from pytest_crucible.guards.thresholds import find_used
-
-    texts = [(sample.id, input_text(sample.input)) for sample in samples]
-    used = [(f"chose the threshold of {threshold.guard}", find_used(threshold, texts)) for threshold in chosen]
-    return tuple(Exclusion(reason=reason, sample_ids=ids) for reason, ids in dict(used).items() if ids)
+def _read_prompts(
+    item: pytest.Function, function: Callable[..., Any], mark: ExperimentMark, arms: Sequence[OpenedArm]
+) -> PromptTexts:
+    """Return the prompts, and note at the item whether its `prompt` is a variable of the adapters."""
+    forms, texts = read_prompts(item, function, mark.prompts)
+    arm_texts = read_arm_prompts(item, function, mark.prompts, arms)
+    check_fixtures(item, mark.prompts or arm_texts)
+    item.stash[HAS_PROMPT_VARIABLE] = bool(arm_texts)
+    return PromptTexts(forms, texts, arm_texts)
 
 
-def _metrics_of_kinds(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> tuple[Metric, ...]:
-    """Return the metrics that the arms' kinds of adapter bring along, each once."""
-    return tuple(
-        {metric.name: metric for arm in arms for metric in kind_of_arm(arm.arm).find_metrics(samples)}.values()
-    )
-
-
-def _check_guard_classes(item: pytest.Function, samples: Sequence[Sample]) -> None:
-    from pytest_crucible.metrics.guards import check_classes
-
-    measures: list[tuple[str, Measure]] = [(repr(target.text), target) for target in targets(item)]
-    measures += [(f"ab_compare({contrast.expression!r})", contrast) for contrast in comparisons(item)]
-    check_classes(measures, samples)
-
-
-def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None:
-    """Raise SpecError for a metric that cannot score these samples."""
-    problem = next(filter(None, (metric.check(samples) for metric in metrics if metric.check is not None)), "")
-    if problem:
-        raise SpecError(problem)
-
-
-def _exclude_fitted(metrics: Sequence[Metric]) -> tuple[Exclusion, ...]:
-    """Return the samples that a metric was fitted on as those without which each verdict is decided again."""
-    sample_ids = tuple(dict.fromkeys(name for metric in metrics for name in metric.fitted_on))
-    return (Exclusion(reason="the thresholds were fitted on", sample_ids=sample_ids),) if sample_ids else ()
+def _list_warnings(arms: Sequence[OpenedArm], data: CheckedData) -> tuple[str, ...]:
+    """Return the warnings about recorded replies of the arms, and those of data checks."""
+    coverage = coverage_warnings(arms, data.selected.all_ids, data.dataset) if arms else ()
+    return (*coverage, *(result.sentence for result in data.results if result.state == "warned"))
 
 
 def _fingerprint(
@@ -370,43 +351,3 @@ def _location(item: pytest.Function) -> dict[str, Any]:
 
 def _dataset_name(item: pytest.Item, dataset: Any) -> str:
     return str(dataset) if isinstance(dataset, str | Path) else item.name
-
-
-def _attack_subject(
-    item: pytest.Item,
-    takes: Collection[str],
-    samples: Sequence[Sample],
-    metrics: Sequence[Metric],
-    own: Sequence[Variant],
-) -> Subject:
-    return Subject(
-        item=item,
-        takes=frozenset(takes),
-        samples=samples,
-        metrics=metrics,
-        judged=[name for measure in (*targets(item), *comparisons(item)) for name in measure.metrics],
-        own=[variant.name for variant in own],
-    )
-
-
-def _check_models(arms: Sequence[OpenedArm], what: str) -> None:
-    """Raise SpecError for recorded replies, which are those to the samples as they are."""
-    if any(isinstance(arm.backend, KnowsItsSamples) for arm in arms):
-        raise SpecError(f"recorded answers have no {what}: use a model")
-
-
-def _check_return(function: Callable[..., Any]) -> None:
-    """Raise SpecError for a generator function: its call runs nothing, and the generator would be scored as a reply."""
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise SpecError(f"{function.__name__} has a yield: an experiment's function returns its reply; write return")
-
-
-def _check_fixtures(item: pytest.Function, prompts: Collection[str]) -> None:
-    """Raise SpecError for a fixture named like an injected argument, which would hide it silently."""
-    for name in injected_names(prompts):
-        definitions = item._fixtureinfo.name2fixturedefs.get(name, ())
-        if definitions and definitions[-1].func.__module__ != "pytest_crucible.fixtures":
-            raise SpecError(
-                f"{name!r} is a fixture of {definitions[-1].func.__module__}, but inside an experiment it is what "
-                "pytest-crucible injects: rename the fixture"
-            )

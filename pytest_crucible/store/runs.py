@@ -18,7 +18,7 @@ from pytest_crucible.store.find_run import find_run
 from pytest_crucible.store.redact_once import RedactOnce
 from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
-from pytest_crucible.store.twins import twin_row, variant_rows
+from pytest_crucible.store.twin_rows import twin_row, variant_rows
 from pytest_crucible.store.writer import Writer
 
 _PART = 5_000

@@ -18,6 +18,7 @@ import numpy as np
 import scipy
 
 from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts, Sample
+from pytest_crucible.records.labels import label_number
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.measures.row import (
     Clusters,
@@ -35,7 +36,6 @@ from pytest_crucible.stats.measures.row import (
 
 METHOD = "delong"
 CLUSTERED = "delong, clustered"
-_LABELS = {"true": 1.0, "yes": 1.0, "1": 1.0, "attack": 1.0, "false": 0.0, "no": 0.0, "0": 0.0, "benign": 0.0}
 # Two more samples of each class on which the arms differ by half of the largest possible difference. Without them the bounds
 # beside a perfect arm are too narrow: 0.105 errors instead of 0.05 at 10 + 10 samples; with them 0.028 at most.
 _PSEUDO = 0.5
@@ -51,21 +51,6 @@ class Area:
     value: float
     variance: float
     dof: float
-
-
-def label_number(expected: Any) -> float | None:
-    """Return 1 for a positive and 0 for a negative sample; else None.
-
-    It is a bool, 0 or 1, or as text yes/no, true/false or attack/benign. A list of spans is positive if it has any.
-
-    >>> label_number("yes"), label_number(0), label_number("SUPPORTS"), label_number([])
-    (1.0, 0.0, None, 0.0)
-    """
-    if isinstance(expected, list | tuple):
-        return float(len(expected) > 0)
-    if isinstance(expected, str):
-        return _LABELS.get(expected.strip().lower())
-    return float(expected) if isinstance(expected, int | float) and expected in (0, 1) else None
 
 
 def labels_problem(samples: Sequence[Sample]) -> str:

@@ -9,24 +9,14 @@ from typing import Any
 
 from pytest_crucible.records import Contrast, Kind, Measure, MetricFacts
 from pytest_crucible.stats.measures import auroc, calibration, means, percentiles
-from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, Difference, Prepared, Statistic
-
-
-def _compare_ratios(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
-    # It needs most of scipy, which a session without such a comparison does not load.
-    from pytest_crucible.stats.measures import geometric
-
-    return geometric.compare(first, second, alpha)
-
-
-def _compare_percentiles(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
-    from pytest_crucible.stats.measures import percentile_differences
-
-    return percentile_differences.compare(first, second, alpha)
+from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, Statistic
 
 
 def _lazy(module: str, function: str, **options: Any) -> Callable[..., Any]:
-    """Return a function of `pytest_crucible.stats` that is imported when it is called: most sessions need none of them."""
+    """Return a function of `pytest_crucible.stats` that is imported when it is called.
+
+    Most sessions need none of them, and some need most of scipy.
+    """
 
     def call(*arguments: Any) -> Any:
         return getattr(import_module(f"pytest_crucible.stats.{module}"), function)(*arguments, **options)
@@ -50,6 +40,32 @@ MEAN = Statistic(
     planned_as=means.mean_facts,
     is_mean=True,
     fills_inapplicable=True,
+)
+AUROC = Statistic(
+    name="auroc",
+    title="area under the ROC curve",
+    takes=("score",),
+    example="auroc(score) >= 0.70",
+    prepare=auroc.prepare,
+    estimate=auroc.estimate,
+    bound=auroc.bound,
+    difference=auroc.compare,
+    reach=auroc.reach,
+    higher_is_better=auroc.higher_is_better,
+    expected_problem=auroc.expected_problem,
+)
+PRECISION = Statistic(
+    name="precision",
+    title="precision over all texts",
+    takes=("spans",),
+    parts=("right", "predicted"),
+    example="precision(pii) >= 0.95",
+    prepare=_lazy("classifiers.pooled", "prepare_counts"),
+    estimate=_lazy("classifiers.pooled", "estimate"),
+    bound=_lazy("classifiers.pooled", "bound_ratio"),
+    difference=_lazy("classifiers.pooled", "compare"),
+    reach=auroc.reach,
+    higher_is_better=auroc.higher_is_better,
 )
 _ROWS = (
     MEAN,
@@ -96,36 +112,20 @@ _ROWS = (
         prepare=percentiles.prepare,
         estimate=percentiles.estimate,
         bound=percentiles.bound,
-        difference=_compare_percentiles,
+        difference=_lazy("measures.percentile_differences", "compare"),
         of_replies=True,
         reach=means.metric_reach,
         higher_is_better=means.metric_direction,
     ),
-    Statistic(
-        name="auroc",
-        title="area under the ROC curve",
-        takes=("score",),
-        example="auroc(score) >= 0.70",
-        prepare=auroc.prepare,
-        estimate=auroc.estimate,
-        bound=auroc.bound,
-        difference=auroc.compare,
-        reach=auroc.reach,
-        higher_is_better=auroc.higher_is_better,
-        expected_problem=auroc.expected_problem,
-    ),
-    Statistic(
+    AUROC,
+    replace(
+        AUROC,
         name="average_precision",
         title="average precision",
-        takes=("score",),
         example="average_precision(score) >= 0.70",
-        prepare=auroc.prepare,
         estimate=_lazy("classifiers.curves", "estimate"),
         bound=_lazy("classifiers.curves", "bound_area"),
         difference=_lazy("classifiers.curves", "compare"),
-        reach=auroc.reach,
-        higher_is_better=auroc.higher_is_better,
-        expected_problem=auroc.expected_problem,
     ),
     Statistic(
         name="f1",
@@ -140,31 +140,13 @@ _ROWS = (
         higher_is_better=auroc.higher_is_better,
         expected_problem=auroc.labels_problem,
     ),
-    Statistic(
-        name="precision",
-        title="precision over all texts",
-        takes=("spans",),
-        parts=("right", "predicted"),
-        example="precision(pii) >= 0.95",
-        prepare=_lazy("classifiers.pooled", "prepare_counts"),
-        estimate=_lazy("classifiers.pooled", "estimate"),
-        bound=_lazy("classifiers.pooled", "bound_ratio"),
-        difference=_lazy("classifiers.pooled", "compare"),
-        reach=auroc.reach,
-        higher_is_better=auroc.higher_is_better,
-    ),
-    Statistic(
+    PRECISION,
+    replace(
+        PRECISION,
         name="recall",
         title="recall over all texts",
-        takes=("spans",),
         parts=("found", "annotated"),
         example="recall(pii.CREDIT_CARD) >= 0.95",
-        prepare=_lazy("classifiers.pooled", "prepare_counts"),
-        estimate=_lazy("classifiers.pooled", "estimate"),
-        bound=_lazy("classifiers.pooled", "bound_ratio"),
-        difference=_lazy("classifiers.pooled", "compare"),
-        reach=auroc.reach,
-        higher_is_better=auroc.higher_is_better,
     ),
     Statistic(
         name="ece",
@@ -230,7 +212,7 @@ BY_KIND: Mapping[Kind | None, Statistic] = {
     "positive": replace(
         MEAN,
         title=GEOMETRIC_MEANS,
-        difference=_compare_ratios,
+        difference=_lazy("measures.geometric", "compare"),
         no_proof=means.any_proof,
         # Random factors cannot be counted for the median of ratios, and counting them for means alone would mislead.
         is_mean=False,

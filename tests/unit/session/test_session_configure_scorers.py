@@ -77,7 +77,7 @@ def test_a_judge_is_an_adapter_with_its_model_and_parameters(tmp_path, monkeypat
     (tmp_path / "crucible.toml").write_text(
         '[adapters.j]\nbackend = "scripted"\nscript = "scripts_of_judges:answer"\nparameters = { temperature = 0.5 }\n'
     )
-    judge, backend = open_judge(Opener(context_in(tmp_path)), "j", "[scorers]")
+    judge, backend = open_judge(Opener(context_in(tmp_path)).open, "j", "[scorers]")
 
     assert judge.identity == f"{backend.identity} [('temperature', 0.5)]"
     assert "judge 'j' is simulated" in (judge.report() or "")
@@ -90,4 +90,4 @@ def test_stored_answers_cannot_judge(tmp_path, name):
     with pytest.raises(
         SpecError, match=f"judge '{name}' of .scorers. cannot answer prompts: name the adapter of a model"
     ):
-        open_judge(Opener(context_in(tmp_path)), name, "[scorers]")
+        open_judge(Opener(context_in(tmp_path)).open, name, "[scorers]")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, norm, t
 
 from pytest_crucible.records import Measure, MetricFacts, Sample
+from pytest_crucible.records.labels import label_number
 from pytest_crucible.stats.measures import auroc
 from pytest_crucible.stats.measures.row import Column, Observations, Prepared
 
@@ -241,7 +242,7 @@ def test_one_sample_of_a_class_has_a_difference_and_a_reason():
     [(True, 1), (False, 0), (1, 1), (0.0, 0), ("yes", 1), (" No ", 0), ("TRUE", 1), ("0", 0), (2, None), (None, None)],
 )
 def test_a_label_is_yes_or_no(expected, label):
-    assert auroc.label_number(expected) == label
+    assert label_number(expected) == label
 
 
 def test_expected_values_that_are_no_labels_are_named():

@@ -1,0 +1,166 @@
+"""Metrics, and the targets and comparisons that judge them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pytest_crucible.records.amounts import amount_text
+from pytest_crucible.records.robustness import VariantGroup
+from pytest_crucible.records.slices import By, short_name
+from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Relation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricFacts:
+    """Facts that a metric declares. The statistical method follows these, never the scores."""
+
+    name: str
+    kind: Kind | None = None
+    """None until the first run has shown whether the values are bool or numbers."""
+    direction: Direction = "higher"
+    is_directed: bool = True
+    """False where nothing shows which direction is better: differences are candidate minus baseline, without a verdict."""
+    low: float = float("-inf")
+    high: float = float("inf")
+    version: str = ""
+    is_conditional: bool = False
+    """It is about a part of the samples by its definition, such as attacks: reports do not remark that it applies to no others."""
+    is_part: bool = False
+    """A part of another metric, such as the number of spans found: statistics use it, and reports do not list it."""
+    of_ensemble: bool = False
+    """Observed along with an ensemble's replies: arms that have none are left out, and no failure is worth the worst value."""
+    relevant: float | None = None
+    """The smallest difference of its mean that matters, where the metric declares one."""
+    relevant_is_share: bool = False
+    """The relevant difference is a share of a ratio: 0.1 was written as "10 %"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantTerm:
+    """A metric on the twins of a variant, as a target or a comparison names it: `exact_match[she]`."""
+
+    facts: MetricFacts
+    """Its own facts; its name is the whole term."""
+    metric: str
+    view: str
+    """Empty for the metric's own values."""
+    variant: str
+    """As it is written in brackets: a variant, or a group of several."""
+    group: VariantGroup | None = None
+    """The variants that it names together; None for one."""
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        return (self.variant,) if self.group is None else self.group.variants
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One statistic of one or several metrics: `accuracy`, `rate(entailment >= 0.75)`, `ece(confidence, accuracy)`."""
+
+    statistic: str = "mean"
+    """The name of a row in `stats.measures.table`."""
+    metric: str
+    quantile: float | None = None
+    """Between 0 and 1, for a statistic that is spelled with a percentage, such as `p95`."""
+    inner_relation: Relation | None = None
+    inner_value: float | None = None
+    further: tuple[str, ...] = ()
+    """Metrics after the first."""
+    written: str = ""
+    """The metric as it is written, where the statistic is of its parts: `pii` of `pii.found` and `pii.annotated`."""
+    by: By | None = None
+    """The fields whose slices are compared, or of which `slice` is one."""
+    slice: str = ""
+    """The slice that a comparison is about; empty where it is about all samples, or all slices together."""
+    slice_size: int = 0
+    """The number of samples in that slice."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        return (self.metric, *self.further)
+
+    @property
+    def label(self) -> str:
+        """The statistic without its metric: `mean`, `rate >= 0.75`, `p95`, `ece vs accuracy`."""
+        if self.written:
+            return self.statistic
+        function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
+        return " ".join([function, *self._condition, *(f"vs {name}" for name in self.further), *self._by])
+
+    @property
+    def expression(self) -> str:
+        """The measure as a target or a comparison names it; a mean is its metric alone."""
+        if self.statistic == "mean":
+            return " ".join([self.metric, *self._by])
+        if self.written:
+            return f"{self.statistic}({self.written})"
+        function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
+        inner = ", ".join([" ".join([self.metric, *self._condition]), *self.further])
+        return f"{function}({' '.join([inner, *self._by])})"
+
+    @property
+    def _condition(self) -> list[str]:
+        return [] if self.inner_relation is None else [f"{self.inner_relation} {self.inner_value:g}"]
+
+    @property
+    def _by(self) -> list[str]:
+        if self.by is None:
+            return []
+        return [f"{self.by} = {short_name(self.slice)}" if self.slice else str(self.by)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target(Measure):
+    """A quality target such as `rate(entailment >= 0.75) >= 0.45`, parsed."""
+
+    text: str
+    relation: Relation
+    value: float
+    decide: DecisionRule = "point"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contrast(Measure):
+    """A comparison of the candidate with one baseline by one measure."""
+
+    baseline: str
+    alternative: Alternative = "regression"
+    margin: float | None = None
+    is_relative: bool = False
+    """The margin, or the relevant difference, is a share of a ratio: 0.1 was written as "10 %"."""
+    relevant: float | None = None
+    """The smallest difference that matters to a regression gate. A margin says the same of other claims: never both."""
+
+    @property
+    def limit(self) -> float | None:
+        """The margin or the relevant difference on the scale of the decision: for a ratio, the scale of logarithms."""
+        amount = self.relevant if self.margin is None else self.margin
+        # 10 % more and its inverse are equally far from no difference.
+        return math.log1p(amount) if amount is not None and self.is_relative else amount
+
+    @property
+    def limit_text(self) -> str:
+        """The margin, or the relevant difference, as it is shown: `0.05`, or `10 %`; empty without one."""
+        return amount_text(self.relevant if self.margin is None else self.margin, self.is_relative)
+
+    @property
+    def decides(self) -> bool:
+        """Return whether a verdict is given. An estimate has none, and no part in the session's error rate."""
+        return self.alternative != "estimate"
+
+    @property
+    def shares_alpha(self) -> bool:
+        """Return whether its p-value decides, and so belongs to the session's Holm family.
+
+        One-sided bounds decide margins. Margins must all hold, which needs no correction (Berger 1982).
+        """
+        return self.decides and self.margin is None
+
+    def subject(self, candidate: str) -> str:
+        """`accuracy: v2 vs v1`, with the claim, the margin and the relevant difference where the comparison has them."""
+        claim = "" if self.alternative in ("regression", "estimate") else f" {self.alternative}"
+        margin = "" if self.margin is None else f" by {self.limit_text}"
+        relevant = "" if self.relevant is None else f" (relevant {self.limit_text})"
+        return f"{self.expression}: {candidate} vs {self.baseline}{claim}{margin}{relevant}"

@@ -1,0 +1,68 @@
+"""Checks of an experiment before it is run. Each raises SpecError, with what to do."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.backends import KnowsItsSamples
+from pytest_crucible.records import Plan
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.session.experiment import injected_names
+
+
+def check_return(function: Callable[..., Any]) -> None:
+    """Raise SpecError for a generator function: its call runs nothing, and the generator would be scored as a reply."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise SpecError(f"{function.__name__} has a yield: an experiment's function returns its reply; write return")
+
+
+def check_fixtures(item: pytest.Function, prompts: Collection[str]) -> None:
+    """Raise SpecError for a fixture named like an injected argument, which would hide it silently."""
+    for name in injected_names(prompts):
+        definitions = item._fixtureinfo.name2fixturedefs.get(name, ())
+        if definitions and definitions[-1].func.__module__ != "pytest_crucible.fixtures":
+            raise SpecError(
+                f"{name!r} is a fixture of {definitions[-1].func.__module__}, but inside an experiment it is what "
+                "pytest-crucible injects: rename the fixture"
+            )
+
+
+def check_adapter(arms: Sequence[OpenedArm]) -> None:
+    """Raise SpecError if there is no adapter that the argument `sampler` could be of."""
+    if arms[0].backend is None:
+        raise SpecError(
+            "no adapter to evaluate: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
+        )
+
+
+def check_models(arms: Sequence[OpenedArm], what: str) -> None:
+    """Raise SpecError for recorded replies, which are those to the samples as they are."""
+    if any(isinstance(arm.backend, KnowsItsSamples) for arm in arms):
+        raise SpecError(f"recorded answers have no {what}: use a model")
+
+
+def check_pooling(plan: Plan) -> None:
+    """Raise SpecError for pooled sessions beside factors: their replies are repeats of one model and one prompt."""
+    if plan.prompts:
+        raise SpecError(
+            'crucible_memory = "pool" combines replies to one prompt, so prompts= cannot be used: leave one of them out'
+        )
+    if plan.variant_terms:
+        raise SpecError(
+            'crucible_memory = "pool" combines replies to the samples as they are, and '
+            f"{plan.variant_terms[0].facts.name!r} is about a variant of them: leave one of them out"
+        )
+    if any(arm.trainings for arm in plan.arms):
+        raise SpecError('crucible_memory = "pool" takes the replies of one model together: leave it out, or seeds')
+    if plan.random_factors:
+        factors = " and ".join(plan.random_factors)
+        raise SpecError(
+            'crucible_memory = "pool" treats the replies of all sessions as repeats, '
+            f"so intervals would not count the noise of {factors}: "
+            f"leave out the setting, or declare fixed={list(plan.random_factors)}"
+        )

@@ -1,0 +1,79 @@
+"""The metrics of an experiment: those that it declares, and those that its arms' kinds of adapter bring along."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from pytest_crucible.adapters.kinds import kind_of_arm
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.metrics import Metric
+from pytest_crucible.records import Measure, MetricFacts, Sample
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.session.declared_data import declared_metrics
+from pytest_crucible.session.marks import ExperimentMark, comparisons, scored_facts, targets
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentMetrics:
+    """Metrics that score replies, and what is known of them and of the numbers that the test scores itself."""
+
+    metrics: tuple[Metric, ...]
+    facts: tuple[MetricFacts, ...]
+
+
+def find_metrics(
+    item: pytest.Function,
+    mark: ExperimentMark,
+    arms: Sequence[OpenedArm],
+    samples: Sequence[Sample],
+    takes: Collection[str],
+) -> ExperimentMetrics:
+    """Return the metrics of an experiment whose function takes these arguments.
+
+    Raises SpecError for metrics that are unknown or cannot score these samples.
+    """
+    declared = declared_metrics(item.config, mark.metrics)
+    # A test that scores itself may return nothing that these could score.
+    of_kinds = _metrics_of_kinds(arms, samples) if "sampler" in takes else ()
+    names = {metric.name for metric in declared}
+    metrics = (*declared, *(metric for metric in of_kinds if metric.name not in names))
+    _check_samples(metrics, samples)
+    if of_kinds:
+        _check_guard_classes(item, samples)
+    scored = _read_scored_facts(item, "score" in takes)
+    return ExperimentMetrics(metrics, (*(metric.facts for metric in metrics), *scored))
+
+
+def _metrics_of_kinds(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> tuple[Metric, ...]:
+    """Return the metrics that the arms' kinds of adapter bring along, each once."""
+    return tuple(
+        {metric.name: metric for arm in arms for metric in kind_of_arm(arm.arm).find_metrics(samples)}.values()
+    )
+
+
+def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None:
+    """Raise SpecError for a metric that cannot score these samples."""
+    problem = next(filter(None, (metric.check(samples) for metric in metrics if metric.check is not None)), "")
+    if problem:
+        raise SpecError(problem)
+
+
+def _check_guard_classes(item: pytest.Function, samples: Sequence[Sample]) -> None:
+    from pytest_crucible.metrics.guards import check_classes
+
+    measures: list[tuple[str, Measure]] = [(repr(target.text), target) for target in targets(item)]
+    measures += [(f"ab_compare({contrast.expression!r})", contrast) for contrast in comparisons(item)]
+    check_classes(measures, samples)
+
+
+def _read_scored_facts(item: pytest.Function, takes_score: bool) -> tuple[MetricFacts, ...]:
+    scored = scored_facts(item)
+    if scored and not takes_score:
+        raise SpecError(
+            f"@pytest.mark.score_bounds is about numbers that a test scores itself, and {item.originalname} does not take "
+            "the argument score: add it, or give the bounds to the metric, as in @metric(bounds=(0, 1))"
+        )
+    return tuple(scored)
