@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from uuid import uuid4
 
 import click
 
+from pytest_crucible.commands.curve_base import find_base
 from pytest_crucible.commands.dataset_argument import output_option
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.cookbook.training_log import read_training_log
@@ -25,12 +27,9 @@ from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:
-    from pytest_crucible.adapters.context import AdapterContext
     from pytest_crucible.records import View
 
 USAGE, NO_TESTS = 4, 5
-TINKER = "--crucible-tinker="
-NOT_FOUND = 404
 
 
 @click.command("curve", short_help="The checkpoints of a cookbook training on a suite.")
@@ -68,24 +67,24 @@ def command(
     key, values = read_training_log(log_dir, training)
     # A path counts from here; pytest's option would count it from its root directory.
     where = store if "://" in store else str(Path(store).resolve())
-    opened = RunStore(where)
-    try:
+    with contextlib.closing(RunStore(where)) as opened:
         present, base = find_base(opened, checkpoints, arguments)
         status, run = _run_suite(opened, where, suite, present, base, arguments, quiet=as_json)
         if not run:
             return status
         labels = {checkpoint.adapter: label_of(checkpoint) for checkpoint in present}
         curves = measure_curves(opened, run, labels, base, metric)
-    finally:
-        opened.close()
-    notes = [
-        f"step {label_of(checkpoint)} is left out: the service does not have {checkpoint.adapter} any more"
-        for checkpoint in checkpoints
-        if checkpoint not in present
-    ]
-    view = curve_view(curves, f"Training curve of {log_dir}", notes, key, training_means(checkpoints, values))
+    gone = _notes_on_absent([checkpoint for checkpoint in checkpoints if checkpoint not in present])
+    view = curve_view(curves, f"Training curve of {log_dir}", gone, key, training_means(checkpoints, values))
     _show(view, output, as_json=as_json)
     return 0
+
+
+def _notes_on_absent(checkpoints: Sequence[Checkpoint]) -> list[str]:
+    return [
+        f"step {label_of(checkpoint)} is left out: the service does not have {checkpoint.adapter} any more"
+        for checkpoint in checkpoints
+    ]
 
 
 def _show(view: View, output: Path | None, *, as_json: bool) -> None:
@@ -94,59 +93,6 @@ def _show(view: View, output: Path | None, *, as_json: bool) -> None:
         return
     write_view(view, output)
     click.echo(f"{output} written")
-
-
-# -- the base ------------------------------------------------------------------------------------------------------
-
-
-def find_base(
-    store: RunStore, checkpoints: Sequence[Checkpoint], arguments: Sequence[str]
-) -> tuple[list[Checkpoint], str]:
-    """Return the checkpoints that the service has, and the URI of their base model.
-
-    Raises SpecError where the service is gone, has none of them, or they are of several bases.
-    """
-    # Imported here: it imports pytest, whose options name the service.
-    from pytest_crucible.session.pytest_project import with_adapters
-
-    options = [argument for argument in arguments if argument.startswith(TINKER)]
-    bases = with_adapters(Path.cwd(), store, lambda context: _look_up(checkpoints, context), options)
-    present = [checkpoint for checkpoint in checkpoints if bases[checkpoint.adapter]]
-    if not present:
-        raise SpecError(
-            f"the service has none of {len(checkpoints)} checkpoints, the first of which is {checkpoints[0].adapter}: "
-            "they have expired, or --crucible-tinker=hosted or TINKER_BASE_URL names another service"
-        )
-    first = present[0]
-    for other in present:
-        if bases[other.adapter] != bases[first.adapter]:
-            raise SpecError(
-                f"step {label_of(other)} was trained on {bases[other.adapter]}, and step {label_of(first)} on "
-                f"{bases[first.adapter]}: a curve is of one training, so remove the lines of the other"
-            )
-    return present, f"tinker:{bases[first.adapter]}"
-
-
-def _look_up(checkpoints: Sequence[Checkpoint], context: AdapterContext) -> dict[str, str]:
-    """Return the base model of each checkpoint by its URI; empty for one that the service does not have."""
-    service = context.tinker().own
-
-    def base_of(path: str) -> str:
-        try:
-            return str(service.rest.get_weights_info_by_tinker_path(path).result().base_model)
-        except Exception as error:
-            if getattr(error, "status_code", None) == NOT_FOUND:
-                return ""
-            raise
-
-    def look() -> dict[str, str]:
-        return {checkpoint.adapter: base_of(checkpoint.adapter) for checkpoint in checkpoints}
-
-    bases: dict[str, str] = service.within("tell what checkpoints were trained on", look)
-    return bases
-
-
-# -- the session ---------------------------------------------------------------------------------------------------
 
 
 def _run_suite(

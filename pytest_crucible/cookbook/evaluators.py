@@ -40,20 +40,25 @@ def evaluator(
     label = name or function.__name__
 
     async def evaluate(reply: Reply, sample: Sample) -> float:
-        client = current_reply().client
-        if client is None:
-            raise SpecError('the arm is not one Tinker model: an evaluator needs an adapter with backend = "tinker"')
         built = function(sample) if takes_sample else function()
-        if any(parent.__name__ == OF_TRAINING for parent in type(built).__mro__):
-            raise SpecError(
-                f"{label} builds a {OF_TRAINING}, and a checkpoint to sample from has no TrainingClient: build a "
-                "SamplingClientEvaluator, such as SamplerNLLEvaluator in the place of NLLEvaluator"
-            )
-        return _pick(await built(client), figure, label)
+        return _pick(await built(_client_for(built, label)), figure, label)
 
     facts = declared_facts(label, kind=kind, direction=direction, bounds=bounds, version=_version(function, figure))
     made = Metric(function=evaluate, facts=facts)
     return made if takes_sample else made.with_check(lambda samples: _why_not_whole(label, samples))
+
+
+def _client_for(built: Any, label: str) -> Any:
+    """Return the client of the arm that is measured. Raises SpecError for an arm without one, and an evaluator of trainings."""
+    client = current_reply().client
+    if client is None:
+        raise SpecError('the arm is not one Tinker model: an evaluator needs an adapter with backend = "tinker"')
+    if any(parent.__name__ == OF_TRAINING for parent in type(built).__mro__):
+        raise SpecError(
+            f"{label} builds a {OF_TRAINING}, and a checkpoint to sample from has no TrainingClient: build a "
+            "SamplingClientEvaluator, such as SamplerNLLEvaluator in the place of NLLEvaluator"
+        )
+    return client
 
 
 def _pick(figures: Mapping[str, float], figure: str, label: str) -> float:

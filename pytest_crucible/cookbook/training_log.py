@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
@@ -40,7 +41,7 @@ def mean_since(values: Mapping[int, float], start: int, end: int) -> float | Non
     return math.fsum(inside) / len(inside) if inside else None
 
 
-def _read_rows(path: Path) -> Sequence[Mapping[str, object]]:
+def _read_rows(path: Path) -> Sequence[Mapping[str, Any]]:
     if not path.is_file():
         return []
     rows = []

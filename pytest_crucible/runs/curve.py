@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from pytest_crucible import gate
@@ -31,7 +32,7 @@ class CurvePoint:
 
     @property
     def is_better(self) -> bool:
-        """Whether the checkpoint is proven better than the base."""
+        """Return whether the checkpoint is proven better than the base."""
         return self.verdict.proven and self.verdict.state == "met"
 
 
@@ -78,36 +79,32 @@ def measure_curves(store: RunStore, run: str, labels: Mapping[str, str], base: s
     its arms, and for a metric without scores.
     """
     alpha = store.run(run)["alpha"]
-    stored_inputs = [analysis_inputs(stored, stored.finished) for stored in load_experiments(store, run)]
-    whole = [inputs for inputs in stored_inputs if {base, *labels} <= {arm.name for arm in inputs.plan.arms}]
-    if not whole:
+    compared, left_out = _split_experiments(store, run, {base, *labels})
+    metrics = [_choose_metrics(inputs, metric) for inputs in compared]
+    if not any(metrics):
+        raise _no_metric(compared, metric)
+    of_experiments = [pair for pair in zip(compared, metrics, strict=True) if pair[1]]
+    pairs = [_pair_with_base(inputs, arm, base, names) for inputs, names in of_experiments for arm in labels]
+    family_size = sum(len(inputs.plan.contrasts) for inputs in pairs)
+    analyses, _ = analyse_together(
+        lambda: [(inputs, NoStoredDetails()) for inputs in pairs], {}, alpha=alpha, declared=family_size
+    )
+    judged = _judge(analyses, alpha, family_size)
+    curves = [_curve(inputs, name, judged, labels, base) for inputs, names in of_experiments for name in names]
+    return TrainingCurves(run=run, alpha=alpha, family_size=family_size, curves=tuple(curves), left_out=left_out)
+
+
+def _split_experiments(
+    store: RunStore, run: str, names: AbstractSet[str]
+) -> tuple[Sequence[AnalysisInputs], tuple[str, ...]]:
+    """Return the experiments with all of these arms, and the nodeids of the others. Raises SpecError where none has them."""
+    inputs = [analysis_inputs(stored, stored.finished) for stored in load_experiments(store, run)]
+    compared = [each for each in inputs if names <= {arm.name for arm in each.plan.arms}]
+    if not compared:
         raise SpecError(
             'no test of the suite compares, so only the last checkpoint replied: add @pytest.mark.ab_compare("METRIC")'
         )
-    metrics = [_choose_metrics(inputs, metric) for inputs in whole]
-    if not any(metrics):
-        raise _no_metric(whole, metric)
-    pairs = [
-        _pair_with_base(inputs, arm, base, names)
-        for inputs, names in zip(whole, metrics, strict=True)
-        for arm in labels
-        if names
-    ]
-    analyses, family_size = analyse_together(
-        lambda: [(inputs, NoStoredDetails()) for inputs in pairs],
-        {},
-        alpha=alpha,
-        declared=sum(len(inputs.plan.contrasts) for inputs in pairs),
-    )
-    judged = _judge(analyses, alpha, family_size)
-    measured = {inputs.plan.nodeid for inputs in whole}
-    left_out = [inputs.plan.nodeid for inputs in stored_inputs if inputs.plan.nodeid not in measured]
-    curves = [
-        _curve(inputs, name, judged, labels, base)
-        for inputs, names in zip(whole, metrics, strict=True)
-        for name in names
-    ]
-    return TrainingCurves(run=run, alpha=alpha, family_size=family_size, curves=tuple(curves), left_out=tuple(left_out))
+    return compared, tuple(each.plan.nodeid for each in inputs if not names <= {arm.name for arm in each.plan.arms})
 
 
 Judged = Mapping[tuple[str, str, str], tuple[Analysis, Verdict]]
@@ -194,8 +191,8 @@ def _estimate(analysis: Analysis, metric: str, arm: str) -> Estimate:
 
 
 def _correct_best(inputs: AnalysisInputs, metric: str, arms: Sequence[str]) -> CorrectedMean | None:
-    # The estimate of a single checkpoint was not chosen.
-    if len(arms) < 2:
+    # The estimate of a single checkpoint was not chosen. The correction knows the noise of samples alone, at one look.
+    if len(arms) < 2 or inputs.plan.random_factors or inputs.plan.look_alpha is not None:
         return None
     numbers = [_number(inputs, arm) for arm in arms]
     values = member_values(inputs, metric, numbers, range(len(inputs.groups)))

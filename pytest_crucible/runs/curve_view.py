@@ -38,8 +38,16 @@ def curve_view(
 
 def _table(curve: Curve, curves: TrainingCurves, training: str, values: Mapping[str, float | None]) -> Table:
     percent = f"{(1 - curves.alpha) * 100:g} %"
-    heads = ("step", f"{curve.metric} [{percent}]", "n", "lost", f"from the base [{percent}]")
-    heads += (f"p (Holm, {curves.family_size})", "result", *([training] if training else []))
+    heads = (
+        "step",
+        f"{curve.metric} [{percent}]",
+        "n",
+        "lost",
+        f"from the base [{percent}]",
+        f"p (Holm, {curves.family_size})",
+        "result",
+        *([training] if training else []),
+    )
     base = (BASE, *_estimate_cells(curve.base), "", "", "", *([""] if training else []))
     rows = [Row(cells=base), *(Row(cells=_cells(point, training, values)) for point in curve.points)]
     note = "Intervals are unadjusted."
@@ -110,7 +118,7 @@ def _best_sentence(curve: Curve) -> str:
     if len(curve.points) < 2:
         return "one checkpoint: nothing was chosen, and its estimate needs no correction"
     if curve.best is None:
-        return "best checkpoint: these samples allow no correction for the choice (too few of them, or no spread)"
+        return "best checkpoint: its estimate cannot be corrected for the choice: too few samples, no spread, rounds, or looks"
     best = curve.best
     label, chosen = curve.points[best.arm].label, f"the best of {len(curve.points)}"
     value = with_interval(best.value, best.interval)

@@ -118,6 +118,8 @@ def test_lost_samples_may_overturn_a_proof(store):
     last = curve.points[-1]
     assert (last.estimate.n, last.estimate.lost) == (10, 30)
     assert last.comparison.pairs == 10
+    assert last.comparison.p_adjusted < 0.05
+    assert not last.is_better
 
 
 def test_the_metrics_that_the_suite_targets_have_a_curve(store):
