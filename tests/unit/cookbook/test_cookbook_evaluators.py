@@ -94,8 +94,8 @@ def test_what_cannot_be_evaluated_is_refused(metric, client, message):
 def test_the_version_follows_builder_and_figure():
     versions = [
         cookbook.evaluator(builder, figure=figure).facts.version
-        for builder, figure in ((whole, "nll"), (whole, "n"), (length, ""))
+        for builder, figure in ((whole, "nll"), (whole, "n"), (length, ""), (training, ""))
     ]
 
-    assert len(set(versions)) == 3
+    assert len(set(versions)) == 4
     assert versions[0] == cookbook.evaluator(whole, figure="nll").facts.version

@@ -75,6 +75,7 @@ def test_the_first_better_checkpoint_needs_the_correction(store):
     first, _, last = curve.points
     assert first.comparison.p_value < 0.05 < first.comparison.p_adjusted
     assert curve.first_better is last
+    assert first.verdict.state == "undecided"
 
 
 def test_a_worse_checkpoint_is_proven_and_not_better(store):
@@ -94,9 +95,11 @@ def test_the_best_of_equal_checkpoints_is_corrected_downwards(store):
     }
     arms["first"][1] = arms["first"][2] = True
     store_run(store, "run", SAMPLES, base=right(10), **arms)
-    _, curve = measured(store)
+    curves, curve = measured(store)
 
     assert curve.best is not None
+    assert f"naive {curve.best.naive:.3f}" in "\n".join(view_lines(curve_view(curves, "x", (), "", {})))
+    assert f"{curve.best.naive:.3f}" != f"{curve.best.value:.3f}"
     assert curve.best.naive == max(point.estimate.value for point in curve.points)
     assert curve.best.value < curve.best.naive
     assert curve.best.interval.low < curve.best.value < curve.best.interval.high
@@ -129,6 +132,13 @@ def test_the_metrics_that_the_suite_targets_have_a_curve(store):
     assert [curve.metric for curve in measured(store)[0].curves] == ["exact"]
     with pytest.raises(SpecError, match=r"--metric exakt: no experiment scored it: did you mean 'exact'\?"):
         measured(store, "exakt")
+
+
+def test_a_session_that_compared_nothing_has_no_curve(store):
+    store_run(store, "run", SAMPLES, last=right(20))
+
+    with pytest.raises(SpecError, match=r"no test of the suite compares, .*: add @pytest.mark.ab_compare"):
+        measured(store)
 
 
 def test_a_metric_where_less_is_better(store):
