@@ -30,13 +30,27 @@ if TYPE_CHECKING:
     from pytest_crucible.records import View
 
 USAGE, NO_TESTS = 4, 5
+BROKEN = (2, 3)
+"""pytest's statuses of a session that was interrupted, or failed by itself."""
 
 
 @click.command("curve", short_help="The checkpoints of a cookbook training on a suite.")
 @click.argument("log_dir", type=click.Path(path_type=Path))
 @click.option("--suite", required=True, metavar="SUITE", help="Tests that score the checkpoints, as pytest takes them.")
-@click.option("--metric", default="", metavar="M", show_default="those that the suite compares or targets")
-@click.option("--training", default="", metavar="KEY", help="Number of metrics.jsonl to show beside it.")
+@click.option(
+    "--metric",
+    default="",
+    metavar="M",
+    show_default="those that the suite compares or targets",
+    help="Metric of the curve.",
+)
+@click.option(
+    "--training",
+    default="",
+    metavar="KEY",
+    show_default="the loss, or the reward",
+    help="Number of metrics.jsonl to show beside it.",
+)
 @output_option
 @store_option
 @json_option
@@ -55,7 +69,8 @@ def command(
 
     LOG_DIR has the checkpoints.jsonl of a tinker-cookbook training. ARGUMENTS after -- are pytest's, such as
     --crucible-budget='5 USD' or --crucible-estimate. Each checkpoint is compared with the base, corrected for all comparisons; the
-    best one's estimate is corrected for having been chosen. Exits with pytest's status where the session gave no replies.
+    best one's estimate is corrected for having been chosen. Exits with 0, or with pytest's status where the session was
+    interrupted or gave no replies.
     """
     if output is not None:
         check_format(output)
@@ -77,7 +92,7 @@ def command(
     gone = _notes_on_absent([checkpoint for checkpoint in checkpoints if checkpoint not in present])
     view = curve_view(curves, f"Training curve of {log_dir}", gone, key, training_means(checkpoints, values))
     _show(view, output, as_json=as_json)
-    return 0
+    return status if status in BROKEN else 0
 
 
 def _notes_on_absent(checkpoints: Sequence[Checkpoint]) -> list[str]:
