@@ -126,7 +126,9 @@ def _run_suite(
     words = [f"--crucible-adapter={last}", *(f"--crucible-compare={name}" for name in (base, *earlier))]
     stored = (f"--crucible-tag={tag}", f"--crucible-store={where}")
     # Quiet: its tables have the last checkpoint beside each other one, and the curve is shorter.
-    command = [sys.executable, "-m", "pytest", suite, "-q", *arguments, *words, *stored]
+    # Without stages: one could end the session before all checkpoints have replied to all samples.
+    whole = ("-q", "-o", "crucible_stages=")
+    command = [sys.executable, "-m", "pytest", suite, *whole, *arguments, *words, *stored]
     # JSON goes to standard output alone.
     click.echo(f"{quantity(len(checkpoints), 'checkpoint')} and {base} in one session", err=True)
     done = subprocess.run(command, stdout=sys.stderr if quiet else None, check=False)
