@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from pytest_crucible.fixtures import (
     tokenizer,
     training_client,
 )
-from pytest_crucible.markers import MARKERS, is_experiment, is_judged
+from pytest_crucible.markers import MARKERS, is_experiment, is_judged, takes_fixture
 
 if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession
@@ -49,7 +48,6 @@ __all__ = [
 
 # The controller draws the run's id and passes it to its workers.
 _RUN = pytest.StashKey[str]()
-_REDACTION_KEY = pytest.StashKey[str]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -84,7 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrise a joined test that compares by its arms. Last, so that arms vary fastest: a slow hour affects all of them."""
-    if "crucible" not in metafunc.fixturenames or not any(metafunc.definition.iter_markers("ab_compare")):
+    if not takes_fixture(metafunc.definition, "crucible") or not any(metafunc.definition.iter_markers("ab_compare")):
         return
     settings = options.read_settings(metafunc.config)
     if settings.adapter is not None and settings.compare:
@@ -95,7 +93,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Open the session if any item is an experiment or a joined test, before -k, -m and --lf remove items."""
-    if any(is_experiment(item) or is_judged(item) or "crucible" in getattr(item, "fixturenames", ()) for item in items):
+    if any(is_experiment(item) or is_judged(item) or takes_fixture(item, "crucible") for item in items):
         from pytest_crucible.sample.gc_tuning import collecting_seldom
 
         # Garbage collection takes a tenth of the time of imports, and finds nothing.
@@ -108,11 +106,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Under xdist: pass the run's id to a worker, so that all workers write to one run."""
+    from pytest_crucible.session.run_redaction import PASSED, pass_redaction
     from pytest_crucible.session.worker_links import WorkerLink
 
     node.workerinput["crucible_run"] = _run_id(node.config)
-    # Equal values have equal hashes in all workers of a run.
-    node.workerinput["crucible_redaction_key"] = _redaction_key(node.config)
+    # Equal values have equal hashes and placeholders in all workers of a run.
+    node.workerinput[PASSED] = pass_redaction(node.config)
     node.workerinput["crucible_versions"] = options.resolved_versions(node.config)
     node.crucible = WorkerLink(node)
 
@@ -181,13 +180,6 @@ def _conclude(session: pytest.Session, *, interrupted: bool) -> None:
 def _current_session(config: pytest.Config) -> CrucibleSession | None:
     plugin: CrucibleSession | None = config.pluginmanager.get_plugin("crucible-session")
     return plugin
-
-
-def _redaction_key(config: pytest.Config) -> str:
-    """Return the key of keyed hashes, which is drawn for each run and never stored."""
-    if _REDACTION_KEY not in config.stash:
-        config.stash[_REDACTION_KEY] = os.urandom(32).hex()
-    return config.stash[_REDACTION_KEY]
 
 
 def _run_id(config: pytest.Config) -> str:

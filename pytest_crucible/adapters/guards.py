@@ -16,6 +16,7 @@ from pytest_crucible.records.suggestions import suggest
 # A session without guards loads none of what they need.
 if TYPE_CHECKING:
     from pytest_crucible.backends.guarded import Protection, Protections
+    from pytest_crucible.detectors.replacements import Redaction, Redactor, RunRedaction
     from pytest_crucible.guards.guard import Guard
     from pytest_crucible.guards.kinds import Asks
     from pytest_crucible.guards.settings import GuardSettings
@@ -32,10 +33,13 @@ def no_judge(name: str) -> Asks:
 class Guards:
     """Opens guards by their names, each once."""
 
-    def __init__(self, root: Path, open_judge: OpenJudge = no_judge) -> None:
-        """Read nothing yet. `open_judge` returns an adapter as a judge."""
+    def __init__(
+        self, root: Path, open_judge: OpenJudge = no_judge, redaction: Callable[[], RunRedaction] | None = None
+    ) -> None:
+        """Read nothing yet. `open_judge` returns an adapter as a judge; `redaction` what this run's redactions share."""
         self._root = root
         self.open_judge = open_judge
+        self._redaction = redaction
         self._opened: dict[str, Guard] = {}
         self._tables: Mapping[str, Any] | None = None
 
@@ -96,13 +100,8 @@ class Guards:
                 self._opened[name] = ThresholdGuard(settings, open_scorer(settings, context))
         return self._opened[name]
 
-    def redactor(self, name: str, *, key: bytes | None = None, process: str = "") -> Callable[[str], str]:
-        """Return the function that removes what a guard finds, by its setting `redaction`. Raises SpecError.
-
-        `key` is that of hashes; `process` names the worker, so that placeholders of two workers differ.
-        """
-        from pytest_crucible.detectors.replacements import Redactor
-
+    def redactor(self, name: str) -> Callable[[str], str]:
+        """Return the function that removes what a guard finds, by its setting `redaction`. Raises SpecError."""
         guard = self.open(name)
         find = guard.find_spans
         if find is None:
@@ -110,7 +109,7 @@ class Guards:
                 f"guard {name!r} of kind {guard.settings.kind!r} does not find places at once: name one of kind pii, secrets, "
                 "presidio or rules, or any of these"
             )
-        redact = Redactor(guard.settings.redaction, key, process)
+        redact = self._open_redactor(guard.settings.redaction)
         return lambda text: redact(text, find(text)) if text else text
 
     def protect(self, adapter: Adapter) -> Protections | None:
@@ -132,15 +131,19 @@ class Guards:
 
     def _protection(self, guard: Guard) -> Protection:
         from pytest_crucible.backends.guarded import Protection
-        from pytest_crucible.detectors.replacements import Redactor
 
         settings, queries = guard.settings, self._queries_model(guard.settings)
         if settings.action == "block":
             return Protection(guard, settings.stand_in, queries_model=queries)
-        redactor = Redactor(settings.redaction)
+        redactor = self._open_redactor(settings.redaction)
         return Protection(
             guard, settings.stand_in, lambda text, detection: redactor(text, detection.spans), queries_model=queries
         )
+
+    def _open_redactor(self, how: Redaction) -> Redactor:
+        from pytest_crucible.detectors.replacements import Redactor
+
+        return Redactor(how, self._redaction and self._redaction())
 
     def _queries_model(self, settings: GuardSettings) -> bool:
         from pytest_crucible.guards.kinds import queries_model

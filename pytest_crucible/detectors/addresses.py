@@ -19,9 +19,15 @@ _AFTER_SCHEME = re.compile(r"://[^\s<>\"'`{}|\\^\[\]]++")
 _SCHEME = re.compile(r"(?:s?ptth|s?ptf|s?sw)(?!\w)", re.IGNORECASE)
 _WWW = re.compile(r"[wW]{3}\.(?<![\w/@.-]....)[\w-]{1,63}\.[^\s<>\"'`{}|\\^\[\]]++")
 _END_OF_SENTENCE = ".,;:!?)*_"
-_FOUR = re.compile(r"\d(?<![\w.]\d)\d{0,2}(?:\.\d{1,3}){3}(?![\w])(?!\.\d)", re.ASCII)
+# Found by the first dot, with one to three digits before it.
+_FOUR = re.compile(
+    r"\.(?<!\.\d\.)(?=\d{1,3}\.\d)(?:(?<=\d.)(?<![\w.]\d.)|(?<=\d\d.)(?<![\w.]\d\d.)|(?<=\d\d\d.)(?<![\w.]\d\d\d.))"
+    r"\d{1,3}(?:\.\d{1,3}){2}(?![\w])(?!\.\d)",
+    re.ASCII,
+)
 # The two colons of a shortened address, or the seven of a whole one.
 _COLONS = re.compile(r":(?::|(?:[0-9a-f]{1,4}:){6})", re.IGNORECASE)
+_DIGITS = "0123456789"
 _DIGIT = re.compile(r"[0-9]")
 _SIX_PART = re.compile(r"[0-9a-f:.]{1,45}", re.IGNORECASE)
 # Three groups, or one of three digits: `values[1::2]` and `a::b` are none.
@@ -52,8 +58,9 @@ def find_urls(text: str) -> Iterator[Span]:
         scheme = _SCHEME.match(text[max(0, match.start() - 6) : match.start()][::-1])
         if scheme and len(match[0]) > len("://"):
             yield _trim_url(text, match.start() - scheme.end(), match.end())
-    for match in _WWW.finditer(text):
-        yield _trim_url(text, *match.span())
+    if "www" in text.lower():
+        for match in _WWW.finditer(text):
+            yield _trim_url(text, *match.span())
 
 
 def _trim_url(text: str, start: int, end: int) -> Span:
@@ -69,8 +76,12 @@ def _trim_url(text: str, start: int, end: int) -> Span:
 def find_ip_addresses(text: str) -> Iterator[Span]:
     """Yield IPv4 and IPv6 addresses that the standard library reads. `version 1.2.3.4` is not one."""
     for match in _FOUR.finditer(text):
-        if _is_address(match[0]) and _reads_as_address(match[0], text[max(0, match.start() - 30) : match.start()]):
-            yield Span("IP_ADDRESS", *match.span())
+        dot = match.start()
+        before = text[max(0, dot - 3) : dot]
+        start = dot - len(before) + len(before.rstrip(_DIGITS))
+        address = text[start : match.end()]
+        if _is_address(address) and _reads_as_address(address, text[max(0, start - 30) : start]):
+            yield Span("IP_ADDRESS", start, match.end())
     end = 0
     for match in _COLONS.finditer(text):
         # Code has many pairs of colons, and no digits beside them.

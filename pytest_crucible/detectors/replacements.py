@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import threading
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from pytest_crucible.detectors.numbers import GetNumber, LocalNumbers
 from pytest_crucible.records.detections import Span
 
 Redaction = Literal["mask", "partial", "placeholder", "hash"]
@@ -38,19 +39,23 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
     return merged
 
 
+@dataclass(frozen=True, slots=True)
+class RunRedaction:
+    """What the redactions of one run share."""
+
+    key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
+    """Of hashes; a new one for each run, so that hashes of two runs cannot be joined."""
+    number: GetNumber = field(default_factory=LocalNumbers)
+    process: str = ""
+    """Part of placeholders where another process may give equal numbers to other values."""
+
+
 class Redactor:
     """Replaces spans of texts. Equal values of a run get equal placeholders and hashes. Callable from any thread."""
 
-    def __init__(self, how: Redaction, key: bytes | None = None, process: str = "") -> None:
-        """`key` is the run's; without one a new key is drawn, so that hashes of two runs cannot be joined.
-
-        `process` is part of placeholders: each worker of a run counts on its own.
-        """
+    def __init__(self, how: Redaction, run: RunRedaction | None = None) -> None:
         self.how = how
-        self._process = f"_{process}" if process else ""
-        self._key = secrets.token_bytes(32) if key is None else key
-        self._numbers: dict[str, dict[str, int]] = {}
-        self._lock = threading.Lock()
+        self._run = run or RunRedaction()
 
     def __call__(self, text: str, spans: Iterable[Span]) -> str:
         parts, end = [], 0
@@ -67,11 +72,7 @@ class Redactor:
             is_long = len(value) >= _SHORTEST_PARTIAL
             return value[:_LEFT_AT_START] + "*" * left + value[-_LEFT_AT_END:] if is_long else "*" * len(value)
         if self.how == "hash":
-            digest = hmac.new(self._key, value.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+            digest = hmac.new(self._run.key, value.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
             return f"<{kind}:{digest[:_HASH_DIGITS]}>"
-        return f"<{kind}{self._process}_{self._number(kind, value)}>"
-
-    def _number(self, kind: str, value: str) -> int:
-        with self._lock:
-            numbers = self._numbers.setdefault(kind, {})
-            return numbers.setdefault(value, len(numbers) + 1)
+        process = f"_{self._run.process}" if self._run.process else ""
+        return f"<{kind}{process}_{self._run.number(kind, value)}>"

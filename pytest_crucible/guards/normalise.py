@@ -5,11 +5,13 @@ A form is text without places: what a rule finds in it cannot be traced to chara
 
 from __future__ import annotations
 
-import base64
+import binascii
 import re
 import unicodedata
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from string import ascii_letters, digits, hexdigits
+
+from pytest_crucible.guards.long_texts import LONG, CharacterTable, has_run, join_spelled_out
 
 DEPTH = 2
 """How often what was decoded is decoded again: base64 of rot13 is found, and a text cannot unfold without end."""
@@ -33,10 +35,9 @@ _UNDISGUISED = (
     | dict.fromkeys(map(chr, _INVISIBLE), "")
     | {chr(code): letter for code, letter in _TAGS.items()}
 )
-_UNDISGUISED_TABLE = str.maketrans(_UNDISGUISED)
-# More than these are replaced at once.
-_FEW_DISGUISES = 32
-_SPELLED_OUT = re.compile(r"(?<!\w)\w(?:[ .*_-]\w(?!\w)){2,}")
+_DIAERESIS = "\u0308"
+_UMLAUTS = {letter + _DIAERESIS: umlaut for letter, umlaut in zip("aouAOU", "äöüÄÖÜ", strict=True)}
+_SPELLED_OUT = re.compile(r"(?<!\w)\w(?:[ .*-]\w(?!\w)){2,}")
 # Words of one letter in any text: "a" and "I", and perhaps a name.
 _FEW_LETTERS = 3
 _WORD = re.compile(r"\w+")
@@ -46,53 +47,53 @@ _WORDS_ONLY = bytes(code if chr(code).isalnum() or chr(code) == "_" else 32 for 
 _LEET_SIGNS = "0134578@$"
 # The sign comes first in the pattern: there are fewer signs than letters, and a search stops at each.
 _LEET = re.compile(r"[0134578@$](?:(?<=[a-z].)|(?=[a-z]))")
+# Of both encodings: eight bytes in hex, twelve in base64.
+_SHORTEST = 16
+_BASE64_SIGNS, _HEX_SIGNS = f"{ascii_letters}{digits}+/_-", f"{hexdigits} :,\\x"
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
 # The first digit of an ASCII character is 2 to 7.
 _HEX = re.compile(r"[2-7][0-9a-fA-F](?:[ :,]?[0-9a-fA-F]{2}){7,}+|\\x[2-7][0-9a-fA-F](?:\\x[0-9a-fA-F]{2}){7,}+")
 _NOT_HEX = (" ", ":", ",", "\\x")
-_SHORTEST_BASE64 = 16
 # Of a text that was encoded, most characters are printable. Random bytes are seldom valid UTF-8 to begin with.
 _PRINTABLE_SHARE = 0.9
 
 
-class Form(NamedTuple):
-    """A text in lower case, and its words."""
-
-    text: str
-    words: set[str]
-    longest: int = 0
-    """Characters of the longest part without a blank."""
-
-
 class _Alphabet:
-    """Replaces single letters by others."""
+    """Replaces single characters by another, or by nothing."""
 
-    def __init__(self, letters: str, others: str) -> None:
-        self._bytes = bytes.maketrans(letters.encode(), others.encode())
-        self._characters = str.maketrans(letters, others)
+    def __init__(self, characters: Mapping[str, str]) -> None:
+        ascii_only = all((character + other).isascii() and other for character, other in characters.items())
+        self._bytes = (
+            bytes.maketrans("".join(characters).encode(), "".join(characters.values()).encode()) if ascii_only else None
+        )
+        self._characters = str.maketrans(dict(characters))
+        self._long = CharacterTable(characters)
 
     def __call__(self, text: str) -> str:
-        # Bytes are translated twenty times as fast as characters.
-        return text.encode().translate(self._bytes).decode() if text.isascii() else text.translate(self._characters)
+        if self._bytes is not None and text.isascii():
+            # Bytes are translated twenty times as fast as characters.
+            return text.encode().translate(self._bytes).decode()
+        return self._long(text) if len(text) >= LONG else text.translate(self._characters)
 
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_ROTATE = _Alphabet(_LETTERS, _LETTERS[13:] + _LETTERS[:13])
-_UNDO_LEET, _UNDO_LEET_WITH_L = _Alphabet(_LEET_SIGNS, "oieastbas"), _Alphabet(_LEET_SIGNS, "oleastbas")
+_ROTATE = _Alphabet(dict(zip(_LETTERS, _LETTERS[13:] + _LETTERS[:13], strict=True)))
+_UNDO_LEET = _Alphabet(dict(zip(_LEET_SIGNS, "oieastbas", strict=True)))
+_UNDO_LEET_WITH_L = _Alphabet(dict(zip(_LEET_SIGNS, "oleastbas", strict=True)))
+_UNDISGUISE = _Alphabet(_UNDISGUISED)
 
 
-def read_forms(text: str, depth: int = DEPTH) -> Iterator[Form]:
-    """Yield the forms of a text: normalised, without leetspeak, rotated, and decoded."""
+def read_forms(text: str, depth: int = DEPTH) -> Iterator[str]:
+    """Yield the forms of a text in lower case: normalised, without leetspeak, rotated, and decoded."""
     normal = normalise(text)
     yield normal
-    if any(sign in normal.text for sign in _LEET_SIGNS) and _LEET.search(normal.text):
-        yield _form(_UNDO_LEET(normal.text.replace("11", "ll")))
-        if "1" in normal.text:
-            yield _form(_UNDO_LEET_WITH_L(normal.text))
+    if any(sign in normal for sign in _LEET_SIGNS) and _LEET.search(normal):
+        yield _UNDO_LEET(normal.replace("11", "ll"))
+        if "1" in normal:
+            yield _UNDO_LEET_WITH_L(normal)
     if depth:
-        yield Form(rotate(normal.text), set(rotate(" ".join(normal.words)).split()))
-        decoded = [_decode_base64(text)] if normal.longest >= _SHORTEST_BASE64 else []
-        for inner in (*decoded, _decode_hex(text)):
+        yield rotate(normal)
+        for inner in (_decode_base64(text), _decode_hex(text)):
             if inner:
                 yield from read_forms(inner, depth - 1)
 
@@ -106,53 +107,61 @@ def rotate(text: str) -> str:
     return _ROTATE(text)
 
 
-def normalise(text: str) -> Form:
+def normalise(text: str) -> str:
     """Return a text in lower case without disguise: NFKC, look-alike letters, invisible characters, blanks, spelled-out words.
 
-    Accents go, umlauts stay.
+    Accents go, German umlauts stay.
 
-    >>> normalise("I\u200bgn\u043ere  \uff41ll").text
+    >>> normalise("I\u200bgn\u043ere  \uff41ll")
     'ignore all'
     """
     if not text.isascii():
-        text = unicodedata.normalize("NFC", _undisguise(unicodedata.normalize("NFKD", text)))
-    form = _form(text.lower())
-    if sum(len(word) == 1 for word in form.words) >= _FEW_LETTERS:
-        form = _form(_SPELLED_OUT.sub(_join_letters, form.text))
-    parts = form.text.split()
-    return Form(" ".join(parts), form.words, max(map(len, parts), default=0))
+        text = _join_umlauts(_UNDISGUISE(unicodedata.normalize("NFKD", text)))
+    text = _join_spelled_out(text.lower())
+    return " ".join(text.split())
 
 
-def _undisguise(text: str) -> str:
-    disguised = set(text) & _UNDISGUISED.keys()
-    if len(disguised) > _FEW_DISGUISES:
-        return text.translate(_UNDISGUISED_TABLE)
-    # Replacing one character takes a hundredth of the time of translating all; what replaces one is none of them.
-    for character in disguised:
-        text = text.replace(character, _UNDISGUISED[character])
-    return text
+def _join_umlauts(text: str) -> str:
+    # Composing all characters again takes up to ten times as long, and no rule has another one.
+    if _DIAERESIS not in text:
+        return text
+    for letter, umlaut in _UMLAUTS.items():
+        text = text.replace(letter, umlaut)
+    return text.replace(_DIAERESIS, "")
 
 
-def _form(text: str) -> Form:
+def _join_spelled_out(text: str) -> str:
+    if len(text) >= LONG:
+        return join_spelled_out(text)
+    may_be = sum(len(word) == 1 for word in read_words(text)) >= _FEW_LETTERS
+    return _SPELLED_OUT.sub(_join_letters, text) if may_be else text
+
+
+def read_words(text: str) -> set[str]:
+    """Return the words of a text."""
     if text.isascii():
-        return Form(text, set(text.encode().translate(_WORDS_ONLY).decode().split()))
-    return Form(text, set(_WORD.findall(text)))
+        return set(text.encode().translate(_WORDS_ONLY).decode().split())
+    return set(_WORD.findall(text))
 
 
 def _join_letters(match: re.Match[str]) -> str:
     return match[0][::2]
 
 
-# What all tokens say is one form: a text of thousands of tokens would have as many.
+# What all tokens say is one form: a text of thousands of tokens would have as many. Equal tokens are decoded once.
 
 
 def _decode_base64(text: str) -> str:
-    return "\n".join(_readable(_from_base64(match[0])) for match in _BASE64.finditer(text)).strip()
+    if len(text) >= LONG and not has_run(text, _BASE64_SIGNS, _SHORTEST):
+        return ""
+    return "\n".join(_readable(_from_base64(token)) for token in dict.fromkeys(_BASE64.findall(text))).strip()
 
 
 def _decode_hex(text: str) -> str:
-    found = (bytes.fromhex(_only_hex(match[0])) for match in _HEX.finditer(text))
-    return "\n".join(map(_readable, found)).strip()
+    if len(text) >= LONG and not has_run(text, _HEX_SIGNS, _SHORTEST):
+        return ""
+    tokens = dict.fromkeys(_HEX.findall(text))
+    return "\n".join(_readable(bytes.fromhex(_only_hex(token))) for token in tokens).strip()
 
 
 def _only_hex(token: str) -> str:
@@ -165,7 +174,7 @@ def _from_base64(token: str) -> bytes:
     body = token.rstrip("=").replace("-", "+").replace("_", "/")
     # A token may have lost its padding; one letter too many cannot be decoded.
     body = body[: len(body) - (len(body) % 4 == 1)]
-    return base64.b64decode(body + "=" * (-len(body) % 4))
+    return binascii.a2b_base64(body + "=" * (-len(body) % 4))
 
 
 def _readable(data: bytes) -> str:

@@ -14,12 +14,13 @@ from typing import Any
 import regex
 
 from pytest_crucible.guards.kinds import GuardContext
-from pytest_crucible.guards.normalise import Form, read_forms
+from pytest_crucible.guards.long_texts import LONG, Starts, find_starts, pack_starts
+from pytest_crucible.guards.normalise import read_forms, read_words
 from pytest_crucible.guards.settings import GuardSettings
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import BackendError, SpecError
 
-VERSION = "1"
+VERSION = "2"
 """Changes with the forms in which texts are read; the data has a hash of its own."""
 PATTERN_TIMEOUT_S = 0.1
 """For all of a user's own patterns on one text. Those of the package take time in proportion to the text."""
@@ -66,12 +67,16 @@ class RuleIndex:
 
     rules: tuple[Rule, ...]
     digest: str
-    by_word: Mapping[str, Sequence[tuple[int, str]]]
-    """First letters of a word -> the rules and their starts that begin so."""
+    by_start: Mapping[str, Sequence[int]]
+    """Starts -> the numbers of their rules."""
+    by_word: Mapping[str, Sequence[str]]
+    """First letters of a word -> the starts that begin so."""
     lengths: tuple[int, ...]
     """The numbers of letters among the keys of `by_word`."""
-    by_sign: Sequence[tuple[int, str]]
-    """Rules and starts that begin with a sign."""
+    signs: Sequence[str]
+    """Starts that begin with a sign."""
+    packed: Starts
+    """All starts, for long texts."""
 
 
 @functools.cache
@@ -93,14 +98,18 @@ def load_rules() -> RuleIndex:
 
 
 def _index(rules: tuple[Rule, ...], digest: str) -> RuleIndex:
-    by_word: dict[str, list[tuple[int, str]]] = {}
-    by_sign: list[tuple[int, str]] = []
+    by_start: dict[str, list[int]] = {}
     for number, rule in enumerate(rules):
         for start in rule.starts:
-            word = _WORD.match(start)
-            entries = by_sign if word is None else by_word.setdefault(word[0][:_LETTERS], [])
-            entries.append((number, start))
-    return RuleIndex(rules, digest, by_word, tuple(sorted(set(map(len, by_word)))), by_sign)
+            by_start.setdefault(start, []).append(number)
+    by_word: dict[str, list[str]] = {}
+    for start in by_start:
+        word = _WORD.match(start)
+        by_word.setdefault(word[0][:_LETTERS] if word else "", []).append(start)
+    signs = by_word.pop("", [])
+    return RuleIndex(
+        rules, digest, by_start, by_word, tuple(sorted(set(map(len, by_word)))), signs, pack_starts(tuple(by_start))
+    )
 
 
 def match_rules(text: str, index: RuleIndex) -> Match:
@@ -115,30 +124,39 @@ def match_rules(text: str, index: RuleIndex) -> Match:
     return best
 
 
-def _find_first(form: Form, index: RuleIndex, *, above: float) -> Rule | None:
+def _find_first(form: str, index: RuleIndex, *, above: float) -> Rule | None:
     """Return the heaviest rule with more weight than `above` that matches a form."""
-    beginnings = {word[:length] for length in index.lengths for word in form.words}
-    # Looking for each start of each rule would take ten times as long.
-    possible = {entry for word in index.by_word.keys() & beginnings for entry in index.by_word[word]}
-    possible |= {entry for entry in index.by_sign if entry[1] in form.text}
-    places: dict[str, list[int]] = {}
+    places = find_starts(form, index.packed) if len(form) >= LONG else _search_starts(form, index)
+    possible = [(number, start) for start in places for number in index.by_start[start]]
     for number, start in sorted(possible):
         rule = index.rules[number]
         if rule.weight <= above:
             return None
-        if start not in places:
-            places[start] = _distinct_places(form.text, start)
-        if any(rule.then.match(form.text, place + len(start)) for place in places[start]):
+        places[start] = _distinct(form, places[start])
+        if any(rule.then.match(form, place + len(start)) for place in places[start]):
             return rule
     return None
 
 
-def _distinct_places(form: str, start: str) -> list[int]:
-    """Return where a literal begins a word. Of places with equal text behind them the first stands for all."""
-    places = [match.start() for match in _word_start(start).finditer(form)]
+def _search_starts(form: str, index: RuleIndex) -> dict[str, list[int]]:
+    """Return the starts that a form has, with their places."""
+    # Looking for each start of each rule would take ten times as long.
+    beginnings = {word[:length] for length in index.lengths for word in read_words(form)}
+    starts = {start for word in index.by_word.keys() & beginnings for start in index.by_word[word]}
+    starts.update(start for start in index.signs if start in form)
+    places = {start: _search_start(form, start) for start in starts}
+    return {start: found for start, found in places.items() if found}
+
+
+def _search_start(form: str, start: str) -> list[int]:
+    """Return where a literal begins a word; one that begins with a sign may stand anywhere."""
+    return [match.start() for match in _word_start(start).finditer(form)]
+
+
+def _distinct(form: str, places: list[int]) -> list[int]:
+    """Return the first of all places with equal text behind them: a text that repeats itself would take much longer."""
     if len(places) <= _FEW_PLACES:
         return places
-    # A text that repeats itself would take much longer than others.
     return list({form[place : place + _REACH]: place for place in reversed(_unlike_neighbours(form, places))}.values())
 
 
@@ -166,7 +184,7 @@ def _locate(text: str, rule: Rule) -> tuple[int, int]:
     plain = text.lower()
     if len(plain) == len(text):
         for start in rule.starts:
-            for place in _distinct_places(plain, start):
+            for place in _distinct(plain, _search_start(plain, start)):
                 match = rule.then.match(plain, place + len(start))
                 if match is not None:
                     return place, match.end()

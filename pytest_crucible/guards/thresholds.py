@@ -33,7 +33,7 @@ class ThresholdFile:
 
 def hash_text(text: str) -> str:
     """Return a hash of a text that is equal for texts that differ in case, blanks and disguise only."""
-    return hashlib.sha256(normalise(text).text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(normalise(text).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def write_threshold(path: Path, chosen: ThresholdFile) -> None:

@@ -56,6 +56,8 @@ class Asked:
 
     calls: int
     requests: tuple[PlannedRequest, ...]
+    is_blocked: bool = False
+    """Whether a guard blocked a request or a reply."""
 
 
 def estimate_arm(
@@ -75,6 +77,7 @@ def estimate_arm(
         arm=arm,
         stored=stored,
         cached=sum(reply.calls > 0 and not reply.requests for reply in replies),
+        blocked=sum(reply.is_blocked and not reply.requests for reply in replies),
         to_send=len(sent),
         amounts=_arm_amounts([request for reply in sent for request in reply.requests], len(sent), past, concurrency),
         is_untrained=is_untrained,

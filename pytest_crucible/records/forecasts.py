@@ -43,6 +43,8 @@ class ArmEstimate:
     arm: str
     stored: int = 0
     cached: int = 0
+    blocked: int = 0
+    """Of the cached, those that a guard blocks."""
     to_send: int
     """Replies that need at least one request."""
     amounts: Amounts

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tabulate import tabulate
 
 from pytest_crucible.records.forecasts import ArmEstimate, Forecast
-from pytest_crucible.records.number_format import dollars, seconds, three_digits
+from pytest_crucible.records.number_format import dollars, quantity, seconds, three_digits
 
 HEADS = ("", "replies", "stored", "cached", "requests", "tokens", "cost", "time")
 
@@ -24,6 +24,9 @@ def estimate_lines(
         yield nodeid
         yield from _align([_row(estimate) for estimate in of_experiment])
         yield from (f"  {estimate.arm}: {estimate.amounts.basis}" for estimate in of_experiment)
+        for estimate in of_experiment:
+            if estimate.blocked:
+                yield f"  {estimate.arm}: {quantity(estimate.blocked, 'reply')} blocked by a guard, without a request"
         untrained = ", ".join(estimate.arm for estimate in of_experiment if estimate.is_untrained)
         if untrained:
             yield f"  {untrained}: would be trained first (--crucible-train)"
@@ -36,7 +39,7 @@ def estimate_lines(
 
 def _row(estimate: ArmEstimate) -> list[str]:
     amounts = estimate.amounts
-    counts = (estimate.to_send + estimate.stored + estimate.cached, estimate.stored, estimate.cached)
+    counts = (estimate.to_send + estimate.stored + estimate.cached, estimate.stored, estimate.cached - estimate.blocked)
     return [
         f"  {estimate.arm}",
         *(f"{count:,}" for count in counts),

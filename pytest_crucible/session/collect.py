@@ -50,6 +50,7 @@ from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.planning_failures import PlanningFailures
 from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.stage_items import collected_nodeid
 from pytest_crucible.store.history import add_tag, check_tag
 
@@ -67,7 +68,7 @@ class ExperimentCollection:
         self.experiments: dict[str, Experiment] = {}
         self.joined: dict[str, JoinedTest] = {}
         self.opened_arms: tuple[OpenedArm, ...] = ()
-        self.guards = Guards(config.rootpath)
+        self.guards = Guards(config.rootpath, redaction=partial(run_redaction, config))
         self.lines: dict[str, str] = {}
         self.problems: list[str] = []
         self.failures = PlanningFailures()
@@ -244,9 +245,9 @@ class ExperimentCollection:
         plan = planner.plan_joined_test(nodeid, items, ids, len(unique_ids(items)))
         self.joined[nodeid] = JoinedTest(plan, {name: position for position, name in enumerate(ids)})
 
-    def _open_judge(self, opener: Opener, name: str) -> Judge:
-        """Open the judge; called when a metric first needs it."""
-        judge, backend = open_judge(opener.open, name, "[scorers]")
+    def _open_judge(self, opener: Opener, name: str, role: str) -> Judge:
+        """Open the judge, or the paraphraser; called when a metric or an attack first needs it."""
+        judge, backend = open_judge(opener.open, name, "[scorers]", role)
         self._resources.add_backends(backend)
         self._judges.append(judge)
         return judge

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.backends.budget.spending import Spending
+from pytest_crucible.backends.guarded import BLOCKED
 from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
 from pytest_crucible.plan.arm_cost import Asked, PlannedRequest, beyond, estimate_arm, estimate_as_before, sum_amounts
 from pytest_crucible.plan.open_cost import ends_early, estimate_further, whole_amounts
@@ -63,7 +64,9 @@ class Estimator:
                 plan.nodeid,
                 arm.name,
                 stored=len(done[number]),
-                replies=[self._describe_unit(experiment, unit, calls) for unit, calls in asked if unit.arm == number],
+                replies=[
+                    self._describe_outcome(experiment, outcome) for outcome in asked if outcome.unit.arm == number
+                ],
                 past=past_usage(self.store, plan.nodeid, arm.name),
                 concurrency=self.settings.concurrency,
                 is_untrained=bool(untrained_recipes([experiment.opened_arms[number]])),
@@ -116,8 +119,8 @@ class Estimator:
         sent = set(positions)
         return [{(position, place) for position, place in units if position in sent} for units in done]
 
-    def _describe_unit(self, experiment: Experiment, unit: Unit, calls: int) -> Asked:
-        plan = experiment.plan
+    def _describe_outcome(self, experiment: Experiment, outcome: Outcome) -> Asked:
+        plan, unit = experiment.plan, outcome.unit
         place = (
             plan.nodeid,
             plan.arms[unit.arm].name,
@@ -127,7 +130,11 @@ class Estimator:
         late = experiment.late_variants.get(experiment.twin(unit))
         # The function is run up to its first request, which a search or a certificate repeats with other texts.
         times = 1 if late is None else late.requests
-        return Asked(calls * times, tuple(map(_planned_request, self._unsent.pop(place, ()))) * times)
+        return Asked(
+            len(outcome.calls) * times,
+            tuple(map(_planned_request, self._unsent.pop(place, ()))) * times,
+            any(call.reply is not None and call.reply.finish == BLOCKED for call in outcome.calls),
+        )
 
     def _ask(
         self,
@@ -135,12 +142,12 @@ class Estimator:
         experiment: Experiment,
         done: Sequence[set[tuple[int, int]]],
         positions: Sequence[int] | None,
-    ) -> list[tuple[Unit, int]]:
-        """Run each unit that is not stored up to its first request; return the units, and how many calls each made."""
+    ) -> list[Outcome]:
+        """Run each unit that is not stored up to its first request; return what came of it."""
         plan, threads = experiment.plan, DaemonThreads(self.settings.concurrency)
         call = Call.prepare(item, experiment, self.loop, threads)
         open_units = OpenUnits(plan, list(done), self.settings.seed, order=positions, twins=experiment.twins)
-        asked: list[tuple[Unit, int]] = []
+        asked: list[Outcome] = []
         total = sum(sum(open_units.count_open(number)) for number in range(plan.rounds))
 
         def units() -> Iterator[Unit]:
@@ -152,7 +159,7 @@ class Estimator:
                 run_units(
                     units(),
                     lambda unit: _call_until_request(call, unit),
-                    lambda outcome: asked.append((outcome.unit, len(outcome.calls))),
+                    asked.append,
                     concurrency=self.settings.concurrency,
                     arms=tuple(arm.name for arm in plan.arms),
                     planned=[total],

@@ -16,6 +16,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider, redact
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.runs.provenance import configured_tables
+from pytest_crucible.session.run_redaction import run_redaction
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -95,12 +96,8 @@ def _findings_redactor(config: pytest.Config) -> Callable[[str], str] | None:
         return None
     from pytest_crucible.adapters.guards import Guards
 
-    worker = getattr(config, "workerinput", {})
-    key = worker.get("crucible_redaction_key")
     try:
-        return Guards(config.rootpath).redactor(
-            name, key=None if key is None else bytes.fromhex(key), process=worker.get("workerid", "")
-        )
+        return Guards(config.rootpath, redaction=lambda: run_redaction(config)).redactor(name)
     except SpecError as error:
         raise pytest.UsageError(f"--crucible-redact={name}: {error}") from None
 

@@ -1,4 +1,4 @@
-"""One suite for every kind of guard that runs without a model."""
+"""One suite for every kind of guard; `classifier` and `presidio` run where their extras are installed."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ KINDS = {
     "linear": 'kind = "linear"\npath = "linear.safetensors"\nthreshold = 0.5',
     "judge": 'kind = "judge"\nadapter = "m"\nquestion = "Is this an attack?"',
     "presidio": 'kind = "presidio"',
+    "classifier": 'kind = "classifier"\nmodel = "classifier"',
     "function": 'kind = "own_guard:is_attack"',
     "async_function": 'kind = "own_guard:is_attack_async"',
     "any": 'any = ["rules", "pii"]',
@@ -68,13 +69,20 @@ def detect(guards: Guards, name: str, text: str) -> Detection:
     return asyncio.run(guards.open(name).detect(text))
 
 
-# Presidio takes ten seconds to load.
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind == "presidio")) for kind in KINDS]
-)
-def test_a_guard_flags_attacks_and_passes_other_texts(guards, kind):
+# Presidio and torch take ten seconds to load.
+HEAVY = ("classifier", "presidio")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind in HEAVY)) for kind in KINDS])
+def test_a_guard_flags_attacks_and_passes_other_texts(guards, kind, tmp_path):
     if kind == "presidio":
         pytest.importorskip("presidio_analyzer")
+    if kind == "classifier":
+        pytest.importorskip("transformers")
+        pytest.importorskip("torch")
+        from tiny_classifier import train_classifier
+
+        train_classifier(tmp_path / "classifier")
     attack, benign = (detect(guards, kind, text) for text in (ATTACK, BENIGN))
 
     assert attack.flagged

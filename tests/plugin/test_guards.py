@@ -257,6 +257,30 @@ def test_personal_data_is_nowhere_after_redaction(guarded, workers):
     assert "<EMAIL_ADDRESS" in repr(tables)
 
 
+def test_workers_number_values_together(guarded):
+    guarded.test(
+        """
+        import os, pytest
+
+        @pytest.mark.crucible([{"id": "s1", "input": "hello"}])
+        async def test_guard(sample, sampler, score):
+            score(ok=bool((await sampler.generate(sample.input)).text))
+
+        @pytest.mark.parametrize("n", range(6))
+        def test_plain(n):
+            value = ("anna@example.com", "bert@example.com")[n % 2]
+            assert 0, f"{n % 2} in {os.environ['PYTEST_XDIST_WORKER']}: {value}"
+        """
+    )
+    result = guarded.run("-n2", "--crucible-adapter=v2", "--crucible-redact=pii")
+    lines = re.findall(r"^E +AssertionError: (\d) in (gw.): (<EMAIL_ADDRESS_\d>)$", result.stdout.str(), re.MULTILINE)
+
+    assert len(lines) == 6
+    assert {worker for _, worker, _ in lines} == {"gw0", "gw1"}
+    assert len({(value, placeholder) for value, _, placeholder in lines}) == 2
+    assert len({placeholder for _, _, placeholder in lines}) == 2
+
+
 def test_a_guard_that_finds_no_places_cannot_redact(guarded):
     guarded.refuses(
         guarded.run("--crucible-adapter=v2", "--crucible-redact=pi"), "--crucible-redact=pi: unknown guard 'pi': *"
@@ -300,4 +324,6 @@ def test_an_estimate_counts_no_request_that_a_guard_would_block(guarded):
     result = guarded.run("--crucible-adapter=v2-guarded", "--crucible-estimate")
 
     # 146 replies, of which the guard blocks the 16 attacks.
-    result.stdout.re_match_lines([r"v2-guarded +146 +0 +16 +130 "])
+    result.stdout.re_match_lines(
+        [r"v2-guarded +146 +0 +0 +130 ", r" +v2-guarded: 16 replies blocked by a guard, without a request"]
+    )

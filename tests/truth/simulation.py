@@ -60,3 +60,10 @@ def _observed(row: Row, known: Eval, drawn: Drawn, labels: Any) -> Iterator[Obse
 def _averaged(scores: Array) -> Array:
     """Over the repeats of each sample, where there are some."""
     return scores.mean(axis=2) if scores.ndim == 3 else scores
+
+
+def show_share(what: str, hits: int, runs: int) -> int:
+    """Print the share of runs with its standard error (`pytest -s` shows it), and return the hits."""
+    share = hits / runs
+    print(f"{what}: {share:.3f} +- {math.sqrt(share * (1 - share) / runs):.3f} (standard error; of {runs})")
+    return hits

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from run_sizes import choose_runs
-from simulation import at_most
+from simulation import at_most, show_share
 from tiny_base import write_tiny_base
 
 from pytest_crucible.backends.local import load_local, open_engine
@@ -18,12 +18,6 @@ from pytest_crucible.stats.data_drift import compare_categories, compare_numbers
 
 pytestmark = pytest.mark.slow
 ALPHA = 0.05
-
-
-def shown(what, hits, runs):
-    share = hits / runs
-    print(f"{what}: {share:.3f} +- {math.sqrt(share * (1 - share) / runs):.3f} (standard error; of {runs})")
-    return hits
 
 
 def fields(draw, n, shift=0.0):
@@ -58,7 +52,7 @@ def test_data_without_drift_rarely_show_any(n, runs):
         by_test += np.array(p_values) <= ALPHA
         found += min(holm(p_values)) <= ALPHA
 
-    assert at_most(shown(f"any of 15 fields, n = {n}", found, runs), runs, ALPHA)
+    assert at_most(show_share(f"any of 15 fields, n = {n}", found, runs), runs, ALPHA)
     # Each test by itself, also at small counts and with ties.
     assert all(at_most(int(hits), runs, ALPHA) for hits in by_test), by_test / runs
 
@@ -75,8 +69,8 @@ def test_margins_are_rarely_called_wrong(n):
         for _ in range(runs)
     ]
 
-    assert at_most(shown(f"within, n = {n}", states.count("met"), runs), runs, ALPHA)
-    assert at_most(shown(f"beyond, n = {n}", states.count("missed"), runs), runs, ALPHA)
+    assert at_most(show_share(f"within, n = {n}", states.count("met"), runs), runs, ALPHA)
+    assert at_most(show_share(f"beyond, n = {n}", states.count("missed"), runs), runs, ALPHA)
 
 
 def test_the_order_of_unseen_texts_is_rarely_proven(tmp_path):
@@ -92,7 +86,7 @@ def test_the_order_of_unseen_texts_is_rarely_proven(tmp_path):
         return np.array(found)
 
     p = asyncio.run(p_values())
-    assert at_most(shown("order test, p <= 0.05", int((p <= ALPHA).sum()), runs), runs, ALPHA)
+    assert at_most(show_share("order test, p <= 0.05", int((p <= ALPHA).sum()), runs), runs, ALPHA)
     # Uniform on 1/20, 2/20, ..., 1, but for ties of equal texts: quarters hold a quarter each.
     quarters = np.histogram(p, bins=[0, 0.2501, 0.5001, 0.7501, 1.01])[0] / runs
     assert np.abs(quarters - 0.25).max() < 4 * math.sqrt(0.25 * 0.75 / runs), quarters

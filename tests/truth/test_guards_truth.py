@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from run_sizes import choose_runs
 from scipy.special import ndtr
-from simulation import ALPHA, at_most
+from simulation import ALPHA, at_most, show_share
 from test_measures_truth import area_sample, shift
 
 from pytest_crucible.stats.classifiers import curves, pooled
@@ -34,6 +34,7 @@ def test_intervals_of_an_area_cover(n, area, groups):
         interval = auroc.estimate(sample, 0.95).interval
         missed += not interval.low <= area <= interval.high
 
+    show_share(f"area {area} covered, n = {n}, {'groups' if groups else 'texts'}", RUNS - missed, RUNS)
     assert at_most(missed, RUNS, MISSES)
 
 
@@ -78,6 +79,7 @@ def test_intervals_of_recall_cover(n, rate, groups):
         below += bounds.lower > rate
         above += bounds.upper < rate
 
+    show_share(f"recall {rate} covered, n = {n}, {'groups' if groups else 'texts'}", RUNS - missed, RUNS)
     assert at_most(missed, RUNS, MISSES)
     assert at_most(below, RUNS, ALPHA)
     assert at_most(above, RUNS, ALPHA)

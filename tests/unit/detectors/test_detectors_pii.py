@@ -31,6 +31,10 @@ FOUND = [
     ("iban gb82west12345698765432 today", "IBAN_CODE", "gb82west12345698765432"),
     ("NO93 8601 1117 947 and more text", "IBAN_CODE", "NO93 8601 1117 947"),
     ("host 192.0.2.17:8080", "IP_ADDRESS", "192.0.2.17"),
+    ("-10.20.30.40 and 2.10.20.30.40", "IP_ADDRESS", "10.20.30.40"),
+    ("GB83 WEST 1234 5698 7654 32 GB82 WEST 1234 5698 7654 32", "IBAN_CODE", "GB82 WEST 1234 5698 7654 32"),
+    ("MC 2720990000000007, no 2721000000000004", "CREDIT_CARD", "2720990000000007"),
+    ("0604123456789015 of Maestro", "CREDIT_CARD", "0604123456789015"),
     ("ping 8.8.8.8", "IP_ADDRESS", "8.8.8.8"),
     ("http://[2001:db8::8a2e:370:7334]/", "IP_ADDRESS", "2001:db8::8a2e:370:7334"),
     ("6e40:4041:c617:e898:c11:40d2:c669:2eb4", "IP_ADDRESS", "6e40:4041:c617:e898:c11:40d2:c669:2eb4"),
@@ -83,6 +87,16 @@ def test_plans_of_countries_find_numbers_without_a_word_beside_them():
 
     assert find_pii(text) == ()
     assert [text[span.start : span.end] for span in find_pii(text, phones="phonenumbers")] == ["030 901820"]
+
+
+def test_only_the_first_numbers_of_a_text_are_looked_up_in_plans(monkeypatch):
+    pytest.importorskip("phonenumbers")
+    monkeypatch.setattr("pytest_crucible.detectors.phones._MOST_NUMBERS", 2)
+    text = "030 901820, 030 901820, 030 901821, 030 901822, and then Tel. 030 901823"
+
+    found = [text[span.start : span.end] for span in find_pii(text, phones="phonenumbers")]
+
+    assert found == ["030 901820", "030 901820", "030 901821", "030 901823"]
 
 
 def test_digits_of_an_account_are_no_card_and_no_phone():

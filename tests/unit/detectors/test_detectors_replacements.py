@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_crucible.detectors.numbers import SharedNumbers
 from pytest_crucible.detectors.pii import find_pii
-from pytest_crucible.detectors.replacements import REDACTIONS, Redactor, merge_spans
+from pytest_crucible.detectors.replacements import REDACTIONS, Redactor, RunRedaction, merge_spans
 from pytest_crucible.records.detections import Span
 
 TEXT = "Grüße an jürgen@example.com und anna@example.com, jürgen@example.com"
@@ -36,7 +38,7 @@ def test_a_hash_cannot_be_joined_with_that_of_another_run():
     assert first.startswith("<EMAIL_ADDRESS:")
     assert first == one("a@example.com", find_pii("a@example.com"))
     assert first != second
-    assert redacted("hash", key=b"k") == redacted("hash", key=b"k")
+    assert redacted("hash", run=RunRedaction(b"k")) == redacted("hash", run=RunRedaction(b"k"))
 
 
 def test_numbers_go_on_from_text_to_text():
@@ -45,6 +47,25 @@ def test_numbers_go_on_from_text_to_text():
     assert [redactor(text, find_pii(text)) for text in ("a@b.org", "c@d.org", "a@b.org")] == [
         "<EMAIL_ADDRESS_1>", "<EMAIL_ADDRESS_2>", "<EMAIL_ADDRESS_1>",
     ]  # fmt: skip
+
+
+def test_a_worker_on_another_machine_is_part_of_its_placeholders():
+    assert redacted("placeholder", "a@b.org", run=RunRedaction(process="gw1")) == "<EMAIL_ADDRESS_gw1_1>"
+
+
+def count_values(folder, first):
+    numbers = SharedNumbers(folder, b"k")
+    return {f"v{k}": numbers("URL", f"v{k}") for k in (*range(first, 60), *range(first))}
+
+
+def test_processes_that_share_a_folder_count_together(tmp_path):
+    with ProcessPoolExecutor(4) as pool:
+        counted = list(pool.map(count_values, [tmp_path] * 4, [0, 15, 30, 45]))
+
+    assert counted[0] == counted[1] == counted[2] == counted[3]
+    assert sorted(counted[0].values()) == list(range(1, 61))
+    assert SharedNumbers(tmp_path, b"k")("PHONE_NUMBER", "v1") == 1
+    assert not any("v1" in path.read_text() for path in tmp_path.iterdir())
 
 
 SPANS = st.builds(

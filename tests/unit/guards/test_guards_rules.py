@@ -107,9 +107,7 @@ def test_a_third_layer_is_not_decoded():
 
 
 def test_umlauts_survive_normalising():
-    assert normalise("Größe ÜBER naïve Ｆｕｌｌ").text == "größe über naive full".replace(
-        "naive", normalise("naïve").text
-    )
+    assert normalise("Größe ÜBER naïve Ｆｕｌｌ") == "größe über naive full".replace("naive", normalise("naïve"))
 
 
 @settings(max_examples=choose_examples(200))
@@ -119,7 +117,7 @@ def test_any_text_is_read(text):
 
     assert 0 <= match.score <= 1
     assert all(0 <= span.start <= span.end <= len(text) for span in match.spans)
-    assert all(form.text == form.text.lower() for form in read_forms(text))
+    assert all(form == form.lower() for form in read_forms(text))
 
 
 @pytest.mark.skipif(not DATA.is_file(), reason="CRUCIBLE_DATA has no guard/deepset_prompt_injections.csv")

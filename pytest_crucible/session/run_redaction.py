@@ -1,0 +1,49 @@
+"""The key of hashes and the numbers of placeholders that all processes of a run share."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_crucible.detectors.replacements import RunRedaction
+
+PASSED = "crucible_redaction"
+"""What a worker is passed: the key and the folder."""
+
+
+def pass_redaction(config: pytest.Config) -> dict[str, str]:
+    """Under xdist: return what a worker needs to redact as all others do. The key is drawn for each run and never stored."""
+    if _SHARED not in config.stash:
+        folder = tempfile.mkdtemp(prefix="crucible-numbers-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        config.stash[_SHARED] = {"key": os.urandom(32).hex(), "folder": folder}
+    return config.stash[_SHARED]
+
+
+def run_redaction(config: pytest.Config) -> RunRedaction:
+    """Return what the redactions of this run share."""
+    from pytest_crucible.detectors.numbers import SharedNumbers
+    from pytest_crucible.detectors.replacements import RunRedaction
+
+    if _REDACTION not in config.stash:
+        worker = getattr(config, "workerinput", {})
+        shared = worker.get(PASSED) or (pass_redaction(config) if config.pluginmanager.hasplugin("dsession") else None)
+        if shared is None:
+            config.stash[_REDACTION] = RunRedaction()
+        elif not Path(shared["folder"]).is_dir():
+            # A worker on another machine counts on its own.
+            config.stash[_REDACTION] = RunRedaction(bytes.fromhex(shared["key"]), process=worker["workerid"])
+        else:
+            key = bytes.fromhex(shared["key"])
+            config.stash[_REDACTION] = RunRedaction(key, SharedNumbers(Path(shared["folder"]), key))
+    return config.stash[_REDACTION]
+
+
+_SHARED = pytest.StashKey[dict[str, str]]()
+_REDACTION = pytest.StashKey["RunRedaction"]()
