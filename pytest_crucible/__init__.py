@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_crucible import fairness, metrics, runs, stats
+    from pytest_crucible import cookbook, fairness, metrics, runs, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
     from pytest_crucible.datasets.strategies import from_strategy
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
@@ -51,6 +51,7 @@ _HOME = {
     "Twin": "records",
     "Verdict": "records",
     "cns3": "presets.cns3",
+    "cookbook": "cookbook",
     "fairness": "fairness",
     "from_strategy": "datasets.strategies",
     "judges": "metrics.judges",
@@ -84,6 +85,7 @@ __all__ = [
     "Twin",
     "Verdict",
     "cns3",
+    "cookbook",
     "fairness",
     "from_strategy",
     "judges",

@@ -109,7 +109,10 @@ COMMANDS = {
             (name, name)
             for name in ("runs", "show", "compare", "fairness", "explain", "report", "trend", "plan", "promote")
         ),
-        *((name, name) for name in ("register", "rollback", "retire", "models", "watch", "schedule", "adapters")),
+        *(
+            (name, name)
+            for name in ("register", "rollback", "retire", "models", "watch", "curve", "schedule", "adapters")
+        ),
         *((name, name) for name in ("datasets", "check", "contamination")),
         ("data-drift", "data_drift"),
         *((name, name) for name in ("metrics", "attacks", "guards", "threshold", "calibrate", "export")),

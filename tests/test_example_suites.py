@@ -227,3 +227,18 @@ def test_swapped_letters_hurt_and_informal_words_do_not(tmp_path, warm):
     drops = {row["attack"]: row for row in document["experiments"][0]["sections"]["robustness"]["drops"]}
     assert drops["character_swap"]["p_adjusted"] < 0.001
     assert drops["semantic_formality_change"]["p_adjusted"] > 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapter", ["rewarded", "clipped"])
+def test_rewards_alone_teach_the_task(run_suite, adapter):
+    """The base is never right; both losses bring the model above the target, and the difference is proven."""
+    status, document = run_suite("rl", f"--crucible-adapter={adapter}", "--compare=base")
+
+    [experiment] = document["experiments"]
+    estimates = {(one["metric"], one["arm"]): one["value"] for one in experiment["estimates"]}
+    assert estimates["right", "base"] < 0.05
+    assert estimates["right", adapter] >= 0.80
+    assert status == 0
+    verdicts = {one["subject"]: (one["state"], one["proven"]) for one in experiment["verdicts"]}
+    assert verdicts[f"reward: {adapter} vs base superior"] == ("met", True)

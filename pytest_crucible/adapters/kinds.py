@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.origin import Origin
-from pytest_crucible.adapters.uris import UriForm, read_rest, read_server, read_whole
+from pytest_crucible.adapters.uris import UriForm, read_rest, read_server, read_tinker
 from pytest_crucible.records import Adapter, Arm, Sample
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ KINDS = (
     AdapterKind(
         name="tinker",
         open="pytest_crucible.adapters.tinker:open_tinker",
-        uri=UriForm(("tinker",), read_whole("model_path")),
+        uri=UriForm(("tinker",), read_tinker),
         origin="pytest_crucible.adapters.tinker_base:find_origin",
         base="pytest_crucible.adapters.tinker_base:open_base",
         weights="pytest_crucible.adapters.tinker_weights:find_weights",

@@ -1,4 +1,4 @@
-"""URIs that name an adapter: `recorded:PATH`, `local:CHECKPOINT`, `tinker://...`, `openai+http://HOST:PORT/v1#MODEL`."""
+"""URIs that name an adapter: `recorded:PATH`, `local:CHECKPOINT`, `tinker://...`, `tinker:BASE_MODEL`, `openai+http://HOST:PORT/v1#MODEL`."""
 
 from __future__ import annotations
 
@@ -38,13 +38,15 @@ def read_rest(option: str) -> ReadUri:
     return lambda uri, adapter: {option: uri.partition(":")[2]}
 
 
-def read_whole(option: str) -> ReadUri:
-    """Return a reader that sets an option to the whole URI: the scheme is part of Tinker's paths.
+def read_tinker(uri: str, adapter: str) -> Mapping[str, Any]:
+    """Return the checkpoint of a Tinker service that a URI names, or the base model.
 
-    >>> read_whole("model_path")("tinker://RUN/sampler_weights/v2", "v2")
-    {'model_path': 'tinker://RUN/sampler_weights/v2'}
+    >>> read_tinker("tinker://RUN/sampler_weights/v2", "v2"), read_tinker("tinker:Qwen/Qwen3-8B", "base")
+    ({'model_path': 'tinker://RUN/sampler_weights/v2'}, {'base_model': 'Qwen/Qwen3-8B'})
     """
-    return lambda uri, adapter: {option: uri}
+    name = uri.partition(":")[2]
+    # The scheme is part of Tinker's paths.
+    return {"model_path": uri} if name.startswith("/") else {"base_model": name}
 
 
 def read_server(uri: str, adapter: str) -> Mapping[str, Any]:

@@ -25,3 +25,10 @@ class Wrapper:
         """Close the backend inside, if it has connections."""
         if isinstance(self.inner, Closeable):
             await self.inner.close()
+
+
+def find_innermost(backend: Backend) -> Backend:
+    """Return the backend inside all wrappers."""
+    while isinstance(backend, Wrapper):
+        backend = backend.inner
+    return backend

@@ -21,6 +21,10 @@ class Checkpoint:
     """The adapter's URI, as `crucible register` takes it."""
     state: tuple[tuple[str, int, int], ...] = ()
     """Names, sizes and times of its files: one that is written again is a new checkpoint."""
+    name: str = ""
+    """Its name in a checkpoints.jsonl."""
+    step: int | None = None
+    """The number of batches that it was trained on, where a checkpoints.jsonl has it."""
 
 
 def list_checkpoints(source: str) -> list[Checkpoint]:
@@ -63,4 +67,5 @@ def _in_file(path: Path) -> Iterator[Checkpoint]:
         sampler = row.get("sampler_path") if isinstance(row, dict) else None
         # A row without it is a state to resume training from.
         if isinstance(sampler, str) and sampler.startswith(SERVICE):
-            yield Checkpoint(sampler)
+            name, step = str(row.get("name", "")), row.get("batch")
+            yield Checkpoint(sampler, name=name, step=step if isinstance(step, int) else None)

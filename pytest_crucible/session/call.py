@@ -10,6 +10,7 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.prompt_text import PROMPT
+from pytest_crucible.backends.wrapper import find_innermost
 from pytest_crucible.metrics.models.attribution import set_current_reply
 from pytest_crucible.records import MetricFacts, Observation, Outcome, Reply, Sample, Unit, Value
 from pytest_crucible.records.errors import StoreError
@@ -181,6 +182,13 @@ class Call:
         return outcome
 
 
+def _sampling_client(arm: OpenedArm) -> Any:
+    """Return the Tinker client of an arm's model; None for an arm without one, and for several models."""
+    if arm.backend is None or arm.trainings:
+        return None
+    return getattr(find_innermost(arm.backend), "sampling_client", None)
+
+
 class ScoredUnits:
     """Runs a unit and scores its outcome; `pop_scores` returns the scores, once.
 
@@ -206,7 +214,8 @@ class ScoredUnits:
         sample = outcome.sample or self._experiment.sample(outcome.unit)
         experiment = self._experiment
         repeat, variant = experiment.repeat(outcome.unit), experiment.plan.variant_name(experiment.twin(outcome.unit))
-        set_current_reply(experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant)
+        client = _sampling_client(experiment.opened_arms[outcome.unit.arm])
+        set_current_reply(experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant, client)
         scores = await score_outcome(
             outcome, experiment.metrics_of(outcome.unit), sample, passed=self._passed, reasoning=experiment.reasoning
         )

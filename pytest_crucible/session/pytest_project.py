@@ -6,7 +6,7 @@ import contextlib
 import io
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,9 +51,12 @@ class _Caller(Generic[Result]):
         return True
 
 
-def with_adapters(directory: Path, store: RunStore, use: Callable[[AdapterContext], Result]) -> Result:
+def with_adapters(
+    directory: Path, store: RunStore, use: Callable[[AdapterContext], Result], options: Sequence[str] = ()
+) -> Result:
     """Return what `use` returns for the adapters of a directory, whose conftest.py is loaded. No test is collected.
 
+    `options` are further options of pytest.
     Raises what `use` raises, and SpecError where pytest refuses the directory's configuration.
     """
 
@@ -69,7 +72,7 @@ def with_adapters(directory: Path, store: RunStore, use: Callable[[AdapterContex
         contextlib.redirect_stdout(output),
         contextlib.redirect_stderr(output),
     ):
-        status = pytest.main([*OPTIONS, "-o", f"cache_dir={cache}"], plugins=[caller])
+        status = pytest.main([*OPTIONS, *options, "-o", f"cache_dir={cache}"], plugins=[caller])
     if caller.error is not None:
         raise caller.error
     if caller.result is None:

@@ -6,31 +6,22 @@ Skipped in an environment without tinker-cookbook.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from pytest_crucible.cookbook.hub_cache import write_hub_cache
 from pytest_crucible.cookbook.recipe_data import make_sums
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.reserved import make_stand_in
-from pytest_crucible.local_model.server.process import LocalServer
 
 pytest.importorskip("tinker_cookbook")
 pytestmark = pytest.mark.slow
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/cookbook.md"
 TABLE = re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \| passes", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-MODELS = (
-    *("Qwen/Qwen3.5-9B-Base", "Qwen/Qwen3.5-9B", "Qwen/Qwen3.5-4B", "Qwen/Qwen3.6-35B-A3B", "Qwen/Qwen3.5-35B-A3B"),
-    *("Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B-Instruct", "deepseek-ai/DeepSeek-V3.1", "openai/gpt-oss-20b"),
-    *("moonshotai/Kimi-K2-Thinking", "moonshotai/Kimi-K2.6"),
-)
 RENDERERS = {
     "llama3": "meta-llama/Llama-3.1-8B-Instruct",
     "qwen3": "Qwen/Qwen3-8B",
@@ -39,19 +30,6 @@ RENDERERS = {
     "kimi_k2": "moonshotai/Kimi-K2-Thinking",
     "role_colon": "Qwen/Qwen3-8B",
 }
-
-
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory) -> Iterator[dict[str, str]]:
-    home = tmp_path_factory.mktemp("cookbook")
-    options = [
-        *(part for name in MODELS for part in ("--as", name)),
-        "--stand-in",
-        "stable_reinforce=importance_sampling",
-    ]
-    cache = write_hub_cache(home / "hub", MODELS)
-    with LocalServer.start(home / "tinker", options=options) as server:
-        yield {**os.environ, **server.environment(), **cache, "TINKER_COOKBOOK_RUNS_DIR": str(home / "runs")}
 
 
 @pytest.mark.parametrize(("recipe", "arguments"), TABLE)

@@ -86,6 +86,11 @@ class TinkerBackend:
         self._check, self._queue = check, queue or QueueState()
         self._hide = hide
 
+    @property
+    def sampling_client(self) -> SamplingClient:
+        """The SDK's client of the model, for evaluators that send requests of their own."""
+        return self._client
+
     async def generate(self, request: Request) -> Reply:
         # A service that is known to be gone fails at once, without a request.
         self._check(0.0)

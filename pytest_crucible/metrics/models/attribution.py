@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_crucible.records import ModelCall
 
@@ -18,16 +18,23 @@ class ScoredReply(NamedTuple):
     """Receives the requests, which are stored with those of the test."""
     variant: str = ""
     """The variant that the reply is to; empty for the sample as it is."""
+    client: Any = None
+    """The SDK's SamplingClient of the arm, for metrics that measure the model itself; None where it is not a Tinker model."""
 
 
 _CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable
 
 
 def set_current_reply(
-    experiment: str, sample: str, repeat: int, calls: list[ModelCall] | None = None, variant: str = ""
+    experiment: str,
+    sample: str,
+    repeat: int,
+    calls: list[ModelCall] | None = None,
+    variant: str = "",
+    client: Any = None,
 ) -> None:
     """Set the sample and repeat whose reply this task scores from now on, and the list that its requests are added to."""
-    _CURRENT.set(ScoredReply(experiment, sample, repeat, calls, variant))
+    _CURRENT.set(ScoredReply(experiment, sample, repeat, calls, variant, client))
 
 
 def current_reply() -> ScoredReply:

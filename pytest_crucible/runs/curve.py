@@ -1,0 +1,199 @@
+"""The curve of a training: its checkpoints by one metric, each compared with the base on the same samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+
+from pytest_crucible import gate
+from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts
+from pytest_crucible.analyse.member_values import member_values
+from pytest_crucible.analyse.winners_estimate import CorrectedMean, correct_winner
+from pytest_crucible.records import Analysis, Comparison, Contrast, Estimate, Verdict
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs
+from pytest_crucible.sections.inputs import NoStoredDetails
+from pytest_crucible.store.experiments import load_experiments
+from pytest_crucible.store.runs import RunStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """One checkpoint of a training."""
+
+    label: str
+    estimate: Estimate
+    comparison: Comparison
+    """With the base; its p-value is adjusted for all comparisons of the curves."""
+    verdict: Verdict
+    """On the claim that the checkpoint is better than the base."""
+
+    @property
+    def is_better(self) -> bool:
+        """Return whether the checkpoint is proven better than the base."""
+        return self.verdict.proven and self.verdict.state == "met"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    """The checkpoints of a training by one metric of one experiment, in the order of the training."""
+
+    nodeid: str
+    metric: str
+    base: Estimate
+    points: tuple[CurvePoint, ...]
+    best: CorrectedMean | None
+    """The best checkpoint, corrected for having been chosen; `arm` is its place. None for one checkpoint, and where the
+    samples allow no correction."""
+    is_finished: bool
+    """Whether every sample was run."""
+    is_simulated: bool
+    """Whether the replies are those of a stand-in or a script."""
+
+    @property
+    def first_better(self) -> CurvePoint | None:
+        """The first checkpoint that is proven better than the base."""
+        return next((point for point in self.points if point.is_better), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingCurves:
+    """All curves of one run."""
+
+    run: str
+    alpha: float
+    family_size: int
+    """The number of comparisons with the base, which share alpha."""
+    curves: tuple[Curve, ...]
+    left_out: tuple[str, ...] = ()
+    """Nodeids of experiments that compare nothing, for which the session queries the candidate alone."""
+
+
+def measure_curves(store: RunStore, run: str, labels: Mapping[str, str], base: str, metric: str = "") -> TrainingCurves:
+    """Return the curves of a run whose arms are checkpoints and their base.
+
+    `labels` has the checkpoints' labels by the names of their arms, in the order of the training. Without a metric the curves are
+    by those that the suite compares or targets, else by all that have a direction. Raises SpecError where no experiment compares
+    its arms, and for a metric without scores.
+    """
+    alpha = store.run(run)["alpha"]
+    compared, left_out = _split_experiments(store, run, {base, *labels})
+    metrics = [_choose_metrics(inputs, metric) for inputs in compared]
+    if not any(metrics):
+        raise _no_metric(compared, metric)
+    of_experiments = [pair for pair in zip(compared, metrics, strict=True) if pair[1]]
+    pairs = [_pair_with_base(inputs, arm, base, names) for inputs, names in of_experiments for arm in labels]
+    family_size = sum(len(inputs.plan.contrasts) for inputs in pairs)
+    analyses, _ = analyse_together(
+        lambda: [(inputs, NoStoredDetails()) for inputs in pairs], {}, alpha=alpha, declared=family_size
+    )
+    judged = _judge(analyses, alpha, family_size)
+    curves = [_curve(inputs, name, judged, labels, base) for inputs, names in of_experiments for name in names]
+    return TrainingCurves(run=run, alpha=alpha, family_size=family_size, curves=tuple(curves), left_out=left_out)
+
+
+def _split_experiments(
+    store: RunStore, run: str, names: AbstractSet[str]
+) -> tuple[Sequence[AnalysisInputs], tuple[str, ...]]:
+    """Return the experiments with all of these arms, and the nodeids of the others. Raises SpecError where none has them."""
+    inputs = [analysis_inputs(stored, stored.finished) for stored in load_experiments(store, run)]
+    compared = [each for each in inputs if names <= {arm.name for arm in each.plan.arms}]
+    if not compared:
+        raise SpecError(
+            'no test of the suite compares, so only the last checkpoint replied: add @pytest.mark.ab_compare("METRIC")'
+        )
+    return compared, tuple(each.plan.nodeid for each in inputs if not names <= {arm.name for arm in each.plan.arms})
+
+
+Judged = Mapping[tuple[str, str, str], tuple[Analysis, Verdict]]
+"""Analysis and verdict by nodeid, arm and metric."""
+
+
+def _choose_metrics(inputs: AnalysisInputs, metric: str) -> tuple[str, ...]:
+    """Return the metrics of an experiment that get a curve: those that can be better or worse, and have scores."""
+    scored = {name for answers in inputs.answers for name in answers.scores}
+    directed = [
+        name
+        for name, facts in metric_facts(inputs).items()
+        if facts.is_directed and facts.kind != "text" and not facts.is_part and name in scored
+    ]
+    if metric:
+        return tuple(name for name in directed if name == metric)
+    named = {name for measure in (*inputs.plan.contrasts, *inputs.plan.targets) for name in measure.metrics}
+    return tuple(name for name in directed if name in named) or tuple(directed)
+
+
+def _no_metric(whole: Sequence[AnalysisInputs], metric: str) -> SpecError:
+    names = sorted({name for inputs in whole for name in _choose_metrics(inputs, "")})
+    if not metric or not names:
+        return SpecError("no sample was scored by a metric with a direction: the run above shows what was lost")
+    return SpecError(f"--metric {metric}: no experiment scored it: {suggest(metric, names, always=', '.join(names))}")
+
+
+def _pair_with_base(inputs: AnalysisInputs, arm: str, base: str, metrics: Iterable[str]) -> AnalysisInputs:
+    """Return a checkpoint and the base as an experiment of two arms, which claims that the checkpoint is better."""
+    numbers = [_number(inputs, arm), _number(inputs, base)]
+    candidate, baseline = (inputs.plan.arms[number] for number in numbers)
+    plan = replace(
+        inputs.plan,
+        arms=(replace(candidate, role="candidate"), replace(baseline, role="baseline")),
+        targets=(),
+        contrasts=tuple(Contrast(metric=name, baseline=base, alternative="superior") for name in metrics),
+        variants=(),
+        variant_terms=(),
+        robustness=None,
+        not_run={},
+    )
+    return replace(inputs, plan=plan, answers=tuple(inputs.answers[number] for number in numbers), variants={})
+
+
+def _number(inputs: AnalysisInputs, arm: str) -> int:
+    return [each.name for each in inputs.plan.arms].index(arm)
+
+
+def _judge(analyses: Sequence[Analysis], alpha: float, family_size: int) -> Judged:
+    verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
+    by_subject = {(verdict.nodeid, verdict.subject): verdict for verdict in verdicts}
+    return {
+        (analysis.plan.nodeid, comparison.candidate, comparison.contrast.metric): (
+            analysis,
+            by_subject[analysis.plan.nodeid, comparison.contrast.subject(comparison.candidate)],
+        )
+        for analysis in analyses
+        for comparison in analysis.comparisons
+    }
+
+
+def _curve(inputs: AnalysisInputs, metric: str, judged: Judged, labels: Mapping[str, str], base: str) -> Curve:
+    nodeid = inputs.plan.nodeid
+    points = [_point(*judged[nodeid, arm, metric], metric, arm, label) for arm, label in labels.items()]
+    any_analysis, _ = judged[nodeid, next(iter(labels)), metric]
+    return Curve(
+        nodeid=nodeid,
+        metric=metric,
+        base=_estimate(any_analysis, metric, base),
+        points=tuple(points),
+        best=_correct_best(inputs, metric, list(labels)),
+        is_finished=inputs.finished,
+        is_simulated=any(arm.simulated for arm in inputs.plan.arms),
+    )
+
+
+def _point(analysis: Analysis, verdict: Verdict, metric: str, arm: str, label: str) -> CurvePoint:
+    comparison = next(each for each in analysis.comparisons if each.contrast.metric == metric)
+    return CurvePoint(label=label, estimate=_estimate(analysis, metric, arm), comparison=comparison, verdict=verdict)
+
+
+def _estimate(analysis: Analysis, metric: str, arm: str) -> Estimate:
+    return next(each for each in analysis.estimates if (each.metric, each.arm, each.statistic) == (metric, arm, "mean"))
+
+
+def _correct_best(inputs: AnalysisInputs, metric: str, arms: Sequence[str]) -> CorrectedMean | None:
+    # The estimate of a single checkpoint was not chosen. The correction knows the noise of samples alone, at one look.
+    if len(arms) < 2 or inputs.plan.random_factors or inputs.plan.look_alpha is not None:
+        return None
+    numbers = [_number(inputs, arm) for arm in arms]
+    values = member_values(inputs, metric, numbers, range(len(inputs.groups)))
+    return None if values is None else correct_winner(values)

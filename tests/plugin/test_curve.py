@@ -1,0 +1,102 @@
+"""`crucible curve`: the checkpoints of a log directory on a suite, in one session on the local service."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_crucible.cli import main
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
+
+TEST = """
+    import pytest
+
+    @pytest.mark.ab_compare("short")
+    @pytest.mark.crucible(dataset=[{"id": f"q{k}", "input": f"Document {k}:"} for k in range(12)])
+    async def test_replies(sample, sampler, score):
+        reply = await sampler.generate(sample.input, max_tokens=3)
+        score(short=len(reply.text) < 8)
+"""
+
+
+def save_checkpoint(folder: Path, name: str, base: str = "crucible/tiny") -> str:
+    """Save weights as `save_weights_for_sampler` leaves them on the service of this folder."""
+    engine = Engine.load_packaged()
+    digest = engine.base_sha256 if base == "crucible/tiny" else "0" * 64
+    about = CheckpointInfo(base, digest, {"rank": 4}, created=1.7e9, expires=None)
+    run = "run-1" if base == "crucible/tiny" else "run-2"
+    checkpoint = CheckpointPath(run, SAMPLER, name)
+    with Archive(folder / ".crucible" / "tinker").write_checkpoint(checkpoint, about) as place:
+        engine.trainer(LoraSpec(rank=4, seed=1)).save_sampler(place)
+    return f"tinker://{run}/sampler_weights/{name}"
+
+
+def write_log(folder: Path, *paths: str) -> Path:
+    log = folder / "log"
+    log.mkdir(exist_ok=True)
+    rows = [
+        {"name": path.rpartition("/")[2], "batch": 5 * place, "sampler_path": path}
+        for place, path in enumerate(paths, start=1)
+    ]
+    (log / "checkpoints.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
+    (log / "metrics.jsonl").write_text("".join(f'{{"step": {k}, "train_mean_nll": {10 - k}}}\n' for k in range(10)))
+    return log
+
+
+@pytest.mark.slow
+def test_a_curve_of_two_checkpoints_and_one_that_has_expired(suite, monkeypatch, capfd):
+    monkeypatch.chdir(suite.path)
+    suite.test(TEST, name="test_replies")
+    paths = [save_checkpoint(suite.path, name) for name in ("000005", "000010")]
+    write_log(suite.path, *paths, "tinker://run-1/sampler_weights/gone")
+    arguments = ("curve", "log", "--suite", "test_replies.py")
+
+    assert main(arguments) == 0
+    printed = capfd.readouterr()
+    assert "2 checkpoints and tinker:" in printed.err
+    assert "step 15 is left out: the service does not have tinker://run-1/sampler_weights/gone any more" in printed.out
+    assert "no checkpoint is proven better than the base" in printed.out
+    assert "train_mean_nll" in printed.out
+
+    # Again without a request, as JSON on standard output alone, and with a budget that nothing of it needs.
+    assert main((*arguments, "--json", "--", "--crucible-cache=only")) == 0
+    (curve,) = json.loads(capfd.readouterr().out)["curves"]
+    assert (curve["metric"], curve["base"]["n"], curve["finished"]) == ("short", 12, True)
+    assert [(each["step"], each["pairs"], each["training"]) for each in curve["checkpoints"]] == [
+        ("5", 12, 8),
+        ("10", 12, 3),
+    ]
+
+    assert main((*arguments, "-o", "curve.md", "--", "--crucible-cache=only")) == 0
+    assert "| `10` |" in (suite.path / "curve.md").read_text()
+    capfd.readouterr()
+    assert main((*arguments, "--", "--crucible-estimate")) == 0
+    assert "nothing was sent" in capfd.readouterr().out
+
+
+@pytest.mark.slow
+def test_what_has_no_curve(suite, monkeypatch, capfd):
+    monkeypatch.chdir(suite.path)
+    suite.test(TEST, name="test_replies")
+    log = write_log(suite.path, "tinker://run-1/sampler_weights/gone")
+
+    def refused(*words: str) -> str:
+        assert main(("curve", *words)) == 4
+        return capfd.readouterr().err
+
+    assert "--suite test_none.py does not exist" in refused("log", "--suite", "test_none.py")
+    assert "has no checkpoints.jsonl" in refused(".", "--suite", "test_replies.py")
+    assert "must end in one of .html, .md, .json" in refused("log", "--suite", "test_replies.py", "-o", "curve.txt")
+    assert "the service has none of 1 checkpoint" in refused("log", "--suite", "test_replies.py")
+
+    own = save_checkpoint(suite.path, "own")
+    write_log(suite.path, own, save_checkpoint(suite.path, "other", base="Qwen/Qwen3-8B"))
+    assert "step 10 was trained on Qwen/Qwen3-8B, and step 5 on" in refused(str(log), "--suite", "test_replies.py")
+
+    write_log(suite.path, own)
+    suite.test(TEST.replace('@pytest.mark.ab_compare("short")', ""), name="test_replies")
+    assert "no test of the suite compares" in refused("log", "--suite", "test_replies.py")
