@@ -34,6 +34,7 @@ EXCEPTIONS = {
     ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.numbers"),
     ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.text"),
     ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
+    ("pytest_crucible.datasets.checks.embeddings", "pytest_crucible.metrics.models.embeddings"),
     ("pytest_crucible.datasets.overlap.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.guards.classifier", "pytest_crucible.metrics.models.weights"),
     ("pytest_crucible.guards.judge", "pytest_crucible.metrics.judges.verdicts"),
@@ -46,8 +47,8 @@ EXCEPTIONS = {
     ("pytest_crucible.training_sets.old_rows", "pytest_crucible.datasets.jsonl"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read, and guards query
-judges and find models as metrics do."""
+the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read, guards query
+judges and find models as metrics do, and checks compare texts by the embeddings that metrics use."""
 PLUGGY = {"pytest_crucible.commands.plugins": {"pluggy"}}
 """The program has plugins of its own, without pytest."""
 WITHIN = {"program", "pytest"}

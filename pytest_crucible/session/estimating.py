@@ -64,7 +64,9 @@ class Estimator:
                 plan.nodeid,
                 arm.name,
                 stored=len(done[number]),
-                replies=[self._describe_outcome(experiment, outcome) for outcome in asked if outcome.unit.arm == number],
+                replies=[
+                    self._describe_outcome(experiment, outcome) for outcome in asked if outcome.unit.arm == number
+                ],
                 past=past_usage(self.store, plan.nodeid, arm.name),
                 concurrency=self.settings.concurrency,
                 is_untrained=bool(untrained_recipes([experiment.opened_arms[number]])),
