@@ -51,7 +51,9 @@ class RequestedTests:
             raise SpecError(f"--orders {self.orders} is not a number of orders: write for example --orders 99")
 
 
-NOT_THE_ORDER = "  a file that was read in another order, as trainers that shuffle read it, is not found so: use --min-k"
+NOT_THE_ORDER = (
+    "  a file that was read in another order, as trainers that shuffle read it, is not found so: use --min-k"
+)
 
 
 def run_tests(

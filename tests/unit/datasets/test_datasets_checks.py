@@ -314,6 +314,28 @@ def test_an_unknown_check_has_a_suggestion():
     assert not hasattr(checks, "nothing")
 
 
+@pytest.mark.parametrize("place", ["pattern", "format"])
+def test_a_pattern_that_takes_too_long_is_named(monkeypatch, place):
+    monkeypatch.setattr("pytest_crucible.datasets.checks.user_patterns.PATTERN_TIMEOUT_S", 0.05)
+    check = (
+        checks.expect_column_values_to_match_regex("input", "(a|aa)+$")
+        if place == "pattern"
+        else checks.expect_column_values_to_match_format("input", re.compile("(a|aa)+"))
+    )
+    [result] = check_samples([Sample(id="s", input="a" * 60 + "b")], [check])
+
+    assert result.state == "failed"
+    assert "takes more than 0.05 s on the text 'aaa" in result.message
+
+
+def test_flags_of_a_compiled_pattern_count():
+    samples = [Sample(id="s", input="GRÖSSE")]
+    formats = [re.compile(r"grösse", re.IGNORECASE), re.compile(r"\w+", re.ASCII), re.compile(r"\w+")]
+    results = check_samples(samples, [checks.expect_column_values_to_match_format("input", each) for each in formats])
+
+    assert [result.state for result in results] == ["passed", "failed", "passed"]
+
+
 def test_a_pandera_schema_is_checked():
     pandera = pytest.importorskip("pandera.pandas")
     schema = pandera.DataFrameSchema(
