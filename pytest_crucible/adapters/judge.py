@@ -11,17 +11,20 @@ from pytest_crucible.adapters.untrained import Untrained
 from pytest_crucible.backends import Backend, KnowsItsSamples
 from pytest_crucible.backends.protocol import system_prompt
 from pytest_crucible.metrics.models.llm_judge import Judge
+from pytest_crucible.records import JUDGE
 from pytest_crucible.records.errors import SpecError
 
 
 def open_judge(
-    open_adapter: Callable[[str, Literal["candidate"]], OpenedArm], name: str, owner: str
+    open_adapter: Callable[[str, Literal["candidate"]], OpenedArm], name: str, owner: str, role: str = JUDGE
 ) -> tuple[Judge, Backend]:
-    """Return an adapter as a judge, and its backend. Raises SpecError for an adapter that cannot answer prompts."""
+    """Return an adapter as a judge, or in another role, and its backend. Raises SpecError for one that cannot answer prompts."""
     opened = None if is_stored(name) else open_adapter(name, "candidate")
     backend = None if opened is None else opened.backend
     if opened is None or backend is None or opened.trainings or isinstance(backend, Untrained | KnowsItsSamples):
-        raise SpecError(f"judge {name!r} of {owner} cannot answer prompts: name the adapter of a model")
+        raise SpecError(
+            f"{role.removesuffix(':')} {name!r} of {owner} cannot answer prompts: name the adapter of a model"
+        )
     return Judge(
         name,
         identity=backend.identity,
@@ -29,4 +32,5 @@ def open_judge(
         parameters=opened.arm.parameters,
         simulated=backend.simulated,
         system=system_prompt(backend),
+        role=role,
     ), backend

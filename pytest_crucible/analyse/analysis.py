@@ -112,8 +112,10 @@ class ScoreTable:
 
 
 def uses_expected(plan: Plan) -> bool:
-    """Return whether a target or a comparison of the plan needs the samples' `expected`."""
-    return uses_fields(plan) or any(row_of(measure).uses_expected for measure in (*plan.targets, *plan.contrasts))
+    """Return whether a metric, a target or a comparison of the plan needs the samples' `expected`."""
+    is_conditional = any(facts.applies_to is not None for facts in plan.metrics)
+    measures = (*plan.targets, *plan.contrasts)
+    return is_conditional or uses_fields(plan) or any(row_of(measure).uses_expected for measure in measures)
 
 
 def uses_fields(plan: Plan) -> bool:

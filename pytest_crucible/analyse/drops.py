@@ -173,8 +173,11 @@ def _drop(data: VariantData, attack: str, arm: str, scored: Scores, inside: Flag
 
 def _with_simultaneous(data: VariantData, drops: Sequence[tuple[Drop, Pair]]) -> list[Drop]:
     """Return the drops, the largest of the attacks with an interval that holds for all of them (Bonferroni)."""
+    # The worst of all attacks is at least as large as each of them, and no attack of its own.
     of_attacks = [
-        (k, drop) for k, (drop, _) in enumerate(drops) if CONTROL not in drop.attack and drop.drop.value is not None
+        (k, drop)
+        for k, (drop, _) in enumerate(drops)
+        if CONTROL not in drop.attack and drop.attack != WORST and drop.drop.value is not None
     ]
     result = [drop for drop, _ in drops]
     if len(of_attacks) > 1:

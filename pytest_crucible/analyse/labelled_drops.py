@@ -1,7 +1,8 @@
 """Levels and drops of an LLM judge's metric, corrected by people's labels of some replies. Pure functions.
 
 A drop is corrected by samples with labels of both replies: labels of clean replies alone say nothing of the judge's errors on
-attacked ones.
+attacked ones. Of several replies to a sample the first one has the label. Its error is like that of the others, so the judge's
+errors are those on first replies, and what they correct is the judge's mean over all replies of the other samples.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 from pytest_crucible import stats
 from pytest_crucible.analyse.drops import VariantData, attack_variants
 from pytest_crucible.analyse.paired_drop import drop_difference, estimate_drop
-from pytest_crucible.analyse.scores import Floats, Pair, Scores
+from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, scores_by_repeat
 from pytest_crucible.records import HUMAN, ArmOutcomes, Interval, MetricFacts
+from pytest_crucible.records.errors import NotEnoughData
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,61 +41,107 @@ class Corrected:
     method: str
 
 
-def correct_drops(data: VariantData, answers: Sequence[ArmOutcomes], metrics: Sequence[str]) -> Iterator[Corrected]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncorrected:
+    """An arm whose labels correct nothing of a metric, and why."""
+
+    metric: str
+    arm: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Labelled:
+    """Scores of one metric on all samples, the judge's scores of first replies, and people's labels of these."""
+
+    scores: Scores
+    first: Floats
+    labels: Floats
+
+    @property
+    def flags(self) -> Flags:
+        return self.scores.seen & ~np.isnan(self.first) & ~np.isnan(self.labels)
+
+    def predictions(self, labelled: Flags) -> Floats:
+        """Return the judge's score of the labelled reply to a sample; of the other samples the mean over all replies."""
+        return np.where(labelled, self.first, self.scores.values)
+
+
+def correct_drops(
+    data: VariantData, answers: Sequence[ArmOutcomes], metrics: Sequence[str]
+) -> Iterator[Corrected | Uncorrected]:
     """Yield the corrected mean and drops of each metric, arm by arm, where two samples at least have labels.
 
-    Prediction-powered inference (`stats.ppi_mean`) needs samples that are independent and one label for each reply: there is
-    nothing for samples in groups and for arms with several replies to a sample.
+    The method is prediction-powered inference (`stats.ppi_mean`), by groups where samples have some. Labels of first replies
+    say nothing of the judge's errors on other prompts, trainings or rounds: arms with several of these are not corrected.
     """
-    if data.attributes.clusters is not None:
-        return
     for metric in metrics:
         for number, arm in enumerate(data.plan.arms):
             labels = _labels(metric, answers[number], data.samples)
-            if data.plan.draws(number).size > 1 or np.isnan(labels).all():
+            if np.isnan(labels).all():
                 continue
-            yield from _correct_arm(data, data.facts[metric], number, arm.name, labels)
+            draws = data.plan.draws(number)
+            if draws.size > draws.repeats:
+                reason = "they are of first replies, and there are several prompts, trainings or rounds"
+                yield Uncorrected(metric=metric, arm=arm.name, reason=reason)
+                continue
+            clean = _Labelled(data.originals[metric][number], _first(data, metric, number, answers[number]), labels)
+            try:
+                yield from _correct_arm(data, data.facts[metric], number, arm.name, clean)
+            except NotEnoughData as error:
+                yield Uncorrected(metric=metric, arm=arm.name, reason=str(error))
 
 
-def _correct_arm(data: VariantData, facts: MetricFacts, number: int, arm: str, labels: Floats) -> Iterator[Corrected]:
-    clean = data.originals[facts.name][number]
-    yield from _correct_mean(data, facts, arm, clean, labels)
+def _first(data: VariantData, metric: str, number: int, answers: ArmOutcomes) -> Floats:
+    repeats = data.plan.draws(number).size
+    return scores_by_repeat(data.facts[metric], answers, samples=data.samples, repeats=repeats)[:, 0]
+
+
+def _correct_arm(data: VariantData, facts: MetricFacts, number: int, arm: str, clean: _Labelled) -> Iterator[Corrected]:
+    yield from _correct_mean(data, facts, arm, clean)
     for attack, names in attack_variants(data.plan):
-        twins = data.twins(facts, names, number)
-        of_twins = _twin_labels(data, facts, number, names)
-        yield from _correct_drop(data, facts, (attack, arm), Pair(facts, clean, twins), (labels, of_twins))
+        yield from _correct_drop(data, facts, (attack, arm), clean, _of_twins(data, facts, number, names))
 
 
-def _correct_mean(
-    data: VariantData, facts: MetricFacts, arm: str, clean: Scores, labels: Floats
-) -> Iterator[Corrected]:
-    labelled = clean.seen & ~np.isnan(labels)
-    rest = clean.seen & ~labelled
+def _correct_mean(data: VariantData, facts: MetricFacts, arm: str, clean: _Labelled) -> Iterator[Corrected]:
+    seen, labelled = clean.scores.seen, clean.flags
+    rest = seen & ~labelled
     if min(labelled.sum(), rest.sum()) < 2:
         return
+    clusters = data.attributes.clusters
     mean = stats.ppi_mean(
-        labels[labelled], clean.values[labelled], clean.values[rest], bounds=_bounds(facts), level=1 - data.alpha
+        clean.labels[labelled],
+        clean.first[labelled],
+        clean.scores.values[rest],
+        bounds=_bounds(facts),
+        clusters=None if clusters is None else (clusters[labelled], clusters[rest]),
+        level=1 - data.alpha,
     )
-    yield _build_entry(facts, ("", arm), float(clean.values[clean.seen].mean()), mean)
+    yield _build_entry(facts, ("", arm), float(clean.scores.values[seen].mean()), mean)
 
 
 def _correct_drop(
-    data: VariantData, facts: MetricFacts, name: tuple[str, str], pair: Pair, labels: tuple[Floats, Floats]
+    data: VariantData, facts: MetricFacts, name: tuple[str, str], clean: _Labelled, twins: _Labelled
 ) -> Iterator[Corrected]:
-    seen = pair.originals.seen & pair.twins.seen
-    labelled = seen & ~np.isnan(labels[0]) & ~np.isnan(labels[1])
+    seen = clean.scores.seen & twins.scores.seen
+    labelled = clean.flags & twins.flags
     if labelled.sum() < 2:
         return
     # A drop is positive where the twin is worse.
-    is_higher = facts.direction == "higher"
-    first, second = (pair.originals, pair.twins) if is_higher else (pair.twins, pair.originals)
-    judged = float((first.values - second.values)[seen].mean())
+    first, second = (clean, twins) if facts.direction == "higher" else (twins, clean)
+    judged = float((first.scores.values - second.scores.values)[seen].mean())
     if (seen & ~labelled).sum() < 2:
-        yield from _drop_of_labels(data, facts, name, labels, labelled, judged)
+        yield from _drop_of_labels(data, facts, name, (clean.labels, twins.labels), labelled, judged)
         return
-    of_first, of_second = (np.where(labelled, each, np.nan)[seen] for each in (labels if is_higher else labels[::-1]))
+    of_first, of_second = (np.where(labelled, side.labels, np.nan)[seen] for side in (first, second))
     drop = stats.ppi_difference(
-        of_first, of_second, first.values[seen], second.values[seen], bounds=_bounds(facts), level=1 - data.alpha
+        of_first,
+        of_second,
+        first.predictions(labelled)[seen],
+        second.predictions(labelled)[seen],
+        bounds=_bounds(facts),
+        clusters=None if data.attributes.clusters is None else data.attributes.clusters[seen],
+        level=1 - data.alpha,
     )
     yield _build_entry(facts, name, judged, drop)
 
@@ -123,13 +171,19 @@ def _drop_of_labels(
         )
 
 
-def _twin_labels(data: VariantData, facts: MetricFacts, number: int, names: Sequence[str]) -> Floats:
-    """Return each sample's label: the mean over the draws of an attack, where every scored reply has one; else NaN."""
-    columns = np.array([_labels(facts.name, data.variants[name][number], data.samples) for name in names])
-    scored = np.array([data.twins(facts, (name,), number).seen for name in names])
+def _of_twins(data: VariantData, facts: MetricFacts, number: int, names: Sequence[str]) -> _Labelled:
+    """Return scores and labels of an attack: means over its draws, where every scored first reply has a label."""
+    arms = [data.variants[name][number] for name in names]
+    columns = np.array([_labels(facts.name, arm, data.samples) for arm in arms])
+    first = np.array([_first(data, facts.name, number, arm) for arm in arms])
+    scored = ~np.isnan(first)
     is_complete = scored.any(axis=0) & (~scored | ~np.isnan(columns)).all(axis=0)
-    totals = np.where(scored & ~np.isnan(columns), columns, 0.0).sum(axis=0)
-    return np.where(is_complete, totals / np.maximum(scored.sum(axis=0), 1), np.nan)
+
+    def average(values: Floats) -> Floats:
+        totals = np.where(scored & ~np.isnan(values), values, 0.0).sum(axis=0)
+        return np.where(is_complete, totals / np.maximum(scored.sum(axis=0), 1), np.nan)
+
+    return _Labelled(data.twins(facts, names, number), average(first), average(columns))
 
 
 def _labels(metric: str, answers: ArmOutcomes, samples: int) -> Floats:

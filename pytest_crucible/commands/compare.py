@@ -24,6 +24,7 @@ from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.metric_kinds import Declared
 from pytest_crucible.records import Contrast, Run
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.compare import StoredArm, compare_runs
 from pytest_crucible.runs.existing_store import existing_store
@@ -60,7 +61,8 @@ def command(
 
     Each is RUN or RUN:ARM, where RUN is a run's id, or its beginning, `latest` or `tag:NAME`; ARM is the run's candidate by
     default. Or both are files or directories of another harness, as `crucible import` reads them; then nothing is stored. One
-    file of several arms needs no BASELINE: its first arm is the candidate. Without --metric
+    file of several arms needs no BASELINE: its first arm is the candidate. NAME may also be a term on a
+    variant, such as exact_match.drop[homoglyph]: variants that both runs have are compared, and others are named. Without --metric
     the comparisons are those that the suite declares, or of every metric if it declares none. Exits 1 when a verdict is
     missed, or a margin is impossible.
     """
@@ -166,7 +168,7 @@ def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> t
     for contrast in contrasts:
         missing = next((name for name in contrast.metrics if name not in metrics), None)
         if missing is not None:
-            raise SpecError(
-                f"metric {missing!r} was not scored in both arms: they share {', '.join(metrics) or 'none'}"
-            )
+            whole = ", ".join(name for name in metrics if "[" not in name)
+            hint = suggest(missing, metrics, otherwise=f"they share {whole or 'none'}")
+            raise SpecError(f"metric {missing!r} was not scored in both arms: {hint}")
     return contrasts

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.fairness.threshold_rules import Thresholds
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.expected_decisions import AppliesTo, expected_decision, plain_decision, same_decision
 from pytest_crucible.records.function_source import sources
 
 Read = Callable[[Reply], Any]
-# Keys of an `expected` that has several, by which the expected decision is found.
-_LABELS = ("label", "decision", "answer")
 NOT_EXPECTED = NotApplicable("the favourable answer is not expected")
 EXPECTED = NotApplicable("the favourable answer is expected")
 NOT_SELECTED = NotApplicable("the decision is not the favourable one")
@@ -54,28 +54,34 @@ class _Rule:
         if isinstance(self._read, Thresholds):
             stated = None if self._confidence is None else self._confidence(reply)
             return stated is not None and self._read.selects(float(stated), sample)
-        return _same(self._read(reply), self._favourable)
+        return same_decision(self._read(reply), self._favourable)
 
     def _is_right(self, reply: Reply, sample: Sample) -> bool:
         if isinstance(self._read, Thresholds):
             return self._selects(reply, sample) == self._deserves(sample)
-        return _same(self._read(reply), expected_decision(sample.expected))
+        return same_decision(self._read(reply), expected_decision(sample.expected))
 
     def _deserves(self, sample: Sample) -> bool:
-        return _same(expected_decision(sample.expected), self._favourable)
+        return same_decision(expected_decision(sample.expected), self._favourable)
 
     def _metric(self, name: str, score: Callable[[Reply, Sample], Any], **declared: Any) -> Metric:
         declared_metric = metric(name=name, version=self._version, **{"kind": "binary", **declared})(score)
         fitted = self._read.sample_ids if isinstance(self._read, Thresholds) else ()
         return declared_metric.with_check(self._check).with_fitted_samples(fitted)
 
+    def _conditional(self, scored: Metric, *, is_expected: bool) -> Metric:
+        condition = AppliesTo(plain_decision(self._favourable), is_expected)
+        return replace(scored, facts=replace(scored.facts, applies_to=condition))
+
     def _check(self, samples: Sequence[Sample]) -> str:
         """Explain a favourable answer that no sample expects; empty if some sample does."""
-        answers = {_plain(expected_decision(sample.expected)): expected_decision(sample.expected) for sample in samples}
-        answers.pop(_plain(None), None)
+        answers = {
+            plain_decision(expected_decision(sample.expected)): expected_decision(sample.expected) for sample in samples
+        }
+        answers.pop(plain_decision(None), None)
         if not answers:
             return f"favourable={_quote(self._favourable)} cannot be compared: no sample has an expected answer"
-        if _plain(self._favourable) in answers:
+        if plain_decision(self._favourable) in answers:
             return ""
         choices = " or ".join(map(_quote, sorted(answers.values(), key=str)[:6]))
         return f"favourable={_quote(self._favourable)} is not an expected answer; choose {choices}"
@@ -90,13 +96,13 @@ class _Rule:
         def score(reply: Reply, sample: Sample) -> bool | NotApplicable:
             return self._selects(reply, sample) if self._deserves(sample) else NOT_EXPECTED
 
-        return self._metric("true_positive", score)
+        return self._conditional(self._metric("true_positive", score), is_expected=True)
 
     def false_positive(self) -> Metric:
         def score(reply: Reply, sample: Sample) -> bool | NotApplicable:
             return EXPECTED if self._deserves(sample) else self._selects(reply, sample)
 
-        return self._metric("false_positive", score, direction="lower")
+        return self._conditional(self._metric("false_positive", score, direction="lower"), is_expected=False)
 
     def right_if_selected(self) -> Metric:
         def score(reply: Reply, sample: Sample) -> bool | NotApplicable:
@@ -115,25 +121,6 @@ class _Rule:
 
         self._version = f"{self._version}:{_version(confidence, None)}"
         return self._metric("overconfidence", score, kind="bounded", bounds=(-1, 1), direction="lower")
-
-
-def expected_decision(expected: Any) -> Any:
-    """Return the decision that a sample expects: its `expected`, or its label where that has several keys.
-
-    >>> expected_decision({"label": "approve", "sex": "male"}), expected_decision("deny")
-    ('approve', 'deny')
-    """
-    if not isinstance(expected, Mapping):
-        return expected
-    return next((expected[key] for key in _LABELS if key in expected), None)
-
-
-def _same(found: Any, wanted: Any) -> bool:
-    return found is not None and wanted is not None and _plain(found) == _plain(wanted)
-
-
-def _plain(value: Any) -> str:
-    return str(value).strip().casefold()
 
 
 def _quote(value: Any) -> str:

@@ -110,14 +110,15 @@ if TYPE_CHECKING:
     from pytest_crucible.records.types import State as State
     from pytest_crucible.records.types import Value as Value
     from pytest_crucible.records.usage import BUDGET as BUDGET
+    from pytest_crucible.records.usage import HELPERS as HELPERS
     from pytest_crucible.records.usage import JUDGE as JUDGE
+    from pytest_crucible.records.usage import PARAPHRASER as PARAPHRASER
     from pytest_crucible.records.usage import ArmEvents as ArmEvents
     from pytest_crucible.records.usage import BudgetSpent as BudgetSpent
     from pytest_crucible.records.usage import EventCount as EventCount
     from pytest_crucible.records.usage import LatencySummary as LatencySummary
     from pytest_crucible.records.usage import Quantile as Quantile
     from pytest_crucible.records.usage import Usage as Usage
-    from pytest_crucible.records.usage import judge_arm as judge_arm
     from pytest_crucible.records.variants import UNCHANGED as UNCHANGED
     from pytest_crucible.records.variants import NoTwin as NoTwin
     from pytest_crucible.records.variants import PlannedVariant as PlannedVariant
@@ -160,7 +161,7 @@ _NAMES = {
     "types": "Alternative DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
     "variants": "UNCHANGED NoTwin PlannedVariant Twin Variant",
     "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",
-    "usage": "BUDGET JUDGE ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage judge_arm",
+    "usage": "BUDGET HELPERS JUDGE PARAPHRASER ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_MODULES)

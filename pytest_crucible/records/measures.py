@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from pytest_crucible.records.amounts import amount_text
+from pytest_crucible.records.expected_decisions import AppliesTo
 from pytest_crucible.records.robustness import VariantGroup
 from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Relation
@@ -26,6 +27,8 @@ class MetricFacts:
     version: str = ""
     is_conditional: bool = False
     """It is about a part of the samples by its definition, such as attacks: reports do not remark that it applies to no others."""
+    applies_to: AppliesTo | None = None
+    """The samples that it is about, where their expected decision says so; None for all."""
     is_part: bool = False
     """A part of another metric, such as the number of spans found: statistics use it, and reports do not list it."""
     of_ensemble: bool = False

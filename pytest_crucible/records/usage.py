@@ -28,17 +28,9 @@ class BudgetSpent:
     """In the units that are limited."""
 
 
-# Prefix of the names under which the requests of judges are recorded: a judge is not an arm of any plan.
-JUDGE = "judge:"
-
-
-def judge_arm(adapter: str) -> str:
-    """The name of an adapter where it judges.
-
-    >>> judge_arm("gpt")
-    'judge:gpt'
-    """
-    return f"{JUDGE}{adapter}"
+JUDGE, PARAPHRASER = "judge:", "paraphraser:"
+HELPERS = (JUDGE, PARAPHRASER)
+"""Prefixes of the names under which requests of models that are not an arm of any plan are recorded, by their role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

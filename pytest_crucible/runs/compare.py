@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
+from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
 from pytest_crucible.analyse.realign import realign, repeat_places
 from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.slices import check_fields, expand_slices
-from pytest_crucible.records import Contrast, Plan, PromptForm, Run
+from pytest_crucible.records import ArmOutcomes, Contrast, Plan, PromptForm, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
+from pytest_crucible.runs.common_variants import (
+    comparable_terms,
+    load_variant_answers,
+    variant_notes,
+    with_common_variants,
+)
 from pytest_crucible.runs.evaluate import analyse_together, concluded_run
 from pytest_crucible.runs.fields import load_fields
 from pytest_crucible.runs.report_sections import BUILT_IN
@@ -35,6 +42,9 @@ from pytest_crucible.store.runs import RunStore
 
 ChooseContrasts = Callable[[Sequence[str]], tuple[Contrast, ...]]
 """Chooses comparisons among the metrics that both arms have; returns none for those that the suite declares."""
+
+Move = Callable[[ArmOutcomes], ArmOutcomes]
+"""Moves an arm's replies to the places of the comparison."""
 
 
 @dataclass(frozen=True)
@@ -125,29 +135,46 @@ def _table(
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
     prompts = [[form.sha256 for form in entry[1].prompts] for entry in (ours_entry, theirs_entry)]
     numbers_of_prompts = [[own.index(form.sha256) for form in plan.prompts] or [0] for own in prompts]
-    answers = (
-        realign(
-            load_outcomes(store, ours_entry[0], numbers[0], ours_entry[1].draws(numbers[0])),
+    moves: tuple[Move, Move] = (
+        lambda arm: realign(
+            arm,
             {k: k for k in range(plan.planned)},
             repeat_places(ours_entry[1].draws(numbers[0]), plan.draws(0), numbers_of_prompts[0]),
         ),
-        realign(
-            load_outcomes(store, theirs_entry[0], numbers[1], theirs_entry[1].draws(numbers[1])),
-            places,
-            repeat_places(theirs_entry[1].draws(numbers[1]), plan.draws(1), numbers_of_prompts[1]),
+        lambda arm: realign(
+            arm, places, repeat_places(theirs_entry[1].draws(numbers[1]), plan.draws(1), numbers_of_prompts[1])
         ),
     )
+    entries = tuple(zip(moves, (ours_entry, theirs_entry), (numbers[0], numbers[1]), strict=True))
+    answers = mark_inapplicable(
+        plan,
+        [move(load_outcomes(store, entry[0], number, entry[1].draws(number))) for move, entry, number in entries],
+        expected_values(store, plan.dataset_sha256) if uses_expected(plan) else (),
+    )
+    on_variants = [
+        {name: move(arm) for name, arm in load_variant_answers(store, entry[0], number).items()}
+        if plan.variants
+        else {}
+        for move, entry, number in entries
+    ]
     kinds = store.known_kinds(plan, ours_entry[0] + 1)
     groups = group_names(store, plan.dataset_sha256)
     inputs = AnalysisInputs(
-        plan=plan, answers=answers, groups=groups, finished=ours_entry[2] and theirs_entry[2], known_kinds=kinds
+        plan=plan,
+        answers=answers,
+        groups=groups,
+        finished=ours_entry[2] and theirs_entry[2],
+        known_kinds=kinds,
+        variants={variant.name: tuple(arms[variant.name] for arms in on_variants) for variant in plan.variants},
     )
     known = metric_facts(inputs)
     scored = [
         name for name, facts in known.items()
         if facts.kind != "text" and all(name in arm.scores for arm in answers)
     ]  # fmt: skip
-    contrasts = ask(scored) or _contrasts_of_suite(ours_entry[1], scored)
+    terms = {term.facts.name: term for term in comparable_terms(plan, {name: known[name] for name in scored})}
+    contrasts = ask((*scored, *terms)) or _contrasts_of_suite(ours_entry[1], scored, terms)
+    known |= {name: term.facts for name, term in terms.items()}
     if any(contrast.by is not None for contrast in contrasts):
         fields = load_fields(store, plan)
         check_fields(contrasts, *fields)
@@ -157,9 +184,11 @@ def _table(
         dataclasses.replace(contrast, baseline=plan.arms[1].name)
         for contrast in with_declared_relevance(decidable, known.values())
     )
-    changed = [*notes, *_changes(ours_entry[1], theirs_entry[1])]
+    changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
-    queried = dataclasses.replace(plan, contrasts=named_contrasts)
+    named = {name for contrast in named_contrasts for name in contrast.metrics}
+    chosen_terms = tuple(term for name, term in terms.items() if name in named)
+    queried = dataclasses.replace(plan, contrasts=named_contrasts, variant_terms=chosen_terms)
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
     sample_ids = all_sample_ids(store, plan.dataset_sha256) if plan.exclusions else ()
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
@@ -178,7 +207,7 @@ def _plan(
         names = [f"{name}@{side.run[:6]}" for name, side in zip(names, (ours, theirs), strict=True)]
     # Rounds and repeats are paired, so those that only one run has are left out.
     rounds = min(ours_plan.rounds, theirs_plan.rounds)
-    return dataclasses.replace(
+    plan = dataclasses.replace(
         ours_plan,
         arms=(
             dataclasses.replace(candidate, role="candidate", name=names[0]),
@@ -189,12 +218,10 @@ def _plan(
         repeats=rounds * min(plan.repeats // plan.rounds for plan in (ours_plan, theirs_plan)),
         targets=(),
         contrasts=(),
-        variants=(),
-        variant_terms=(),
-        robustness=None,
         not_run={},
         exclusions=tuple(dict.fromkeys((*ours_plan.exclusions, *theirs_plan.exclusions))),
     )
+    return with_common_variants(plan, ours_plan, theirs_plan)
 
 
 def _common_prompts(ours: Plan, theirs: Plan) -> tuple[PromptForm, ...]:
@@ -252,12 +279,12 @@ def _left_out_note(samples: Sequence[str], what: str) -> Iterator[str]:
         yield f"{quantity(len(samples), 'sample')} {what} (first: {min(samples)}), left out"
 
 
-def _contrasts_of_suite(plan: Plan, scored: Sequence[str]) -> tuple[Contrast, ...]:
+def _contrasts_of_suite(plan: Plan, scored: Sequence[str], terms: Collection[str]) -> tuple[Contrast, ...]:
     """Return the comparisons that the suite declares; if there are none, one for every metric of both arms."""
     declared = dict.fromkeys(
         dataclasses.replace(contrast, baseline="")
         for contrast in plan.contrasts
-        if set(contrast.metrics) <= set(scored)
+        if set(contrast.metrics) <= {*scored, *terms}
     )
     return tuple(declared) or tuple(Contrast(metric=name, baseline="") for name in scored)
 

@@ -16,6 +16,7 @@ from pytest_crucible.analyse.analysis import (
 )
 from pytest_crucible.analyse.chosen_candidate import hold_for_all_members
 from pytest_crucible.analyse.exclusions import add_reduced_evidence, without_excluded
+from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Run, Verdict
@@ -167,15 +168,17 @@ def _estimate(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family
 
 def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
     """Return what the analysis of a stored experiment needs. It is not finished where a budget or deadline cut it short."""
+    expected = stored.expected_values() if uses_expected(stored.plan) else ()
+    of_variants = _variant_answers(stored)
     inputs = AnalysisInputs(
         plan=stored.plan,
-        answers=stored.arms,
+        answers=mark_inapplicable(stored.plan, stored.arms, expected),
         groups=stored.groups,
         finished=finished,
         known_kinds=stored.known_kinds,
-        expected=stored.expected_values() if uses_expected(stored.plan) else (),
+        expected=expected,
         metadata=stored.metadata_values() if uses_fields(stored.plan) else (),
-        variants=_variant_answers(stored),
+        variants={name: mark_inapplicable(stored.plan, arms, expected) for name, arms in of_variants.items()},
         sample_ids=stored.all_sample_ids() if stored.plan.exclusions else (),
     )
     is_cut_short = any(lost.reason in CUT_SHORT for arm in inputs.all_answers for lost in arm.lost)

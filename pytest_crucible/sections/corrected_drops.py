@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_crucible.analyse.labelled_drops import Corrected
+from pytest_crucible.analyse.labelled_drops import Corrected, Uncorrected
 from pytest_crucible.records import Note, Row, Table
 from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.statistics import interval_ends
@@ -35,8 +35,10 @@ def corrected_tables(corrected: Sequence[Corrected], alpha: float) -> Iterator[T
         )
 
 
-def corrected_notes(corrected: Sequence[Corrected]) -> Iterator[Note]:
+def corrected_notes(corrected: Sequence[Corrected], uncorrected: Sequence[Uncorrected] = ()) -> Iterator[Note]:
     """Yield a note for each metric and arm whose labels correct no drop."""
+    for entry in uncorrected:
+        yield Note(text=f"the labels of {entry.metric} of {entry.arm} correct nothing: {entry.reason}")
     names = dict.fromkeys((entry.metric, entry.arm) for entry in corrected)
     with_drop = {(entry.metric, entry.arm) for entry in corrected if entry.attack}
     for metric, arm in names:

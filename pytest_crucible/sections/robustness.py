@@ -17,7 +17,7 @@ from pytest_crucible.analyse.drops import (
     compute_shares,
     count_certificates,
 )
-from pytest_crucible.analyse.labelled_drops import Corrected, correct_drops
+from pytest_crucible.analyse.labelled_drops import Corrected, Uncorrected, correct_drops
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Row, Statement, Table, View
@@ -45,6 +45,7 @@ class Robustness:
     """By field and metric."""
     corrected: tuple[Corrected, ...] = ()
     """Means and drops of judges' metrics that people's labels correct."""
+    uncorrected: tuple[Uncorrected, ...] = ()
 
     @property
     def tested(self) -> tuple[Drop, ...]:
@@ -68,6 +69,7 @@ def compute(inputs: SectionInputs) -> Robustness | None:
     )
     metrics = _judged_metrics(inputs)
     drops = compute_drops(data, metrics)
+    of_labels = tuple(correct_drops(data, inputs.answers, metrics))
     return Robustness(
         plan=plan,
         alpha=inputs.alpha,
@@ -77,7 +79,8 @@ def compute(inputs: SectionInputs) -> Robustness | None:
         shares=tuple(compute_shares(data, plan.variant_metrics)),
         certificates=count_certificates(data),
         sliced=tuple(slice_drops(inputs, data, metrics)),
-        corrected=tuple(correct_drops(data, inputs.answers, metrics)),
+        corrected=tuple(entry for entry in of_labels if isinstance(entry, Corrected)),
+        uncorrected=tuple(entry for entry in of_labels if isinstance(entry, Uncorrected)),
     )
 
 
@@ -237,7 +240,7 @@ def _notes(result: Robustness) -> Iterator[Note]:
             text="the intervals of the attacks are not adjusted for the looks of --crucible-stop; those of targets are"
         )
     yield from _kept_notes(result)
-    yield from corrected_notes(result.corrected)
+    yield from corrected_notes(result.corrected, result.uncorrected)
     yield from (slice_note(sliced) for sliced in result.sliced if not sliced.drops)
     for drop in result.drops:
         if drop.simultaneous is not None and drop.simultaneous.value is not None and drop.simultaneous.value > 0:

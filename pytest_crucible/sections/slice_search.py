@@ -12,7 +12,7 @@ from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.records import Claim, Note, Row, Sample, Statement, Table, View
-from pytest_crucible.records.number_format import p_equals
+from pytest_crucible.records.number_format import p_equals, quantity
 from pytest_crucible.sections.inputs import SectionInputs
 
 if TYPE_CHECKING:
@@ -66,22 +66,37 @@ class SearchResult:
     """Of features that predict held-out differences; empty unless they do so better than shuffled ones."""
 
 
-def compute(inputs: SectionInputs) -> SearchResult | None:
-    """Return the search by the main metric against the first baseline; None without one, and for few or very many samples."""
+@dataclass(frozen=True, slots=True)
+class NotSearched:
+    """An experiment with too many samples for a search at the end of a session."""
+
+    samples: int
+    in_groups: bool
+
+
+def compute(inputs: SectionInputs) -> SearchResult | NotSearched | None:
+    """Return the search by the main metric against the first baseline; None without one, and for few samples."""
     metric = main_metric(inputs.plan, inputs.scores)
     most = MOST_SAMPLES if inputs.clusters is None else MOST_IN_GROUPS
-    if metric is None or len(inputs.plan.arms) < 2 or not FEWEST_SAMPLES <= inputs.samples <= most:
+    if metric is None or len(inputs.plan.arms) < 2 or inputs.samples < FEWEST_SAMPLES:
         return None
-    return search(inputs, metric)
+    return (
+        search(inputs, metric) if inputs.samples <= most else NotSearched(inputs.samples, inputs.clusters is not None)
+    )
 
 
-def claims(result: SearchResult) -> Sequence[Claim]:
+def claims(result: SearchResult | NotSearched) -> Sequence[Claim]:
     """Return no claims: the search changes no verdict, and its p-values are adjusted for all its slices already."""
     return ()
 
 
-def view(result: SearchResult, claims: Sequence[Claim]) -> View:
-    """Return the findings as a table, or a note that there are none."""
+def view(result: SearchResult | NotSearched, claims: Sequence[Claim]) -> View:
+    """Return the findings as a table, or a note that there are none, or no search."""
+    if isinstance(result, NotSearched):
+        groups = " in groups" if result.in_groups else ""
+        text = f"no slices were searched at the end of this run, of {result.samples:,} samples{groups}: crucible explain does it"
+        document = {"searched": 0, "reason": "too many samples", "n": result.samples}
+        return View(title="Where the difference lies", notes=(Note(text=text, verbosity=1),), document=document)
     head = f"{result.metric}, {result.candidate} vs {result.baseline}"
     if not result.findings:
         return View(title="Where the difference lies", notes=(Note(text=f"{head}: {nothing(result)}", verbosity=2),),
@@ -91,7 +106,7 @@ def view(result: SearchResult, claims: Sequence[Claim]) -> View:
         heads=("slice", "n", "inside", "elsewhere", "excess [joint interval]", "adjusted p", "samples to read"),
         rows=tuple(Row(cells=_cells(finding)) for finding in result.findings),
         numbers=("n", "inside", "elsewhere"),
-        note=f"{result.searched} slices were searched; p-values and intervals hold for all of them. They decide no verdict."
+        note=f"{_searched(result)} searched; p-values and intervals hold for all of them. They decide no verdict."
         + (f" {result.similar} more are nearly the same slices." if result.similar else ""),
         verbosity=1,
     )
@@ -109,7 +124,11 @@ _METHODS = "Slices were searched by the largest studentised difference over perm
 
 def nothing(result: SearchResult) -> str:
     """Say that no slice differs from the others."""
-    return f"the difference is the same everywhere ({result.searched} slices)"
+    return f"the difference is the same everywhere ({quantity(result.searched, 'slice')})"
+
+
+def _searched(result: SearchResult) -> str:
+    return f"{quantity(result.searched, 'slice')} {'was' if result.searched == 1 else 'were'}"
 
 
 def search(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from pytest_crucible import stats
 from pytest_crucible.records import (
-    JUDGE,
+    HELPERS,
     ArmEvents,
     Claim,
     EventCount,
@@ -60,8 +60,8 @@ def view(usages: Usages, claims: Sequence[Claim]) -> View:
 
 
 def _usages(plan: Plan, events: Mapping[str, ArmEvents], *, level: float) -> Iterator[Usage]:
-    judges = sorted(name for name in events if name.startswith(JUDGE))
-    for name in (*(arm.name for arm in plan.arms), *judges):
+    helpers = sorted(name for name in events if name.startswith(HELPERS))
+    for name in (*(arm.name for arm in plan.arms), *helpers):
         if name in events:
             yield summarize_usage(name, events[name], level=level)
 

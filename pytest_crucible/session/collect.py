@@ -245,9 +245,9 @@ class ExperimentCollection:
         plan = planner.plan_joined_test(nodeid, items, ids, len(unique_ids(items)))
         self.joined[nodeid] = JoinedTest(plan, {name: position for position, name in enumerate(ids)})
 
-    def _open_judge(self, opener: Opener, name: str) -> Judge:
-        """Open the judge; called when a metric first needs it."""
-        judge, backend = open_judge(opener.open, name, "[scorers]")
+    def _open_judge(self, opener: Opener, name: str, role: str) -> Judge:
+        """Open the judge, or the paraphraser; called when a metric or an attack first needs it."""
+        judge, backend = open_judge(opener.open, name, "[scorers]", role)
         self._resources.add_backends(backend)
         self._judges.append(judge)
         return judge

@@ -11,6 +11,7 @@ from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.metrics.models.protocol import Premise
 from pytest_crucible.metrics.models.registry import configure as configure_scorers
+from pytest_crucible.records import JUDGE, PARAPHRASER
 from pytest_crucible.records.errors import SpecError
 
 SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
@@ -24,7 +25,7 @@ NEEDED = {"nli": "model", "embeddings": "model", "": "adapter"}
 VALUES = {"premise": get_args(Premise), "precision": ("bfloat16", "float32")}
 
 
-def configure(root: Path, open_judge: Callable[[str], Judge]) -> Callable[[], None]:
+def configure(root: Path, open_judge: Callable[[str, str], Judge]) -> Callable[[], None]:
     """Read the table `[scorers]` and open nothing yet; returns a function that restores the scorers of before.
 
     Raises SpecError for invalid settings.
@@ -39,8 +40,10 @@ def configure(root: Path, open_judge: Callable[[str], Judge]) -> Callable[[], No
     return configure_scorers(
         entailment=_entailment(table["entailment"], root) if "entailment" in table else None,
         similarity=_similarity(table["similarity"], root) if "similarity" in table else None,
-        judge=partial(open_judge, table["judge"]["adapter"]) if "judge" in table else None,
-        paraphraser=partial(open_judge, table["paraphraser"]["adapter"]) if "paraphraser" in table else None,
+        judge=partial(open_judge, table["judge"]["adapter"], JUDGE) if "judge" in table else None,
+        paraphraser=partial(open_judge, table["paraphraser"]["adapter"], PARAPHRASER)
+        if "paraphraser" in table
+        else None,
     )
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
-from pytest_crucible.analyse.analysis import AnalysisInputs
+from pytest_crucible.analyse.analysis import AnalysisInputs, uses_expected, uses_fields
+from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
 from pytest_crucible.analyse.stopping import answered_by_arm, skip_samples
 from pytest_crucible.plan.look_order import complete_length, look_order
 from pytest_crucible.records import ArmOutcomes, Lost, Observation, Outcome, Plan, Sample, Unit
@@ -50,6 +51,8 @@ class Looks:
         """
         self._rule, self._plan, self._known_kinds, self._twins = rule, plan, known_kinds, twins
         self._groups = [sample.group for sample in samples]
+        self._expected = [sample.expected for sample in samples] if uses_expected(plan) else []
+        self._metadata = [sample.metadata for sample in samples] if uses_fields(plan) else []
         self.order = look_order([sample.id for sample in samples], self._groups)
         self._arms = [
             [ArmRows(outcomes, plan.draws(number)) for number, outcomes in enumerate(of_arms)]
@@ -95,15 +98,22 @@ class Looks:
     def _inputs(self) -> AnalysisInputs:
         originals, *of_twins = (tuple(arm.outcomes() for arm in of_arms) for of_arms in self._arms)
         names = [variant.name for variant in self._plan.variants]
+        marked = {
+            name: mark_inapplicable(self._plan, answers, self._expected)
+            for name, answers in zip(names, of_twins, strict=True)
+        }
+        every = set(range(len(self._groups)))
         return AnalysisInputs(
             plan=self._plan,
-            answers=originals,
+            answers=mark_inapplicable(self._plan, originals, self._expected),
             groups=self._groups,
             finished=True,
             known_kinds=self._known_kinds,
+            expected=self._expected,
+            metadata=self._metadata,
             variants={
-                name: skip_samples(self._plan, answers, set(range(len(self._groups))) - twins)
-                for name, answers, twins in zip(names, of_twins, self._twins, strict=True)
+                name: skip_samples(self._plan, answers, every - twins)
+                for (name, answers), twins in zip(marked.items(), self._twins, strict=True)
             },
         )
 

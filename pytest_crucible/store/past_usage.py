@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import case, func, select
+from sqlalchemy import case, func, or_, select
 
-from pytest_crucible.records import JUDGE
+from pytest_crucible.records import HELPERS
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import events, experiments, runs
@@ -51,13 +51,14 @@ def past_usage(store: RunStore, nodeid: str, arm: str) -> PastUsage | None:
         earlier = connection.execute(query).all()
     found = [one for run, started in earlier for one in _usages(store, run, started, nodeid)]
     ours = (one for one in found if one.arm == arm)
-    others = (one for one in found if not one.arm.startswith(JUDGE))
-    return next(ours, None) or (None if arm.startswith(JUDGE) else next(others, None))
+    others = (one for one in found if not one.arm.startswith(HELPERS))
+    return next(ours, None) or (None if arm.startswith(HELPERS) else next(others, None))
 
 
 def judges_of(store: RunStore, nodeid: str) -> list[str]:
-    """Return the judges that an experiment has queried, as arms of its events."""
-    query = select(events.c.arm).distinct().where(events.c.experiment == nodeid, events.c.arm.startswith(JUDGE))
+    """Return the judges, and the models that rewrite texts, that an experiment has queried, as arms of its events."""
+    of_helpers = or_(*(events.c.arm.startswith(prefix) for prefix in HELPERS))
+    query = select(events.c.arm).distinct().where(events.c.experiment == nodeid, of_helpers)
     with explain_errors(store.location), store.engine.connect() as connection:
         return sorted(connection.execute(query).scalars())
 

@@ -228,6 +228,30 @@ def test_variants_and_adversarial_rows_are_exported(robust, monkeypatch, capsys)
     assert "unknown attack 'homoglyf': did you mean 'homoglyph'?" in capsys.readouterr().err
 
 
+def test_compared_runs_keep_the_variants_that_both_have(robust, monkeypatch, capsys):
+    write(robust, '"case_noise", "homoglyph"', 'ab_compare("exact_match")').run(
+        "--crucible-adapter=v1", "--crucible-tag=old"
+    )
+    write(robust, '"homoglyph", "shout"').run(V2, "--crucible-tag=new")
+    monkeypatch.chdir(robust.path)
+    capsys.readouterr()
+
+    assert main(["compare", "tag:new", "tag:old", "--metric", "exact_match.drop[homoglyph]", "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    (experiment,) = document["experiments"]
+    assert experiment["comparisons"][0]["difference"] == -1
+    drops = {(row["attack"], row["arm"]): row["drop"] for row in experiment["sections"]["robustness"]["drops"]}
+    assert drops == {("homoglyph", "v2"): 1, ("homoglyph", "v1"): 0, ("control", "v2"): 0, ("control", "v1"): 0}
+    assert main(["compare", "tag:new", "tag:old", "--metric", "exact_match.drop[homoglyf]"]) == 4
+    assert "did you mean 'exact_match.drop[homoglyph]'?" in capsys.readouterr().err
+    assert main(["compare", "tag:new", "tag:old"]) == 0
+    assert "variants in one run only, left out: shout, case_noise" in " ".join(capsys.readouterr().out.split())
+    write(robust, '"homoglyph"').run(V2, "--crucible-seed=7", "--crucible-tag=other")
+    capsys.readouterr()
+    assert main(["compare", "tag:other", "tag:old"]) == 0
+    assert "variants with other texts in the two runs, left out: homoglyph" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("attacks", "target", "sentence"),
     [
@@ -308,6 +332,11 @@ def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust, mo
     document = robust.json(*BOTH, "--crucible-cache=off")
 
     sent = Counter(line.split()[0] for line in calls(robust))
+    assert [usage["arm"] for usage in document["experiments"][0]["sections"]["usage"]] == [
+        "v2",
+        "v1",
+        "paraphraser:writer",
+    ]
     # A sum has no letters to search in, but can be rewritten.
     assert sent["writer"] == 21
     assert sent["v1"] == 3 * 21 + 20 * 26
@@ -387,6 +416,37 @@ def test_certificates_count_their_requests_and_are_of_the_smoothed_model(robust)
     document = json.loads((robust.path / "run.json").read_text())
     # L of 50 of 50 at .001 is .871: ln(1.5 - .871) / ln .5 is below 1, and no edit is certified without more draws.
     assert document["experiments"][0]["sections"]["robustness"]["certificates"] == {"v1": {"0": 21}}
+
+
+UNSURE_AND_KILLED = """
+            import asyncio, os, pathlib, signal, zlib
+            # The others of its batch are answered and stored: this request alone is in flight.
+            if pathlib.Path("calls.txt").read_bytes().count(b"\\n") == 250 and not pathlib.Path("killed").exists():
+                pathlib.Path("killed").touch()
+                await asyncio.sleep(2)
+                os.kill(os.getpid(), signal.SIGKILL)
+            if zlib.crc32(f"{request.sample} {text}".encode()) % 8 == 0:
+                return crucible.Reply(text="perhaps")
+"""
+
+
+@pytest.mark.slow
+def test_a_certificate_that_is_killed_is_resumed_without_a_reply_sent_again(robust):
+    robust.pytester.makeconftest(CONFTEST.replace("            words = ", f"{UNSURE_AND_KILLED}            words = "))
+    write(robust, 'certify={"noise": 0.8, "draws": 60}', 'quality_target("rate(certified_edits >= 0) >= 0.6")')
+    killed = robust.run_new("--crucible-adapter=v1", "--crucible-concurrency=1", "-p", "no:asyncio")
+    assert (robust.path / "killed").exists()
+    assert killed.ret < 0 or killed.ret > 5
+    resumed = robust.json("--crucible-adapter=v1", "--crucible-resume")
+    sent = len(calls(robust))
+    whole = robust.json("--crucible-adapter=v1", "--crucible-store=another.db")
+
+    # Only the request that was in flight is sent again.
+    assert sent == len(calls(robust)) + 1
+    certificates = [run["experiments"][0]["sections"]["robustness"]["certificates"] for run in (resumed, whole)]
+    assert certificates[0] == certificates[1]
+    assert len(certificates[0]["v1"]) > 1
+    assert resumed["experiments"][0]["verdicts"] == whole["experiments"][0]["verdicts"]
 
 
 def test_labels_of_people_leave_out_what_changed_the_answer(robust, monkeypatch):

@@ -4,48 +4,34 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drop_evals import ALPHA, DROP, EXPERIMENTS, OK, SIZES, as_scores, chances, clusters, count_covered
 from run_sizes import choose_runs
 
-from pytest_crucible.analyse.comparisons import compare
 from pytest_crucible.analyse.drops import VariantData, compute_breakages, compute_drops
-from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.analyse.targets import evaluate_target
 from pytest_crucible.analyse.variant_scores import drop_scores
-from pytest_crucible.plan.contrasts import parse_contrast
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import (
     Arm,
     ArmOutcomes,
     Fingerprint,
-    MetricFacts,
     Plan,
     PlannedAttack,
     PlannedVariant,
     Robustness,
     ScoreColumns,
 )
-from pytest_crucible.records.variant_views import term_facts
 from pytest_crucible.stats import holm
 
 pytestmark = pytest.mark.slow
-ATTACKS, ALPHA = 25, 0.05
-OK = MetricFacts(name="ok", kind="binary", low=0.0, high=1.0)
-DROP = term_facts("ok.drop[a]", "drop", OK)
-SIZES = [(50, 1), (100, 1), (100, 4), (400, 8), (1000, 1)]
-"""Samples, and how many are in a group."""
+ATTACKS = 25
 RUNS = choose_runs(400)
 
 
 def error(share, runs):
     """Three standard errors of a simulated share."""
     return 3 * (share * (1 - share) / runs) ** 0.5
-
-
-def chances(draw, n, size):
-    """Each sample's chance of being right, beta(8, 2); samples of a group share most of theirs."""
-    own = draw.beta(8, 2, n)
-    return own if size == 1 else np.repeat(draw.beta(8, 2, -(-n // size)), size)[:n] * 0.8 + own * 0.2
 
 
 def answers(draw, chance):
@@ -60,16 +46,6 @@ def answers(draw, chance):
         scores={"ok": column},
         lost=[],
     )
-
-
-def as_scores(values):
-    none = np.zeros(len(values), dtype=bool)
-    values = np.asarray(values, dtype=float)
-    return Scores(values, values, values, none, none)
-
-
-def clusters(n, size):
-    return None if size == 1 else np.arange(n) // size
 
 
 def experiment(draw, n, size, attacks=ATTACKS, attacked=None):
@@ -105,27 +81,9 @@ def test_attacks_without_effect_are_claimed_in_few_sessions_and_break_nothing(n,
     assert abs(np.mean(excesses)) <= 3 * np.std(excesses) / runs**0.5 + 1e-9
 
 
-@pytest.mark.parametrize(("n", "size"), SIZES)
-@pytest.mark.parametrize("effect", [0.0, 0.3])
-def test_drops_and_differences_of_drops_are_covered(n, size, effect):
-    draw, groups = np.random.default_rng(n + size), clusters(n, size)
-    attributes, target, contrast = SampleAttributes(groups), parse_target("x <= 0.5"), parse_contrast("x", margin=0.1)
-    covered = differences = bounded = 0
-    for _ in range(RUNS):
-        of_arms, truths = [], []
-        for share in (effect, effect / 2):
-            chance = chances(draw, n, size)
-            clean, attacked = (as_scores((draw.random(n) < of).astype(float)) for of in (chance, chance * (1 - share)))
-            of_arms.append([ScoredMetric(DROP, drop_scores(OK, clean, attacked))])
-            # The mean chance of beta(8, 2) is .8.
-            truths.append(0.8 * share)
-        result = evaluate_target(target, of_arms[0], "v2", attributes, alpha=ALPHA)
-        interval, bounds = result.estimate.interval, result.evidence.observed
-        covered += interval.low <= truths[0] <= interval.high
-        bounded += bounds.upper >= truths[0]
-        compared = compare(contrast, "v2", (of_arms[0], of_arms[1]), attributes, alpha=ALPHA, family_size=1)
-        # Signed so that positive is better, and a smaller drop is better.
-        differences += compared.interval.low <= truths[1] - truths[0] <= compared.interval.high
+@pytest.mark.parametrize("known", EXPERIMENTS, ids=lambda known: known.name)
+def test_drops_and_differences_of_drops_are_covered(known):
+    covered, bounded, differences = count_covered(known, RUNS, seed=known.n + known.group)
 
     print(f"covered: drop {covered / RUNS:.3f}, bound {bounded / RUNS:.3f}, difference {differences / RUNS:.3f}")
     least = 0.94 - error(0.94, RUNS)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pytest_crucible.backends.budget.amounts import Amount, format_amount, format_spent, read_budget
 from pytest_crucible.backends.budget.ledger import ProcessLedger, SpendLedger
 from pytest_crucible.backends.sample_clock import paused_clock
-from pytest_crucible.records import JUDGE, Request
+from pytest_crucible.records import HELPERS, Request
 from pytest_crucible.records.errors import Refused, Spent
 
 Place = tuple[str, int]
@@ -73,7 +73,7 @@ class Account:
                 await self._wait_for_settlement()
         self._under_way += 1
         # Judges' requests are left out: they would inflate the expected requests of a sample.
-        self._requests += not request.arm.startswith(JUDGE)
+        self._requests += not request.arm.startswith(HELPERS)
 
     def settle(self, reserved: Amount, spent: Amount) -> None:
         """Replace the reservation of a finished request by its cost."""
@@ -93,7 +93,7 @@ class Account:
     def _try_reserve(self, request: Request, needed: Amount, dearest: Amount) -> bool:
         place = request.sample, request.repeat
         # A judge is not an arm, so nothing is reserved for it in advance: it pays for each request.
-        if request.arm.startswith(JUDGE):
+        if request.arm.startswith(HELPERS):
             return self._take(needed)
         if place in self._refused:
             return False

@@ -16,10 +16,13 @@ import numpy.typing as npt
 from pytest_crucible.records import Interval
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import p_equals, quantity, with_interval, with_note
+from pytest_crucible.stats.agreement.corrected_clusters import Clusters, clustered_moments, split_clusters
 from pytest_crucible.stats.arrays import (
     Array,
+    Labels,
     Range,
     check_share,
+    cluster_codes,
     difference,
     finite,
     is_constant,
@@ -72,6 +75,7 @@ def ppi_mean(
     *,
     lam: float | None = None,
     bounds: Range | None = None,
+    clusters: tuple[Labels, Labels] | None = None,
     level: float = 0.95,
     distribution: Distribution = "t",
 ) -> CorrectedMean:
@@ -81,8 +85,9 @@ def ppi_mean(
     (Angelopoulos et al. 2023), None the least variance, PPI++ (arXiv 2311.01453; clipped to [0, 1]). t with labels - 1
     degrees of freedom; with `bounds` of the labels augmented t: one pseudo-label at each end, without which a rate of
     correct answers of 90-95 % and 50 labels give a coverage of 86-90 % instead of 95 %. distribution="normal" is
-    Python's ppi_py.ppi_mean_ci. Raises ValueError for a lam outside [0, 1] and unpaired labels, NotEnoughData below 2
-    labels or 2 unlabelled predictions.
+    Python's ppi_py.ppi_mean_ci. `clusters` are those of the labelled samples and of the others: variances are then sums over
+    clusters, with a cluster at each end of the bounds. Raises ValueError for a lam outside [0, 1] and unpaired labels,
+    NotEnoughData below 2 labels, 2 unlabelled predictions, or 5 clusters of either.
 
     >>> result = ppi_mean([1, 0, 1, 1], [1, 0, 1, 0], [1, 0, 1, 1, 0, 1, 1, 0], lam=1.0)
     >>> result.estimate, result.bias
@@ -93,7 +98,8 @@ def ppi_mean(
     if truth.size != judged.size:
         raise ValueError(f"{truth.size} labels and {judged.size} predictions: every label needs its prediction")
     _check_options(truth, lam, bounds, level, distribution)
-    return _correct_mean(truth, judged, rest, _Options(lam, bounds, level, distribution))
+    split = None if clusters is None else split_clusters(*clusters, (truth.size, rest.size))
+    return _correct_mean(truth, judged, rest, _Options(lam, bounds, level, distribution, clusters=split))
 
 
 def ppi_difference(
@@ -104,13 +110,15 @@ def ppi_difference(
     *,
     lam: float | None = None,
     bounds: Range | None = None,
+    clusters: Labels | None = None,
     level: float = 0.95,
     distribution: Distribution = "t",
 ) -> CorrectedMean:
     """Return candidate - baseline over paired samples, all judged in both arms and some also labelled.
 
     All four arguments have one entry per sample; a missing label is None or NaN. The result is `ppi_mean` of the
-    differences; `bounds` are those of one score. Raises ValueError for unequal lengths and for labels in one arm only.
+    differences; `bounds` are those of one score, `clusters` those of
+    the samples. Raises ValueError for unequal lengths and for labels in one arm only.
 
     >>> labels, others = [1, 1, 0, 1, None, None, None], [0, 1, 0, 1, None, None, None]
     >>> result = ppi_difference(labels, others, [1, 1, 0, 1, 1, 0, 1], [0, 1, 0, 1, 1, 0, 0], lam=1.0)
@@ -135,7 +143,12 @@ def ppi_difference(
         np.concatenate([candidate_array[is_labelled], baseline_array[is_labelled]]), lam, bounds, level, distribution
     )
     ends = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
-    options = _Options(lam, ends, level, distribution, test=True)
+    split = None
+    if clusters is not None:
+        codes, _ = cluster_codes(clusters, is_labelled.size)
+        sizes = int(is_labelled.sum()), int((~is_labelled).sum())
+        split = split_clusters(codes[is_labelled], codes[~is_labelled], sizes)
+    options = _Options(lam, ends, level, distribution, test=True, clusters=split)
     truth = difference(candidate_array[is_labelled], baseline_array[is_labelled])
     return _correct_mean(truth, judged[is_labelled], judged[~is_labelled], options)
 
@@ -147,6 +160,7 @@ class _Options:
     level: float
     distribution: Distribution
     test: bool = False
+    clusters: Clusters | None = None
 
 
 def _check_options(
@@ -176,9 +190,7 @@ def _correct_mean(truth: Array, judged: Array, rest: Array, options: _Options) -
     tuning = _tuning(truth, judged, rest) if options.lam is None else float(options.lam)
     errors = truth - tuning * judged
     estimate = float(errors.mean()) + tuning * float(rest.mean())
-    # ppi_py divides by n.
-    ddof = 1 if options.distribution == "t" else 0
-    se = math.sqrt(_variance(errors, ddof) / n + tuning**2 * _variance(rest, ddof) / rest.size)
+    se = math.sqrt(_moments(errors, tuning * rest, options, None)[1])
     method = ("ppi, tuned" if options.lam is None else f"ppi, lambda {tuning:g}") + _suffix(options)
     result = CorrectedMean(
         estimate=estimate,
@@ -187,7 +199,7 @@ def _correct_mean(truth: Array, judged: Array, rest: Array, options: _Options) -
         tuning=tuning,
         bias=float((judged - truth).mean()),
         labels_only=_infer(truth, judged, rest, 0.0, options, "labels only" + _suffix(options))[0],
-        effective_labels=_variance(truth, ddof) / se**2 if se else None,
+        effective_labels=n * _moments(truth, 0 * rest, options, None)[1] / se**2 if se else None,
         labelled=n,
         judged=rest.size,
         method=method,
@@ -214,18 +226,29 @@ def _infer(
 
     With bounds, the best and the worst label are added first.
     """
-    errors, ddof = truth - tuning * judged, 1 if options.distribution == "t" else 0
+    ends = None
     if options.bounds is not None:
         # The two pseudo-labels of the augmented t, each with a judgement at the mean.
-        errors = np.append(errors, np.array(options.bounds) - tuning * judged.mean())
-    variance = _variance(errors, ddof) / errors.size + tuning**2 * _variance(rest, ddof) / rest.size
-    centre, se = float(errors.mean()) + tuning * float(rest.mean()), math.sqrt(variance)
+        low, high = np.array(options.bounds) - tuning * judged.mean()
+        ends = float(low), float(high)
+    centre, variance, dof = _moments(truth - tuning * judged, tuning * rest, options, ends)
+    se = math.sqrt(variance)
     if not se:
         return None, None
     if options.distribution == "normal":
         return normal_interval(centre, se, level=options.level, method=method), normal_p_value(centre / se)
-    dof = errors.size - 1
     return t_interval(centre, se, dof, level=options.level, method=method), t_p_value(centre / se, dof)
+
+
+def _moments(errors: Array, rest: Array, options: _Options, ends: Range | None) -> tuple[float, float, float]:
+    """Return mean, variance and degrees of freedom of mean(errors) + mean(rest), with pseudo-labels at `ends`."""
+    if options.clusters is not None:
+        return clustered_moments(errors, rest, options.clusters, ends)
+    errors = errors if ends is None else np.append(errors, ends)
+    # ppi_py divides by n.
+    ddof = 1 if options.distribution == "t" else 0
+    variance = _variance(errors, ddof) / errors.size + _variance(rest, ddof) / rest.size
+    return float(errors.mean()) + float(rest.mean()), variance, errors.size - 1
 
 
 def _variance(values: Array, ddof: int) -> float:
@@ -233,4 +256,5 @@ def _variance(values: Array, ddof: int) -> float:
 
 
 def _suffix(options: _Options) -> str:
-    return ", augmented t" if options.bounds else f", {options.distribution}"
+    by = ", clustered" if options.clusters is not None else ""
+    return f"{by}, augmented t" if options.bounds else f"{by}, {options.distribution}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from pytest_crucible.records.slices import Field, short_name, shortest
 from pytest_crucible.stats.arrays import Array, Codes
-from pytest_crucible.stats.slices.fields import field_labels, field_names, read_field
+from pytest_crucible.stats.slices.fields import field_labels, field_names, parse_number, read_field
 from pytest_crucible.stats.slices.search import FEWEST, Flags
 from pytest_crucible.stats.slices.topics import find_topics
 
@@ -136,11 +136,15 @@ def _of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature]:
         codes, levels = field_labels(Field("value"), [None] * len(values), [{"value": value} for value in values])
         if len(levels) <= _MOST_VALUES:
             yield Feature(name, codes, levels)
+            continue
+        # A table's numbers may be texts; few of them are left as they are, because they may be codes.
+        numbers = np.array([parse_number(value) for value in values])
+        if all(value in (None, "") for value, number in zip(values, numbers, strict=True) if np.isnan(number)):
+            yield _quartiles(name, numbers)
 
 
 def _as_number(value: Any) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number else float("nan")
+    return parse_number(value) if isinstance(value, int | float) else float("nan")
 
 
 def _of_texts(name: str, texts: Sequence[str]) -> Iterator[Feature]:

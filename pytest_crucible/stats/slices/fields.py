@@ -112,7 +112,7 @@ def _known_fields(name: str, names: Sequence[str]) -> str:
 def _values_problem(field: Field, values: Sequence[Any]) -> str:
     if not values:
         return _ABSENT
-    numbers = [number for number in map(_number, values) if not math.isnan(number)]
+    numbers = [number for number in map(parse_number, values) if not math.isnan(number)]
     if field.cuts:
         if list(field.cuts) != sorted(set(field.cuts)):
             return f"the cuts of {field.name!r} must rise: write {field.name}({', '.join(map(shortest, sorted(set(field.cuts))))})"
@@ -169,11 +169,11 @@ def _label(value: Any) -> str:
 
 def _in_order(name: str) -> tuple[bool, float, str]:
     """Return the key by which names are sorted: numbers first, by size."""
-    number = _number(name)
+    number = parse_number(name)
     return math.isnan(number), 0.0 if math.isnan(number) else number, name
 
 
-def _number(value: Any) -> float:
+def parse_number(value: Any) -> float:
     """Return a number, also from a text; NaN for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return math.nan
@@ -184,7 +184,7 @@ def _number(value: Any) -> float:
 
 
 def _cut(values: Sequence[Any], cuts: tuple[float, ...]) -> tuple[Codes, tuple[str, ...]]:
-    numbers = np.array([_number(value) for value in values])
+    numbers = np.array([parse_number(value) for value in values])
     codes = np.where(np.isnan(numbers), NO_SLICE, np.searchsorted(cuts, numbers, side="right"))
     texts = [shortest(cut) for cut in cuts]
     between = [f"{low} to below {high}" for low, high in itertools.pairwise(texts)]

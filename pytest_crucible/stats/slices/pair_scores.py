@@ -58,14 +58,14 @@ def ratio_bounds(x1: Array, n1: Array, x2: Array, n2: Array, z: float, *, upper:
     return np.where(excludes, ends / (1 - ends), 0.0)
 
 
-def bisect(statistic: Statistic, level: float | Array, low: Array, high: Array) -> Array:
+def bisect(statistic: Statistic, level: float | Array, low: Array, high: Array, halvings: int = HALVINGS) -> Array:
     """Return where each falling statistic passes a level between two ends.
 
     >>> bisect(lambda x: 4 - x * x, 0.0, np.zeros(1), np.full(1, 5.0)).round(9)
     array([2.])
     """
     low, high = low.copy(), high.copy()
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         middle = (low + high) / 2
         is_above = statistic(middle) > level
         low, high = np.where(is_above, middle, low), np.where(is_above, high, middle)

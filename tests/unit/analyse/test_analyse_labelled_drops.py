@@ -17,6 +17,7 @@ from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, Planne
 from pytest_crucible.sections.corrected_drops import corrected_document, corrected_notes, corrected_tables
 
 N = 200
+ONE_REPLY = Draws()
 FACTS = MetricFacts(name="right", kind="bounded", low=0.0, high=1.0)
 
 
@@ -31,16 +32,22 @@ class PlanOf:
         controls=0,
     )
 
+    def __init__(self, table):
+        self.table = table
+
     def draws(self, arm):
-        return Draws()
+        return self.table
 
 
 def answers(judged, labels):
-    """Return the outcomes of replies that a judge scored, and of which some have a label."""
+    """Return the outcomes of replies that a judge scored (samples x repeats), and of which some have a label."""
+    judged = np.asarray(judged).reshape(N, -1)
     told = [(k, 0, json.dumps(["x", "y", float(label)])) for k, label in enumerate(labels) if not np.isnan(label)]
-    column = ScoreColumns(positions=list(range(N)), repeats=[0] * N, values=list(judged), is_bool=[False] * N)
+    positions, repeats = (axis.ravel().tolist() for axis in np.indices(judged.shape))
+    values, size = judged.ravel().tolist(), judged.size
+    column = ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=[False] * size)
     return ArmOutcomes(
-        positions=list(range(N)), repeats=[0] * N, failures=[None] * N, skipped=[False] * N, scores={"right": column},
+        positions=positions, repeats=repeats, failures=[None] * size, skipped=[False] * size, scores={"right": column},
         labels=frozenset(), told={"right.human": told}, lost=[],
     )  # fmt: skip
 
@@ -53,11 +60,11 @@ def replies():
     return clean, attacked, np.where(np.arange(N) % 3 == 0, 1.0, attacked)
 
 
-def correct(clean, attacked, clean_labels, attacked_labels, clusters=None):
+def correct(clean, attacked, clean_labels, attacked_labels, clusters=None, table=ONE_REPLY):
     of_clean, of_attacked = answers(clean, clean_labels), answers(attacked, attacked_labels)
-    originals = {"right": (scores(FACTS, of_clean, samples=N, repeats=1),)}
+    originals = {"right": (scores(FACTS, of_clean, samples=N, repeats=table.size),)}
     attributes = SampleAttributes(clusters)
-    data = VariantData(PlanOf(), {"right": FACTS}, originals, {"homoglyph": (of_attacked,)}, attributes, N, 0.05)
+    data = VariantData(PlanOf(table), {"right": FACTS}, originals, {"homoglyph": (of_attacked,)}, attributes, N, 0.05)
     return list(correct_drops(data, (of_clean,), ["right"]))
 
 
@@ -93,10 +100,42 @@ def test_labels_of_clean_replies_alone_correct_no_drop(replies):
     assert note.text.startswith("the labels of right of v2 are of clean replies alone")
 
 
-def test_where_all_are_labelled_the_labels_decide_and_groups_are_left_out(replies):
+def test_where_all_are_labelled_the_labels_decide(replies):
     clean, attacked, judged = replies
     (drop,) = correct(clean, judged, clean, attacked)
 
     assert drop.value == pytest.approx((clean - attacked).mean())
     assert (drop.rest, drop.method[:6]) == (0, "labels")
-    assert correct(clean, judged, clean, attacked, clusters=np.arange(N) // 2) == []
+
+
+def test_groups_are_the_clusters_of_the_correction(replies):
+    clean, attacked, judged = replies
+    chosen, groups = np.arange(N) < 60, np.arange(N) // 4
+    labels = only(clean, chosen), only(attacked, chosen)
+    level, drop = correct(clean, judged, *labels, clusters=groups)
+
+    split = groups[chosen], groups[~chosen]
+    expected = stats.ppi_mean(
+        (clean - attacked)[chosen], (clean - judged)[chosen], (clean - judged)[~chosen], bounds=(-1, 1), clusters=split
+    )
+    assert (drop.value, drop.interval) == (expected.estimate, expected.interval)
+    assert "clustered" in level.method
+    (uncorrected,) = correct(clean, judged, *labels, clusters=np.arange(N) // 20)
+    (note,) = corrected_notes([], [uncorrected])
+    assert note.text == "the labels of right of v2 correct nothing: 3 clusters with labels: expected at least 5"
+
+
+def test_of_several_replies_the_first_one_has_the_label(replies):
+    """The judge's errors are those on first replies, and its drop is that of all replies."""
+    clean, attacked, judged = replies
+    chosen = np.arange(N) < 60
+    labels = only(clean, chosen), only(attacked, chosen)
+    repeated = np.stack([judged, attacked, attacked], axis=1)
+    _, drop = correct(np.stack([clean] * 3, axis=1), repeated, *labels, table=Draws(repeats=3))
+
+    rest = clean - repeated.mean(axis=1)
+    expected = stats.ppi_mean((clean - attacked)[chosen], (clean - judged)[chosen], rest[~chosen], bounds=(-1, 1))
+    assert (drop.value, drop.interval) == (pytest.approx(expected.estimate), expected.interval)
+    assert drop.judged == pytest.approx(rest.mean())
+    (uncorrected,) = correct(np.stack([clean] * 3, axis=1), repeated, *labels, table=Draws(rounds=3))
+    assert "several prompts, trainings or rounds" in uncorrected.reason

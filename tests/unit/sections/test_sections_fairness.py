@@ -121,6 +121,15 @@ def test_the_search_names_the_slice_and_samples_to_read():
     assert slice_search.view(found, ()).tables[0].rows
 
 
+def test_a_run_with_too_many_samples_says_that_it_was_not_searched(monkeypatch):
+    monkeypatch.setattr(slice_search, "MOST_SAMPLES", 100)
+    contrast = replace(parse_contrast("ok"), baseline="v1")
+    found = slice_search.compute(inputs_by(arm(ok=[True] * 200), arm(ok=[True] * 200), contrasts=[contrast]))
+
+    (note,) = slice_search.view(found, ()).notes
+    assert note.text == "no slices were searched at the end of this run, of 200 samples: crucible explain does it"
+
+
 def test_without_a_finding_the_difference_is_the_same_everywhere():
     same = [True, False] * 100
     contrast = replace(parse_contrast("ok"), baseline="v1")

@@ -363,3 +363,35 @@ def test_the_interval_of_a_win_rate_is_one_of_rates():
     found = position_bias([1, 1, 0, 1], [0, 1, 0, 0])
 
     assert 0 <= found.win_interval.low <= found.win_rate <= found.win_interval.high <= 1
+
+
+@given(judged())
+def test_a_cluster_for_each_sample_is_no_cluster(data):
+    labels, _, rest = data
+    assume(min(len(labels), len(rest)) >= 5)
+    clusters = range(len(labels)), range(len(labels), len(labels) + len(rest))
+    plain, clustered = (ppi_mean(*data, bounds=UNIT, clusters=chosen) for chosen in (None, clusters))
+
+    assert clustered.estimate == plain.estimate
+    assert (clustered.interval.low, clustered.interval.high) == pytest.approx((plain.interval.low, plain.interval.high))
+    assert clustered.se == pytest.approx(plain.se, abs=1e-12)
+
+
+def test_samples_repeated_in_their_clusters_add_nothing():
+    """Of three copies of each sample the clustered interval is that of the samples, and the plain one is too narrow."""
+    labels, predictions, rest = [1, 0, 1, 1, 0, 1], [1, 0, 0, 1, 0, 1], [1, 1, 0, 0, 1, 0, 1, 1]
+    copies = [np.repeat(column, 3) for column in (labels, predictions, rest)]
+    clusters = np.repeat(np.arange(6), 3), np.repeat(np.arange(6, 14), 3)
+    single = ppi_mean(labels, predictions, rest, lam=1.0, bounds=UNIT)
+    clustered, plain = (ppi_mean(*copies, lam=1.0, bounds=UNIT, clusters=chosen) for chosen in (clusters, None))
+
+    assert (clustered.interval.low, clustered.interval.high) == pytest.approx(
+        (single.interval.low, single.interval.high)
+    )
+    assert plain.interval.high - plain.interval.low < 0.7 * (clustered.interval.high - clustered.interval.low)
+    with pytest.raises(NotEnoughData, match="2 clusters with labels: expected at least 5"):
+        ppi_mean(*copies, clusters=(np.repeat([0, 1], 9), clusters[1]))
+    by_arm = [np.append(labels, [np.nan] * 8), np.append(1 - np.array(labels), [np.nan] * 8)]
+    shared = [*range(6), *range(8)]
+    paired = ppi_difference(*by_arm, [*predictions, *rest], np.zeros(14), bounds=UNIT, clusters=shared)
+    assert "clustered" in paired.method

@@ -125,3 +125,15 @@ def test_features_that_predict_are_ranked_and_others_are_not_shown():
 
     assert [each.feature for each in ranked] == ["two", "one"]
     assert rank_features(rng.normal(size=300), features) is None
+
+
+def test_numbers_that_are_texts_have_quartiles_where_they_are_many():
+    """A table's ages may be texts. A few numbers may be codes, and are left as they are."""
+    ages, codes = [str(18 + k % 50) for k in range(200)], [str(k % 3) for k in range(200)]
+    features = find_features(
+        [""] * 200, [None] * 200, [{"age": a, "zone": c} for a, c in zip(ages, codes, strict=True)], {}
+    )
+    levels = {feature.name: feature.levels for feature in features}
+
+    assert levels["age"] == ("below 30", "30 to 42", "43 to 54", "55 and above")
+    assert levels["zone"] == ("0", "1", "2")

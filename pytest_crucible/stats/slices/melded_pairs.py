@@ -1,4 +1,4 @@
-"""One-sided bounds of pairs in which a slice is all right or all wrong: melded from Clopper and Pearson's confidence distributions.
+"""One-sided bounds of pairs with a slice that is small, all right or all wrong: melded from Clopper and Pearson's distributions.
 
 A score bound takes a slice of ten right answers for more than it shows: at a true rate of .8 that happens in 11 % of runs, and a
 gap of .2 would then be "proven" absent. Melded bounds (Fay, Proschan & Brittain 2015, Biometrics 71:146) do not err that way.
@@ -14,6 +14,8 @@ from pytest_crucible.stats.slices.pair_scores import bisect
 
 # Nodes of Gauss and Legendre's rule over the quantiles of one rate: 64 give five digits.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
+# A quadrature has five digits, and 2^-26 is below them.
+_HALVINGS = 26
 _QUANTILES, _SHARES = (_NODES + 1) / 2, _WEIGHTS / 2
 
 
@@ -31,7 +33,7 @@ def melded_upper(x1: Array, n1: Array, x2: Array, n2: Array, alpha: float) -> Ar
         certain = 1 - _upper_cdf(x1, n1, difference[:, None])[:, 0]
         return np.where(x2 > 0, _mean(_lower_cdf(x2, n2, highest - difference[:, None])), certain)
 
-    return bisect(beyond, alpha, -np.ones_like(x1), np.ones_like(x1))
+    return bisect(beyond, alpha, -np.ones_like(x1), np.ones_like(x1), _HALVINGS)
 
 
 def melded_lower_ratio(x1: Array, n1: Array, x2: Array, n2: Array, alpha: float) -> Array:
@@ -47,7 +49,7 @@ def melded_lower_ratio(x1: Array, n1: Array, x2: Array, n2: Array, alpha: float)
         ratio = share / (1 - share)
         return 1 - _mean(_lower_cdf(x1, n1, ratio[:, None] * highest))
 
-    share = bisect(above, 1 - alpha, np.zeros_like(x1), np.full_like(x1, 1 - 1e-12))
+    share = bisect(above, 1 - alpha, np.zeros_like(x1), np.full_like(x1, 1 - 1e-12), _HALVINGS)
     return share / (1 - share)
 
 

@@ -1,0 +1,45 @@
+"""How often a gap or a ratio of two slices is falsely proven within its limit: exactly, over all counts.
+
+    python -m benchmarks.slice_bounds
+
+Prints a table in markdown: the worst of all true rates at the limit, and their mean, each the largest over a few limits. Exits 1
+where slices below 50 samples exceed .05.
+"""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from tabulate import tabulate
+
+# The simulations' modules import each other by their names.
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "truth"))
+
+from exact_slices import ALPHA, CELLS, LARGER, LIMITS, false_met  # beside the simulations
+
+HEADS = ("samples", "gap: worst", "gap: mean", "ratio: worst", "ratio: mean")
+
+
+def main() -> int:
+    """Print the table; return 1 where small slices exceed the error rate."""
+    with ProcessPoolExecutor() as processes:
+        rows = dict(zip((*CELLS, *LARGER), processes.map(largest, (*CELLS, *LARGER)), strict=True))
+    table = [[f"{sizes[0]}, {sizes[1]}", *(f"{share:.3f}"[1:] for share in shares)] for sizes, shares in rows.items()]
+    print(tabulate(table, headers=HEADS, tablefmt="github", disable_numparse=True))
+    return int(any(max(rows[sizes][0], rows[sizes][2]) > ALPHA for sizes in CELLS))
+
+
+def largest(sizes: tuple[int, int]) -> tuple[float, ...]:
+    """Return the worst and the mean chance of gaps and of ratios, each the largest over the limits."""
+    chances = {kind: [false_met(kind, sizes, limit) for limit in limits] for kind, limits in LIMITS.items()}
+    return tuple(max(summary(found) for found in of_kind) for of_kind in chances.values() for summary in (max, _mean))
+
+
+def _mean(found: list[float]) -> float:
+    return float(sum(found) / len(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
