@@ -68,7 +68,7 @@ def expect_column_values_to_be_in_set(column: str, values: Sequence[Any]) -> Fin
 
 @row_check
 def expect_column_values_to_match_regex(column: str, pattern: str) -> Finder:
-    """Expect texts in which the regular expression is found. Other values fail, and so does the check if one text takes a second."""
+    """Expect texts in which the regular expression is found. Other values fail; one that takes a second fails the check."""
     search = compile_regex(pattern).search
 
     def find(table: Table) -> Finding:
