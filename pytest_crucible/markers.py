@@ -1,4 +1,4 @@
-"""The markers of a test function, as pytest lists them, and the tests that have them."""
+"""The markers of a test function, as pytest lists them, and the tests that have them or take a fixture of the plugin."""
 
 from __future__ import annotations
 
@@ -30,3 +30,17 @@ def is_experiment(item: pytest.Item) -> bool:
 def is_judged(item: pytest.Item) -> bool:
     """Return whether the function itself has a target or a comparison. Those of a module or class are for its experiments."""
     return any(mark.name in JUDGING for mark in item.own_markers)
+
+
+def takes_fixture(item: pytest.Item, name: str) -> bool:
+    """Return whether a test takes a fixture of the plugin, and not one of its own suite with the same name.
+
+    A fixture of the suite that itself takes the plugin's, to extend it, is still the plugin's.
+    """
+    info = getattr(item, "_fixtureinfo", None)
+    for definition in reversed(() if info is None else info.name2fixturedefs.get(name, ())):
+        if definition.func.__module__ == "pytest_crucible.fixtures":
+            return True
+        if name not in definition.argnames:
+            return False
+    return False

@@ -24,7 +24,7 @@ from pytest_crucible.fixtures import (
     tokenizer,
     training_client,
 )
-from pytest_crucible.markers import MARKERS, is_experiment, is_judged
+from pytest_crucible.markers import MARKERS, is_experiment, is_judged, takes_fixture
 
 if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession
@@ -82,7 +82,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrise a joined test that compares by its arms. Last, so that arms vary fastest: a slow hour affects all of them."""
-    if "crucible" not in metafunc.fixturenames or not any(metafunc.definition.iter_markers("ab_compare")):
+    if not takes_fixture(metafunc.definition, "crucible") or not any(metafunc.definition.iter_markers("ab_compare")):
         return
     settings = options.read_settings(metafunc.config)
     if settings.adapter is not None and settings.compare:
@@ -93,7 +93,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Open the session if any item is an experiment or a joined test, before -k, -m and --lf remove items."""
-    if any(is_experiment(item) or is_judged(item) or "crucible" in getattr(item, "fixturenames", ()) for item in items):
+    if any(is_experiment(item) or is_judged(item) or takes_fixture(item, "crucible") for item in items):
         from pytest_crucible.sample.gc_tuning import collecting_seldom
 
         # Garbage collection takes a tenth of the time of imports, and finds nothing.

@@ -11,6 +11,7 @@ import pytest
 from pytest_crucible.adversary.attack import Attack
 from pytest_crucible.adversary.registry import SEARCH, Attacks
 from pytest_crucible.adversary.twins import Draw, Limits
+from pytest_crucible.markers import takes_fixture
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.models.protocol import SimilarityScorer
 from pytest_crucible.metrics.models.registry import paraphraser, similarity_scorer
@@ -40,7 +41,7 @@ class Subject:
     @property
     def injected(self) -> frozenset[str]:
         """The arguments that the plan binds, unless the suite has a fixture of that name."""
-        return frozenset(name for name in (CANARY, PERTURB) if name in self.takes and _is_ours(self.item, name))
+        return frozenset(name for name in (CANARY, PERTURB) if name in self.takes and takes_fixture(self.item, name))
 
 
 @dataclass(frozen=True)
@@ -127,12 +128,6 @@ def find_metric(mark: RobustnessMark, subject: Subject, what: str) -> Metric:
         has = f"this experiment has {', '.join(named)}" if named else "write metrics=[...] in @pytest.mark.crucible"
         raise SpecError(f"{what} needs a metric, and metric={mark.metric!r} is not among the marker's: {has}")
     return named[mark.metric]
-
-
-def _is_ours(item: pytest.Item, name: str) -> bool:
-    """Return whether an argument is the plugin's, and not a fixture of the suite with the same name."""
-    definitions = item._fixtureinfo.name2fixturedefs.get(name, ())  # type: ignore[attr-defined]  # a Function has it
-    return bool(definitions) and definitions[-1].func.__module__ == "pytest_crucible.fixtures"
 
 
 def open_similarity() -> Callable[[str, str], float]:

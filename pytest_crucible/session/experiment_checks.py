@@ -10,6 +10,7 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import KnowsItsSamples
+from pytest_crucible.markers import takes_fixture
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.experiment import injected_names
@@ -25,7 +26,7 @@ def check_fixtures(item: pytest.Function, prompts: Collection[str]) -> None:
     """Raise SpecError for a fixture named like an injected argument, which would hide it silently."""
     for name in injected_names(prompts):
         definitions = item._fixtureinfo.name2fixturedefs.get(name, ())
-        if definitions and definitions[-1].func.__module__ != "pytest_crucible.fixtures":
+        if definitions and not takes_fixture(item, name):
             raise SpecError(
                 f"{name!r} is a fixture of {definitions[-1].func.__module__}, but inside an experiment it is what "
                 "pytest-crucible injects: rename the fixture"

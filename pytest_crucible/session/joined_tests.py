@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from pytest_crucible.markers import takes_fixture
 from pytest_crucible.records import Plan
 
 
@@ -26,7 +27,7 @@ class JoinedTest:
 
 
 def uses_crucible(item: pytest.Item) -> bool:
-    return "crucible" in getattr(item, "fixturenames", ())
+    return takes_fixture(item, "crucible")
 
 
 def arm_name(item: pytest.Item) -> str | None:

@@ -22,6 +22,45 @@ JOINED = """
 """
 
 
+def test_a_fixture_of_the_suite_with_the_same_name_joins_nothing(suite):
+    suite.test(
+        """
+        import pytest
+
+        @pytest.fixture
+        def crucible():
+            return "a pot"
+
+        def test_pots(crucible):
+            assert crucible == "a pot"
+        """
+    )
+
+    result = suite.run("--crucible-adapter=v2")
+
+    result.assert_outcomes(passed=1)
+    assert not (suite.path / ".crucible").exists()
+
+
+def test_a_fixture_that_extends_it_joins(suite):
+    suite.test(
+        """
+        import pytest
+
+        @pytest.fixture
+        def crucible(crucible):
+            return crucible
+
+        @pytest.mark.quality_target("right >= 0.70")
+        @pytest.mark.parametrize("number", range(20))
+        def test_sums(crucible, number):
+            crucible.score(right=True)
+        """
+    )
+
+    suite.run("--crucible-adapter=v2").assert_outcomes(passed=21)
+
+
 def test_ids_stay_as_they_are_without_a_baseline(suite):
     suite.test(JOINED)
 
