@@ -36,6 +36,7 @@ EXCEPTIONS = {
     ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.definition"),
     ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.models.attribution"),
+    ("pytest_crucible.datasets.checks.embeddings", "pytest_crucible.metrics.models.embeddings"),
     ("pytest_crucible.datasets.overlap.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.guards.classifier", "pytest_crucible.metrics.models.weights"),
     ("pytest_crucible.guards.judge", "pytest_crucible.metrics.judges.verdicts"),
@@ -49,7 +50,7 @@ EXCEPTIONS = {
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
 the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read, guards query
-judges and find models as metrics do, and evaluators of the cookbook are metrics."""
+judges and find models as metrics do, checks compare texts by the embeddings that metrics use, and evaluators of the cookbook are metrics."""
 PLUGGY = {"pytest_crucible.commands.plugins": {"pluggy"}}
 """The program has plugins of its own, without pytest."""
 WITHIN = {"program", "pytest"}

@@ -10,10 +10,11 @@ import click
 
 from pytest_crucible.builtin import find_release
 from pytest_crucible.commands.dataset_argument import field_option, load_dataset, output_option
-from pytest_crucible.commands.embeddings import embeddings_option, open_embed
+from pytest_crucible.commands.embeddings import embeddings_option
 from pytest_crucible.commands.memorisation import RequestedTests, run_tests
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.datasets import identify
+from pytest_crucible.datasets.checks.embeddings import open_embed
 from pytest_crucible.datasets.overlap.compare_file import compare_with_file, compare_with_rows, sample_texts
 from pytest_crucible.datasets.overlap.matching import NEAR_MATCH
 from pytest_crucible.datasets.overlap.similar_embeddings import Similar, find_similar_embeddings

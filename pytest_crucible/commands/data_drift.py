@@ -9,10 +9,11 @@ import click
 
 from pytest_crucible.builtin import check_dataset_name, find_release
 from pytest_crucible.commands.dataset_argument import output_option
-from pytest_crucible.commands.embeddings import embeddings_option, open_embed
+from pytest_crucible.commands.embeddings import embeddings_option
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.datasets import load_rows
 from pytest_crucible.datasets.checks.columns import MissingColumn
+from pytest_crucible.datasets.checks.embeddings import open_embed
 from pytest_crucible.datasets.drift import compare_datasets, load_rows_of_file
 from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
 from pytest_crucible.datasets.drift.view import drift_view

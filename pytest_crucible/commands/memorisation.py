@@ -51,6 +51,11 @@ class RequestedTests:
             raise SpecError(f"--orders {self.orders} is not a number of orders: write for example --orders 99")
 
 
+NOT_THE_ORDER = (
+    "  a file that was read in another order, as trainers that shuffle read it, is not found so: use --min-k"
+)
+
+
 def run_tests(
     requested: RequestedTests, name: str, samples: Sequence[Sample]
 ) -> tuple[list[str], dict[str, Any], bool]:
@@ -65,6 +70,8 @@ def run_tests(
             line, document["order_test"] = _test_order(requested, adapters, name, texts)
             lines.append(line)
             p_values.append(document["order_test"]["p"])
+            if p_values[0] > requested.level:
+                lines.append(NOT_THE_ORDER)
         if requested.min_k:
             line, document["min_k"] = _test_min_k(requested, adapters, name, texts)
             lines.append(line)

@@ -72,7 +72,7 @@ def find_starts(text: str, starts: Starts) -> dict[str, list[int]]:
     numbers = numbers[order]
     lows, highs = np.searchsorted(numbers, starts.first), np.searchsorted(numbers, starts.after)
     found = {}
-    for k in np.flatnonzero(lows < highs):
+    for k in np.flatnonzero(lows < highs).tolist():
         literal = starts.literals[k]
         exact = _confirm(text, literal, np.sort(places[order[lows[k] : highs[k]]]))
         if exact:
@@ -87,12 +87,14 @@ def _possible_places(codes: Codes, starts: Starts) -> Places:
     is_first[1:] &= ~is_word[:-1]
     places = np.flatnonzero(is_first | _look_up(codes, starts.signs))
     places = places[places < len(codes) - 1]
-    return places[starts.pairs[codes[places].astype(np.intp) * 256 + codes[places + 1]]]
+    may_begin: NDArray[np.bool_] = starts.pairs[codes[places].astype(np.intp) * 256 + codes[places + 1]]
+    possible: Places = places[may_begin]
+    return possible
 
 
 def _confirm(text: str, literal: str, places: Places) -> list[int]:
     """Return the places where the whole literal stands and no letter is before it."""
-    exact = places.tolist()
+    exact: list[int] = places.tolist()
     if len(literal) > _WIDTH or not literal.isascii():
         exact = [place for place in exact if text.startswith(literal, place)]
     if text.isascii() or not literal[0].isalnum():

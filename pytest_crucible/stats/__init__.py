@@ -2,7 +2,7 @@
 
 Start with `compare` and `estimate`, which choose the method from the table in `choose`. Every method can also be called
 by its own name; the folders are means, factors, proportions, ranks, groups, counts, effects, resampling, planning,
-multiplicity, sequential, agreement, bayes, synthesis and ensembles. A name is imported on first use, so importing this
+multiplicity, sequential, agreement, bayes, synthesis, ensembles and data_drift. A name is imported on first use, so importing this
 package imports neither numpy nor scipy.
 """
 
@@ -58,6 +58,13 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_paired as geometric_mean_ratio_paired
     from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_welch as geometric_mean_ratio_welch
     from pytest_crucible.stats.counts.ratios import ratio_of_totals as ratio_of_totals
+    from pytest_crucible.stats.data_drift.categories import compare_categories as compare_categories
+    from pytest_crucible.stats.data_drift.numbers import compare_numbers as compare_numbers
+    from pytest_crucible.stats.data_drift.result import FieldDrift as FieldDrift
+    from pytest_crucible.stats.data_drift.result import decide_margin as decide_margin
+    from pytest_crucible.stats.data_drift.stability import stability_of_categories as stability_of_categories
+    from pytest_crucible.stats.data_drift.stability import stability_of_numbers as stability_of_numbers
+    from pytest_crucible.stats.data_drift.vectors import compare_vectors as compare_vectors
     from pytest_crucible.stats.effects.noncentral import noncentral_t_cdf as noncentral_t_cdf
     from pytest_crucible.stats.effects.noncentral import noncentral_t_limits as noncentral_t_limits
     from pytest_crucible.stats.effects.proportions import cohens_h as cohens_h
@@ -159,6 +166,11 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.means.trimmed import yuen_welch as yuen_welch
     from pytest_crucible.stats.means.two_samples import student_t as student_t
     from pytest_crucible.stats.means.two_samples import welch_t as welch_t
+    from pytest_crucible.stats.memorisation import MinKTest as MinKTest
+    from pytest_crucible.stats.memorisation import OrderTest as OrderTest
+    from pytest_crucible.stats.memorisation import compare_min_k as compare_min_k
+    from pytest_crucible.stats.memorisation import lowest_mean as lowest_mean
+    from pytest_crucible.stats.memorisation import order_test as order_test
     from pytest_crucible.stats.missing import CompletePairs as CompletePairs
     from pytest_crucible.stats.missing import FilledValues as FilledValues
     from pytest_crucible.stats.missing import drop_incomplete as drop_incomplete
@@ -401,6 +413,11 @@ _NAMES = {
     "counts.correlations": "cohens_q partial_correlation pearson",
     "counts.poisson": "poisson_rate_bound poisson_rate_interval poisson_rate_ratio poisson_ratio_interval",
     "counts.ratios": "geometric_mean_ratio_paired geometric_mean_ratio_welch ratio_of_totals",
+    "data_drift.categories": "compare_categories",
+    "data_drift.numbers": "compare_numbers",
+    "data_drift.result": "FieldDrift decide_margin",
+    "data_drift.stability": "stability_of_categories stability_of_numbers",
+    "data_drift.vectors": "compare_vectors",
     "effects.noncentral": "noncentral_t_cdf noncentral_t_limits",
     "effects.proportions": "cohens_h cohens_h_effect proportion_effects",
     "effects.standardized": "cohens_d cohens_dav cohens_dz glass_delta hedges_correction hedges_g hedges_gz "
@@ -441,6 +458,7 @@ _NAMES = {
     "agreement.krippendorff": "krippendorff_alpha",
     "agreement.position": "PositionBias position_bias",
     "agreement.prevalence": "CorrectedRate rogan_gladen",
+    "memorisation": "MinKTest OrderTest compare_min_k lowest_mean order_test",
     "means.augmented": "augmented_t_bound augmented_t_interval",
     "means.cluster_design": "ClusterDesign cluster_effect kish_design_effect",
     "means.clustered": "ClusteredMean clustered_bound clustered_interval clustered_mean clustered_p_value",

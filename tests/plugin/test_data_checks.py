@@ -124,6 +124,58 @@ def test_a_failed_check_within_stages_sends_nothing(checked):
     result.stdout.fnmatch_lines([MISSING])
 
 
+SWEPT = """
+    import pytest
+    from pytest_crucible.datasets.checks import expect_no_missing_values
+
+    SAMPLES = [{{"id": f"s{{k}}", "input": f"q{{k}}"}} for k in range(40)]
+
+    @pytest.mark.crucible(dataset=SAMPLES)
+    @pytest.mark.quality_target("ok >= 0.5")
+    @pytest.mark.data_check(expect_no_missing_values("{choosing}"))
+    async def test_choosing(sample, sampler, score):
+        score(ok=(await sampler.generate(sample.input)).text == "right")
+
+    @pytest.mark.crucible(dataset=[{{"id": f"t{{k}}", "input": f"q{{k}}"}} for k in range(10)])
+    @pytest.mark.quality_target("well >= 0.5")
+    @pytest.mark.data_check(expect_no_missing_values("{other}"))
+    async def test_other(sample, sampler, score):
+        score(well=(await sampler.generate(sample.input)).text == "right")
+"""
+SWEEP = """
+[adapters.tuned]
+backend = "scripted"
+script = "scripts:answer"
+
+[adapters.tuned.sweep]
+"parameters.quality" = [1, 2]
+by = "ok"
+"""
+
+
+@pytest.mark.parametrize("failing", ["choosing", "other"])
+def test_a_failed_check_beside_a_sweep_sends_nothing(suite, failing):
+    suite.script(
+        """
+        def answer(request):
+            with open("calls.txt", "a") as file:
+                file.write(request.experiment + chr(10))
+            return "right" if request.parameters["quality"] == 2 else "wrong"
+        """
+    )
+    with (suite.path / "crucible.toml").open("a") as file:
+        file.write(SWEEP)
+    fields = {name: "inputs" if name == failing else "input" for name in ("choosing", "other")}
+    suite.test(SWEPT.format(**fields))
+    result = suite.run("--crucible-adapter=tuned", "-W", "default")
+
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*no sample has a field 'inputs'; did you mean 'input'[?]*"])
+    callers = {call.partition(" ")[0] for call in suite.calls()}
+    # Without the test that chooses there is no winner, and what waits for one sends nothing either.
+    assert callers == (set() if failing == "choosing" else {"test_sums.py::test_choosing"})
+
+
 TRAINED = """
     import pytest
     from pytest_crucible.datasets.checks import expect_not_contaminated

@@ -40,6 +40,12 @@ def check_count(name: str, value: Any) -> None:
         raise SpecError(f"{name} is {value!r}; write a whole number")
 
 
+def check_flag(name: str, value: Any) -> None:
+    """Raise SpecError for what is not True or False."""
+    if not isinstance(value, bool):
+        raise SpecError(f"{name} is {value!r}; write True or False")
+
+
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> None:
     """Raise SpecError for a value that is not one of the choices."""
     names = list(choices)

@@ -6,11 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.checks.arguments import check_choice, check_share
+from pytest_crucible.datasets.checks.arguments import check_choice, check_flag, check_share
 from pytest_crucible.datasets.checks.check import Check, CheckContext, Finder, Finding, column_check
 from pytest_crucible.datasets.checks.columns import MissingColumn, Table
+from pytest_crucible.datasets.checks.embeddings import open_embed
 from pytest_crucible.datasets.drift.compare import DriftRow, FieldKind, compare_datasets, decide_row
 from pytest_crucible.datasets.drift.rows import load_rows_of_file
+from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import p_equals
 
@@ -19,17 +21,25 @@ METHODS: dict[str, FieldKind | None] = {"auto": None, "ks": "numbers", "chi2": "
 
 @column_check
 def expect_no_data_drift(
-    column: str, baseline: Any, margin: float | None = None, alpha: float = 0.05, method: str = "auto"
+    column: str,
+    baseline: Any,
+    margin: float | None = None,
+    alpha: float = 0.05,
+    method: str = "auto",
+    embeddings: bool = False,
 ) -> Check:
     """Expect that a field has not drifted since `baseline`, a file.
 
     Without a margin, proven drift at `alpha` fails. With a margin on the distance (Kolmogorov-Smirnov's of numbers, total
-    variation of
-    categories), a distance proven to be above it fails, and one that is proven neither way warns. `method` is "auto", "ks"
-    (numbers), "chi2" (categories) or "mmd" (texts).
+    variation of categories), a distance proven to be above it fails, and one that is proven neither way warns. `method` is
+    "auto", "ks" (numbers), "chi2" (categories) or "mmd" (texts). With `embeddings`, texts are compared by MiniLM (extra
+    [semantic]) instead of by their words.
     """
     check_share("alpha", alpha)
     check_choice("method", method, METHODS)
+    check_flag("embeddings", embeddings)
+    if embeddings and METHODS[method] not in (None, "texts"):
+        raise SpecError(f'embeddings are of texts, and method is {method!r}; write method="mmd", or remove embeddings')
     if margin is not None:
         check_share("margin", margin)
     if not isinstance(baseline, str | Path):
@@ -37,14 +47,21 @@ def expect_no_data_drift(
 
     def bind(context: CheckContext) -> Finder:
         return lambda table: _find(
-            table, column, context.folder / baseline, str(baseline), margin, alpha, METHODS[method]
+            table, column, context.folder / baseline, str(baseline), margin, alpha, METHODS[method], embeddings
         )
 
     return Check(subject="", call="", find=bind(CheckContext()), files=(str(baseline),), shares_alpha=True, bind=bind)
 
 
 def _find(
-    table: Table, column: str, path: Path, name: str, margin: float | None, alpha: float, kind: FieldKind | None
+    table: Table,
+    column: str,
+    path: Path,
+    name: str,
+    margin: float | None,
+    alpha: float,
+    kind: FieldKind | None,
+    embeddings: bool,
 ) -> Finding:
     if not path.is_file():
         raise SpecError(f"{name} does not exist; correct baseline=")
@@ -52,7 +69,10 @@ def _find(
     kinds = {} if kind is None else {column: kind}
     try:
         old = load_rows_of_file(path)
-        [row] = compare_datasets(old, table.samples, fields=[column], margin=margin, alpha=alpha, kinds=kinds).rows
+        embed = open_embed() if embeddings else tfidf_vectors
+        [row] = compare_datasets(
+            old, table.samples, fields=[column], margin=margin, alpha=alpha, kinds=kinds, embed=embed
+        ).rows
     except MissingColumn as error:
         raise SpecError(f"in {name} {error}") from None
     if row.drift is None:

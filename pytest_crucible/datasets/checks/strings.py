@@ -16,7 +16,8 @@ from pytest_crucible.datasets.checks.check import Finder, Finding, column_check,
 from pytest_crucible.datasets.checks.columns import Table
 from pytest_crucible.datasets.checks.read_times import read_time
 from pytest_crucible.datasets.checks.statistics import UnusableColumn
-from pytest_crucible.datasets.checks.values import compile_regex, row_finding
+from pytest_crucible.datasets.checks.user_patterns import compile_regex
+from pytest_crucible.datasets.checks.values import row_finding
 from pytest_crucible.records.errors import SpecError
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"

@@ -314,6 +314,53 @@ def test_an_unknown_check_has_a_suggestion():
     assert not hasattr(checks, "nothing")
 
 
+@pytest.mark.parametrize("place", ["pattern", "format"])
+def test_a_pattern_that_takes_too_long_is_named(monkeypatch, place):
+    monkeypatch.setattr("pytest_crucible.datasets.checks.user_patterns.PATTERN_TIMEOUT_S", 0.05)
+    check = (
+        checks.expect_column_values_to_match_regex("input", "(a|aa)+$")
+        if place == "pattern"
+        else checks.expect_column_values_to_match_format("input", re.compile("(a|aa)+"))
+    )
+    [result] = check_samples([Sample(id="s", input="a" * 60 + "b")], [check])
+
+    assert result.state == "failed"
+    assert "takes more than 0.05 s on the text 'aaa" in result.message
+
+
+def test_flags_of_a_compiled_pattern_count():
+    samples = [Sample(id="s", input="GRÖSSE")]
+    formats = [re.compile(r"grösse", re.IGNORECASE), re.compile(r"\w+", re.ASCII), re.compile(r"\w+")]
+    results = check_samples(samples, [checks.expect_column_values_to_match_format("input", each) for each in formats])
+
+    assert [result.state for result in results] == ["passed", "failed", "passed"]
+
+
+def test_a_pandera_schema_is_checked():
+    pandera = pytest.importorskip("pandera.pandas")
+    schema = pandera.DataFrameSchema(
+        {"age": pandera.Column(int, pandera.Check.ge(18)), "input": pandera.Column(str, unique=True)}
+    )
+    samples = [Sample(id=f"s{k}", input=f"q{k}", metadata={"age": 16 + k}) for k in range(4)]
+    failed, passed = (checks.check_samples(rows, [checks.expect_pandera(schema)])[0] for rows in (samples, samples[2:]))
+
+    assert (passed.state, failed.state) == ("passed", "failed")
+    assert failed.samples == ("s0", "s1")
+    assert "age: greater_than_or_equal_to(18)" in failed.message
+    absent = pandera.DataFrameSchema({"height": pandera.Column(int)})
+    [missing] = checks.check_samples(samples, [checks.expect_pandera(absent)])
+    assert missing.state == "failed"
+    assert "height" in missing.message
+
+    class Model(pandera.DataFrameModel):
+        age: int = pandera.Field(le=18)
+
+    [modelled] = checks.check_samples(samples, [checks.expect_pandera(Model)])
+    assert modelled.samples == ("s3",)
+    with pytest.raises(SpecError, match="schema is a pandera"):
+        checks.expect_pandera("age > 18")
+
+
 def test_pandera_is_named_where_it_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandera", None)
     monkeypatch.setitem(sys.modules, "pandera.errors", None)
