@@ -50,7 +50,8 @@ EXCEPTIONS = {
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
 the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read, guards query
-judges and find models as metrics do, checks compare texts by the embeddings that metrics use, and evaluators of the cookbook are metrics."""
+judges and find models as metrics do, checks compare texts by the embeddings that metrics use, and evaluators of the cookbook are
+metrics."""
 PLUGGY = {"pytest_crucible.commands.plugins": {"pluggy"}}
 """The program has plugins of its own, without pytest."""
 WITHIN = {"program", "pytest"}
