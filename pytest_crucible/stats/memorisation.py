@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from pytest_crucible.records.errors import NotEnoughData
 
@@ -78,6 +77,8 @@ def compare_min_k(gains: Sequence[float], fresh: Sequence[float]) -> MinKTest:
     """
     if min(len(gains), len(fresh)) < 2:
         raise NotEnoughData("two texts and two fresh texts are needed")
+    from scipy import stats
+
     result = stats.mannwhitneyu(gains, fresh, alternative="greater")
     return MinKTest(
         p_value=float(result.pvalue),

@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
 
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.data_drift.result import FieldDrift
@@ -28,6 +27,8 @@ def compare_numbers(old: npt.ArrayLike, new: npt.ArrayLike) -> FieldDrift:
     with warnings.catch_warnings():
         # Of an exact p-value that is too small to be computed: scipy returns the asymptotic one.
         warnings.simplefilter("ignore", RuntimeWarning)
+        from scipy import stats
+
         result = stats.ks_2samp(first, second)
     noise = _MEAN_SUPREMUM * (1 / math.sqrt(len(first)) + 1 / math.sqrt(len(second)))
     return FieldDrift(
