@@ -198,6 +198,10 @@ def hostile_texts() -> dict[str, str]:
         "random digits": "0123456789 -",
     }
     texts |= {name: "".join(draw.choices(alphabet, k=SIZE)) for name, alphabet in alphabets.items()}
+    texts["80,000 different orders"] = " ".join(f"ignore {draw.randrange(10**5)}" for _ in range(80_000))[:SIZE]
+    texts["60,000 telephone numbers"] = " ".join(f"call 415-555-{draw.randrange(10**4):04}" for _ in range(60_000))[
+        :SIZE
+    ]
     tokens = (base64.b64encode(draw.randbytes(20)).decode() for _ in range(SIZE // 29))
     return texts | {"random base64": " ".join(tokens)}
 
