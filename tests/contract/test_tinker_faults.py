@@ -95,6 +95,7 @@ async def ask(backend: TinkerBackend, times: int = 1) -> list[Any]:
     return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [

@@ -129,6 +129,7 @@ def hashes_and_reused(pytester: pytest.Pytester, *options: str) -> tuple[list[st
     return [one["dataset"]["sha256"] for one in experiments], str(result.stdout).count("replies reused from run")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 def test_samples_of_a_strategy_are_drawn_by_the_seed_and_resumed(pytester, workers):
     pytester.makepyfile(STRATEGY.format(strategy="SUMS", n=30))

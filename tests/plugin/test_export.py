@@ -181,6 +181,7 @@ def test_a_session_writes_observations_by_the_extension(suite, extension, monkey
     assert report == read(suite.path / f"exported.{extension}")
 
 
+@pytest.mark.slow
 def test_a_missing_library_is_found_out_before_anything_is_asked(suite):
     suite.script("def answer(request):\n    open('calls.txt', 'a').write('asked')\n    return '0'\nbase = answer")
     suite.pytester.makeconftest("import sys\nsys.modules['pyarrow'] = None")

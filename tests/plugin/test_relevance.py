@@ -54,6 +54,7 @@ def experiment(*marks: str) -> str:
     return SUITE.format(marks="\n    ".join(f"@pytest.mark.{mark}" for mark in marks))
 
 
+@pytest.mark.slow
 def test_a_proven_regression_that_does_not_matter_is_met_in_every_report(claims, capsys, monkeypatch):
     claims.test(
         experiment('ab_compare("quality")', 'ab_compare("latency_s", relevant="10 %")', 'ab_compare("right")'),

@@ -27,6 +27,7 @@ def told(suite, monkeypatch):
     return suite
 
 
+@pytest.mark.slow
 def test_a_stored_run_is_told_as_its_session_told_it(told, capsys):
     store = str(told.path / ".crucible" / "crucible.db")
     assert main(["report", "--store", store, *(part for one in FORMATS for part in ("-o", f"stored.{one}"))]) == 0
@@ -87,6 +88,7 @@ def test_a_notebook_derives_every_number_anew(suite):
     assert "exact_match: poor vs v2" in printed
 
 
+@pytest.mark.slow
 def test_a_notebook_of_another_run_fails_where_a_number_differs(told):
     source = (told.path / "session.ipynb").read_text(encoding="utf-8")
     notebook = nbformat.reads(source.replace("0.100 [0.028, 0.301]", "0.900 [0.028, 0.301]"), 4)

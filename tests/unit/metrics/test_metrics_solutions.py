@@ -127,6 +127,7 @@ def test_what_continues_the_prompt_is_not_touched():
     assert solution(PROMPT, BODY, "double") == PROMPT + BODY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_hostile_text_costs_linear_time(hostile):
     def cost(size: int) -> float:

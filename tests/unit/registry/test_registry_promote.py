@@ -175,6 +175,7 @@ def test_a_verdict_that_a_hook_has_made_worse_counts_too(production):
     assert "run second has exact >= 0.75 missed in its session (too rude)" in refusal(production, run, "candidate")
 
 
+@pytest.mark.slow
 def test_force_overrides_rules_and_the_log_names_them(production):
     run = measure(production, "waived", v2=0.5)
 
