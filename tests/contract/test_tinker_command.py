@@ -146,6 +146,15 @@ def _directory(server, path: str) -> Path:
     return Archive(Path(command[command.index("--directory") + 1])).find(CheckpointPath.parse(path)).directory
 
 
+def test_an_sdk_that_does_not_know_external_weights_is_shown_none(server, http_client, model):
+    path = save(http_client, model, 1, "/save_weights_external", path="out")["path"]
+    old, new = (Http(server, **{"x-stainless-package-version": version}) for version in ("0.25.0", "0.38.0"))
+
+    for page in (f"/training_runs/{model}/checkpoints", "/checkpoints?limit=1000"):
+        shown = [[one["tinker_path"] for one in client.get(page)["checkpoints"]] for client in (old, new, http_client)]
+        assert [path in paths for paths in shown] == [False, True, True]
+
+
 def test_the_url_of_a_file_needs_no_key_and_ends(server, http_client, model):
     path = save(http_client, model, 1, "/save_weights_external", path="out")["path"]
     urls = http_client.get(f"/training_runs/{model}/checkpoints/external_weights/out/external_weights_urls")["urls"]

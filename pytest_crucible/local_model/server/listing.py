@@ -5,6 +5,8 @@ Runs of earlier servers in the same directory, of which only checkpoints are lef
 
 from __future__ import annotations
 
+import re
+
 from pytest_crucible.local_model.server.archive import (
     EXTERNAL,
     SAMPLER,
@@ -17,6 +19,7 @@ from pytest_crucible.local_model.server.messages import Json, Request, Response,
 from pytest_crucible.local_model.server.saving import read_time_to_live
 from pytest_crucible.local_model.server.state import Endpoints, Service
 
+_VERSION = re.compile(r"(\d+)\.(\d+)")
 _TYPES = {TRAINING: "training", SAMPLER: "sampler", EXTERNAL: "external"}
 
 
@@ -47,13 +50,14 @@ def checkpoints_of_run(service: Service, request: Request) -> Response:
     saved = service.archive.all(run_id)
     if not saved and run_id not in service.runs:
         raise not_found(f"unknown training run {run_id!r}")
-    return json_response({"checkpoints": [_checkpoint(checkpoint) for checkpoint in saved], "cursor": None})
+    shown = _readable(request, saved)
+    return json_response({"checkpoints": [_checkpoint(checkpoint) for checkpoint in shown], "cursor": None})
 
 
 def checkpoints(service: Service, request: Request) -> Response:
     """Return a page of all checkpoints, the newest first."""
     offset, limit = request.whole_number("offset", 0), request.whole_number("limit", 100)
-    saved = service.archive.all()
+    saved = _readable(request, service.archive.all())
     return json_response(
         {
             "checkpoints": [_checkpoint(checkpoint) for checkpoint in saved[offset : offset + limit]],
@@ -85,6 +89,14 @@ def set_time_to_live(service: Service, request: Request) -> Response:
     seconds = read_time_to_live(request.object())
     service.archive.change(_path(request), expires=None if seconds is None else service.clock() + seconds)
     return json_response({})
+
+
+def _readable(request: Request, saved: list[Checkpoint]) -> list[Checkpoint]:
+    """Return the checkpoints that the client can read: an SDK before 0.38 refuses a list with external weights in it."""
+    version = _VERSION.match(request.headers.get("x-stainless-package-version", ""))
+    if version is None or (int(version[1]), int(version[2])) >= (0, 38):
+        return saved
+    return [checkpoint for checkpoint in saved if checkpoint.path.kind != EXTERNAL]
 
 
 def _path(request: Request) -> CheckpointPath:
