@@ -38,6 +38,7 @@ def takes_fixture(item: pytest.Item, name: str) -> bool:
     A fixture of the suite that itself takes the plugin's, to extend it, is still the plugin's.
     """
     info = getattr(item, "_fixtureinfo", None)
+    # The last definition is the one that the test gets; those before it are overridden.
     for definition in reversed(() if info is None else info.name2fixturedefs.get(name, ())):
         if definition.func.__module__ == "pytest_crucible.fixtures":
             return True

@@ -69,8 +69,8 @@ class Opener:
         self._trained |= train_recipes(recipes, self._context)
         # Placeholders, and ensembles that have one as a member, are forgotten.
         is_recovered = any(recipe.base.is_recovered for recipe in recipes)
-        kept = {} if is_recovered else self._opened
-        self._opened = {name: arm for name, arm in kept.items() if not untrained_recipes([arm])}
+        opened = {} if is_recovered else self._opened
+        self._opened = {name: arm for name, arm in opened.items() if not untrained_recipes([arm])}
         return is_recovered
 
     def _open_configured(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:

@@ -72,11 +72,11 @@ def with_checkpoint(adapter: Adapter, trained: TrainedAdapter) -> Adapter:
 
 def find_step(adapter: Adapter, step: int, trained: TrainedAdapter) -> TrainedAdapter:
     """Return the weights of a step that the adapter's recipe has kept, or of its last. Raises SpecError for any other step."""
-    kept, last = trained.lineage.kept, trained.lineage.result.training_steps
-    if step not in kept:
+    saved_steps, last = trained.lineage.kept, trained.lineage.result.training_steps
+    if step not in saved_steps:
         if step == last:
             return trained
-        raise SpecError(_explain_step(adapter, step, kept, last))
+        raise SpecError(_explain_step(adapter, step, saved_steps, last))
     lineage = read_step(trained.path, step)
     if lineage is None:
         raise SpecError(

@@ -58,8 +58,8 @@ def _average(name: str, results: Sequence[TrainingResult], *, alpha: float, is_r
 def _results(arm: Arm) -> list[TrainingResult]:
     """Return the arm's trainings; none where not all are known."""
     results = [training.result for training in arm.trainings] or [arm.training]
-    known = [result for result in results if result is not None]
-    return known if len(known) == len(results) else []
+    values = [result for result in results if result is not None]
+    return values if len(values) == len(results) else []
 
 
 def _number(training: TrainingResult, name: str) -> float | None:

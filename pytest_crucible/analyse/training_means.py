@@ -36,6 +36,7 @@ def average_trainings(name: str, numbers: Sequence[float], *, alpha: float, is_r
     (0.98, 0.9357, 't of logarithms over 3 trainings')
     """
     count = len(numbers)
+    # Equal numbers, as those of a recipe that ignores its seed, have no spread to prove anything by.
     if len(set(numbers)) == 1 or name in FLAGS:
         mean = numbers[0] if len(set(numbers)) == 1 else sum(numbers) / count
         return TrainingMean(BoundedValue(value=mean, lower=None, upper=None), None, f"mean of {count} trainings")
@@ -46,6 +47,7 @@ def average_trainings(name: str, numbers: Sequence[float], *, alpha: float, is_r
         bounds = BoundedValue(value=value, lower=None, upper=None)
         return TrainingMean(bounds, None, f"{scale.mean} of {count} trainings")
     ends = [t_bound(scaled, alpha=alpha, side=side) for side in ("lower", "upper")]
+    # Back from a scale the order may be the other way round: a high loss is a low reduction.
     lower, upper = sorted(scale.back(end) for end in ends if end is not None)
     return TrainingMean(
         BoundedValue(value=value, lower=lower, upper=upper),
@@ -80,4 +82,5 @@ def _interval(name: str, scaled: Sequence[float], scale: _Scale, alpha: float) -
         return None
     low, high = TRAINING_RANGES[name]
     ends = sorted((scale.back(interval.low), scale.back(interval.high)))
+    # Of three trainings an interval may reach beyond what is possible.
     return Interval(low=max(ends[0], low), high=min(ends[1], high), level=interval.level, method=scale.t)

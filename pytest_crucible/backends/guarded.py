@@ -45,7 +45,7 @@ class Protections:
 
     def without_models(self) -> Protections:
         """Return the guards that call no model."""
-        kept = [tuple(one for one in place if not one.queries_model) for place in (self.before, self.after)]
+        kept = [tuple(guard for guard in place if not guard.queries_model) for place in (self.before, self.after)]
         return replace(self, before=kept[0], after=kept[1])
 
 

@@ -74,13 +74,13 @@ def list_checkpoints(run: str, limit: int, service: str | None, as_json: bool) -
         listed = opened.within("list checkpoints", list_them)
     rows = [
         (
-            one.tinker_path,
-            _time(one.time),
-            _size(one.size_bytes),
-            "yes" if one.public else "no",
-            _expiry(one.expires_at),
+            checkpoint.tinker_path,
+            _time(checkpoint.time),
+            _size(checkpoint.size_bytes),
+            "yes" if checkpoint.public else "no",
+            _expiry(checkpoint.expires_at),
         )
-        for one in listed.checkpoints
+        for checkpoint in listed.checkpoints
     ]
     _print_table(CHECKPOINT_HEADS, rows, listed.cursor, "checkpoint", listed.checkpoints, as_json=as_json)
 
@@ -197,12 +197,12 @@ def _print_table(
     lines = tabulate([heads, *rows], tablefmt="plain", disable_numparse=True).splitlines() if rows else [f"no {what}s"]
     if cursor is not None and cursor.total_count > len(rows):
         lines.append(f"{len(rows):,} of {cursor.total_count:,} {what}s: --limit {cursor.total_count} lists all")
-    print_result(lines, [one.model_dump(mode="json") for one in listed], as_json=as_json)
+    print_result(lines, [item.model_dump(mode="json") for item in listed], as_json=as_json)
 
 
 def _newest(run: Any) -> str:
-    saved = [one for one in (run.last_checkpoint, run.last_sampler_checkpoint) if one is not None]
-    return str(max(saved, key=lambda one: one.time).checkpoint_id) if saved else ""
+    saved = [checkpoint for checkpoint in (run.last_checkpoint, run.last_sampler_checkpoint) if checkpoint is not None]
+    return str(max(saved, key=lambda checkpoint: checkpoint.time).checkpoint_id) if saved else ""
 
 
 def _time(time: Any) -> str:

@@ -44,8 +44,8 @@ def evaluator(
         return _pick(await built(_client_for(built, label)), figure, label)
 
     facts = declared_facts(label, kind=kind, direction=direction, bounds=bounds, version=_version(function, figure))
-    made = Metric(function=evaluate, facts=facts)
-    return made if takes_sample else made.with_check(lambda samples: _why_not_whole(label, samples))
+    metric = Metric(function=evaluate, facts=facts)
+    return metric if takes_sample else metric.with_check(lambda samples: _why_not_whole(label, samples))
 
 
 def _client_for(built: Any, label: str) -> Any:
@@ -67,10 +67,10 @@ def _pick(figures: Mapping[str, float], figure: str, label: str) -> float:
         return figures[figure]
     if not figure and len(figures) == 1:
         return next(iter(figures.values()))
-    given = f"has no figure {figure!r}" if figure else f"returns {len(figures)} figures"
+    problem = f"has no figure {figure!r}" if figure else f"returns {len(figures)} figures"
     example = next(iter(figures), "KEY")
     raise SpecError(
-        f"the evaluator of {label} {given}: write figure={example!r}; it returns {', '.join(sorted(figures))}"
+        f"the evaluator of {label} {problem}: write figure={example!r}; it returns {', '.join(sorted(figures))}"
     )
 
 

@@ -76,8 +76,8 @@ def find_phones(text: str) -> Iterator[Span]:
         if end - start < _FEWEST_DIGITS:
             continue
         if letter < max(0, start - _REACH):
-            found = _LETTER.search(text, max(0, start - _REACH))
-            letter = found.start() if found else len(text) + _REACH
+            next_letter = _LETTER.search(text, max(0, start - _REACH))
+            letter = next_letter.start() if next_letter else len(text) + _REACH
         if letter >= end + 12 and not _FORM.search(match[0]):
             continue
         # Of `(call 415-555-0123` the parenthesis is not part.

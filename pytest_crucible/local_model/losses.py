@@ -81,10 +81,10 @@ class Loss:
     def curve(self, derivative: Floats, config: Config) -> Floats:
         """Return the derivative of each derivative by its own log-probability. Raises ValueError for a loss without one."""
         if self.curvature is None:
-            known = ", ".join(name for name, loss in LOSSES.items() if loss.curvature is not None)
+            names = ", ".join(name for name, loss in LOSSES.items() if loss.curvature is not None)
             raise ValueError(
                 f"{self.name} has no curvature: its derivatives by log-probabilities are constant, or of a whole sequence; "
-                f"gradient penalties need one of {known}"
+                f"gradient penalties need one of {names}"
             )
         return self.curvature(derivative, {**self.defaults, **config})
 

@@ -19,4 +19,5 @@ def label_number(expected: Any) -> float | None:
         return float(len(expected) > 0)
     if isinstance(expected, str):
         return _LABELS.get(expected.strip().lower())
+    # A bool is an int, so that True is 1.
     return float(expected) if isinstance(expected, int | float) and expected in (0, 1) else None

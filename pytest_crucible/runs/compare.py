@@ -133,22 +133,22 @@ def _table(
         known_kinds=store.known_kinds(plan, ours_entry[0] + 1),
     )
     answers = inputs.answers
-    known = metric_facts(inputs)
+    known_facts = metric_facts(inputs)
     scored = [
-        name for name, facts in known.items()
+        name for name, facts in known_facts.items()
         if facts.kind != "text" and all(name in arm.scores for arm in answers)
     ]  # fmt: skip
-    terms = {term.facts.name: term for term in comparable_terms(plan, {name: known[name] for name in scored})}
+    terms = {term.facts.name: term for term in comparable_terms(plan, {name: known_facts[name] for name in scored})}
     contrasts = ask((*scored, *terms)) or _contrasts_of_suite(ours_entry[1], scored, terms)
-    known |= {name: term.facts for name, term in terms.items()}
+    known_facts |= {name: term.facts for name, term in terms.items()}
     if any(contrast.by is not None for contrast in contrasts):
         fields = load_fields(store, plan)
         check_fields(contrasts, *fields)
         contrasts = expand_slices(contrasts, *fields)
-    decidable = (without_unfounded_claim(contrast, known[contrast.metric]) for contrast in contrasts)
+    decidable = (without_unfounded_claim(contrast, known_facts[contrast.metric]) for contrast in contrasts)
     named_contrasts = tuple(
         dataclasses.replace(contrast, baseline=plan.arms[1].name)
-        for contrast in with_declared_relevance(decidable, known.values())
+        for contrast in with_declared_relevance(decidable, known_facts.values())
     )
     changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]

@@ -85,6 +85,7 @@ def measure_curves(store: RunStore, run: str, labels: Mapping[str, str], base: s
         raise _no_metric(compared, metric)
     of_experiments = [pair for pair in zip(compared, metrics, strict=True) if pair[1]]
     pairs = [_pair_with_base(inputs, arm, base, names) for inputs, names in of_experiments for arm in labels]
+    # One family over all experiments and metrics, because a reader takes the first proven checkpoint of any.
     family_size = sum(len(inputs.plan.contrasts) for inputs in pairs)
     analyses, _ = analyse_together(
         lambda: [(inputs, NoStoredDetails()) for inputs in pairs], {}, alpha=alpha, declared=family_size
@@ -122,6 +123,7 @@ def _choose_metrics(inputs: AnalysisInputs, metric: str) -> tuple[str, ...]:
     if metric:
         return tuple(name for name in directed if name == metric)
     named = {name for measure in (*inputs.plan.contrasts, *inputs.plan.targets) for name in measure.metrics}
+    # A suite that names no metric would otherwise have no curve at all.
     return tuple(name for name in directed if name in named) or tuple(directed)
 
 
@@ -139,6 +141,7 @@ def _pair_with_base(inputs: AnalysisInputs, arm: str, base: str, metrics: Iterab
     plan = replace(
         inputs.plan,
         arms=(replace(candidate, role="candidate"), replace(baseline, role="baseline")),
+        # The suite's targets are about its candidate, which is the last checkpoint alone.
         targets=(),
         contrasts=tuple(Contrast(metric=name, baseline=base, alternative="superior") for name in metrics),
         variants=(),

@@ -106,7 +106,7 @@ def view(result: SearchResult | NotSearched, claims: Sequence[Claim]) -> View:
         heads=("slice", "n", "inside", "elsewhere", "excess [joint interval]", "adjusted p", "samples to read"),
         rows=tuple(Row(cells=_cells(finding)) for finding in result.findings),
         numbers=("n", "inside", "elsewhere"),
-        note=f"{_searched(result)} searched; p-values and intervals hold for all of them. They decide no verdict."
+        note=f"{_count_text(result)} searched; p-values and intervals hold for all of them. They decide no verdict."
         + (f" {result.similar} more are nearly the same slices." if result.similar else ""),
         verbosity=1,
     )
@@ -127,7 +127,7 @@ def nothing(result: SearchResult) -> str:
     return f"the difference is the same everywhere ({quantity(result.searched, 'slice')})"
 
 
-def _searched(result: SearchResult) -> str:
+def _count_text(result: SearchResult) -> str:
     return f"{quantity(result.searched, 'slice')} {'was' if result.searched == 1 else 'were'}"
 
 
@@ -154,8 +154,8 @@ def search(
     candidates = candidate_slices(features)
     if not candidates.names:
         return None
-    found = search_slices(paired.differences, candidates.members, groups=paired.clusters, alpha=inputs.alpha, rng=seed)
-    proven = [each for each in found.slices if each.p_adjusted <= inputs.alpha]
+    result = search_slices(paired.differences, candidates.members, groups=paired.clusters, alpha=inputs.alpha, rng=seed)
+    proven = [each for each in result.slices if each.p_adjusted <= inputs.alpha]
     # Slices of one feature first: a pair of features that holds nearly the same samples adds nothing to them.
     proven.sort(key=lambda each: candidates.is_pair[each.column])
     distinct, similar = _without_similar(proven, candidates.members)
@@ -163,11 +163,11 @@ def search(
         metric=metric,
         candidate=inputs.plan.arms[0].name,
         baseline=inputs.plan.arms[1].name,
-        n=found.n,
+        n=result.n,
         searched=len(candidates.names),
         findings=tuple(_finding(each, candidates, paired) for each in distinct),
         similar=similar,
-        permutations=found.permutations,
+        permutations=result.permutations,
         seed=seed,
         importances=(_rank(paired, features, seed) if ranks_features else None) or (),
     )

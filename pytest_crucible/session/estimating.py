@@ -58,14 +58,14 @@ class Estimator:
         """Estimate one experiment; that of a search has so many `further` trials, which are not proposed yet."""
         plan, positions = experiment.plan, self._positions(experiment)
         done = self._stored_units(experiment, positions)
-        asked = self._ask(item, experiment, done, positions)
+        outcomes = self._ask(item, experiment, done, positions)
         arms = [
             estimate_arm(
                 plan.nodeid,
                 arm.name,
                 stored=len(done[number]),
                 replies=[
-                    self._describe_outcome(experiment, outcome) for outcome in asked if outcome.unit.arm == number
+                    self._describe_outcome(experiment, outcome) for outcome in outcomes if outcome.unit.arm == number
                 ],
                 past=past_usage(self.store, plan.nodeid, arm.name),
                 concurrency=self.settings.concurrency,
@@ -147,7 +147,7 @@ class Estimator:
         plan, threads = experiment.plan, DaemonThreads(self.settings.concurrency)
         call = Call.prepare(item, experiment, self.loop, threads)
         open_units = OpenUnits(plan, list(done), self.settings.seed, order=positions, twins=experiment.twins)
-        asked: list[Outcome] = []
+        outcomes: list[Outcome] = []
         total = sum(sum(open_units.count_open(number)) for number in range(plan.rounds))
 
         def units() -> Iterator[Unit]:
@@ -159,7 +159,7 @@ class Estimator:
                 run_units(
                     units(),
                     lambda unit: _call_until_request(call, unit),
-                    asked.append,
+                    outcomes.append,
                     concurrency=self.settings.concurrency,
                     arms=tuple(arm.name for arm in plan.arms),
                     planned=[total],
@@ -168,7 +168,7 @@ class Estimator:
             ).result()
         finally:
             threads.shutdown()
-        return asked
+        return outcomes
 
 
 async def _call_until_request(call: Call, unit: Unit) -> Outcome:

@@ -21,6 +21,7 @@ def _threshold_exclusions(arms: Sequence[OpenedArm], samples: Sequence[Sample]) 
     chosen = [threshold for arm in arms for threshold in arm.chosen_by]
     if not chosen:
         return ()
+    # Most sessions have no guard and need none of this.
     from pytest_crucible.adapters.guard import input_text
     from pytest_crucible.guards.thresholds import find_used
 

@@ -38,6 +38,7 @@ def find_metrics(
     declared = declared_metrics(item.config, mark.metrics)
     # A test that scores itself may return nothing that these could score.
     of_kinds = _metrics_of_kinds(arms, samples) if "sampler" in takes else ()
+    # A metric that the suite declares replaces one of the same name that a kind brings along.
     names = {metric.name for metric in declared}
     metrics = (*declared, *(metric for metric in of_kinds if metric.name not in names))
     _check_samples(metrics, samples)
@@ -62,6 +63,7 @@ def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None
 
 
 def _check_guard_classes(item: pytest.Function, samples: Sequence[Sample]) -> None:
+    # Most sessions have no guard and need none of this.
     from pytest_crucible.metrics.guards import check_classes
 
     measures: list[tuple[str, Measure]] = [(repr(target.text), target) for target in targets(item)]

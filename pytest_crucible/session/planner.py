@@ -116,6 +116,7 @@ class ExperimentPlanner:
         prompts = _read_prompts(item, function, mark, arms)
         data = self.check_data(item, mark)
         scored = find_metrics(item, mark, arms, data.dataset.samples, takes)
+        # Twins are numbered from 1: those that samples bring along come first.
         own = sample_variants(data.dataset.samples)
         attacks = self._plan_attacks(item, takes, arms, data.dataset.samples, scored.metrics, own)
         variants = (*own, *attacks.variants)

@@ -77,6 +77,7 @@ def compare_min_k(gains: Sequence[float], fresh: Sequence[float]) -> MinKTest:
     """
     if min(len(gains), len(fresh)) < 2:
         raise NotEnoughData("two texts and two fresh texts are needed")
+    # It takes a second to import, and only the commands for memorisation need it.
     from scipy import stats
 
     result = stats.mannwhitneyu(gains, fresh, alternative="greater")

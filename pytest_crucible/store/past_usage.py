@@ -49,9 +49,9 @@ def past_usage(store: RunStore, nodeid: str, arm: str) -> PastUsage | None:
     )
     with explain_errors(store.location), store.engine.connect() as connection:
         earlier = connection.execute(query).all()
-    found = [one for run, started in earlier for one in _usages(store, run, started, nodeid)]
-    ours = (one for one in found if one.arm == arm)
-    others = (one for one in found if not one.arm.startswith(HELPERS))
+    usages = [one for run, started in earlier for one in _usages(store, run, started, nodeid)]
+    ours = (one for one in usages if one.arm == arm)
+    others = (one for one in usages if not one.arm.startswith(HELPERS))
     return next(ours, None) or (None if arm.startswith(HELPERS) else next(others, None))
 
 

@@ -41,6 +41,7 @@ def train_through_losses(
         except TrainingLost as error:
             newest = states.find()
             step = 0 if newest is None else newest.step
+            # A loss after progress is a new one: a service that restarts each night must not end a long training.
             losses, reached = (losses + 1 if step <= reached else 1), max(step, reached)
             if recipe.on_lost != RESUME or losses >= ATTEMPTS:
                 raise SpecError(_explain(recipe, str(error), step, losses)) from None
@@ -58,6 +59,7 @@ def _recover(recipe: Recipe, step: int) -> None:
 def _find_state(recipe: Recipe, states: SavedTrainings) -> SavedTraining | None:
     """Return the newest state; None where the service does not have it any more, as after a restart without its files."""
     saved = states.find()
+    # States of this machine are files beside the adapters, which no restart takes away.
     return saved if saved is None or not saved.state or recipe.base.holds_state(saved.state) else None
 
 

@@ -129,8 +129,8 @@ class TinkerTrainer(RecipeTrainer):
         self._good = saved.state
 
     def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
-        kept = saved.kept[step]
-        return lambda folder: kept
+        path = saved.kept[step]
+        return lambda folder: path
 
     def _load(self, checkpoint: str | Path) -> str:
         path = str(checkpoint)

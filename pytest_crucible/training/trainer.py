@@ -145,11 +145,11 @@ class RecipeTrainer(Resumable):
 
         Raises ValueError for a step that is over, and for anything but a whole number above 0.
         """
-        made = len(self.log.losses)
+        steps = len(self.log.losses)
         if isinstance(step, bool) or not isinstance(step, int) or step < 1:
             raise ValueError(f"checkpoint({step!r}) is not a step: write a whole number from 1")
-        if step < made and step not in self.kept:
-            raise ValueError(f"checkpoint({step}) comes after step {made}: call it before step {step + 1}")
+        if step < steps and step not in self.kept:
+            raise ValueError(f"checkpoint({step}) comes after step {steps}: call it before step {step + 1}")
         self._to_keep.add(step)
         self._keep_weights()
 

@@ -31,11 +31,13 @@ def find_unfinished(folder: Path, before: float) -> list[UnfinishedTraining]:
 def remove_unfinished(trainings: list[UnfinishedTraining]) -> int:
     """Remove them; return the bytes freed."""
     for training in trainings:
+        # Another process may remove the same one.
         shutil.rmtree(training.path, ignore_errors=True)
     return sum(training.size for training in trainings if not training.path.exists())
 
 
 def _saved_at(home: Path) -> float:
+    # The newest file, because a training that goes on replaces its states.
     return max(path.stat().st_mtime for path in (home, *home.rglob("*")))
 
 

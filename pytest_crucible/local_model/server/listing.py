@@ -50,8 +50,8 @@ def checkpoints_of_run(service: Service, request: Request) -> Response:
     saved = service.archive.all(run_id)
     if not saved and run_id not in service.runs:
         raise not_found(f"unknown training run {run_id!r}")
-    shown = _readable(request, saved)
-    return json_response({"checkpoints": [_checkpoint(checkpoint) for checkpoint in shown], "cursor": None})
+    readable = _readable(request, saved)
+    return json_response({"checkpoints": [_checkpoint(checkpoint) for checkpoint in readable], "cursor": None})
 
 
 def checkpoints(service: Service, request: Request) -> Response:

@@ -27,6 +27,7 @@ def compare_numbers(old: npt.ArrayLike, new: npt.ArrayLike) -> FieldDrift:
     with warnings.catch_warnings():
         # Of an exact p-value that is too small to be computed: scipy returns the asymptotic one.
         warnings.simplefilter("ignore", RuntimeWarning)
+        # It takes a second to import, and most sessions compare no columns.
         from scipy import stats
 
         result = stats.ks_2samp(first, second)

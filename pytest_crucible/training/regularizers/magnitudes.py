@@ -33,6 +33,7 @@ class L1(Weighted):
 
     def evaluate(self, tokens: ReplyTokens) -> Term:
         values, slopes = _read_values(tokens, self.of)
+        # At 0 the absolute value has no derivative; 0 is one of its subgradients.
         return Term(float(np.abs(values).sum()), np.sign(values) * slopes)
 
 
@@ -89,4 +90,5 @@ def _read_values(tokens: ReplyTokens, of: Of) -> tuple[Array, Array]:
     if of == "logprobs":
         return tokens.logprobs, np.ones_like(tokens.logprobs)
     probabilities = np.exp(tokens.logprobs)
+    # The exponential is its own derivative.
     return probabilities, probabilities
