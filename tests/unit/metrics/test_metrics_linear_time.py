@@ -166,6 +166,7 @@ NO_REPLIES = {
     "records/slices.py": CONFIGURATION,
     "store/history.py": CONFIGURATION,
     "local_model/server/base_models.py": CONFIGURATION,
+    "local_model/server/listing.py": "the version of an SDK, from a header",
     "metrics/text.py": "the pattern is the user's: see below",
     "metrics/patterns.py": "the pattern is the user's: see below",
     "presets/cns3/antagonist/rules.py": CONFIGURATION,
