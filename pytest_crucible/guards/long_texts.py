@@ -102,6 +102,10 @@ def _confirm(text: str, literal: str, places: Places) -> list[int]:
     return [place for place in exact if place == 0 or not text[place - 1].isalnum()]
 
 
+FEW_LETTERS = 3
+"""Different words of one letter in any text: "a" and "I", and perhaps a name."""
+
+
 def join_spelled_out(text: str) -> str:
     """Return a text without the signs between three or more single letters: `i g n o r e` is `ignore`."""
     codes = _latin_codes(text)
@@ -112,7 +116,8 @@ def join_spelled_out(text: str) -> str:
     single[1:] &= ~is_word[:-1]
     single[:-1] &= ~is_word[1:]
     triple = single[:-4] & is_between[1:-3] & single[2:-2] & is_between[3:-1] & single[4:]
-    if not triple.any():
+    # Short texts with fewer different single letters are left as they are, too: they are numbers such as 1.1.1.
+    if not triple.any() or len(np.unique(codes[single])) < FEW_LETTERS:
         return text
     left = np.ones(len(codes), dtype=bool)
     left[1:-3] &= ~triple

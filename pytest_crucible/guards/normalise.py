@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from string import ascii_letters, digits, hexdigits
 
-from pytest_crucible.guards.long_texts import LONG, CharacterTable, has_run, join_spelled_out
+from pytest_crucible.guards.long_texts import FEW_LETTERS, LONG, CharacterTable, has_run, join_spelled_out
 
 DEPTH = 2
 """How often what was decoded is decoded again: base64 of rot13 is found, and a text cannot unfold without end."""
@@ -38,8 +38,6 @@ _UNDISGUISED = (
 _DIAERESIS = "\u0308"
 _UMLAUTS = {letter + _DIAERESIS: umlaut for letter, umlaut in zip("aouAOU", "äöüÄÖÜ", strict=True)}
 _SPELLED_OUT = re.compile(r"(?<!\w)\w(?:[ .*-]\w(?!\w)){2,}")
-# Words of one letter in any text: "a" and "I", and perhaps a name.
-_FEW_LETTERS = 3
 _WORD = re.compile(r"\w+")
 _WORDS_ONLY = bytes(code if chr(code).isalnum() or chr(code) == "_" else 32 for code in range(128)) + bytes(
     range(128, 256)
@@ -133,7 +131,7 @@ def _join_umlauts(text: str) -> str:
 def _join_spelled_out(text: str) -> str:
     if len(text) >= LONG:
         return join_spelled_out(text)
-    may_be = sum(len(word) == 1 for word in read_words(text)) >= _FEW_LETTERS
+    may_be = sum(len(word) == 1 for word in read_words(text)) >= FEW_LETTERS
     return _SPELLED_OUT.sub(_join_letters, text) if may_be else text
 
 

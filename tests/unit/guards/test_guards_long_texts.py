@@ -6,7 +6,7 @@ import base64
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
@@ -24,6 +24,8 @@ TEXTS = st.lists(st.sampled_from(PARTS), max_size=8).map("".join) | st.text("ab 
 
 @settings(max_examples=choose_examples(300))
 @given(TEXTS)
+@example("1.1.1")
+@example("i.1.1 x")
 def test_long_texts_are_read_as_short_ones_are(text):
     index = rules.load_rules()
     forms, match = list(normalise.read_forms(text)), rules.match_rules(text, index)
