@@ -34,7 +34,7 @@ def check_fixtures(item: pytest.Function, prompts: Collection[str]) -> None:
 
 
 def check_adapter(arms: Sequence[OpenedArm]) -> None:
-    """Raise SpecError if there is no adapter that the argument `sampler` could be of."""
+    """Raise SpecError where the argument `sampler` has no adapter."""
     if arms[0].backend is None:
         raise SpecError(
             "no adapter to evaluate: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
