@@ -17,6 +17,8 @@ REDACTIONS: tuple[str, ...] = get_args(Redaction)
 # Characters of a value that `partial` leaves at each end, and the shortest value of which it leaves any.
 _LEFT_AT_START, _LEFT_AT_END, _SHORTEST_PARTIAL = 1, 4, 10
 _HASH_DIGITS = 12
+# The sixteen digits of a hash as letters: twelve decimal digits in a row would be taken for a telephone number.
+_AS_LETTERS = str.maketrans("0123456789", "ghijklmnop")
 
 
 def merge_spans(spans: Iterable[Span]) -> list[Span]:
@@ -73,6 +75,6 @@ class Redactor:
             return value[:_LEFT_AT_START] + "*" * left + value[-_LEFT_AT_END:] if is_long else "*" * len(value)
         if self.how == "hash":
             digest = hmac.new(self._run.key, value.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
-            return f"<{kind}:{digest[:_HASH_DIGITS]}>"
+            return f"<{kind}:{digest[:_HASH_DIGITS].translate(_AS_LETTERS)}>"
         process = f"_{self._run.process}" if self._run.process else ""
         return f"<{kind}{process}_{self._run.number(kind, value)}>"

@@ -352,8 +352,11 @@ def test_the_sessions_own_server_is_started_again(recipes):
         "        if step == 5 and not pathlib.Path('lost').exists():\n"
         "            pathlib.Path('lost').touch()\n"
         "            for number in pathlib.Path('/proc').glob('[0-9]*'):\n"
-        "                words = (number / 'cmdline').read_bytes().split(b'\\0')\n"
-        "                parent = (number / 'stat').read_text().rpartition(')')[2].split()[1]\n"
+        "                try:\n"
+        "                    words = (number / 'cmdline').read_bytes().split(b'\\0')\n"
+        "                    parent = (number / 'stat').read_text().rpartition(')')[2].split()[1]\n"
+        "                except OSError:  # the process ended meanwhile\n"
+        "                    continue\n"
         "                if b'tinker-server' in words and int(parent) == os.getpid():\n"
         "                    os.kill(int(number.name), signal.SIGKILL)\n"
     )
