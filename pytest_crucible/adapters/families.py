@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.adapters.options import UnknownOption
 from pytest_crucible.records import Adapter, Arm, Role
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.unknown_setting import UnknownSetting
 from pytest_crucible.sweeps.grid import SWEEP, member_name, read_family
-from pytest_crucible.training.unknown_hyperparameter import UnknownHyperparameter
 
 
 def open_family(
@@ -42,18 +41,10 @@ def open_family(
     names = family.members() if trials is None else [member_name(family, point) for point in trials]
     try:
         members = tuple(open_member(name) for name in names)
-    except UnknownHyperparameter as error:
-        key = f"hyperparameters.{error.name}"
-        if key not in family.settings:
-            raise
-        raise UnknownHyperparameter(
-            f"adapter {adapter.name!r} sweeps {key!r}", error.recipe, error.name, error.names
-        ) from None
-    except UnknownOption as error:
-        if error.name not in {key.split(".")[0] for key in family.settings}:
-            raise
-        rest = str(error).partition(f" has {error.name!r}")[2]
-        raise SpecError(f"adapter {adapter.name!r} sweeps {error.name!r}{rest}") from None
+    except UnknownSetting as error:
+        swept = any(key == error.key or key.startswith(f"{error.key}.") for key in family.settings)
+        verb = "sweeps" if swept else "has"
+        raise SpecError(f"adapter {adapter.name!r} {verb} {error.key!r}{error.rest}") from None
     check_members(points, members)
     return OpenedArm(_describe(adapter, members), members[0].backend, competitors=members, family=family)
 

@@ -6,25 +6,17 @@ from collections.abc import Sequence
 
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
-
-
-class UnknownOption(SpecError):
-    """An option that this kind of adapter does not have."""
-
-    def __init__(self, name: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.name = name
+from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.unknown_setting import UnknownSetting
 
 
 def check_options(adapter: Adapter, names: Sequence[str]) -> None:
-    """Raise UnknownOption for an option that this kind of adapter does not have."""
+    """Raise UnknownSetting for an option that this kind of adapter does not have."""
     unknown = sorted(set(adapter.options) - set(names))
     if unknown:
-        raise UnknownOption(
-            unknown[0],
-            f"adapter {adapter.name!r} has {unknown[0]!r}, which backend {adapter.backend!r} does not know: "
-            f"it takes {', '.join(names)}, and parameters",
-        )
+        hint = suggest(unknown[0], names, always=f"it takes {', '.join(names)}, and parameters")
+        rest = f", which backend {adapter.backend!r} does not know: {hint}"
+        raise UnknownSetting(adapter.name, unknown[0], rest)
 
 
 def required_text(adapter: Adapter, name: str) -> str:

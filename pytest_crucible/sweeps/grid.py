@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.sweeps.ranges import EXAMPLE, Range, is_range, read_range
 
 SWEEP = "sweep"
@@ -141,9 +142,8 @@ def _read_values(name: str, key: str, values: Any, is_search: bool) -> tuple[Any
         return (read_range(name, key, values),)
     if not isinstance(values, list) or not values:
         ranges = f", or a range, {EXAMPLE}" if is_search else ""
-        raise SpecError(
-            f"the sweep of {name!r} has {key} = {values!r}: write a list of values, such as {key} = [1, 2]{ranges}"
-        )
+        hint = suggest(key, OPTIONS, always=f"write a list of values, such as {key} = [1, 2]{ranges}")
+        raise SpecError(f"the sweep of {name!r} has {key} = {values!r}: {hint}")
     return tuple(values)
 
 

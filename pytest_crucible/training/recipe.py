@@ -15,9 +15,10 @@ from typing import Any
 from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources
+from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.unknown_setting import UnknownSetting
 from pytest_crucible.training.base import Base
 from pytest_crucible.training.saved_training import SAVE_EVERY
-from pytest_crucible.training.unknown_hyperparameter import UnknownHyperparameter
 
 KEY_LENGTH = 16
 FAIL, RESUME = "fail", "resume"
@@ -125,7 +126,9 @@ def _check_keywords(adapter: str, name: Any, function: Callable[..., object], ke
     names = [parameter.name for parameter in parameters if parameter.kind is not parameter.POSITIONAL_ONLY]
     unknown = next((keyword for keyword in keywords if keyword not in names), None)
     if unknown is not None:
-        raise UnknownHyperparameter(f"adapter {adapter!r} has 'hyperparameters.{unknown}'", str(name), unknown, names)
+        takes = f"use {' or '.join(names)}" if names else f"add it, as in def train(trainer, {unknown}=...)"
+        rest = f", but recipe {name!r} has no argument {unknown!r}: {takes}"
+        raise UnknownSetting(adapter, f"hyperparameters.{unknown}", rest)
 
 
 def find_function(adapter: str, name: Any) -> Callable[..., object]:
@@ -148,9 +151,12 @@ def find_function(adapter: str, name: Any) -> Callable[..., object]:
 def _spec(adapter: str, lora: Any, seed: Any) -> LoraSpec:
     settings = asdict(LoraSpec())
     del settings["seed"]
-    if not isinstance(lora, Mapping) or (unknown := sorted(set(lora) - set(settings))):
-        wrong = repr(lora) if not isinstance(lora, Mapping) else repr(unknown[0])
-        raise SpecError(f"adapter {adapter!r} has lora with {wrong}: it takes {', '.join(settings)}")
+    takes = f"lora takes {', '.join(settings)}"
+    if not isinstance(lora, Mapping):
+        raise SpecError(f"adapter {adapter!r} has lora = {lora!r}: write {{ rank = 8 }}; {takes}")
+    if unknown := sorted(set(lora) - set(settings)):
+        hint = suggest(f"lora.{unknown[0]}", [f"lora.{name}" for name in settings], always=takes)
+        raise UnknownSetting(adapter, f"lora.{unknown[0]}", f", which no LoRA adapter has: {hint}")
     wrongs = [name for name, value in lora.items() if type(value) is not type(settings[name])]
     if wrongs or type(seed) is not int:
         name, value = (wrongs[0], lora[wrongs[0]]) if wrongs else ("seed", seed)

@@ -134,7 +134,7 @@ def test_a_helper_of_a_script_is_a_part_of_the_checkpoint(suite):
 def test_an_unknown_key_of_an_adapter_is_refused(suite):
     suite.adapters({"v2": {"backend": "recorded", "path": "answers/v2.jsonl", "pth": "x"}})
 
-    sentence = "adapter 'v2' has 'pth', which backend 'recorded' does not know: it takes path, and parameters"
+    sentence = "adapter 'v2' has 'pth', which backend 'recorded' does not know: did you mean 'path'? it takes path, and parameters"
     suite.refuses(suite.run(V2), f"*{sentence}")
 
 

@@ -424,7 +424,7 @@ def test_a_worker_tells_of_the_training_on_its_controllers_stderr(recipes):
     [
         (
             {"lora": "{ rnak = 4 }"},
-            "adapter 'v2' has lora with 'rnak': it takes rank, train_attn, train_mlp, train_unembed",
+            "adapter 'v2' has 'lora.rnak', which no LoRA adapter has: did you mean 'lora.rank'? lora takes rank, *",
         ),
         ({"lora": "{ rank = 0 }"}, "adapter 'v2' cannot be trained: the rank must be 1 to 512, not 0"),
         ({"seed": "'one'"}, "adapter 'v2' has seed = 'one': write rank and seed as whole numbers, the others as *"),

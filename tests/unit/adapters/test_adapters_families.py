@@ -7,10 +7,13 @@ import dataclasses
 import pytest
 from adapter_contexts import context_in, default_settings
 
+from pytest_crucible.adapters.families import open_family
 from pytest_crucible.adapters.open import open_arms
 from pytest_crucible.adapters.opened_arm import collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
+from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.unknown_setting import UnknownSetting
 
 ADAPTERS = """
 [adapters]
@@ -70,7 +73,7 @@ def test_a_member_is_an_adapter(project):
         (("both",), "", "", "ensemble 'both': adapter 'tuned' is a family, and a member is one model: name one of its"),
         (("tuned[path=v9.jsonl]",), "", "", "adapter 'tuned[path=v9.jsonl]' is not configured: did you mean 'tuned[path"),
         (("v9",), "", "", "adapter 'v9' is not configured: known adapters are both, tuned, v1"),
-        (("tuned",), "path =", "paths =", "adapter 'tuned' sweeps 'paths', which backend 'recorded' does not know: it takes p"),
+        (("tuned",), "path =", "paths =", "adapter 'tuned' sweeps 'paths', which backend 'recorded' does not know: did you mean 'path'? it"),
         (("tuned", "v1"), "v3", "v1", "adapters 'tuned[path=v1.jsonl]' and 'v1' are the same checkpoint"),
         (("tuned",), "v3", "./v2", f"{MEMBERS[0]} and tuned[path=./v2.jsonl] are the same checkpoint: remove path from the s"),
         (("tuned",), 'by = "ok"', "seeds = [1]", "adapter 'tuned' in "),
@@ -81,3 +84,22 @@ def test_what_is_refused(project, arms, old, new, sentence):
     file.write_text(file.read_text().replace(old, new, 1) if old else file.read_text())
 
     assert refusal(project, *arms).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("swept", "sentence"),
+    [
+        ("lora.rnak", "adapter 'tuned' sweeps 'lora.rnak', which no LoRA adapter has"),
+        ("lora", "adapter 'tuned' has 'lora.rnak', which no LoRA adapter has"),
+    ],
+)
+def test_an_unknown_key_names_the_family_whose_table_has_it(swept, sentence):
+    def open_member(name):
+        raise UnknownSetting(name, "lora.rnak", ", which no LoRA adapter has")
+
+    family = Adapter(name="tuned", backend="local", options={"sweep": {swept: [8, 32]}}, parameters={})
+
+    with pytest.raises(SpecError) as caught:
+        open_family(family, "candidate", open_member)
+
+    assert str(caught.value) == sentence

@@ -251,7 +251,7 @@ def test_paths_count_from_the_configuration(base, checkpoint, tmp_path):
     [
         (
             {"chekpoint": "x"},
-            "adapter 'v2' has 'chekpoint', which backend 'local' does not know: it takes recipe, checkpoint, ",
+            "adapter 'v2' has 'chekpoint', which backend 'local' does not know: did you mean 'checkpoint'? it takes recipe",
         ),
         ({"recipe": "a:b", "checkpoint": "x"}, "adapter 'v2' has a recipe and a checkpoint: remove one of them"),
         ({"seed": 1}, "adapter 'v2' has 'seed', which only a recipe uses: add a recipe, or remove it"),

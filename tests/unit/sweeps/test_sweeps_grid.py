@@ -51,6 +51,7 @@ def test_a_member_has_the_adapters_table_with_its_own_settings():
         (7, "adapter 'f' has sweep = 7: write a table, as in [adapters.f.sweep]"),
         ({"by": "a"}, "the sweep of 'f' names no key of the adapter: write for example"),
         ({"seed": 1}, "the sweep of 'f' has seed = 1: write a list of values"),
+        ({"seed": [1, 2], "confrim": 0.3}, "the sweep of 'f' has confrim = 0.3: did you mean 'confirm'? write a list"),
         ({"seed": []}, "the sweep of 'f' has seed = []: write a list of values"),
         ({"seed": [1]}, "the sweep of 'f' has one member: give a key several values"),
         ({"seed": [1, 1]}, "the sweep of 'f' names a value twice: write each value once"),
