@@ -121,8 +121,10 @@ class Opener:
             missing = untrained_recipes([opened])
             if missing and not self._context.settings.train:
                 raise SpecError("\n".join(explain_missing([opened])))
+            if not missing or self._context.settings.estimate:
+                return opened
             self.train(missing)
-            return open_member(point) if missing else opened
+            return open_member(point)
 
         points = first_points(family, self._context.settings.seed) if role == "candidate" else []
         named = {member_name(family, point): point for point in points}

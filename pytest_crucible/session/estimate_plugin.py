@@ -9,15 +9,16 @@ import pytest
 
 from pytest_crucible.adapters.context import ADAPTERS, files_folder
 from pytest_crucible.backends.not_sent import UnsentRequest
+from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.estimating import Estimator
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.resources import Resources
-from pytest_crucible.session.sweep_plans import PlannedSweep
+from pytest_crucible.session.resumed_sweep import ResumedSweep, resume_sweep
+from pytest_crucible.session.sweep_plans import with_winner
 from pytest_crucible.session.training_estimate import training_lines
-from pytest_crucible.sweeps.search import most_trials
 
 
 class EstimatePlugin:
@@ -34,6 +35,7 @@ class EstimatePlugin:
         self._collection = collection
         self._resources = resources
         self._messages = messages
+        self._resumed: ResumedSweep | None = None
 
     @cached_property
     def _estimator(self) -> Estimator:
@@ -45,10 +47,23 @@ class EstimatePlugin:
 
     def estimate(self, item: pytest.Function, experiment: Experiment) -> None:
         """Estimate an experiment, and the choice of the winner where it is the one that chooses."""
-        sweep = self._collection.sweep
-        if sweep is not None and item.nodeid == sweep.record.test:
-            self._estimator(item, sweep.choosing, _count_further(sweep))
+        resumed = self._resumed
+        if resumed is not None and item.nodeid == resumed.sweep.record.test:
+            self._estimator(item, resumed.sweep.choosing, resumed.further_trials, resumed.unsent)
+        if resumed is not None and resumed.winner is not None:
+            experiment = with_winner(experiment, resumed.winner)
         self._estimator(item, experiment)
+
+    def pytest_collection_finish(self) -> None:
+        """Read how far the sweep is that would be resumed."""
+        sweep = self._collection.sweep
+        if sweep is None:
+            return
+        try:
+            resumes = self._settings.resume
+            self._resumed = resume_sweep(sweep, self._resources.store) if resumes else ResumedSweep(sweep)
+        except CrucibleError as error:
+            raise pytest.UsageError(str(error)) from None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -57,26 +72,21 @@ class EstimatePlugin:
             return
         lines, may_be_too_little = self._estimator.lines(self._resources.shared.spending)
         self._messages.lines += lines
-        sweep = self._collection.sweep
-        further = 0 if sweep is None else _count_further(sweep)
+        arms, further = self._collection.opened_arms, 0
+        if self._resumed is not None:
+            arms, further = (self._resumed.sweep.family, *arms[1:]), self._resumed.further_trials
         folder = files_folder(session.config.rootpath, self._settings.store) / ADAPTERS
-        self._messages.lines += training_lines(self._collection.opened_arms, further, folder)
+        self._messages.lines += training_lines(arms, further, folder)
         self._messages.lines += self._early_ends()
         if may_be_too_little:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _early_ends(self) -> Iterator[str]:
         """Yield why the run may take less than the numbers say, with intervals that reach down to it."""
-        sweep = self._collection.sweep
-        if sweep is not None and sweep.record.looks:
-            yield f"  {sweep.record.family}: at most so much, since members that are dropped answer less"
+        resumed = self._resumed
+        if resumed is not None and resumed.winner is None and resumed.sweep.record.looks:
+            yield f"  {resumed.sweep.record.family}: at most so much, since members that are dropped answer less"
         if self._settings.stop:
             yield "  at most so much, since --crucible-stop ends an experiment when its verdicts are settled"
         if self._settings.stages is not None:
             yield "  at most so much, since the session may end after a stage"
-
-
-def _count_further(sweep: PlannedSweep) -> int:
-    """Return the number of a search's trials that are not proposed yet; 0 for a grid."""
-    family = sweep.family.family
-    return 0 if family is None or not family.trials else most_trials(family) - len(sweep.record.members)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -54,11 +54,23 @@ class Estimator:
         request = unsent.request
         self._unsent[request.experiment, request.arm, request.sample, request.repeat].append(unsent)
 
-    def __call__(self, item: pytest.Function, experiment: Experiment, further: int = 0) -> None:
-        """Estimate one experiment; that of a search has so many `further` trials, which are not proposed yet."""
+    def __call__(
+        self,
+        item: pytest.Function,
+        experiment: Experiment,
+        further: int = 0,
+        unsent: Mapping[str, frozenset[int]] | None = None,
+    ) -> None:
+        """Estimate one experiment; that of a search has so many `further` trials, which are not proposed yet.
+
+        `unsent` are the positions of the samples that an arm, by its name, is not sent.
+        """
         plan, positions = experiment.plan, self._positions(experiment)
         done = self._stored_units(experiment, positions)
-        outcomes = self._ask(item, experiment, done, positions)
+        closed = [
+            units | _unsent_units(plan, arm.name, unsent or {}) for units, arm in zip(done, plan.arms, strict=True)
+        ]
+        outcomes = self._ask(item, experiment, closed, positions)
         arms = [
             estimate_arm(
                 plan.nodeid,
@@ -182,6 +194,11 @@ async def _call_until_request(call: Call, unit: Unit) -> Outcome:
         else:
             await asyncio.to_thread(call.function, **arguments)
     return outcome
+
+
+def _unsent_units(plan: Plan, arm: str, unsent: Mapping[str, frozenset[int]]) -> set[tuple[int, int]]:
+    size = plan.draws([each.name for each in plan.arms].index(arm)).size
+    return {(position, place) for position in unsent.get(arm, ()) for place in range(size)}
 
 
 def least_share(plan: Plan, samples: int) -> float:

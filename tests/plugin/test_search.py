@@ -115,6 +115,10 @@ def test_the_best_trial_is_the_candidate_and_a_resumed_search_repeats_it(searchi
 
     forget_decisions(searching, 3)
     searching.forget_calls()
+    # The first 4 of 5 trials are stored.
+    result = searching.run(*BOTH, "--crucible-resume", "--crucible-estimate", "--crucible-cache=off")
+    result.stdout.fnmatch_lines(["tuned: 1 further trial * 40 * 0 * 0 * 40 [[]0, *"])
+    assert requests(result) == "100 [60, 100]"
     result = searching.run(*BOTH, "--crucible-resume")
 
     assert result.ret == 0
@@ -148,11 +152,14 @@ def test_a_killed_search_is_resumed_with_the_same_trials_and_winner(searching, c
     killed = decisions(searching)[-1]
     assert killed
     assert sum(sent.values()) <= sum(calls) + 3 * len(calls)
+    estimate = requests(searching.run(*BOTH, "--crucible-resume", "--crucible-estimate"))
     searching.forget_calls()
     result = searching.run(*BOTH, "--crucible-resume")
 
     assert result.ret == 0
     resumed = Counter(searching.calls())
+    low, high = ends(estimate)
+    assert low <= resumed.total() <= high
     # Nothing that was decided before is decided otherwise, nor what would have been decided without the interruption.
     assert {key: whole[key] for key in killed} == killed
     assert decisions(searching)[-1] == whole
@@ -216,6 +223,12 @@ def test_each_trial_is_trained_when_it_is_proposed(suite, tmp_path, workers):
 
     assert result.ret == 1
     assert decisions(suite)[-1] == made
+
+
+def ends(amount):
+    """Return the ends of an estimate's interval, such as "60 [20, 100]"; of a number without one, the number twice."""
+    inside = amount.partition("[")[2].removesuffix("]") or f"{amount}, {amount}"
+    return [float(end) for end in inside.split(", ")]
 
 
 def requests(result):

@@ -73,7 +73,7 @@ def test_a_member_is_an_adapter(project):
         (("both",), "", "", "ensemble 'both': adapter 'tuned' is a family, and a member is one model: name one of its"),
         (("tuned[path=v9.jsonl]",), "", "", "adapter 'tuned[path=v9.jsonl]' is not configured: did you mean 'tuned[path"),
         (("v9",), "", "", "adapter 'v9' is not configured: known adapters are both, tuned, v1"),
-        (("tuned",), "path =", "paths =", "adapter 'tuned' sweeps 'paths', which backend 'recorded' does not know: did you mean 'path'? it"),
+        (("tuned",), "path =", "paths =", "adapter 'tuned' sweeps 'paths', which backend 'recorded' does not know: did you mean "),
         (("tuned", "v1"), "v3", "v1", "adapters 'tuned[path=v1.jsonl]' and 'v1' are the same checkpoint"),
         (("tuned",), "v3", "./v2", f"{MEMBERS[0]} and tuned[path=./v2.jsonl] are the same checkpoint: remove path from the s"),
         (("tuned",), 'by = "ok"', "seeds = [1]", "adapter 'tuned' in "),
