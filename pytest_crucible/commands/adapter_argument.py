@@ -12,12 +12,14 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
+from pytest_crucible.adapters.untrained import Untrained, explain_untrained
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.protocol import ScoresPrompts
 from pytest_crucible.commands.tinker_service import project_services
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import import_from_here
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import Settings
@@ -27,6 +29,8 @@ class Adapters:
     """Opens adapters of this directory's configuration, and closes what they have started."""
 
     def __init__(self, root: Path) -> None:
+        # Recipes and scripts lie here, beside the tests.
+        import_from_here()
         self._root = root
         self._configured = read_adapters(root)
         self._closers: list[Callable[[], object]] = []
@@ -36,6 +40,8 @@ class Adapters:
         adapter = find_adapter(name, self._configured)
         kind = kind_of(adapter)
         backend: Any = None if kind.members or "seeds" in adapter.options else self._open(adapter, name)
+        if isinstance(backend, Untrained):
+            raise SpecError(explain_untrained([backend.recipe]))
         if not isinstance(backend, ScoresPrompts):
             raise SpecError(
                 f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"

@@ -59,10 +59,10 @@ def command(
 
     NAME is a dataset's name or the path of a file. Exits 1 when a sample matches a row, and when memorisation is proven.
     """
-    requested = RequestedTests(**tests)
+    requested = RequestedTests(**tests, fields=fields)
     requested.check()
     if not (against or requested.adapter):
-        raise SpecError("crucible contamination needs --against: name the training file, such as --against train.jsonl")
+        raise SpecError("there is nothing to compare with: name the training file, such as --against train.jsonl")
     if not 0.5 <= near <= 1:
         raise SpecError(f"--near {near:g} is not a similarity from 0.5 to 1: write for example --near 0.8")
     if output is not None:

@@ -9,9 +9,10 @@ import click
 
 from pytest_crucible.builtin import check_dataset_name, find_release
 from pytest_crucible.datasets import load_file, load_rows
+from pytest_crucible.datasets.load import FIELDS, MissingInput
 from pytest_crucible.datasets.release import Release
 from pytest_crucible.records import Sample
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import DatasetError, SpecError
 
 field_option = click.option(
     "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the file: input=question."
@@ -24,15 +25,23 @@ output_option = click.option(
 def load_dataset(name: str, fields: Sequence[str] = ()) -> tuple[Sequence[Sample], Release | None]:
     """Return the samples of a dataset, and its release if it has one. Raises DatasetError for an unknown name."""
     release, renamed = find_release(name), dict(map(parse_field, fields))
-    if release is not None:
-        return load_rows(release, name=name, fields=renamed), release
-    return _load_file(name, renamed), None
+    try:
+        if release is not None:
+            return load_rows(release, name=name, fields=renamed), release
+        return _load_file(name, renamed), None
+    except MissingInput as error:
+        raise DatasetError(f"{error.problem}: name the field with --field input={error.likely or 'NAME'}") from None
 
 
 def parse_field(text: str) -> tuple[str, str]:
+    """Return our name and the file's. Raises SpecError."""
     ours, equals, theirs = text.partition("=")
     if not (ours and equals and theirs):
         raise SpecError(f"--field {text} is not a pair: write OURS=THEIRS, such as input=question")
+    if ours not in FIELDS:
+        raise SpecError(
+            f"--field {text} names {ours!r}: write OURS=THEIRS, where OURS is {', '.join(FIELDS[:-1])} or {FIELDS[-1]}"
+        )
     return ours, theirs
 
 

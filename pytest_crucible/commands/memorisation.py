@@ -12,7 +12,7 @@ from pytest_crucible.commands.adapter_argument import Adapters
 from pytest_crucible.commands.dataset_argument import load_dataset
 from pytest_crucible.datasets.checks.columns import text_of
 from pytest_crucible.records import Sample
-from pytest_crucible.records.errors import BackendError, NotEnoughData, SpecError
+from pytest_crucible.records.errors import BackendError, DatasetError, NotEnoughData, SpecError
 from pytest_crucible.records.number_format import p_equals
 from pytest_crucible.runs.memorisation import run_min_k_test, run_order_test
 
@@ -30,6 +30,8 @@ class RequestedTests:
     min_k: bool
     base: str
     fresh: str
+    fields: Sequence[str] = ()
+    """Names of fields, such as `input=question`, in the dataset and in the fresh file."""
 
     @property
     def level(self) -> float:
@@ -101,7 +103,10 @@ def _test_order(
 def _test_min_k(
     requested: RequestedTests, adapters: Adapters, name: str, texts: Sequence[str]
 ) -> tuple[str, dict[str, Any]]:
-    fresh, _ = load_dataset(requested.fresh)
+    try:
+        fresh, _ = load_dataset(requested.fresh, requested.fields)
+    except DatasetError as error:
+        raise DatasetError(f"--fresh {requested.fresh} cannot be read with the fields of {name}: {error}") from None
     candidate, base = (adapters.open_scorer(adapter, "--min-k") for adapter in (requested.adapter, requested.base))
     fresh_texts = [text_of(sample.input) for sample in fresh]
     test = asyncio.run(run_min_k_test(candidate, base, texts, fresh_texts))

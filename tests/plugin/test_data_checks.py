@@ -289,7 +289,7 @@ def test_commands(suite, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("contamination questions.jsonl", "needs --against: name the training file"),
+        ("contamination questions.jsonl", "there is nothing to compare with: name the training file"),
         ("contamination questions.jsonl --against none.jsonl", "--against none.jsonl cannot be checked: it does not exist"),
         ("contamination questions.jsonl --against train.jsonl --near 2", "--near 2 is not a similarity from 0.5 to 1"),
         (
@@ -306,6 +306,13 @@ def test_commands(suite, capsys):
         ("data-drift questions.jsonl train.jsonl --field inptu", "did you mean 'input'?"),
         ("data-drift questions.jsonl train.jsonl --margin 3", "--margin 3 is not between 0 and 1"),
         ("contamination questions.jsonl --embeddings --adapter v2 --order-test", "--embeddings compares texts with a"),
+        ("check train.jsonl", "has no 'input' (it has 'prompt', 'completion'): name the field with --field input=prompt"),
+        ("check train.jsonl --field prompt=input", "names 'prompt': write OURS=THEIRS, where OURS is id, input, expected or"),
+        (
+            "contamination questions.jsonl --adapter v2 --min-k --base v2 --fresh train.jsonl",
+            "--fresh train.jsonl cannot be read with the fields of questions.jsonl: line 1 of train.jsonl has no 'input'",
+        ),
+        ("contamination questions.jsonl --adapter v3 --order-test", "adapter 'v3' is not trained with recipe 'recipes:train'"),
         ("check nothing.jsonl", "dataset 'nothing.jsonl' does not exist"),
         ("datasets questions.jsonl -o profile.doc", "-o profile.doc has an unknown format"),
         ("datasets -o profile.md", "-o profile.md writes the profile of one dataset: name it"),
@@ -313,6 +320,9 @@ def test_commands(suite, capsys):
 )  # fmt: skip
 def test_wrong_arguments_are_named(suite, capsys, arguments, sentence):
     trained(suite)
+    with (suite.path / "crucible.toml").open("a") as file:
+        file.write('[adapters.v3]\nbackend = "local"\nrecipe = "recipes:train"\n')
+    suite.test("def train(trainer): ...", name="recipes")
 
     assert main(arguments.split()) == 4
     assert sentence in capsys.readouterr().err
