@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pytest_crucible.records import MetricFacts, VariantGroup, VariantTerm
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.robustness import CERTIFIED, SMOOTHED
+from pytest_crucible.records.robustness import CERTIFIED, LEAKED, SMOOTHED
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.variant_views import VIEWS, term_facts, view_problem
 
@@ -103,6 +103,8 @@ def term_hint(name: str, metrics: Iterable[str], known: VariantNames) -> str:
         return ""
     views = [f".{view}" for view in VIEWS if view]
     every = [*metrics, *known.metrics]
+    if match["metric"].partition(".")[0] == LEAKED and LEAKED not in every:
+        return "it needs a secret: give the test function the argument canary, and put it into the prompt"
     bases = [*every, *(f"{base}{view}" for base in every for view in views)]
     candidates = [f"{base}[{variant}]" for base in bases for variant in known.known]
     return suggest(name, candidates, otherwise="")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.plan.variant_terms import VariantNames, read_term, split_view
+from pytest_crucible.plan.variant_terms import VariantNames, read_term, split_view, term_hint
 from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants, twin_sample
 from pytest_crucible.records import Arm, MetricFacts, NoTwin, Sample, Twin, Variant
 from pytest_crucible.records.errors import SpecError
@@ -97,3 +97,10 @@ def test_a_test_that_scores_by_itself_may_score_any_metric():
     assert term is not None
     assert (term.facts.name, term.facts.kind) == ("other[she]", None)
     assert split_view("a.b", {}) == ("a.b", "")
+
+
+@pytest.mark.parametrize("term", ["leaked[frame]", "leaked.drop[frame]"])
+def test_a_leak_without_a_secret_names_the_argument(term):
+    hint = term_hint(term, ["score"], VariantNames(variants=["frame"]))
+
+    assert hint.startswith("it needs a secret: give the test function the argument canary")
