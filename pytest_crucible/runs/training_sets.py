@@ -71,6 +71,10 @@ class Made:
 def make_training_set(store: RunStore, wanted: Wanted) -> Made:
     """Return the training set. Raises SpecError where the runs have no samples for it, or where it needs more settings."""
     find_format(wanted.shape.format, wanted.shape.task)
+    if wanted.gap and wanted.shape.task != "dpo":
+        raise SpecError(
+            f"--gap is for pairs of replies, and --what {wanted.shape.task} has none: remove it, or use --what dpo"
+        )
     with _paused_collector():
         return _make(store, wanted)
 
@@ -123,7 +127,8 @@ def _parts(store: RunStore, wanted: Wanted) -> Iterator[tuple[str, int, Plan, in
                 has_any = True
                 yield run, key, plan, number
     if not has_any:
-        raise SpecError(f"--of={wanted.arm}: no such arm in these runs: {suggest(wanted.arm, sorted(names))}")
+        hint = suggest(wanted.arm, sorted(names), otherwise=f"there are {', '.join(sorted(names))}")
+        raise SpecError(f"--of={wanted.arm}: no such arm in these runs: {hint}")
 
 
 def _add_criteria(store: RunStore, parts: Sequence[tuple[str, int, Plan, int]], wanted: Wanted) -> Iterator[Part]:
@@ -143,7 +148,8 @@ def _add_criteria(store: RunStore, parts: Sequence[tuple[str, int, Plan, int]], 
         what = "adversarial" if wanted.attacked else wanted.shape.task
         raise SpecError(f"--what={what} needs --on METRIC, which decides what passed: {', '.join(known)}")
     if metric and not has_any:
-        raise SpecError(f"--on={wanted.on}: these experiments have no metric {metric!r}: {suggest(metric, known)}")
+        hint = suggest(metric, known, otherwise=f"there are {', '.join(known) or 'none'}")
+        raise SpecError(f"--on={wanted.on}: these experiments have no metric {metric!r}: {hint}")
 
 
 def _criterion(on: str, metric: str, facts: MetricFacts | None, kind: str | None) -> Criterion:
