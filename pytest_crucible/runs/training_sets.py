@@ -103,7 +103,8 @@ def _make(store: RunStore, wanted: Wanted) -> Made:
     else:
         selected = select_rows(attempts, wanted.shape.task, criteria, wanted.gap)
     if not selected.rows:
-        raise SpecError(_explain_empty(wanted, selected.left_out + left_out))
+        has_attacks = any(_attacked_twins(part.plan) for part in parts)
+        raise SpecError(_explain_empty(wanted, selected.left_out + left_out, has_attacks=has_attacks))
     old = _read_replayed(store, wanted, guard)
     return Made(build_set(selected.rows, wanted.shape, old, left_out + selected.left_out), parts, replies)
 
@@ -210,9 +211,11 @@ def _as_sent(attempt: Attempt) -> Attempt:
     return attempt._replace(prompt=with_messages(attempt.prompt)) if is_text else attempt
 
 
-def _explain_empty(wanted: Wanted, left_out: Counter[str]) -> str:
+def _explain_empty(wanted: Wanted, left_out: Counter[str], *, has_attacks: bool) -> str:
     if wanted.attacked:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common() if count)
+        if has_attacks and not reasons:
+            return "no attacked reply has a stored call: let the test send its requests through sampler"
         return f"no attacked reply failed: {reasons or 'these experiments have no attacks'}"
     if wanted.shape.task == "dpo":
         gap = next((reason for reason in left_out if reason.startswith("closer than")), None)

@@ -223,7 +223,15 @@ def test_variants_and_adversarial_rows_are_exported(robust, monkeypatch, capsys)
     lines = [json.loads(line) for line in (robust.path / "adversarial.jsonl").read_text().splitlines()]
     assert len(lines) == 20
     assert all("right" in json.dumps(line) and not json.dumps(line, ensure_ascii=False).isascii() for line in lines)
+    robust.test(
+        TEST.format(attacks='"homoglyph"', marks="", arguments="", prompt="'wrong'").replace(
+            "await sampler.generate", ""
+        )
+    )
+    robust.run(V2)
     capsys.readouterr()
+    assert main(arguments) == 4
+    assert "no attacked reply has a stored call: let the test send its requests" in capsys.readouterr().err
     assert main(["attacks", "homoglyf"]) == 4
     assert "unknown attack 'homoglyf': did you mean 'homoglyph'?" in capsys.readouterr().err
 
