@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import click
 
 from pytest_crucible.builtin import check_dataset_name, find_release
 from pytest_crucible.datasets import load_file, load_rows
-from pytest_crucible.datasets.load import FIELDS, MissingInput
+from pytest_crucible.datasets.load import FIELDS
 from pytest_crucible.datasets.release import Release
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import DatasetError, SpecError
+
+# A dataset's error says what to write in Python; a command has an option for it.
+_FIELDS = re.compile(r"fields=\{'input': '?(.+?)'?\}$")
 
 field_option = click.option(
     "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the file: input=question."
@@ -29,8 +33,8 @@ def load_dataset(name: str, fields: Sequence[str] = ()) -> tuple[Sequence[Sample
         if release is not None:
             return load_rows(release, name=name, fields=renamed), release
         return _load_file(name, renamed), None
-    except MissingInput as error:
-        raise DatasetError(f"{error.problem}: name the field with --field input={error.likely or 'NAME'}") from None
+    except DatasetError as error:
+        raise DatasetError(_FIELDS.sub(r"--field input=\1", str(error))) from None
 
 
 def parse_field(text: str) -> tuple[str, str]:

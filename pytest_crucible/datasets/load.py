@@ -20,15 +20,6 @@ from pytest_crucible.records.suggestions import closest_name
 FIELDS = ("id", "input", "expected", "group")
 
 
-class MissingInput(DatasetError):
-    """A row without the field of the input. Python names another field with `fields=`, a command with its option."""
-
-    def __init__(self, problem: str, likely: str | None) -> None:
-        """`likely` is the field that probably has the input."""
-        super().__init__(f"{problem}: name the field with fields={{'input': {repr(likely) if likely else '...'}}}")
-        self.problem, self.likely = problem, likely
-
-
 def load_file(path: Path, *, fields: Mapping[str, str] | None = None) -> Sequence[Sample]:
     """Return the samples of a file: JSONL, a JSON array, CSV, TSV (each optionally gzipped) or Parquet, by its ending.
 
@@ -95,9 +86,9 @@ def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> 
             f"{source.where(number)} is a {type(row).__name__}: a sample is a mapping with 'id' and 'input', or a Sample"
         )
     if names["input"] not in row:
-        has = ", ".join(map(repr, row)) or "nothing"
-        raise MissingInput(
-            f"{source.where(number)} has no {names['input']!r} (it has {has})", _likely_field(names["input"], row)
+        raise DatasetError(
+            f"{source.where(number)} has no {names['input']!r} (it has {', '.join(map(repr, row)) or 'nothing'}): "
+            f"{_suggest_field(names['input'], row)}"
         )
     _check_input(source, number, row[names["input"]], names["input"])
     _check_expected(source, number, row.get(names["expected"]), names["expected"])
@@ -135,7 +126,8 @@ def _check_expected(source: Source, number: int, value: Any, name: str) -> None:
 _ALIASES = ("question", "prompt", "problem", "query", "instruction", "text", "claim")
 
 
-def _likely_field(expected_field: str, row: Mapping[str, Any]) -> str | None:
-    """Return the field that most likely has the input; None if no name tells."""
+def _suggest_field(expected_field: str, row: Mapping[str, Any]) -> str:
+    """Return a hint that names the most likely field."""
     alias = next((alias for alias in _ALIASES if alias in row), None)
-    return closest_name(expected_field, map(str, row)) or alias
+    near = closest_name(expected_field, map(str, row)) or alias
+    return f"name the field with fields={{'input': {repr(near) if near else '...'}}}"
