@@ -178,7 +178,10 @@ def test_samples_of_gates_need_a_flag_also_by_replay(stored, capsys):
         ((*DPO[:3], "exact"), "--on=exact: these experiments have no metric 'exact': did you mean 'exact_match'?"),
         ((*DPO[:3], "zz"), "--on=zz: these experiments have no metric 'zz': there are exact_match"),
         ((*DPO, "--of", "v9"), "--of=v9: no such arm in these runs: there are scripted"),
-        (("--what", "sft", *DPO[2:], "--gap", "2"), "--gap is for pairs of replies, and --what sft has none: remove it, or"),
+        (
+            ("--what", "sft", *DPO[2:], "--gap", "2"),
+            "--gap is for pairs of replies, and --what sft has none: remove it, or",
+        ),
         ((*DPO, "--gap", "2"), "no chosen and rejected reply are 2 apart: lower --gap, or raise epochs"),
         (("--what", "replies"), "--what replies needs -o FILE: name a file that ends in .csv, .jsonl, .parquet"),
         (("--gap", "2", "-o", "x.csv"), "--gap is for training sets, and --what observations is a table"),

@@ -214,7 +214,7 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
         ({"name": "json"}, "has recipe 'json', which cannot be imported"),
         ({"name": 7}, "has recipe 7, which cannot be imported"),
         ({"name": "json:__doc__"}, "has recipe 'json:__doc__', which is not a plain function"),
-        ({"lora": {"rnak": 4}}, "has 'lora.rnak', which no LoRA adapter has: did you mean 'lora.rank'? lora takes rank, train_attn, tr"),
+        ({"lora": {"rnak": 4}}, "has 'lora.rnak', which no LoRA adapter has: did you mean 'lora.rank'? lora takes"),
         ({"lora": 4}, "has lora = 4: write { rank = 8 }; lora takes rank, train_attn, train_mlp, train_unembed"),
         ({"lora": {"rank": "4"}}, "has rank = '4': write rank and seed as whole numbers"),
         ({"lora": {"rank": 0}}, "cannot be trained: the rank must be 1 to 512, not 0"),
