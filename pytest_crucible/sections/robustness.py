@@ -208,8 +208,9 @@ def _certificate_table(result: Robustness) -> Iterator[Table]:
         rows = []
         for arm, counts in result.certificates.items():
             n = sum(counts.values())
-            shares = [sum(count for edits, count in counts.items() if edits >= limit) / max(n, 1) for limit in limits]
-            rows.append(Row(cells=(arm, *(f"{share:.3f}" for share in shares), f"{n:,}")))
+            reached = [sum(count for edits, count in counts.items() if edits >= limit) for limit in limits]
+            shares = (f"{number / n:.3f}" if n else "unknown" for number in reached)
+            rows.append(Row(cells=(arm, *shares, f"{n:,}")))
         yield Table(
             title="Certificates of the smoothed model",
             heads=("certified", *(f">= {limit} edits" for limit in limits), "n"),

@@ -65,7 +65,7 @@ def test_injections_certificates_labels_and_what_is_not_run_are_shown():
     share = Share(metric="obeyed", attack="prompt_injection_basic", arm="v2", share=measured(0.2), n=30, lost=0)
     of = result(
         shares=(share,),
-        certificates={"v2": {-1: 2, 0: 3, 2: 5}},
+        certificates={"v2": {-1: 2, 0: 3, 2: 5}, "lost": {}},
         kept={"homoglyph": {"a": True, "b": False, "c": True}},
         not_run={"semantic_paraphrase": "no model", "control": "no model"},
     )
@@ -73,6 +73,7 @@ def test_injections_certificates_labels_and_what_is_not_run_are_shown():
 
     assert view.tables[0].rows[0].cells == ("prompt_injection_basic", "v2", "0.200 [0.100, 0.300]", "30", "0")
     assert view.tables[1].rows[0].cells == ("v2", "0.800", "0.500", "0.500", "10")
+    assert view.tables[1].rows[1].cells == ("lost", "unknown", "unknown", "unknown", "0")
     assert [note.text[:45] for note in view.notes] == [
         "semantic_paraphrase is not run: no model",
         "homoglyph: the expected answer is kept in 0.6",
