@@ -30,7 +30,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.planner import ExperimentPlanner
-from pytest_crucible.store.outcomes import copy_outcomes, find_arm
+from pytest_crucible.store.reused_outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.runs import RunStore
 
 ALONE = ("-p", "no:asyncio", "-p", "no:unraisableexception")

@@ -28,8 +28,8 @@ from pytest_crucible.session.events import experiment_span, with_sample_spans
 from pytest_crucible.session.experiment import CrucibleWarning, Experiment
 from pytest_crucible.session.open_units import OpenUnits
 from pytest_crucible.store.experiments import StoredExperiment, load_experiment
-from pytest_crucible.store.outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.past_sweeps import find_member
+from pytest_crucible.store.reused_outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
 
