@@ -36,6 +36,7 @@ from pytest_crucible.runs.provenance import build_manifest, environment_facts, u
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
 from pytest_crucible.session.adapter_context import adapter_context
+from pytest_crucible.session.checked_data import CheckedDatasets
 from pytest_crucible.session.data_checks import DataChecks
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.joined_tests import (
@@ -75,7 +76,8 @@ class ExperimentCollection:
         self._config = config
         self._settings = settings
         self._resources = resources
-        self._checks = checks or DataChecks()
+        # One for all items, because each dataset is read once.
+        self._data = CheckedDatasets(config, settings, checks or DataChecks())
         self._judges: list[Judge] = []
         self._functions: dict[str, Callable[..., Any]] = {}
         self._joined_ids: dict[str, list[str]] = {}
@@ -133,8 +135,7 @@ class ExperimentCollection:
         self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
         self.opened_arms = open_arms(opener, self._settings)
         self._resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
-        # One planner for all items, because it reads each dataset once.
-        planner = ExperimentPlanner(self._config, self._settings, self.opened_arms, self._checks)
+        planner = ExperimentPlanner(self._config, self._settings, self.opened_arms, self._data)
         for item in items:
             if item.nodeid in self._functions and isinstance(item, pytest.Function):
                 with self._gather_errors(item.nodeid):
@@ -150,16 +151,15 @@ class ExperimentCollection:
         # Training takes long, so it starts only when everything else is valid.
         if self._trained_names() and not self.problems and not self._settings.estimate:
             self._train(opener)
-        if not self.problems and planner.runs_checks:
+        if not self.problems and self._data.runs_checks:
             self._compare_training_files()
 
     def _check_selected(self, items: Sequence[pytest.Item]) -> None:
         """Check the datasets of the selected experiments, without opening an adapter."""
-        planner = ExperimentPlanner(self._config, self._settings, (), self._checks)
         for item in items:
             if item.nodeid in self._functions and isinstance(item, pytest.Function):
                 with self._gather_errors(item.nodeid):
-                    planner.check_data(item, experiment_mark(item))
+                    self._data.check_data(item, experiment_mark(item))
 
     def store_plans(self, run: str) -> bool:
         """Store the run and all plans, unless no request will be sent; returns whether requests will be sent."""
