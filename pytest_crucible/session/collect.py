@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import unittest
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,39 +20,36 @@ from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, col
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.builtin import registered_sections
-from pytest_crucible.markers import is_experiment, is_judged
+from pytest_crucible.markers import is_experiment
 from pytest_crucible.metrics.models.llm_judge import Judge
-from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.presets import configure
-from pytest_crucible.records import Arm, DetectableEffect, Plan, Sample
+from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, SpecError
-from pytest_crucible.records.git import git_commit
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.records.stages import StageDecision
 from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.report.plan_line import announcement
-from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
 from pytest_crucible.session.adapter_context import adapter_context
+from pytest_crucible.session.announcements import announce_plans
 from pytest_crucible.session.checked_data import CheckedDatasets
 from pytest_crucible.session.data_checks import DataChecks
+from pytest_crucible.session.enter_run import enter_failed_checks, enter_joined_tests, enter_run
 from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.experiment_checks import check_markers
 from pytest_crucible.session.joined_tests import (
     JoinedTest,
     function_nodeid,
     group_by_function,
     unique_ids,
-    uses_crucible,
 )
-from pytest_crucible.session.marks import check_spelling, experiment_mark
+from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.planning_failures import PlanningFailures
 from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.stage_items import collected_nodeid
-from pytest_crucible.store.history import add_tag, check_tag
+from pytest_crucible.session.stored_arms import with_stored_runs
 
 if TYPE_CHECKING:
     from pytest_crucible.session.sweep_choice import SweepChoice
@@ -110,7 +106,7 @@ class ExperimentCollection:
         joined = group_by_function(items)
         for item in items:
             with self._gather_errors(item.nodeid):
-                _check_markers(item)
+                check_markers(item)
         if not (joined or any(item.nodeid in self._functions for item in items)):
             return
         with self._gather_errors():
@@ -147,7 +143,9 @@ class ExperimentCollection:
             self._plan_sweep()
         if self._settings.stop:
             self._plan_looks()
-        self._announce()
+        self.lines |= announce_plans(self.plans(), self._settings, self.opened_arms)
+        if self._settings.sample is not None:
+            self._check_sample(self._settings.sample)
         # Training takes long, so it starts only when everything else is valid.
         if self._trained_names() and not self.problems and not self._settings.estimate:
             self._train(opener)
@@ -175,19 +173,17 @@ class ExperimentCollection:
         if not hasattr(self._config, "workerinput"):
             for needed in ("pytest_crucible.session.finish", "pytest_crucible.stats.choose"):
                 importlib.import_module(needed)
-        self._begin_run(run)
+        enter_run(store, run, self._config, self._settings, self._deselected_tests())
         for plan in self.plans():
             store.enter_plan(run, plan)
-        for experiment in self.experiments.values():
-            # Its verdicts are given: they are undecided.
-            if experiment.plan.failed_check is not None:
-                store.enter_unanswered(run, experiment.plan, experiment.dataset.samples)
+        enter_failed_checks(store, run, self.experiments.values())
         if self.sweep is not None:
             self.choice(run).begin(resume=self._settings.resume)
-        for joined in self.joined.values():
-            samples = [Sample(id=name, input=name) for name in joined.positions]
-            key = store.add_experiment(run, joined.plan, samples)
-            joined.arms = [store.add_arm(key, k, arm.name, "") for k, arm in enumerate(joined.plan.arms)]
+        enter_joined_tests(store, run, self.joined.values())
+
+    def _deselected_tests(self) -> list[str]:
+        """Return the experiments and joined tests that -k, -m or --lf have removed: without them a run is not whole."""
+        return sorted({*self._functions, *self._joined_ids} - {*self.experiments, *self.joined})
 
     def choice(self, run: str) -> SweepChoice:
         """Return the choice of the session's sweep."""
@@ -195,32 +191,6 @@ class ExperimentCollection:
 
         assert self.sweep is not None
         return SweepChoice(self.sweep, run, self._resources.store)
-
-    def _begin_run(self, run: str) -> None:
-        store, settings = self._resources.store, self._settings
-        # Checked first: an invalid tag would otherwise leave a run that lacks it.
-        for name in settings.tag:
-            check_tag(name)
-        command, started = self._config.invocation_params, utc_now()
-        store.begin_run(
-            run,
-            started=started,
-            seed=settings.seed,
-            alpha=settings.alpha,
-            correction="holm",
-            git=git_commit(self._config.rootpath),
-            environment=environment_facts(),
-            manifest={
-                **build_manifest(command.args, command.dir, self._config.rootpath, settings),
-                "deselected": self._deselected_tests(),
-            },
-        )
-        for name in settings.tag:
-            add_tag(store, run, name, at=started)
-
-    def _deselected_tests(self) -> list[str]:
-        """Return the experiments and joined tests that -k, -m or --lf have removed: without them a run is not whole."""
-        return sorted({*self._functions, *self._joined_ids} - {*self.experiments, *self.joined})
 
     def _plan_experiment(self, item: pytest.Function, planner: ExperimentPlanner) -> None:
         experiment = planner.plan_experiment(item, self._functions[item.nodeid])
@@ -236,9 +206,8 @@ class ExperimentCollection:
     def _resolve_stored_arms(self, nodeid: str) -> None:
         """Put the ids of stored runs into an experiment's arms. Raises SpecError if the experiment has changed since."""
         experiment = self.experiments.pop(nodeid)
-        plan = experiment.plan
-        arms = tuple(arm if arm.stored_run is None else self._resolve_stored_run(arm, plan) for arm in plan.arms)
-        self.experiments[nodeid] = replace(experiment, plan=replace(plan, arms=arms))
+        plan = with_stored_runs(experiment.plan, lambda: self._resources.store)
+        self.experiments[nodeid] = replace(experiment, plan=plan)
 
     def _plan_joined(self, nodeid: str, items: Sequence[pytest.Function], planner: ExperimentPlanner) -> None:
         ids = self._joined_ids[nodeid]
@@ -251,19 +220,6 @@ class ExperimentCollection:
         self._resources.add_backends(backend)
         self._judges.append(judge)
         return judge
-
-    def _resolve_stored_run(self, arm: Arm, plan: Plan) -> Arm:
-        """Return the arm with the id of its stored run. Raises SpecError if the experiment has changed since."""
-        _, run, stored = self._resources.store.stored_candidate(arm.stored_run or "", plan.nodeid)
-        changed = differences(plan.fingerprint, stored.fingerprint)
-        changed += ["prompts"] if plan.prompts != stored.prompts else []
-        if changed:
-            raise SpecError(
-                f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} changed since run {run}; "
-                "measure the baseline again with --compare=ADAPTER"
-            )
-        known = stored.candidate
-        return replace(arm, stored_run=run, trainings=known.trainings, trained_on=known.trained_on)
 
     def _compare_training_files(self) -> None:
         """Compare the samples of each experiment with what its arms were trained on, which is known when they are trained."""
@@ -346,29 +302,13 @@ class ExperimentCollection:
                 looking = with_looks(plan, alpha)
                 self.experiments[plan.nodeid] = replace(self.experiments[plan.nodeid], plan=looking)
 
-    def _announce(self) -> None:
-        """Write the plan of each experiment: how many replies it needs, and the smallest differences it can detect."""
-        plans = self.plans()
-        family_size = sum(contrast.shares_alpha for plan in plans for contrast in plan.contrasts)
-        alpha = self._settings.alpha
-        if self._settings.stages is not None:
-            alpha, family_size = _share_of_last_stage(plans, alpha)
-        for plan in plans:
-            foresight = _foresight(plan, alpha=alpha, family_size=family_size)
-            not_queried = [experiment.arm.name for experiment in self.opened_arms[len(plan.arms) :]]
-            replayed = self._settings.cache == "only"
-            self.lines[plan.nodeid] = announcement(plan, foresight, not_queried, replayed=replayed)
-        sample_id = self._settings.sample
-        if sample_id is not None and not any(
-            experiment.position(sample_id) is not None for experiment in self.experiments.values()
-        ):
-            ids = [
-                sample.id for experiment in self.experiments.values() for sample in experiment.dataset.samples[:1000]
-            ]
-            hint = suggest(
-                sample_id, ids, otherwise=f"the first is {ids[0]!r:.200}" if ids else "there is no experiment"
-            )
-            raise SpecError(f"--crucible-sample={sample_id}: no selected experiment has a sample of that id: {hint}")
+    def _check_sample(self, sample_id: str) -> None:
+        """Raise SpecError if no experiment has the sample of --crucible-sample."""
+        if any(experiment.position(sample_id) is not None for experiment in self.experiments.values()):
+            return
+        ids = [sample.id for experiment in self.experiments.values() for sample in experiment.dataset.samples[:1000]]
+        hint = suggest(sample_id, ids, otherwise=f"the first is {ids[0]!r:.200}" if ids else "there is no experiment")
+        raise SpecError(f"--crucible-sample={sample_id}: no selected experiment has a sample of that id: {hint}")
 
     def plans(self) -> list[Plan]:
         """Return the plans of all selected experiments and joined tests without errors."""
@@ -392,43 +332,3 @@ class ExperimentCollection:
 def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
     """Return the plan with its arms as they are after training. Those of stored runs are resolved already."""
     return replace(plan, arms=tuple(arms[arm.name] if arm.stored_run is None else arm for arm in plan.arms))
-
-
-def _check_markers(item: pytest.Item) -> None:
-    """Raise SpecError for a marker without effect: the suite would pass for the wrong reason."""
-    if is_experiment(item):
-        check_spelling(item)
-        if issubclass(getattr(item, "cls", None) or object, unittest.TestCase):
-            raise SpecError(
-                "a method of a unittest.TestCase cannot be an experiment: write a function or a plain class"
-            )
-    elif any(mark.name == "data_check" for mark in item.own_markers):
-        raise SpecError(
-            "has data checks but no dataset: mark it with @pytest.mark.crucible(dataset=...), or remove data_check"
-        )
-    elif any(mark.name == "robustness" for mark in item.own_markers):
-        raise SpecError(
-            "has attacks but is not an experiment: mark it with @pytest.mark.crucible(dataset=...), or remove the marker robustness"
-        )
-    elif is_judged(item) and not uses_crucible(item):
-        raise SpecError(
-            "has a quality target or a comparison but is not an experiment: mark it with "
-            "@pytest.mark.crucible(dataset=...), or request the `crucible` fixture and score"
-        )
-
-
-def _share_of_last_stage(plans: Sequence[Plan], alpha: float) -> tuple[float, int]:
-    """Return the error rate of the last stage, and the number of claims that share it."""
-    from pytest_crucible.runs.stages import alpha_of, count_claims
-
-    stages = max((len(plan.stages) for plan in plans), default=0)
-    return alpha_of(StageDecision(stage=stages - 1) if stages else None, plans, alpha), count_claims(plans)
-
-
-def _foresight(plan: Plan, *, alpha: float, family_size: int) -> tuple[DetectableEffect, ...]:
-    """Return the effects that the plan's comparisons can detect. Modules that compute them are imported only if needed."""
-    if not plan.contrasts or plan.look_alpha is not None:
-        return ()
-    from pytest_crucible.plan.power import detectable_effects
-
-    return detectable_effects(plan, alpha=alpha / plan.chosen_among, family_size=family_size)

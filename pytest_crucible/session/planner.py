@@ -103,7 +103,9 @@ class ExperimentPlanner:
             arm_prompts={name: hash_prompt(text) for name, text in prompts.arm_texts.items()},
             fixed=mark.fixed,
             purpose=mark.purpose,
-            fingerprint=fingerprint_of(item, function, data.dataset, scored.metrics, timeout_s, self._settings.reasoning),
+            fingerprint=fingerprint_of(
+                item, function, data.dataset, scored.metrics, timeout_s, self._settings.reasoning
+            ),
             exclusions=find_exclusions(arms, scored.metrics, data.dataset.samples),
             **self._data.samples_facts(data),
             **self._repeats_facts(mark),
