@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.outcomes import OutcomeException
@@ -20,7 +20,6 @@ from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, col
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.builtin import registered_sections
-from pytest_crucible.markers import is_experiment
 from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.presets import configure
 from pytest_crucible.records import Arm, Plan
@@ -38,17 +37,16 @@ from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_checks import check_markers
 from pytest_crucible.session.joined_tests import (
     JoinedTest,
-    function_nodeid,
     group_by_function,
     unique_ids,
 )
+from pytest_crucible.session.marked_items import MarkedItems
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.planning_failures import PlanningFailures
 from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_redaction import run_redaction
-from pytest_crucible.session.stage_items import collected_nodeid
 from pytest_crucible.session.stored_arms import with_stored_runs
 
 if TYPE_CHECKING:
@@ -57,11 +55,12 @@ if TYPE_CHECKING:
 
 
 class ExperimentCollection:
-    """Remembers all items, plans the selected ones, and gathers the errors of all of them."""
+    """Plans the selected items, and gathers the errors of all of them."""
 
     def __init__(
         self, config: pytest.Config, settings: Settings, resources: Resources, checks: DataChecks | None = None
     ) -> None:
+        self.marked = MarkedItems()
         self.experiments: dict[str, Experiment] = {}
         self.joined: dict[str, JoinedTest] = {}
         self.opened_arms: tuple[OpenedArm, ...] = ()
@@ -75,26 +74,7 @@ class ExperimentCollection:
         # One for all items, because each dataset is read once.
         self._data = CheckedDatasets(config, settings, checks or DataChecks())
         self._judges: list[Judge] = []
-        self._functions: dict[str, Callable[..., Any]] = {}
-        self._joined_ids: dict[str, list[str]] = {}
         self.sweep: PlannedSweep | None = None
-
-    def remember_items(self, items: Sequence[pytest.Item]) -> None:
-        """Remember all marked items before -k, -m and --lf remove any."""
-        for item in items:
-            if is_experiment(item) and isinstance(item, pytest.Function):
-                # pytest-asyncio wraps `item.obj` when it runs; this is the function as it was written.
-                self._functions[item.nodeid] = item.function
-        self._joined_ids = {nodeid: unique_ids(group) for nodeid, group in group_by_function(items).items()}
-
-    def experiment_of(self, item: pytest.Item) -> str | None:
-        """Return the nodeid of the experiment that an item is, or is a sample of; None for any other test."""
-        function = function_nodeid(item)
-        # Also when planning it failed: a worker has to report why.
-        if function in self._joined_ids:
-            return function
-        nodeid = collected_nodeid(item)
-        return nodeid if nodeid in self._functions else None
 
     def has_verdicts(self, nodeid: str) -> bool:
         """Return whether an experiment has targets or comparisons."""
@@ -107,18 +87,19 @@ class ExperimentCollection:
         for item in items:
             with self._gather_errors(item.nodeid):
                 check_markers(item)
-        if not (joined or any(item.nodeid in self._functions for item in items)):
+        experiments = self.marked.experiments(items)
+        if not (joined or experiments):
             return
         with self._gather_errors():
             if self._settings.checks == "only":
-                self._check_selected(items)
+                self._check_selected(experiments)
             else:
-                self._plan_selected(items, joined)
+                self._plan_selected(experiments, joined)
         # Where no test is run, none could fail.
         if self._config.option.collectonly:
             self.problems += self.failures.sentences()
 
-    def _plan_selected(self, items: Sequence[pytest.Item], joined: Mapping[str, Sequence[pytest.Function]]) -> None:
+    def _plan_selected(self, items: Sequence[pytest.Function], joined: Mapping[str, Sequence[pytest.Function]]) -> None:
         check_reports(self._config, self._settings)
         if self._settings.estimate and hasattr(self._config, "workerinput"):
             raise SpecError("--crucible-estimate sends nothing and needs no workers: leave out -n")
@@ -133,9 +114,8 @@ class ExperimentCollection:
         self._resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
         planner = ExperimentPlanner(self._config, self._settings, self.opened_arms, self._data)
         for item in items:
-            if item.nodeid in self._functions and isinstance(item, pytest.Function):
-                with self._gather_errors(item.nodeid):
-                    self._plan_experiment(item, planner)
+            with self._gather_errors(item.nodeid):
+                self._plan_experiment(item, planner)
         for nodeid, group in joined.items():
             with self._gather_errors(nodeid):
                 self._plan_joined(nodeid, group, planner)
@@ -152,12 +132,11 @@ class ExperimentCollection:
         if not self.problems and self._data.runs_checks:
             self._compare_training_files()
 
-    def _check_selected(self, items: Sequence[pytest.Item]) -> None:
+    def _check_selected(self, items: Sequence[pytest.Function]) -> None:
         """Check the datasets of the selected experiments, without opening an adapter."""
         for item in items:
-            if item.nodeid in self._functions and isinstance(item, pytest.Function):
-                with self._gather_errors(item.nodeid):
-                    self._data.check_data(item, experiment_mark(item))
+            with self._gather_errors(item.nodeid):
+                self._data.check_data(item, experiment_mark(item))
 
     def store_plans(self, run: str) -> bool:
         """Store the run and all plans, unless no request will be sent; returns whether requests will be sent."""
@@ -173,17 +152,13 @@ class ExperimentCollection:
         if not hasattr(self._config, "workerinput"):
             for needed in ("pytest_crucible.session.finish", "pytest_crucible.stats.choose"):
                 importlib.import_module(needed)
-        enter_run(store, run, self._config, self._settings, self._deselected_tests())
+        enter_run(store, run, self._config, self._settings, self.marked.without({*self.experiments, *self.joined}))
         for plan in self.plans():
             store.enter_plan(run, plan)
         enter_failed_checks(store, run, self.experiments.values())
         if self.sweep is not None:
             self.choice(run).begin(resume=self._settings.resume)
         enter_joined_tests(store, run, self.joined.values())
-
-    def _deselected_tests(self) -> list[str]:
-        """Return the experiments and joined tests that -k, -m or --lf have removed: without them a run is not whole."""
-        return sorted({*self._functions, *self._joined_ids} - {*self.experiments, *self.joined})
 
     def choice(self, run: str) -> SweepChoice:
         """Return the choice of the session's sweep."""
@@ -193,7 +168,7 @@ class ExperimentCollection:
         return SweepChoice(self.sweep, run, self._resources.store)
 
     def _plan_experiment(self, item: pytest.Function, planner: ExperimentPlanner) -> None:
-        experiment = planner.plan_experiment(item, self._functions[item.nodeid])
+        experiment = planner.plan_experiment(item, self.marked.functions[item.nodeid])
         budget = experiment_mark(item).budget
         if budget is not None:
             names = [*collect_names(experiment.opened_arms), *(arm.name for arm in self._judges)]
@@ -210,7 +185,7 @@ class ExperimentCollection:
         self.experiments[nodeid] = replace(experiment, plan=plan)
 
     def _plan_joined(self, nodeid: str, items: Sequence[pytest.Function], planner: ExperimentPlanner) -> None:
-        ids = self._joined_ids[nodeid]
+        ids = self.marked.joined_ids[nodeid]
         plan = planner.plan_joined_test(nodeid, items, ids, len(unique_ids(items)))
         self.joined[nodeid] = JoinedTest(plan, {name: position for position, name in enumerate(ids)})
 

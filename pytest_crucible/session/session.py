@@ -118,7 +118,7 @@ class CrucibleSession:
         self._estimate = self._open_estimate()
         only = self.settings.checks == "only"
         self._check_items = CheckItems(
-            config, self.run, checks.results, self._collection.experiment_of, only, self._messages.lines
+            config, self.run, checks.results, self._collection.marked.experiment_of, only, self._messages.lines
         )
         self.workers = WorkerReports(config, self._messages)
         self.conclusion = Conclusion(
@@ -218,7 +218,7 @@ class CrucibleSession:
 
     def remember_items(self, items: Sequence[pytest.Item]) -> None:
         """Remember all marked items before -k, -m and --lf remove any."""
-        self._collection.remember_items(items)
+        self._collection.marked.remember(items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -382,7 +382,7 @@ class CrucibleSession:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Turn a joined item's wrong answer into an expected failure, store its observations, inform the controller."""
         report = yield
-        owner = self._collection.experiment_of(item)
+        owner = self._collection.marked.experiment_of(item)
         if owner is None:
             return report
         joined = self._collection.joined.get(owner)
