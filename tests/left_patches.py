@@ -20,12 +20,12 @@ def module_names() -> Names:
 
 
 def left_patches(before: Names) -> list[str]:
-    """Return the functions and classes whose names mean something else than before. Caches may have changed."""
+    """Return the functions, classes and constants whose names mean something else than before. Caches may have changed."""
     return [
         f"{module.__name__}.{name}"
         for module, names in before
         # All names at once: one by one they take ten times as long, and each session in this process is looked at.
         if not all(map(operator.is_, names.values(), vars(module).values()))
         for name, meant in names.items()
-        if isinstance(meant, (FunctionType, type)) and vars(module).get(name) is not meant
+        if (name.isupper() or isinstance(meant, (FunctionType, type))) and vars(module).get(name) is not meant
     ]

@@ -45,6 +45,7 @@ class CheckedDatasets:
         if not checks or not self.runs_checks:
             return CheckedData(selected, identify(name, selected.samples), ())
         context = self._check_context(item)
+        # First, because the other checks judge the samples that remain.
         kept, dropped = drop_failing(selected.samples, [check for check in checks if check.drops], context)
         dataset = identify(name, kept)
         others = [check for check in checks if not check.drops]

@@ -53,6 +53,7 @@ class ExperimentEntry:
                 }
             )
             arms.append(keys)
+        # Not copied from another run: this one has their rows already.
         if answered:
             done[:answered] = stored_units(load_experiment(self.store, key))[:answered]
         return EnteredExperiment(key, arms, done)

@@ -76,6 +76,7 @@ def check_markers(item: pytest.Item) -> None:
     """Raise SpecError for a marker without effect: the suite would pass for the wrong reason."""
     if is_experiment(item):
         check_spelling(item)
+        # pytest passes no arguments to such a method.
         if issubclass(getattr(item, "cls", None) or object, unittest.TestCase):
             raise SpecError(
                 "a method of a unittest.TestCase cannot be an experiment: write a function or a plain class"

@@ -16,6 +16,7 @@ def with_stored_runs(plan: Plan, store: Callable[[], RunStore]) -> Plan:
 
     Raises SpecError if the experiment has changed since.
     """
+    # Opened only for an arm that needs it: most sessions plan without a store.
     return replace(
         plan, arms=tuple(arm if arm.stored_run is None else _with_run(arm, plan, store()) for arm in plan.arms)
     )

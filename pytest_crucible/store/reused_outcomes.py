@@ -55,6 +55,7 @@ def copy_outcomes(store: RunStore, source: int, target: int, *, source_run: str,
     `draws` are the replies of the new arm: a repeat is copied to the same number in the same training and round. Lost units
     are not copied: they are requested again.
     """
+    # One transaction: a process that is killed leaves an arm with all of its copies or none.
     with explain_errors(store.location), store.engine.begin() as connection:
         numbers = _copied_repeats(connection, source, draws)
         for table in (schema.replies, schema.observations, schema.lost):

@@ -38,6 +38,7 @@ def pass_preferences(
 
     Raises as `run` does.
     """
+    # How much each token counts depends on the log-probabilities of whole replies, which only a first pass gives.
     beta, data = read_beta(config), sides(pairs)
     forward = run(data, "cross_entropy", {}, forward_only=True)
     result = dpo_loss(reply_logprobs(data, forward.outputs), pairs, beta)
