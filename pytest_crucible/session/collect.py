@@ -35,11 +35,7 @@ from pytest_crucible.session.data_checks import DataChecks
 from pytest_crucible.session.enter_run import enter_failed_checks, enter_joined_tests, enter_run
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_checks import check_markers
-from pytest_crucible.session.joined_tests import (
-    JoinedTest,
-    group_by_function,
-    unique_ids,
-)
+from pytest_crucible.session.joined_tests import JoinedTest, group_by_function, unique_ids
 from pytest_crucible.session.marked_items import MarkedItems
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner

@@ -20,17 +20,8 @@ from pytest_crucible.plan.design import (
 )
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.variant_terms import VariantNames
-from pytest_crucible.records import (
-    Dataset,
-    Fingerprint,
-    MetricFacts,
-    Plan,
-    Reasoning,
-)
-from pytest_crucible.session.marks import (
-    comparisons,
-    targets,
-)
+from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning
+from pytest_crucible.session.marks import comparisons, targets
 
 
 def make_plan(
@@ -77,6 +68,7 @@ def fingerprint_of(
     timeout_s: float | None,
     reasoning: Reasoning,
 ) -> Fingerprint:
+    """Return the fingerprint of an experiment: everything that its stored replies depend on but the arm."""
     return fingerprint(
         dataset=dataset.sha256,
         function=function,

@@ -16,12 +16,7 @@ from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
 from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
-from pytest_crucible.records import (
-    Plan,
-    PromptForm,
-    Sample,
-    Variant,
-)
+from pytest_crucible.records import Plan, PromptForm, Sample, Variant
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.attack_plans import AttackPlan, AttackPlanner
@@ -38,13 +33,7 @@ from pytest_crucible.session.experiment_checks import (
 )
 from pytest_crucible.session.experiment_metrics import find_metrics
 from pytest_crucible.session.item_plan import fingerprint_of, make_plan
-from pytest_crucible.session.marks import (
-    ExperimentMark,
-    comparisons,
-    experiment_mark,
-    scored_facts,
-    targets,
-)
+from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
 from pytest_crucible.session.prompt_files import hash_prompt, read_prompts
 from pytest_crucible.session.prompt_variables import check_joined_prompts, read_arm_prompts
 
@@ -88,6 +77,7 @@ class ExperimentPlanner:
         own = sample_variants(data.dataset.samples)
         attacks = self._plan_attacks(item, takes, arms, data.dataset.samples, scored.metrics, own)
         variants = (*own, *attacks.variants)
+        reasoning = self._settings.reasoning
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
         plan = make_plan(
             item,
@@ -103,9 +93,7 @@ class ExperimentPlanner:
             arm_prompts={name: hash_prompt(text) for name, text in prompts.arm_texts.items()},
             fixed=mark.fixed,
             purpose=mark.purpose,
-            fingerprint=fingerprint_of(
-                item, function, data.dataset, scored.metrics, timeout_s, self._settings.reasoning
-            ),
+            fingerprint=fingerprint_of(item, function, data.dataset, scored.metrics, timeout_s, reasoning),
             exclusions=find_exclusions(arms, scored.metrics, data.dataset.samples),
             **self._data.samples_facts(data),
             **self._repeats_facts(mark),
@@ -123,7 +111,7 @@ class ExperimentPlanner:
             timeout_s=timeout_s,
             is_async=inspect.iscoroutinefunction(function),
             warnings=_list_warnings(arms if "sampler" in takes else (), data),
-            reasoning=self._settings.reasoning,
+            reasoning=reasoning,
             prompts=prompts.texts,
             arm_prompts=prompts.arm_texts,
             variants=variants,
