@@ -11,7 +11,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from string import ascii_letters, digits, hexdigits
 
-from pytest_crucible.guards.long_texts import FEW_LETTERS, LONG, CharacterTable, has_run, join_spelled_out
+from pytest_crucible.detectors.characters import LONG
+from pytest_crucible.guards.long_texts import FEW_LETTERS, CharacterTable, has_run, join_spelled_out
 
 DEPTH = 2
 """How often what was decoded is decoded again: base64 of rot13 is found, and a text cannot unfold without end."""

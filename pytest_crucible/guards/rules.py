@@ -13,8 +13,9 @@ from typing import Any
 
 import regex
 
+from pytest_crucible.detectors.characters import LONG
 from pytest_crucible.guards.kinds import GuardContext
-from pytest_crucible.guards.long_texts import LONG, Starts, find_starts, pack_starts
+from pytest_crucible.guards.long_texts import Starts, find_starts, pack_starts
 from pytest_crucible.guards.normalise import read_forms, read_words
 from pytest_crucible.guards.settings import GuardSettings
 from pytest_crucible.records.detections import Span
