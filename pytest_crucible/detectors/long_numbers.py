@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from pytest_crucible.detectors.characters import Codes, Mask, list_signs, look_up, read_codes
 
 _DIGITS, _LETTERS, _SEPARATORS = list_signs(digits), list_signs(ascii_letters), list_signs(" -")
+_FORM_SEPARATORS, _POINTS, _OPENING = list_signs(" .-"), list_signs(".-"), list_signs("+(")
 _ISSUERS = list_signs("0123456")
 _ALPHANUMERIC, _BEFORE_CARD = list_signs(ascii_letters + digits), list_signs(f"{ascii_letters}{digits}_.+-")
 # The farthest that a condition reads from a place.
-_REACH = 8
+_REACH = 16
 
 
 class _Around:
@@ -56,6 +57,18 @@ def find_security_number_places(text: str) -> list[int]:
     around = _Around(text)
     is_number = around.has(_SEPARATORS, 0) & around.has(_DIGITS, -3, -2, -1, 1, 2, 4, 5, 6, 7)
     return _list(is_number & (around.at(0) == around.at(3)))
+
+
+def find_form_places(text: str) -> list[int]:
+    """Return where a plus, a parenthesis, or the zero or the middle of one of the forms of `phones` stands."""
+    around = _Around(text)
+    is_zero = around.at(0) == ord("0")
+    in_twos = around.has(_DIGITS, 1, 3, 4, 6, 7, 9, 10, 12, 13) & around.has(_FORM_SEPARATORS, 2, 5, 8, 11)
+    is_abroad = (around.at(1) == ord("0")) & around.has(_DIGITS, 2) & (around.at(2) != ord("0"))
+    # After the code of a country, of one digit or two.
+    is_abroad &= around.has(_FORM_SEPARATORS, 3) | around.has(_DIGITS, 3)
+    is_middle = around.has(_POINTS, 0, 4) & around.has(_DIGITS, -3, -2, -1, 1, 2, 3, 5, 6, 7, 8)
+    return _list(around.has(_OPENING, 0) | (is_zero & (in_twos | is_abroad)) | is_middle)
 
 
 def find_account_places(text: str, lengths: NDArray[np.uint8]) -> list[int]:
