@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_crucible.detectors.characters import Codes, list_signs, look_up, read_code_points, read_codes
+from pytest_crucible.guards.repeats import LongText
 
 _WORD_SIGNS = bytes(chr(code).isalnum() or chr(code) == "_" for code in range(256))
 _BETWEEN_LETTERS = list_signs(" .*-")
@@ -60,7 +61,7 @@ def _latin_head(literal: str) -> bytes:
 
 
 def find_starts(text: str, starts: Starts) -> dict[str, list[int]]:
-    """Return the literals that a text has, with their places in order."""
+    """Return the literals that a text has, with their places but for repeats."""
     codes = read_codes(text)
     places = _possible_places(codes, starts)
     padded = np.concatenate([codes, np.zeros(_WIDTH, dtype=np.uint8)])
@@ -70,12 +71,12 @@ def find_starts(text: str, starts: Starts) -> dict[str, list[int]]:
     order = np.argsort(numbers, kind="stable")
     numbers = numbers[order]
     lows, highs = np.searchsorted(numbers, starts.first), np.searchsorted(numbers, starts.after)
-    found = {}
+    found, long_text = {}, LongText(text, codes)
     for k in np.flatnonzero(lows < highs).tolist():
         literal = starts.literals[k]
         exact = _confirm(text, literal, np.sort(places[order[lows[k] : highs[k]]]))
         if exact:
-            found[literal] = exact
+            found[literal] = long_text.drop_repeats(exact)
     return found
 
 
@@ -126,11 +127,19 @@ def join_spelled_out(text: str) -> str:
     return _decode(read_code_points(text)[left])
 
 
-def has_run(text: str, characters: str, least: int) -> bool:
-    """Return whether at least so many of the characters, all ASCII, stand in a row."""
-    is_other = ~look_up(read_codes(text), list_signs(characters))
-    ends = np.concatenate([[-1], np.flatnonzero(is_other), [len(text)]])
-    return bool(np.diff(ends).max() > least)
+def keep_runs(text: str, characters: str, least: int) -> str:
+    """Return the parts of a text, each on a line, that have at least so many of the characters, all ASCII, in a row."""
+    is_of_run = np.concatenate([[False], look_up(read_codes(text), list_signs(characters)), [False]])
+    runs = np.flatnonzero(is_of_run[1:] != is_of_run[:-1]).reshape(-1, 2)
+    is_long = runs[:, 1] - runs[:, 0] >= least
+    return "\n".join(text[start:end] for start, end in runs[is_long].tolist())
+
+
+def has_pair(text: str, signs: str, letters: str) -> bool:
+    """Return whether one of the signs stands beside one of the letters; all are ASCII."""
+    codes = read_codes(text)
+    is_sign, is_letter = look_up(codes, list_signs(signs)), look_up(codes, list_signs(letters))
+    return bool((is_sign[1:] & is_letter[:-1]).any() or (is_sign[:-1] & is_letter[1:]).any())
 
 
 def _decode(codes: NDArray[np.uint32]) -> str:

@@ -9,10 +9,10 @@ import binascii
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from string import ascii_letters, digits, hexdigits
+from string import ascii_letters, ascii_lowercase, digits, hexdigits
 
 from pytest_crucible.detectors.characters import LONG
-from pytest_crucible.guards.long_texts import FEW_LETTERS, CharacterTable, has_run, join_spelled_out
+from pytest_crucible.guards.long_texts import FEW_LETTERS, CharacterTable, has_pair, join_spelled_out, keep_runs
 
 DEPTH = 2
 """How often what was decoded is decoded again: base64 of rot13 is found, and a text cannot unfold without end."""
@@ -48,7 +48,7 @@ _LEET_SIGNS = "0134578@$"
 _LEET = re.compile(r"[0134578@$](?:(?<=[a-z].)|(?=[a-z]))")
 # Of both encodings: eight bytes in hex, twelve in base64.
 _SHORTEST = 16
-_BASE64_SIGNS, _HEX_SIGNS = f"{ascii_letters}{digits}+/_-", f"{hexdigits} :,\\x"
+_BASE64_SIGNS, _HEX_SIGNS = f"{ascii_letters}{digits}+/_-=", f"{hexdigits} :,\\x"
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
 # The first digit of an ASCII character is 2 to 7.
 _HEX = re.compile(r"[2-7][0-9a-fA-F](?:[ :,]?[0-9a-fA-F]{2}){7,}+|\\x[2-7][0-9a-fA-F](?:\\x[0-9a-fA-F]{2}){7,}+")
@@ -86,7 +86,7 @@ def read_forms(text: str, depth: int = DEPTH) -> Iterator[str]:
     """Yield the forms of a text in lower case: normalised, without leetspeak, rotated, and decoded."""
     normal = normalise(text)
     yield normal
-    if any(sign in normal for sign in _LEET_SIGNS) and _LEET.search(normal):
+    if any(sign in normal for sign in _LEET_SIGNS) and _has_leet(normal):
         yield _UNDO_LEET(normal.replace("11", "ll"))
         if "1" in normal:
             yield _UNDO_LEET_WITH_L(normal)
@@ -95,6 +95,10 @@ def read_forms(text: str, depth: int = DEPTH) -> Iterator[str]:
         for inner in (_decode_base64(text), _decode_hex(text)):
             if inner:
                 yield from read_forms(inner, depth - 1)
+
+
+def _has_leet(text: str) -> bool:
+    return has_pair(text, _LEET_SIGNS, ascii_lowercase) if len(text) >= LONG else _LEET.search(text) is not None
 
 
 def rotate(text: str) -> str:
@@ -117,7 +121,13 @@ def normalise(text: str) -> str:
     if not text.isascii():
         text = _join_umlauts(_UNDISGUISE(unicodedata.normalize("NFKD", text)))
     text = _join_spelled_out(text.lower())
-    return " ".join(text.split())
+    return _join_blanks(text)
+
+
+def _join_blanks(text: str) -> str:
+    # Most texts have single blanks only, which is seen many times as fast as words are split.
+    is_joined = text.isascii() and text.isprintable() and "  " not in text and text[:1] != " " and text[-1:] != " "
+    return text if is_joined else " ".join(text.split())
 
 
 def _join_umlauts(text: str) -> str:
@@ -151,14 +161,14 @@ def _join_letters(match: re.Match[str]) -> str:
 
 
 def _decode_base64(text: str) -> str:
-    if len(text) >= LONG and not has_run(text, _BASE64_SIGNS, _SHORTEST):
-        return ""
+    if len(text) >= LONG:
+        text = keep_runs(text, _BASE64_SIGNS, _SHORTEST)
     return "\n".join(_readable(_from_base64(token)) for token in dict.fromkeys(_BASE64.findall(text))).strip()
 
 
 def _decode_hex(text: str) -> str:
-    if len(text) >= LONG and not has_run(text, _HEX_SIGNS, _SHORTEST):
-        return ""
+    if len(text) >= LONG:
+        text = keep_runs(text, _HEX_SIGNS, _SHORTEST)
     tokens = dict.fromkeys(_HEX.findall(text))
     return "\n".join(_readable(bytes.fromhex(_only_hex(token))) for token in tokens).strip()
 
