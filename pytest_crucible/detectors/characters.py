@@ -17,7 +17,7 @@ def read_codes(text: str) -> Codes:
     if text.isascii():
         return np.frombuffer(text.encode(), dtype=np.uint8)
     codes = read_code_points(text)
-    return np.where(codes < 256, codes, 0).astype(np.uint8)
+    return codes.astype(np.uint8) * (codes < 256)
 
 
 def read_code_points(text: str) -> NDArray[np.uint32]:

@@ -127,12 +127,11 @@ def join_spelled_out(text: str) -> str:
     return _decode(read_code_points(text)[left])
 
 
-def keep_runs(text: str, characters: str, least: int) -> str:
-    """Return the parts of a text, each on a line, that have at least so many of the characters, all ASCII, in a row."""
-    is_of_run = np.concatenate([[False], look_up(read_codes(text), list_signs(characters)), [False]])
-    runs = np.flatnonzero(is_of_run[1:] != is_of_run[:-1]).reshape(-1, 2)
-    is_long = runs[:, 1] - runs[:, 0] >= least
-    return "\n".join(text[start:end] for start, end in runs[is_long].tolist())
+def has_run(text: str, characters: str, least: int) -> bool:
+    """Return whether at least so many of the characters, all ASCII, stand in a row."""
+    is_other = ~look_up(read_codes(text), list_signs(characters))
+    ends = np.concatenate([[-1], np.flatnonzero(is_other), [len(text)]])
+    return bool(np.diff(ends).max() > least)
 
 
 def has_pair(text: str, signs: str, letters: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -53,13 +54,18 @@ class LongText:
 
     def drop_repeats(self, places: Sequence[int]) -> list[int]:
         """Return the first of all places with equal text behind them."""
+        if len(places) > _MANY_PLACES:
+            places = _unlike_neighbours(self._text, places)
         if len(places) <= _MANY_PLACES:
             return drop_repeats(self._text, places)
-        many = np.array(places)
-        _, kinds, counts = np.unique(self._hash(many), return_inverse=True, return_counts=True)
-        is_single = counts[kinds] == 1
-        singles: list[int] = many[is_single].tolist()
-        return singles + drop_repeats(self._text, many[~is_single].tolist())
+        hashes = self._hash(np.array(places))
+        in_order = np.sort(hashes)
+        repeated = in_order[1:][in_order[1:] == in_order[:-1]]
+        if not len(repeated):
+            return list(places)
+        is_repeated = np.isin(hashes, repeated)
+        singles = itertools.compress(places, (~is_repeated).tolist())
+        return [*singles, *drop_repeats(self._text, list(itertools.compress(places, is_repeated.tolist())))]
 
     def _hash(self, places: NDArray[np.intp]) -> Hashes:
         """Return hashes of what is behind each place: polynomials modulo 2**64 (Karp and Rabin 1987)."""

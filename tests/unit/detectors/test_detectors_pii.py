@@ -48,6 +48,7 @@ FOUND = [
     ("you can reach me at 555 01234", "PHONE_NUMBER", "555 01234"),
     ("4111 1111 1111 1112 4111 1111 1111 1111", "CREDIT_CARD", "4111 1111 1111 1111"),
     ("(call 415-555-0123)", "PHONE_NUMBER", "415-555-0123"),
+    ("GB82 WEST 1234 5698 7654 32é, GB82 WEST 1234 5698 7654 32", "IBAN_CODE", "GB82 WEST 1234 5698 7654 32"),
 ]  # fmt: skip
 NOTHING = [
     "he sold 1200-1000=200 and 10800-2500=8300 on the phone",
@@ -133,6 +134,24 @@ def test_spans_lie_in_the_text_in_order(text):
     for span in spans:
         if span.type == "IP_ADDRESS":
             ipaddress.ip_address(text[span.start : span.end])
+
+
+PARTS = [
+    "GB82 WEST 1234 5698 7654 32", "de89370400440532013000", "NO93 8601 1117 947", "BE82 ", "4111 1111 1111 1111", "3782 822463 10005",
+    "4111111111111111", "cc 1234567890123452", "1800 ", "078-05-1120", "123 45 6789", "415-555-0123", "(415) 555", "call ", "order ",
+    "+49 (0)30 901820", "001-415", "01 23 45 67 89", "é", "€", "x5", " ", "-", ".", "0", "1",
+]  # fmt: skip
+
+
+@settings(max_examples=choose_examples(300))
+@given(st.lists(st.sampled_from(PARTS), max_size=9).map("".join) | st.text("0123456789 -.+(GBa", max_size=60))
+def test_long_texts_are_searched_as_short_ones_are(text):
+    spans = find_pii(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pytest_crucible.detectors.accounts.LONG", 0)
+        patch.setattr("pytest_crucible.detectors.phones.LONG", 0)
+
+        assert find_pii(text) == spans
 
 
 @pytest.mark.skipif(not DATA.is_file(), reason="CRUCIBLE_DATA has no guard/presidio_pii_synth.jsonl.gz")
