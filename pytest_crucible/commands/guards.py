@@ -15,14 +15,18 @@ from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.datasets import load_file
 from pytest_crucible.guards.settings import RESERVED
 from pytest_crucible.metrics.guards import read_expected
+from pytest_crucible.records import Sample
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.labels import label_number
 from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.report.printable import printable
 
 HEADERS = ("name", "kind", "threshold", "action", "on error")
 (TRAIN,) = RESERVED
+# Common names for the field of labels.
+LABEL_NAMES = ("label", "labels", "target", "class", "attack", "injection")
 
 
 @click.command("guards", short_help="The guards that this directory configures; try or train one.")
@@ -86,13 +90,12 @@ def _train(file: str, output: str | None, fields: Sequence[str]) -> None:
         )
     from pytest_crucible.guards.linear import fit_linear, save_linear
 
-    samples = load_file(Path(file), fields=dict(map(parse_field, fields)))
+    renamed = dict(map(parse_field, fields))
+    samples = load_file(Path(file), fields=renamed, has_option=True)
     labels = [label_number(read_expected(sample.expected)) for sample in samples]
     unread = next((sample for sample, label in zip(samples, labels, strict=True) if label is None), None)
     if unread is not None:
-        raise SpecError(
-            f'label {unread.expected!r:.60} of sample {unread.id}: expected 1 or 0, true or false, "attack" or "benign"'
-        )
+        raise SpecError(_describe_unread(unread, renamed.get("expected", "expected")))
     try:
         model = fit_linear([str(sample.input) for sample in samples], [label == 1 for label in labels])
         save_linear(model, Path(output))
@@ -101,3 +104,15 @@ def _train(file: str, output: str | None, fields: Sequence[str]) -> None:
     attacks = int(sum(label or 0 for label in labels))
     click.echo(f"{output}: fitted to {attacks:,} attacks and {len(labels) - attacks:,} benign texts")
     click.echo(f'use it in crucible.toml: kind = "linear", path = "{output}"')
+
+
+def _describe_unread(sample: Sample, field: str) -> str:
+    """Return what is wrong with a label, and what to do."""
+    if sample.expected is None and sample.metadata:
+        names = ", ".join(map(repr, sample.metadata))
+        likely = closest_name(field, sample.metadata) or next(filter(sample.metadata.__contains__, LABEL_NAMES), "...")
+        return (
+            f"sample {sample.id} has no label in {field!r} (its other fields: {names}): "
+            f"name the field with --field expected={likely}"
+        )
+    return f'label {sample.expected!r:.60} of sample {sample.id}: expected 1 or 0, true or false, "attack" or "benign"'
