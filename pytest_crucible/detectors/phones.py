@@ -54,7 +54,8 @@ _WORDS_BEFORE_PREPOSITION = frozenset(("reach", "reached", "text", "texted"))
 _PREPOSITIONS = frozenset(("at", "on", "under"))
 _PLACES = frozenset(("desk", "office", "work", "home", "direct", "private"))
 _WORD_AFTER = re.compile(
-    r"[\s,;(-]{1,3}(?:office|fax|mobile|cell|home|work|tel|phone|desk|b[üu]ro|mobil)\b", re.IGNORECASE
+    r"[\s,;(-]{1,3}(?:office|fax|mobile|cell|home|work|tel|phone|desk|b[üu]ro|mobil|(?:zu )?erreich(?:en|bar)|an(?:zu)?rufen)\b",
+    re.IGNORECASE,
 )
 # Numbers of these are no telephone's, though a word such as "call" may stand before.
 _OTHER_NUMBERS = frozenset(
@@ -69,6 +70,8 @@ _SHORTEST = 8
 _MOST_NUMBERS = 500
 # How far before a number a word may stand.
 _REACH = 45
+# How far after a number such a word may go on.
+_REACH_AFTER = 20
 REGIONS = ("US", "GB", "DE", "FR", "AT", "CH", "ES", "IT", "NL", "AU", "CA", "IN", "BR")
 """Regions whose numbers `phonenumbers` reads without a country code."""
 
@@ -91,7 +94,7 @@ def find_phones(text: str) -> Iterator[Span]:
             if letter < max(0, start - _REACH):
                 next_letter = first_letter.search(text, max(0, start - _REACH))
                 letter = next_letter.start() if next_letter else len(text) + _REACH
-            if letter >= end + 12:
+            if letter >= end + _REACH_AFTER:
                 continue
         number = match[0]
         # Of `(call 415-555-0123` the parenthesis is not part.
@@ -131,7 +134,7 @@ def _is_phone(text: str, start: int, end: int, *, is_clear: bool) -> bool:
     words = _WORD.findall(before.lower())
     if not _OTHER_NUMBERS.isdisjoint(words[-3:]):
         return False
-    return is_clear or _is_called_phone(words, before) or _WORD_AFTER.match(text[end : end + 12]) is not None
+    return is_clear or _is_called_phone(words, before) or _WORD_AFTER.match(text[end : end + _REACH_AFTER]) is not None
 
 
 def _is_called_phone(words: Sequence[str], before: str) -> bool:

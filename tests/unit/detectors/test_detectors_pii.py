@@ -46,6 +46,8 @@ FOUND = [
     ("Phone:\n030 901820", "PHONE_NUMBER", "030 901820"),
     ("030 901820 office", "PHONE_NUMBER", "030 901820"),
     ("Bitte Tel. 030 901820 anrufen", "PHONE_NUMBER", "030 901820"),
+    ("Bitte 030 901820 anrufen", "PHONE_NUMBER", "030 901820"),
+    ("Anna ist unter 030 901820 zu erreichen", "PHONE_NUMBER", "030 901820"),
     ("you can reach me at 555 01234", "PHONE_NUMBER", "555 01234"),
     ("4111 1111 1111 1112 4111 1111 1111 1111", "CREDIT_CARD", "4111 1111 1111 1111"),
     ("(call 415-555-0123)", "PHONE_NUMBER", "415-555-0123"),
