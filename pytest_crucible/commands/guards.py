@@ -45,7 +45,7 @@ def command(name: str, file: str, text: str | None, output: str | None, fields: 
     if not name:
         _list(guards, as_json=as_json)
     elif text is None:
-        raise SpecError(f"there is no text to try guard {name!r} on: add --text TEXT")
+        raise SpecError(f"guard {name!r} has no text to read: add --text TEXT")
     else:
         detection = asyncio.run(guards.open(name).detect(text))
         print_result(map(printable, detection_lines(name, text, detection)), detection, as_json=as_json)

@@ -31,7 +31,8 @@ class _Around:
     def has(self, table: bytes, *distances: int) -> Mask:
         """Return the places that have a character of the table at each of the distances."""
         mask = look_up(self.codes, table)
-        return np.logical_and.reduce([mask[_REACH + distance :][: self._length] for distance in distances])
+        places: Mask = np.logical_and.reduce([mask[_REACH + distance :][: self._length] for distance in distances])
+        return places
 
 
 def find_card_places(text: str) -> list[int]:

@@ -78,14 +78,30 @@ REGIONS = ("US", "GB", "DE", "FR", "AT", "CH", "ES", "IT", "NL", "AU", "CA", "IN
 
 def find_phones(text: str) -> Iterator[Span]:
     """Yield numbers in a form that only telephones have, and numbers beside a word such as "call" or "Telefon"."""
+    shape = functools.cache(_read_shape)
+    has_others = functools.cache(lambda: _has_word_of_others(text))
+    for number, start, is_after_letter in _find_candidates(text):
+        end = start + len(number)
+        may_be, is_clear = shape(number)
+        if may_be and (
+            (is_clear and not (is_after_letter and has_others())) or _is_phone(text, start, end, is_clear=is_clear)
+        ):
+            yield Span("PHONE_NUMBER", start, end)
+        else:
+            for inside in _CLEAR_INSIDE.finditer(number):
+                yield Span("PHONE_NUMBER", start + inside.start(), start + inside.end())
+
+
+def _find_candidates(text: str) -> Iterator[tuple[str, int, bool]]:
+    """Yield numbers that have a form or a letter near them, their places, and whether a letter may be shortly before.
+
+    Most numbers are short, or have neither.
+    """
     # The first letter within reach, and the first form: each stretch of text without them is searched once.
     letter, form, forms = -1, -1, _find_forms(text)
     first_letter = _ASCII_LETTER if text.isascii() else _LETTER
-    shape = functools.cache(_read_shape)
-    has_others = functools.cache(lambda: _has_word_of_others(text))
     for match in _CANDIDATE.finditer(text):
         start, end = match.span()
-        # Most numbers are short, or have neither a telephone's form nor a letter near them.
         if end - start < _FEWEST_DIGITS:
             continue
         while form < start:
@@ -98,16 +114,8 @@ def find_phones(text: str) -> Iterator[Span]:
                 continue
         number = match[0]
         # Of `(call 415-555-0123` the parenthesis is not part.
-        if number[0] == "(" and ")" not in number:
-            start, number = start + 1, number[1:]
-        may_be, is_clear = shape(number)
-        if may_be and (
-            (is_clear and (letter >= start or not has_others())) or _is_phone(text, start, end, is_clear=is_clear)
-        ):
-            yield Span("PHONE_NUMBER", start, end)
-        else:
-            for inside in _CLEAR_INSIDE.finditer(number):
-                yield Span("PHONE_NUMBER", start + inside.start(), start + inside.end())
+        is_open = number[0] == "(" and ")" not in number
+        yield number[is_open:], start + is_open, letter < start
 
 
 def _find_forms(text: str) -> Iterator[int]:

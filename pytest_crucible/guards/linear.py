@@ -164,7 +164,7 @@ def open_linear(settings: GuardSettings, context: GuardContext) -> LinearGuard:
         return LinearGuard(load_linear(path), hashlib.sha256(path.read_bytes()).hexdigest())
     except FileNotFoundError:
         raise SpecError(
-            f"{settings.place}: there is no file {path}: write it with `crucible guards train texts.csv -o {path.name}`"
+            f"{settings.place}: the file {path} does not exist: write it with `crucible guards train texts.csv -o {path.name}`"
         ) from None
     except (OSError, ValueError) as error:
         raise SpecError(f"{settings.place}: {error}") from None

@@ -46,11 +46,13 @@ class LongText:
 
     @functools.cached_property
     def _powers(self) -> Hashes:
-        return np.cumprod(np.full(len(self._codes) + 1, _BASE, dtype=np.uint64))
+        return np.cumprod(np.full(len(self._codes) + 1, _BASE, dtype=np.uint64), dtype=np.uint64)
 
     @functools.cached_property
     def _sums(self) -> Hashes:
-        return np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(self._codes * self._powers[1:])])
+        return np.concatenate(
+            [np.zeros(1, dtype=np.uint64), np.cumsum(self._codes * self._powers[1:], dtype=np.uint64)]
+        )
 
     def drop_repeats(self, places: Sequence[int]) -> list[int]:
         """Return the first of all places with equal text behind them."""

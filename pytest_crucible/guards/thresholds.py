@@ -50,7 +50,7 @@ def read_threshold(path: Path, place: str) -> ThresholdFile:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise SpecError(f"{place}: there is no threshold {path}: {advice}") from None
+        raise SpecError(f"{place}: the threshold {path} does not exist: {advice}") from None
     except (OSError, ValueError) as error:
         raise SpecError(f"{place}: the threshold {path} cannot be read: {error}") from None
     names = set(ThresholdFile.__dataclass_fields__)

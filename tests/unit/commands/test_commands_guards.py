@@ -62,7 +62,7 @@ def test_it_trains_one(crucible_guards, tmp_path):
     ("arguments", "message"),
     [
         (("ijn", "--text", "x"), "unknown guard 'ijn': did you mean 'inj'?"),
-        (("inj",), "there is no text to try guard 'inj' on: add --text TEXT"),
+        (("inj",), "guard 'inj' has no text to read: add --text TEXT"),
         (("inj", "more", "--text", "x"), "'more' cannot be used here: write crucible guards NAME --text TEXT"),
         (("inj", "--text", "x", "-o", "y"), "-o cannot be used here: "),
         (("--text", "x"), "--text cannot be used here: write crucible guards NAME --text TEXT"),
