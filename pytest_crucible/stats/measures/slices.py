@@ -32,7 +32,7 @@ from pytest_crucible.stats.slices.changes import Change, change_of_extreme
 from pytest_crucible.stats.slices.columns import SlicedColumns
 from pytest_crucible.stats.slices.extremes import ExtremeBounds, Pair, bound_extreme
 from pytest_crucible.stats.slices.fields import samples_without_slice
-from pytest_crucible.stats.slices.pair_bounds import Extreme
+from pytest_crucible.stats.slices.met_bounds import Extreme
 from pytest_crucible.stats.slices.slicing import NO_SLICE, SliceMeans
 
 CHANGE = "change of an extreme, cr2"
