@@ -13,7 +13,8 @@ import numpy as np
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.slices import By, Field, shortest
 from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.stats.arrays import Array, Codes
+from pytest_crucible.stats.arrays import Codes
+from pytest_crucible.stats.slices.cuts import suggest_cuts
 from pytest_crucible.stats.slices.slicing import NO_SLICE, Slicing
 
 # With more slices than this share of the samples, nearly every sample is a slice of its own.
@@ -124,20 +125,6 @@ def _values_problem(field: Field, values: Sequence[Any]) -> str:
     if len(numbers) < len(values):
         return f"{own}; choose another field"
     return f"{own}; cut it: by {Field(field.name, suggest_cuts(np.array(numbers)))}"
-
-
-def suggest_cuts(numbers: Array) -> tuple[float, ...]:
-    """Return two numbers that divide the values into thirds, as round as their distance allows.
-
-    >>> suggest_cuts(np.arange(18.0, 65.0))
-    (33.0, 49.0)
-    """
-    thirds = np.quantile(numbers, (1 / 3, 2 / 3))
-    distance = float(thirds[1] - thirds[0]) or 1.0
-    digits = 1 - math.floor(math.log10(distance))
-    if bool((numbers == np.round(numbers)).all()):
-        digits = min(digits, 0)
-    return tuple(dict.fromkeys(float(round(cut, digits)) for cut in thirds.tolist()))
 
 
 def _is_there(value: Any) -> bool:
