@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -85,18 +86,25 @@ def field_problem(by: By, expected: Sequence[Any], metadata: Sequence[Mapping[st
     >>> field_problem(By((Field("sexe"),)), [None], [{"sex": "male"}])
     "no sample has a field 'sexe'; did you mean 'sex'?"
     """
-    for field in (*by.fields, *(() if by.within is None else (by.within,))):
+    fields = (*by.fields, *(() if by.within is None else (by.within,)))
+    twice = [name for name, count in Counter(field.name for field in fields).items() if count > 1]
+    if twice:
+        return f"it names {twice[0]!r} twice; leave one out"
+    for field in fields:
         values = [read_field(field.name, *sample) for sample in zip(expected, metadata, strict=True)]
         problem = _values_problem(field, [value for value in values if _is_there(value)])
         if problem == _ABSENT:
             names = field_names(expected, metadata)
+            if field.name in names:
+                return f"{field.name!r} is null or empty in every sample; choose another field"
             hint = suggest(field.name, names, otherwise=_known_fields(field.name, names))
             return f"no sample has a field {field.name!r}; {hint}"
         if problem:
             return problem
     slicing = slice_samples(by, expected, metadata)
     if slicing.count == 1:
-        return f"every sample has {by.title} = {json.dumps(slicing.names[0], ensure_ascii=False)}; choose another field"
+        choose = "other cuts" if any(field.cuts for field in by.fields) else "another field"
+        return f"every sample has {by.title} = {json.dumps(slicing.names[0], ensure_ascii=False)}; choose {choose}"
     return ""
 
 
