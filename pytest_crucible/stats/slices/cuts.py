@@ -44,6 +44,8 @@ def advise_cuts(by: By, slicing: Slicing) -> str:
         numbers = np.array([float(name) for name in slicing.names])
     except ValueError:
         return ""
+    if not np.isfinite(numbers).all():
+        return ""
     field = Field(by.fields[0].name, suggest_cuts(numbers[inside]))
     mean = round(len(inside) / slicing.count)
     return f"{slicing.count} slices have {mean} samples on average, and prove little; cut the numbers: by {field}"

@@ -121,7 +121,7 @@ def _known_fields(name: str, names: Sequence[str]) -> str:
 def _values_problem(field: Field, values: Sequence[Any]) -> str:
     if not values:
         return _ABSENT
-    numbers = [number for number in map(parse_number, values) if not math.isnan(number)]
+    numbers = [number for number in map(parse_number, values) if math.isfinite(number)]
     if field.cuts:
         if list(field.cuts) != sorted(set(field.cuts)):
             return f"the cuts of {field.name!r} must rise: write {field.name}({', '.join(map(shortest, sorted(set(field.cuts))))})"

@@ -22,7 +22,7 @@ from pytest_crucible.stats.slices.pair_scores import difference_bounds, ratio_bo
 Extreme = Literal["gap", "ratio"]
 Counts = tuple[Array, Array, Array, Array]
 """Right answers and samples of the first slice of each pair, and of the second."""
-# Score bounds of larger slices err in at most 5.6 % at a nominal 5 % (`python -m benchmarks.slice_bounds`).
+# Score bounds of larger slices err in up to 5.5 % at a nominal 5 % (`python -m benchmarks.slice_bounds`).
 SMALL = 200
 # Bounds are bisected down to 2^-26.
 ROUNDING = 1e-6
