@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
 from pytest_crucible.stats.arrays import Array, Range
@@ -27,7 +28,8 @@ def exact_lower_ratio(x1: int, n1: int, x2: int, n2: int, alpha: float) -> float
     if not x1:
         return 0.0
     z = -float(ndtri(alpha))
-    limit = float(ratio_bounds(*(np.array([float(count)]) for count in (x1, n1, x2, n2)), z, upper=False)[0])
+    above, of_first, below, of_second = (np.array([float(count)]) for count in (x1, n1, x2, n2))
+    limit = float(ratio_bounds(above, of_first, below, of_second, z, upper=False)[0])
     first, second = x1 / n1, x2 / n2
     bound = lower_bound(
         _region(n1, x2, n2, limit, z), (first - second) / (first + second), (limit - 1) / (limit + 1), alpha
@@ -40,8 +42,8 @@ def _region(n1: int, x2: int, n2: int, limit: float, z: float) -> Region:
     seconds = outer_counts(x2, n2)
     sizes, of_second, ratios = (np.full(seconds.shape, float(value)) for value in (n1, n2, limit))
 
-    def reaches(firsts: Array) -> Array:
-        return ratio_statistic(firsts, sizes, seconds, of_second, ratios) >= z - TIED
+    def reaches(firsts: Array) -> npt.NDArray[np.bool_]:
+        return np.asarray(ratio_statistic(firsts, sizes, seconds, of_second, ratios) >= z - TIED)
 
     return Region(
         n=n2,
