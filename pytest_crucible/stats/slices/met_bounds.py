@@ -62,7 +62,7 @@ def exact_bound(kind: Extreme, counts: Counts, at: int, alpha: float) -> float:
 def _melded_bounds(kind: Extreme, counts: Counts, alpha: float) -> Array:
     # Small slices have few different counts: many pairs have the same ones.
     distinct, places = np.unique(np.stack(counts), axis=1, return_inverse=True)
-    melded = melded_upper if kind == "gap" else melded_lower_ratio
+    melded: Callable[..., Array] = melded_upper if kind == "gap" else melded_lower_ratio
     return np.asarray(melded(*distinct, alpha)[places])
 
 
