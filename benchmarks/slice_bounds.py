@@ -3,7 +3,7 @@
     python -m benchmarks.slice_bounds
 
 Prints a table in markdown: the worst of all true rates at the limit, and their mean, each the largest over a few limits. Exits 1
-where slices of up to 200 samples exceed .05. It takes some minutes.
+where slices of up to 200 samples exceed .0506. It takes some minutes.
 """
 
 from __future__ import annotations
