@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_crucible.datasets.parts import fold as fold_of
 from pytest_crucible.fairness.threshold_rules import Rule, Threshold, Thresholds
-from pytest_crucible.plan.grammar import parse_value
+from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import DEFAULT_STORE
@@ -37,8 +37,7 @@ def thresholds(
     if constraint not in CONSTRAINTS:
         raise SpecError(f"thresholds has constraint={constraint!r}: write one of {', '.join(CONSTRAINTS)}")
     optimizer = _load_fairlearn()
-    fields = parse_value(f"metric by {by}", f"thresholds(by={by!r})").by
-    assert fields is not None
+    fields = parse_fields(by, f"thresholds(by={by!r})")
     if "://" not in store and not Path(store).exists():
         raise SpecError(f"thresholds found no run store at {store}: run the suite first, or name it by store=")
     opened = RunStore(store)

@@ -15,8 +15,8 @@ def reweigh(rows: Iterable[Mapping[str, Any] | Sample], *, by: str, label: str) 
     """Return the rows with a `weight`: how often the row's value and label would come together, over how often they do.
 
     The weight of value a and label y is P(a) P(y) / P(a, y), as AIF360's Reweighing. `by` and `label` are keys of the rows, or of
-    their `expected` or `metadata`. A weight that a row has already is multiplied. `trainer.datums` reads the weights. Raises
-    SpecError for a row without one of both, and where every row has one value.
+    their `expected` or `metadata`, or keys inside a key (`client.region`). A weight that a row has already is multiplied.
+    `trainer.datums` reads the weights. Raises SpecError for a row without one of both, and where every row has one value.
 
     >>> rows = [{"sex": "f", "income": 1}, {"sex": "f", "income": 0}, {"sex": "m", "income": 1}, {"sex": "m", "income": 1}]
     >>> [round(row["weight"], 3) for row in reweigh(rows, by="sex", label="income")]
@@ -43,10 +43,7 @@ def _as_row(row: Mapping[str, Any] | Sample) -> dict[str, Any]:
 
 
 def _value(row: Mapping[str, Any], name: str, number: int) -> str:
-    metadata = row.get("metadata")
-    value = row.get(name)
-    if value is None:
-        value = read_field(name, row.get("expected"), metadata if isinstance(metadata, Mapping) else {})
+    value = read_field(name, row.get("expected"), row)
     if value is None:
         raise SpecError(f"reweigh: row {number} has no {name!r}; it has {', '.join(map(repr, row)) or 'nothing'}")
     return str(value)

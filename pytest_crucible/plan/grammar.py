@@ -25,6 +25,7 @@ from pytest_crucible.records.slices import By, Field, shortest
 
 RELATIONS = (">=", "<=", "==", ">", "<")
 EXAMPLE = "for example 'accuracy >= 0.80'"
+FIELD_EXAMPLE = "for example sex & race, or age(25, 45)"
 CONDITION = "a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_][\w.\-]*)|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
@@ -119,16 +120,24 @@ def parse_value(text: object, what: str) -> Value:
     return value
 
 
+def parse_fields(text: object, what: str) -> By:
+    """Parse fields that stand alone, without `by`: `sex & race within age(25, 45)`. Raises SpecError that points at the place."""
+    parser = _Parser(text, what, FIELD_EXAMPLE)
+    fields = parser.fields()
+    parser.expect_end()
+    return fields
+
+
 class _Parser:
     """Reads a text token by token, from left to right, and never goes back."""
 
-    def __init__(self, text: object, what: str) -> None:
-        self._what = what
+    def __init__(self, text: object, what: str, example: str = EXAMPLE) -> None:
+        self._what, self._example = what, example
         self._text = text if isinstance(text, str) else ""
         self.kind, self._token = "", ""
         self._start = self._end = 0
         if not isinstance(text, str):
-            raise SpecError(f"{what} is a {type(text).__name__}: write it as text, {EXAMPLE}")
+            raise SpecError(f"{what} is a {type(text).__name__}: write it as text, {example}")
         self._advance()
 
     def value(self) -> Value:
@@ -175,6 +184,9 @@ class _Parser:
         if self._token != "by":
             return None
         self._advance()
+        return self.fields()
+
+    def fields(self) -> By:
         fields = (self._field(), *self._while("&", self._field))
         if self._token != "within":
             return By(fields)
@@ -222,7 +234,7 @@ class _Parser:
         self._start, self._end = match.start(str(match.lastgroup)), match.end()
 
     def _refuse_place(self, expected: str) -> NoReturn:
-        self.refuse(f"{expected}, {EXAMPLE}")
+        self.refuse(f"{expected}, {self._example}")
 
     def _place(self) -> str:
         return f"{self._token!r} (character {self._start + 1})" if self.kind else "its end"

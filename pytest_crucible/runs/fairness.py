@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from pytest_crucible.analyse.analysis import analyse, main_metric, metric_facts, score_table
 from pytest_crucible.fairness import parities
-from pytest_crucible.plan.grammar import parse_value
+from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Comparison, Contrast, MetricFacts, Plan
 from pytest_crucible.records.errors import SpecError
@@ -49,9 +49,7 @@ def parse_by(text: str) -> By:
 
     Raises SpecError.
     """
-    by = parse_value(f"metric by {text}", f"--by={text!r}").by
-    assert by is not None
-    return by
+    return parse_fields(text, f"--by={text!r}")
 
 
 def load_fairness(
@@ -73,7 +71,7 @@ def load_fairness(
         if not measured:
             continue
         try:
-            check_stored_fields(store, run, stored.plan, by, f"--by {by.title}")
+            check_stored_fields(store, run, stored.plan, by, f"--{by}")
         except SpecError as problem:
             problems.append(problem)
             continue

@@ -19,12 +19,13 @@ from pytest_crucible.analyse.statistics import (
     mean_of,
     numeric,
 )
-from pytest_crucible.records import Claim, Interval, MetricFacts, Row, Table, View
+from pytest_crucible.records import Claim, Interval, MetricFacts, Note, Row, Table, View
 from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.arm_gaps import ArmGap, find_gaps, gap_document, gap_tables
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.slices.cuts import advise_cuts
 
 # A longer table is not readable, and each slice costs a comparison.
 MOST_GROUPS = 200
@@ -57,6 +58,8 @@ class SlicedMetric:
     slices: tuple[Slice, ...]
     lacking: int = 0
     """Samples without the field."""
+    advice: str = ""
+    """How to cut a quantity of which each number is a slice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,9 @@ def view(slices: Slices, claims: Sequence[Claim]) -> View:
     return View(
         title="Slices",
         tables=(*gap_tables(slices.gaps), *map(_table, slices.fields)),
+        notes=tuple(
+            Note(text=text, verbosity=1) for text in dict.fromkeys(each.advice for each in slices.fields) if text
+        ),
         document=[
             *(_document(sliced, entry) for sliced in slices.fields for entry in sliced.slices),
             *map(gap_document, slices.gaps),
@@ -118,7 +124,7 @@ def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
     for by, metric in named:
         labels = flag_field(inputs, by)
         if labels is not None and metric in inputs.scores:
-            yield slice_metric(inputs, metric, by.title, labels)
+            yield replace(slice_metric(inputs, metric, by.title, labels), advice=advise_cuts(by, inputs.slicings[by]))
 
 
 def flag_field(inputs: SectionInputs, by: By) -> Mapping[str, Flags] | None:

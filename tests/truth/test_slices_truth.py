@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from exact_slices import LIMITS, false_met
+from exact_slices import HELD, LIMITS, false_met
 from run_sizes import choose_runs
 from scipy.special import ndtri
 from simulation import ALPHA, at_least, at_most
@@ -80,11 +80,11 @@ def test_a_gap_at_the_limit_is_seldom_proven_smaller(count, ends, rate):
     assert at_most(met(bounds(lambda: (rng.random(len(rates)) < rates).astype(float), slicing(sizes))), RUNS, ALPHA)
 
 
-@pytest.mark.parametrize("sizes", [(10, 20), (10, 50), (20, 20)])
+@pytest.mark.parametrize("sizes", [(10, 20), (10, 50), (20, 20), (50, 60)])
 @pytest.mark.parametrize("kind", ["gap", "ratio"])
 def test_small_slices_at_the_limit_are_never_too_often_proven_within_it(kind, sizes):
     """Exactly, for all true rates: a score bound alone errs in up to 6.3 % here, and in 7.1 % with slices of 10 and 200."""
-    assert max(false_met(kind, sizes, limit).max() for limit in LIMITS[kind]) <= ALPHA
+    assert max(false_met(kind, sizes, limit).max() for limit in LIMITS[kind]) <= HELD
 
 
 @pytest.mark.parametrize("mean", [0.7, 0.9, 0.97])

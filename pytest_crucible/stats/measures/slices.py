@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
-from pytest_crucible.records.slices import short_name
+from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.stats.measures.means import metric_direction
 from pytest_crucible.stats.measures.row import (
     Difference,
@@ -30,9 +30,10 @@ from pytest_crucible.stats.measures.row import (
 )
 from pytest_crucible.stats.slices.changes import Change, change_of_extreme
 from pytest_crucible.stats.slices.columns import SlicedColumns
+from pytest_crucible.stats.slices.cuts import advise_cuts
 from pytest_crucible.stats.slices.extremes import ExtremeBounds, Pair, bound_extreme
 from pytest_crucible.stats.slices.fields import samples_without_slice
-from pytest_crucible.stats.slices.pair_bounds import Extreme
+from pytest_crucible.stats.slices.met_bounds import Extreme
 from pytest_crucible.stats.slices.slicing import NO_SLICE, SliceMeans
 
 CHANGE = "change of an extreme, cr2"
@@ -62,7 +63,7 @@ def prepare(observations: Observations, end: End) -> Prepared:
         bounds=(facts[0].low, facts[0].high),
         columns=columns,
         problem=_problem(columns, observations.measure.statistic),
-        note=_note(columns),
+        note=_note(columns, observations.measure.by),
     )
 
 
@@ -86,8 +87,8 @@ def _problem(columns: SlicedColumns, statistic: str) -> str:
     return ""
 
 
-def _note(columns: SlicedColumns) -> str:
-    """Name the slices without a rate, and count the samples without a slice."""
+def _note(columns: SlicedColumns, by: By | None) -> str:
+    """Name the slices without a rate, count the samples without a slice, and advise to cut a quantity."""
     notes = []
     for metric, means in zip(columns.metrics, columns.means(columns.plus), strict=True):
         missing = [name for name, rated in zip(columns.names, means.has_rate, strict=True) if not rated]
@@ -97,8 +98,8 @@ def _note(columns: SlicedColumns) -> str:
             notes.append(
                 f"{names}{more} {'has' if len(missing) == 1 else 'have'} no {metric}, so fairness cannot be proven"
             )
-    lacking = samples_without_slice(columns.slicing)
-    return "; ".join([*notes, *([lacking] if lacking else [])])
+    advice = "" if by is None else advise_cuts(by, columns.slicing)
+    return "; ".join([*notes, *filter(None, (samples_without_slice(columns.slicing), advice))])
 
 
 def estimate(prepared: Prepared, level: float, *, kind: Extreme) -> Measured:

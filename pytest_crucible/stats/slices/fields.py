@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,8 @@ import numpy as np
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.slices import By, Field, shortest
 from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.stats.arrays import Array, Codes
+from pytest_crucible.stats.arrays import Codes
+from pytest_crucible.stats.slices.cuts import suggest_cuts
 from pytest_crucible.stats.slices.slicing import NO_SLICE, Slicing
 
 # With more slices than this share of the samples, nearly every sample is a slice of its own.
@@ -84,18 +86,25 @@ def field_problem(by: By, expected: Sequence[Any], metadata: Sequence[Mapping[st
     >>> field_problem(By((Field("sexe"),)), [None], [{"sex": "male"}])
     "no sample has a field 'sexe'; did you mean 'sex'?"
     """
-    for field in (*by.fields, *(() if by.within is None else (by.within,))):
+    fields = (*by.fields, *(() if by.within is None else (by.within,)))
+    twice = [name for name, count in Counter(field.name for field in fields).items() if count > 1]
+    if twice:
+        return f"it names {twice[0]!r} twice; leave one out"
+    for field in fields:
         values = [read_field(field.name, *sample) for sample in zip(expected, metadata, strict=True)]
         problem = _values_problem(field, [value for value in values if _is_there(value)])
         if problem == _ABSENT:
             names = field_names(expected, metadata)
+            if field.name in names:
+                return f"{field.name!r} is null or empty in every sample; choose another field"
             hint = suggest(field.name, names, otherwise=_known_fields(field.name, names))
             return f"no sample has a field {field.name!r}; {hint}"
         if problem:
             return problem
     slicing = slice_samples(by, expected, metadata)
     if slicing.count == 1:
-        return f"every sample has {by.title} = {json.dumps(slicing.names[0], ensure_ascii=False)}; choose another field"
+        choose = "other cuts" if any(field.cuts for field in by.fields) else "another field"
+        return f"every sample has {by.title} = {json.dumps(slicing.names[0], ensure_ascii=False)}; choose {choose}"
     return ""
 
 
@@ -112,7 +121,7 @@ def _known_fields(name: str, names: Sequence[str]) -> str:
 def _values_problem(field: Field, values: Sequence[Any]) -> str:
     if not values:
         return _ABSENT
-    numbers = [number for number in map(parse_number, values) if not math.isnan(number)]
+    numbers = [number for number in map(parse_number, values) if math.isfinite(number)]
     if field.cuts:
         if list(field.cuts) != sorted(set(field.cuts)):
             return f"the cuts of {field.name!r} must rise: write {field.name}({', '.join(map(shortest, sorted(set(field.cuts))))})"
@@ -124,20 +133,6 @@ def _values_problem(field: Field, values: Sequence[Any]) -> str:
     if len(numbers) < len(values):
         return f"{own}; choose another field"
     return f"{own}; cut it: by {Field(field.name, suggest_cuts(np.array(numbers)))}"
-
-
-def suggest_cuts(numbers: Array) -> tuple[float, ...]:
-    """Return two numbers that divide the values into thirds, as round as their distance allows.
-
-    >>> suggest_cuts(np.arange(18.0, 65.0))
-    (33.0, 49.0)
-    """
-    thirds = np.quantile(numbers, (1 / 3, 2 / 3))
-    distance = float(thirds[1] - thirds[0]) or 1.0
-    digits = 1 - math.floor(math.log10(distance))
-    if bool((numbers == np.round(numbers)).all()):
-        digits = min(digits, 0)
-    return tuple(dict.fromkeys(float(round(cut, digits)) for cut in thirds.tolist()))
 
 
 def _is_there(value: Any) -> bool:

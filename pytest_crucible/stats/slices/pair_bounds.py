@@ -6,8 +6,6 @@ For a gap the first is the lower one, for a ratio the upper one: it proves a lim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -16,17 +14,12 @@ from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.groups.studentized import studentized_range_critical
 from pytest_crucible.stats.proportions.paired import tango_lower
 from pytest_crucible.stats.slices.means import pair_errors
-from pytest_crucible.stats.slices.melded_pairs import melded_lower_ratio, melded_upper
+from pytest_crucible.stats.slices.met_bounds import Counts, Extreme, met_bounds
 from pytest_crucible.stats.slices.pair_scores import bisect, difference_bounds, ratio_bounds
 from pytest_crucible.stats.slices.slicing import SliceMeans
 
-Extreme = Literal["gap", "ratio"]
-Counts = tuple[Array, Array, Array, Array]
-"""Right answers and samples of the first slice of each pair, and of the second."""
 # Degrees of freedom at which Tukey's critical value is computed; between them it is interpolated in 1 / dof.
 _GRID = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 17.0, 24.0, 40.0, 80.0, 200.0, math.inf)
-# Below this many samples in a slice a score bound at 5 % errs in up to 7.1 % of runs (`python -m benchmarks.slice_bounds`).
-SMALL = 50
 # Up to this many pairs each has a critical value of its own.
 _EXACT_PAIRS = 45
 
@@ -71,13 +64,12 @@ def _twin_bounds(first: Array, second: Array, k: int, shared: float, alpha: floa
 
 
 def _rate_bounds(kind: Extreme, counts: Counts, k: int, shared: float, alpha: float) -> tuple[Array, Array]:
-    """Return the score bounds of pairs of rates, from right answers and samples of both slices."""
-    joint, alone = studentized_range_critical(shared, k, math.inf) / math.sqrt(2), -float(ndtri(alpha))
+    """Return the bounds of pairs of rates, from right answers and samples of both slices."""
+    joint = studentized_range_critical(shared, k, math.inf) / math.sqrt(2)
+    met = met_bounds(kind, counts, alpha)
     if kind == "gap":
-        upper = _widen(np.maximum, difference_bounds(*counts, alone, upper=True), melded_upper, counts, alpha)
-        return difference_bounds(*counts, joint, upper=False), upper
-    lower = _widen(np.minimum, ratio_bounds(*counts, alone, upper=False), melded_lower_ratio, counts, alpha)
-    return lower, ratio_bounds(*counts, joint, upper=True)
+        return difference_bounds(*counts, joint, upper=False), met
+    return met, ratio_bounds(*counts, joint, upper=True)
 
 
 def _mean_bounds(
@@ -96,24 +88,6 @@ def _mean_bounds(
         errors = np.hypot(plus.careful[1][i], minus.careful[1][j])
         return np.fmin(lower, centre - strong * errors), np.fmax(upper, centre + weak * errors)
     return _ratio_bounds(plus, minus, i, j, weak, strong, errors)
-
-
-def _widen(
-    wider: Callable[[Array, Array], Array],
-    bounds: Array,
-    melded: Callable[..., Array],
-    counts: Counts,
-    alpha: float,
-) -> Array:
-    """Return the bounds, which prove a limit met, no narrower than melded ones where a slice is small, all right or all wrong."""
-    x1, n1, x2, n2 = counts
-    doubtful = (np.minimum(n1, n2) < SMALL) | (x1 == 0) | (x1 == n1) | (x2 == 0) | (x2 == n2)
-    if doubtful.any():
-        # Small slices have few counts: many pairs have the same ones.
-        distinct, places = np.unique(np.stack(counts)[:, doubtful], axis=1, return_inverse=True)
-        bounds = bounds.copy()
-        bounds[doubtful] = wider(bounds[doubtful], melded(*distinct, alpha)[places])
-    return bounds
 
 
 def critical_values(alpha: float, k: int, dof: Array) -> Array:

@@ -118,6 +118,8 @@ def test_weights_are_multiplied_and_samples_become_rows():
     assert [row["weight"] for row in fairness.reweigh(rows, by="sex", label="expected")] == [1.0] * 4
     doubled = [{"sex": sex, "y": y, "weight": 2} for sex in "fm" for y in "01"]
     assert [row["weight"] for row in fairness.reweigh(doubled, by="sex", label="y")] == [2.0] * 4
+    nested = [{"client": {"sex": sex}, "expected": {"y": y}} for sex in "fm" for y in "01"]
+    assert [row["weight"] for row in fairness.reweigh(nested, by="client.sex", label="y")] == [1.0] * 4
     with pytest.raises(SpecError, match="row 2 has no 'sex'"):
         fairness.reweigh([{"sex": "f", "y": 1}, {"y": 1}], by="sex", label="y")
     with pytest.raises(SpecError, match="every row has sex = 'f'"):

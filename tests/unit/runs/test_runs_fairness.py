@@ -9,6 +9,7 @@ from pytest_crucible import Sample, SpecError
 from pytest_crucible.records.slices import By, Field
 from pytest_crucible.runs.explain import explain_run, load_feature
 from pytest_crucible.runs.fairness import load_fairness, parse_by
+from pytest_crucible.sections import slices
 from pytest_crucible.store.runs import RunStore
 
 RIGHT = [True] * 30 + [False] * 10 + [True] * 15 + [False] * 25
@@ -105,3 +106,31 @@ def test_one_arm_cannot_be_explained(store):
         explain_run(store, "r1", "", [])
     with pytest.raises(SpecError, match=r"has no metric 'exat': did you mean 'exact'\?"):
         explain_run(store, "r1", "exat", [])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("age(x)", r"--by='age\(x\)' cannot be read at 'x' \(character 5\): expected a number, for example sex & race"),
+        ("", r"--by='' cannot be read at its end: expected a field of the samples, for example sex & race"),
+        ("sex race", r"cannot be read at 'race' \(character 5\): expected nothing more"),
+    ],
+)
+def test_fields_that_cannot_be_read_are_pointed_at(text, message):
+    with pytest.raises(SpecError, match=message):
+        parse_by(text)
+
+
+def test_a_quantity_that_is_not_cut_is_named_in_a_note(store):
+    store_run(
+        store,
+        "r1",
+        [Sample(id=f"q{k}", input="text", metadata={"age": k // 4}) for k in range(100)],
+        v2=[True, False] * 50,
+    )
+
+    (found,) = fairness_of(store, by="age")
+
+    assert [note.text for note in slices.view(found.slices, ()).notes] == [
+        "25 slices have 4 samples on average, and prove little; cut the numbers: by age(8, 16)"
+    ]

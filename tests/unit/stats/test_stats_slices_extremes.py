@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from pytest_crucible import stats
 from pytest_crucible.stats.proportions.score import score_interval
 from pytest_crucible.stats.proportions.score_ratios import risk_ratio_score
+from pytest_crucible.stats.slices.exact_ratios import exact_lower_ratio
 from pytest_crucible.stats.slices.extremes import bound_extreme
 from pytest_crucible.stats.slices.means import slice_means
+from pytest_crucible.stats.slices.melded_pairs import melded_upper
+from pytest_crucible.stats.slices.met_bounds import met_bounds
 from pytest_crucible.stats.slices.pair_bounds import critical_values
 from pytest_crucible.stats.slices.pair_scores import difference_bounds, ratio_bounds
 from pytest_crucible.stats.slices.slicing import Slicing
@@ -76,10 +82,51 @@ def test_several_metrics_have_the_largest_of_their_gaps_and_share_alpha():
 
 
 def test_two_slices_have_the_bounds_of_one_pair():
-    found = extreme("gap", rates((70, 56), (80, 48)))
+    found, larger = extreme("gap", rates((70, 56), (80, 48))), extreme("gap", rates((700, 560), (800, 480)))
 
     assert found.lower == pytest.approx(score_interval(56, 70, 48, 80, level=0.95).low, abs=1e-9)
-    assert found.upper == pytest.approx(score_interval(56, 70, 48, 80, level=0.90).high, abs=1e-9)
+    assert found.upper == pytest.approx(stats.two_exact_bound(56, 70, 48, 80, alpha=0.05, side="upper"))
+    assert larger.upper == pytest.approx(score_interval(560, 700, 480, 800, level=0.90).high, abs=1e-9)
+
+
+def counts_of(*pairs):
+    return tuple(np.array(column, dtype=float) for column in zip(*pairs, strict=True))
+
+
+def test_the_melded_bound_is_used_where_it_is_narrower():
+    found = met_bounds("gap", counts_of((8, 10, 160, 200)), 0.05)[0]
+
+    assert found == pytest.approx(melded_upper(*counts_of((8, 10, 160, 200)), 0.05)[0])
+    assert found < stats.two_exact_bound(8, 10, 160, 200, alpha=0.05, side="upper") - 0.02
+
+
+@pytest.mark.parametrize(("kind", "furthest"), [("gap", np.max), ("ratio", np.min)])
+def test_of_many_small_slices_the_furthest_pair_has_its_narrowest_bound(kind, furthest):
+    rng = np.random.default_rng(5)
+    sizes = rng.integers(10, 260, 6)
+    slices = list(zip(rng.binomial(sizes, 0.8).tolist(), sizes.tolist(), strict=True))
+    pairs = [first + second for first, second in itertools.permutations(slices, 2)]
+
+    alone = [met_bounds(kind, counts_of(pair), 0.05)[0] for pair in pairs]
+
+    assert furthest(met_bounds(kind, counts_of(*pairs), 0.05)) == pytest.approx(furthest(alone), abs=1e-9)
+
+
+@pytest.mark.parametrize(("first", "second"), [(4, 6), (6, 3), (9, 9)])
+def test_an_exact_ratio_errs_in_at_most_alpha_at_every_pair_of_rates(first, second):
+    bounds = [[exact_lower_ratio(x, first, y, second, 0.05) for y in range(second + 1)] for x in range(first + 1)]
+
+    for high, ratio in itertools.product(np.linspace(0.05, 1, 20), (0.4, 0.75, 1.0, 1.5)):
+        if high * ratio <= 1:
+            chances = [binom.pmf(range(n + 1), n, rate) for n, rate in ((first, high * ratio), (second, high))]
+            assert chances[0] @ (np.array(bounds) > ratio) @ chances[1] <= 0.05
+
+
+def test_exact_ratios_have_closed_forms_where_one_slice_is_certain():
+    """All right in both: Clopper and Pearson's limit of the first slice. The lowest ratio of 1 of 1 is alpha."""
+    assert exact_lower_ratio(10, 10, 10, 10, 0.05) == pytest.approx(0.05 ** (1 / 10), abs=1e-4)
+    assert exact_lower_ratio(1, 1, 1, 1, 0.05) == pytest.approx(0.05, abs=1e-5)
+    assert exact_lower_ratio(0, 10, 3, 10, 0.05) == 0
 
 
 @pytest.mark.parametrize("arms", [(5, 56, 0, 29), (56, 70, 48, 80), (0, 12, 0, 9), (12, 12, 9, 9), (1, 200, 9, 10)])

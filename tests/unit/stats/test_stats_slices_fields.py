@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible.records.slices import By, Field
+from pytest_crucible.stats.slices.cuts import advise_cuts
 from pytest_crucible.stats.slices.fields import field_problem, read_field, slice_samples
 
 
@@ -73,6 +74,7 @@ def test_values_of_other_types_have_names():
             [{"age": k} for k in range(18, 65)],
             "nearly every sample has its own 'age'; cut it: by age(33, 49)",
         ),
+        (by("x"), [{"x": x} for x in ("inf", 1, 2, 3)], "nearly every sample has its own 'x'; choose another field"),
         (by("name"), [{"name": f"n{k}"} for k in range(9)], "nearly every sample has its own 'name'; choose another"),
         (by("sex", cuts=(2.0,)), [{"sex": "f"}, {"sex": "m"}], "no sample has a number as 'sex'; leave out the cuts"),
         (by("n", cuts=(5.0, 2.0)), [{"n": 1}, {"n": 9}], "the cuts of 'n' must rise: write n(2, 5)"),
@@ -81,6 +83,10 @@ def test_values_of_other_types_have_names():
             [{"sex": "f", "age": 1}, {"sex": "m", "age": 2}],
             "no sample has a field 'agee'; did",
         ),
+        (by("n", cuts=(5.0,)), [{"n": 1}, {"n": 2}], 'every sample has n(5) = "below 5"; choose other cuts'),
+        (by("sex"), [{"sex": None}, {"sex": ""}], "'sex' is null or empty in every sample; choose another field"),
+        (by("sex", "sex"), [{"sex": "f"}, {"sex": "m"}], "it names 'sex' twice; leave one out"),
+        (by("sex", within="sex"), [{"sex": "f"}, {"sex": "m"}], "it names 'sex' twice; leave one out"),
         (by("sex"), [{"sex": "f"}, {"sex": "m"}, {}, {}], ""),
     ],
 )
@@ -89,3 +95,29 @@ def test_fields_that_do_not_divide_the_samples_are_explained(fields, metadata, p
 
     assert found.startswith(problem)
     assert bool(found) == bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("fields", "values", "advice"),
+    [
+        (
+            by("age"),
+            [18 + k % 53 for k in range(800)],
+            "53 slices have 15 samples on average, and prove little; cut the",
+        ),
+        (by("age", cuts=(30.0,)), [18 + k % 53 for k in range(800)], ""),
+        (by("topic"), [f"topic {k % 53}" for k in range(800)], ""),
+        (by("year"), [2000 + k % 21 for k in range(800)], ""),
+        (by("stars"), [k % 5 for k in range(40)], ""),
+        (by("x"), ["inf", "nan", *range(40)], ""),
+        (by("age", "sex"), [18 + k % 53 for k in range(800)], ""),
+        (by("age"), [None, *(18 + k % 53 for k in range(800))], "53 slices"),
+    ],
+)
+def test_a_quantity_with_few_samples_at_each_number_is_to_be_cut(fields, values, advice):
+    metadata = [{fields.fields[0].name: value, "sex": "f"} for value in values]
+
+    found = advise_cuts(fields, slice_samples(fields, [None] * len(metadata), metadata))
+
+    assert found.startswith(advice)
+    assert bool(found) == bool(advice)

@@ -1,0 +1,51 @@
+"""Cuts of fields that are quantities: where to cut, and the advice to do so where each number is a slice of its own."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pytest_crucible.records.slices import By, Field
+from pytest_crucible.stats.arrays import Array
+from pytest_crucible.stats.slices.slicing import NO_SLICE, Slicing
+
+# More numbers than this, with fewer samples each, are a quantity rather than kinds: 53 ages of 800 people have 15 each.
+MANY_NUMBERS, FEW_SAMPLES = 20, 20
+
+
+def suggest_cuts(numbers: Array) -> tuple[float, ...]:
+    """Return two numbers that divide the values into thirds, as round as their distance allows.
+
+    >>> suggest_cuts(np.arange(18.0, 65.0))
+    (33.0, 49.0)
+    """
+    thirds = np.quantile(numbers, (1 / 3, 2 / 3))
+    distance = float(thirds[1] - thirds[0]) or 1.0
+    digits = 1 - math.floor(math.log10(distance))
+    if bool((numbers == np.round(numbers)).all()):
+        digits = min(digits, 0)
+    return tuple(dict.fromkeys(float(round(cut, digits)) for cut in thirds.tolist()))
+
+
+def advise_cuts(by: By, slicing: Slicing) -> str:
+    """Advise to cut a field of which many numbers have few samples each; empty for other fields.
+
+    >>> ages = Slicing(codes=np.arange(800) % 53, names=tuple(map(str, range(18, 71))))
+    >>> advise_cuts(By((Field("age"),)), ages)
+    '53 slices have 15 samples on average, and prove little; cut the numbers: by age(35, 53)'
+    """
+    inside = slicing.codes[slicing.codes != NO_SLICE]
+    if len(by.fields) > 1 or by.fields[0].cuts or slicing.count <= MANY_NUMBERS:
+        return ""
+    if len(inside) >= FEW_SAMPLES * slicing.count:
+        return ""
+    try:
+        numbers = np.array([float(name) for name in slicing.names])
+    except ValueError:
+        return ""
+    if not np.isfinite(numbers).all():
+        return ""
+    field = Field(by.fields[0].name, suggest_cuts(numbers[inside]))
+    mean = round(len(inside) / slicing.count)
+    return f"{slicing.count} slices have {mean} samples on average, and prove little; cut the numbers: by {field}"
