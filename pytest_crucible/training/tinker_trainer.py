@@ -76,7 +76,13 @@ class TinkerTrainer(RecipeTrainer):
         return lambda folder: saved
 
     def _pass(
-        self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool
+        self,
+        data: Sequence[Datum],
+        loss: str,
+        config: Mapping[str, float],
+        *,
+        forward_only: bool,
+        outputs: bool = True,
     ) -> GradientResult:
         run = self.client.forward if forward_only else self.client.forward_backward
         rows, settings = [self._sdk_datum(datum) for datum in data], dict(config) or None
