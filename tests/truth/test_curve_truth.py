@@ -24,7 +24,7 @@ BASE = "base"
 
 
 def draw_curves(folder: Path) -> Iterator[Curve]:
-    """Yield curves of checkpoints that are as good as the base: samples are easy or hard for all, and each arm draws its replies."""
+    """Yield curves of checkpoints that are as good as the base: samples are easy or hard for all of them."""
     random, store = np.random.default_rng(23), RunStore(str(folder / "runs.db"))
     *before, last = CHECKPOINTS
     arms = (last, BASE, *before)
