@@ -91,7 +91,7 @@ class _MlpTrace:
 class Trace:
     """The result of a forward pass: the last normalised states (places, width), and layers' own values.
 
-    `residual` (rows * positions, width) is what the last layer's attention adds to.
+    With `places`, `residual` (rows * positions, width) is what the last layer's attention adds to.
     """
 
     states: Floats
