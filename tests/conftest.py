@@ -55,6 +55,9 @@ LIBRARIES = (
     "httptools",
     "pandas",
     "psycopg",
+    # pytest's hook for exceptions in finalizers imports it. A finalizer may run while importlib walks through its caches, which
+    # an import changes: RuntimeError.
+    "tracemalloc",
 )
 """Libraries that sessions import when they need them; psycopg and httpx are extras. A second copy would have other classes."""
 

@@ -30,6 +30,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -125,15 +126,17 @@ class WarmProcess:
 
     def __init__(self, status: int) -> None:
         self.returncode: int | None = None
-        self._status = os.fdopen(status)
-        self.pid = int(self._status.readline())
+        # Not a file: one that is never waited for would warn, as an error of the test in which it is garbage collected.
+        self._status = status
+        self._close = weakref.finalize(self, os.close, status)
+        self.pid = int(_read_line(status))
 
     def wait(self, timeout: float | None = None) -> int:
         if self.returncode is None:
             if not select.select([self._status], [], [], timeout)[0]:
                 raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-            with self._status:
-                self.returncode = int(self._status.readline())
+            self.returncode = int(_read_line(self._status))
+            self._close()
         return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -142,6 +145,16 @@ class WarmProcess:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
+
+
+def _read_line(number: int) -> bytes:
+    """Read one line and no more: the next one is written when the process has ended."""
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (character := os.read(number, 1)):
+            raise EOFError("the server of warm processes has ended")
+        line += character
+    return line
 
 
 def _read_all(file: IO[str]) -> str:

@@ -14,11 +14,18 @@ from pathlib import Path
 import postgresql_server
 import pytest
 
+# Undone at the end: a session in this process would leave all later ones as impatient, and on a busy machine they fail.
 IMPATIENT = """
     import functools
+
+    import pytest
+
     from pytest_crucible.store import engine, runs
 
-    runs.open_engine = functools.partial(engine.open_engine, busy_s=0.5)
+    def pytest_configure(config):
+        patch = pytest.MonkeyPatch()
+        patch.setattr(runs, "open_engine", functools.partial(engine.open_engine, busy_s=0.5))
+        config.add_cleanup(patch.undo)
 """
 SCRIPTS = """
     import time
