@@ -86,8 +86,10 @@ class Loss:
         >>> LOSSES["cross_entropy"].find_counted({"weights": np.array([0.0, 2.0])}, 2).tolist()
         [False, True]
         """
-        columns = [np.reshape(inputs[name], (n, -1)) for name in self.counted_by]
-        return np.hstack(columns).any(axis=1) if columns else np.ones(n, bool)
+        if not self.counted_by:
+            return np.ones(n, bool)
+        columns = [inputs[name].reshape(n, -1) for name in self.counted_by]
+        return np.asarray(np.hstack(columns).any(axis=1), bool)
 
     def curve(self, derivative: Floats, config: Config) -> Floats:
         """Return the derivative of each derivative by its own log-probability. Raises ValueError for a loss without one."""

@@ -91,8 +91,8 @@ class TinkerTrainer(RecipeTrainer):
         if not math.isfinite(total):
             self._has_failed = True
             raise NotFinite(f"the {loss} loss is {total}")
-        outputs = [{name: values.to_numpy() for name, values in row.items()} for row in output.loss_fn_outputs]
-        return GradientResult(total, outputs, dict(output.metrics), {})
+        of_rows = [{name: values.to_numpy() for name, values in row.items()} for row in output.loss_fn_outputs]
+        return GradientResult(total, of_rows, dict(output.metrics), {})
 
     def _pass_pairs(
         self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool

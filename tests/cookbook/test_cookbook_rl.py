@@ -66,7 +66,7 @@ def run(folder: Path, environment: dict[str, str], *words: str) -> subprocess.Co
 
 @pytest.fixture
 def own_service(environment, tmp_path) -> Iterator[dict[str, str]]:
-    """A server that nothing was sent to: seeds of replies follow from the order of clients, and with them when a training succeeds."""
+    """A server that nothing was sent to: seeds of replies, and the step of success, follow from the order of its clients."""
     with LocalServer.start(tmp_path / "tinker", options=["--as", "Qwen/Qwen3.5-9B-Base"]) as server:
         yield {**environment, **server.environment()}
 
