@@ -80,7 +80,7 @@ def shown_on_page(command: str) -> list[str]:
 def without_numbers(lines: list[str]) -> list[str]:
     """Return lines without spaces, numbers and results, which differ between processors."""
     blurred = [
-        re.sub(r"\b[0-9a-f]{12}\b|[+-]?\d[\d.]*(e-\d+)?|not proven|better$|better(?=  )", "*", line) for line in lines
+        re.sub(r"\b[0-9a-f]{12}\b|<?[+-]?\d[\d.]*(e-\d+)?|not proven|better$|better(?=  )", "*", line) for line in lines
     ]
     return ["".join(line.split()) for line in blurred]
 
