@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.figures import Figure, show
 from benchmarks.suite import COMPARED, Suite
-from pytest_crucible.store.outcomes import copy_outcomes
+from pytest_crucible.store.reused_outcomes import copy_outcomes
 from pytest_crucible.store.runs import RunStore
 
 SAMPLES, FEW = 10_000, 100

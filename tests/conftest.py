@@ -7,11 +7,13 @@ import os
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
+from typing import Any
 
 import postgresql_server
 import pytest
 from hypothesis import settings
 from installed_distributions import read_distributions_once
+from left_patches import left_patches, module_names
 from run_sizes import choose_examples
 from sqlalchemy import create_engine, text
 from warm_process import WarmProcesses
@@ -74,7 +76,17 @@ def _loaded_modules() -> None:
 
 
 @pytest.fixture
-def pytester(_loaded_modules: None, pytester: pytest.Pytester) -> pytest.Pytester:
+def pytester(_loaded_modules: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """pytest's own; a session in this process that leaves a patch in our modules fails its test."""
+    run = pytester.inline_run
+
+    def inline_run(*arguments: Any, **options: Any) -> pytest.HookRecorder:
+        before = module_names()
+        recorder = run(*arguments, **options)
+        assert not left_patches(before), "patched by a conftest file or a test, and not put back"
+        return recorder
+
+    monkeypatch.setattr(pytester, "inline_run", inline_run)
     return pytester
 
 

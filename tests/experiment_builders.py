@@ -28,9 +28,11 @@ from pytest_crucible.records import (
     Sample,
     Unit,
 )
+from pytest_crucible.session.checked_data import CheckedDatasets
+from pytest_crucible.session.data_checks import DataChecks
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.planner import ExperimentPlanner
-from pytest_crucible.store.outcomes import copy_outcomes, find_arm
+from pytest_crucible.store.reused_outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.runs import RunStore
 
 ALONE = ("-p", "no:asyncio", "-p", "no:unraisableexception")
@@ -61,7 +63,8 @@ def plan_item(
 ) -> tuple[pytest.Function, Experiment]:
     """Collect the test function of a source, and plan it as an experiment on these arms."""
     (item,) = collect_items(pytester, source)
-    planner = ExperimentPlanner(item.config, default_settings(**settings), arms)
+    chosen = default_settings(**settings)
+    planner = ExperimentPlanner(item.config, chosen, arms, CheckedDatasets(item.config, chosen, DataChecks()))
     return item, planner.plan_experiment(item, item.function)
 
 

@@ -11,7 +11,7 @@ STALE_S = 60.0
 
 
 class QueueState:
-    """Whether the requests of one client wait at their service. Thread-safe."""
+    """Records whether the requests of one client wait at their service. Thread-safe."""
 
     def __init__(self, on_pause: Callable[[str], None] = lambda pause: None) -> None:
         self._on_pause = on_pause

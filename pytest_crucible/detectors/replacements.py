@@ -43,7 +43,7 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
 
 @dataclass(frozen=True, slots=True)
 class RunRedaction:
-    """What the redactions of one run share."""
+    """The key of the hashes and the numbers of the placeholders that all redactions of one run share."""
 
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     """Of hashes; a new one for each run, so that hashes of two runs cannot be joined."""

@@ -26,14 +26,14 @@ from pytest_crucible.runs.moved_arms import MovedArm
 from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.sections.run import load_sections
-from pytest_crucible.store.outcomes import (
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.stored_samples import (
     all_sample_ids,
     expected_values,
     group_names,
     metadata_values,
     sample_contents,
 )
-from pytest_crucible.store.runs import RunStore
 
 ChooseContrasts = Callable[[Sequence[str]], tuple[Contrast, ...]]
 """Chooses comparisons among the metrics that both arms have; returns none for those that the suite declares."""

@@ -9,8 +9,8 @@ from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.slices import By
 from pytest_crucible.stats.slices.fields import field_problem, read_field
-from pytest_crucible.store.outcomes import expected_values, has_metadata, metadata_values
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.stored_samples import expected_values, has_metadata, metadata_values
 
 Fields = tuple[Sequence[Any], Sequence[Mapping[str, Any]]]
 """Each sample's `expected`, and its metadata."""

@@ -14,8 +14,9 @@ from pytest_crucible.records import Sample
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store.history import list_runs
-from pytest_crucible.store.outcomes import reply_texts, sample_contents
+from pytest_crucible.store.outcomes import reply_texts
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.stored_samples import sample_contents
 
 MODELS = 3
 """Models that have to agree. Three trainings of one recipe are three models, and may share an error."""

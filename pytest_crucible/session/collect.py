@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import unittest
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.outcomes import OutcomeException
@@ -21,38 +20,30 @@ from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, col
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.builtin import registered_sections
-from pytest_crucible.markers import is_experiment, is_judged
 from pytest_crucible.metrics.models.llm_judge import Judge
-from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.presets import configure
-from pytest_crucible.records import Arm, DetectableEffect, Plan, Sample
+from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, SpecError
-from pytest_crucible.records.git import git_commit
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.records.stages import StageDecision
 from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.report.plan_line import announcement
-from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
 from pytest_crucible.session.adapter_context import adapter_context
+from pytest_crucible.session.announcements import announce_plans
+from pytest_crucible.session.checked_data import CheckedDatasets
 from pytest_crucible.session.data_checks import DataChecks
+from pytest_crucible.session.enter_run import enter_failed_checks, enter_joined_tests, enter_run
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.joined_tests import (
-    JoinedTest,
-    function_nodeid,
-    group_by_function,
-    unique_ids,
-    uses_crucible,
-)
-from pytest_crucible.session.marks import check_spelling, experiment_mark
+from pytest_crucible.session.experiment_checks import check_markers
+from pytest_crucible.session.joined_tests import JoinedTest, group_by_function, unique_ids
+from pytest_crucible.session.marked_items import MarkedItems
+from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.planning_failures import PlanningFailures
 from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_redaction import run_redaction
-from pytest_crucible.session.stage_items import collected_nodeid
-from pytest_crucible.store.history import add_tag, check_tag
+from pytest_crucible.session.stored_arms import with_stored_runs
 
 if TYPE_CHECKING:
     from pytest_crucible.session.sweep_choice import SweepChoice
@@ -60,11 +51,12 @@ if TYPE_CHECKING:
 
 
 class ExperimentCollection:
-    """Remembers all items, plans the selected ones, and gathers the errors of all of them."""
+    """Plans the selected items, and gathers the errors of all of them."""
 
     def __init__(
         self, config: pytest.Config, settings: Settings, resources: Resources, checks: DataChecks | None = None
     ) -> None:
+        self.marked = MarkedItems()
         self.experiments: dict[str, Experiment] = {}
         self.joined: dict[str, JoinedTest] = {}
         self.opened_arms: tuple[OpenedArm, ...] = ()
@@ -75,28 +67,10 @@ class ExperimentCollection:
         self._config = config
         self._settings = settings
         self._resources = resources
-        self._checks = checks or DataChecks()
+        # One for all items, because each dataset is read once.
+        self._data = CheckedDatasets(config, settings, checks or DataChecks())
         self._judges: list[Judge] = []
-        self._functions: dict[str, Callable[..., Any]] = {}
-        self._joined_ids: dict[str, list[str]] = {}
         self.sweep: PlannedSweep | None = None
-
-    def remember_items(self, items: Sequence[pytest.Item]) -> None:
-        """Remember all marked items before -k, -m and --lf remove any."""
-        for item in items:
-            if is_experiment(item) and isinstance(item, pytest.Function):
-                # pytest-asyncio wraps `item.obj` when it runs; this is the function as it was written.
-                self._functions[item.nodeid] = item.function
-        self._joined_ids = {nodeid: unique_ids(group) for nodeid, group in group_by_function(items).items()}
-
-    def experiment_of(self, item: pytest.Item) -> str | None:
-        """Return the nodeid of the experiment that an item is, or is a sample of; None for any other test."""
-        function = function_nodeid(item)
-        # Also when planning it failed: a worker has to report why.
-        if function in self._joined_ids:
-            return function
-        nodeid = collected_nodeid(item)
-        return nodeid if nodeid in self._functions else None
 
     def has_verdicts(self, nodeid: str) -> bool:
         """Return whether an experiment has targets or comparisons."""
@@ -108,19 +82,20 @@ class ExperimentCollection:
         joined = group_by_function(items)
         for item in items:
             with self._gather_errors(item.nodeid):
-                _check_markers(item)
-        if not (joined or any(item.nodeid in self._functions for item in items)):
+                check_markers(item)
+        experiments = self.marked.experiments(items)
+        if not (joined or experiments):
             return
         with self._gather_errors():
             if self._settings.checks == "only":
-                self._check_selected(items)
+                self._check_selected(experiments)
             else:
-                self._plan_selected(items, joined)
+                self._plan_selected(experiments, joined)
         # Where no test is run, none could fail.
         if self._config.option.collectonly:
             self.problems += self.failures.sentences()
 
-    def _plan_selected(self, items: Sequence[pytest.Item], joined: Mapping[str, Sequence[pytest.Function]]) -> None:
+    def _plan_selected(self, items: Sequence[pytest.Function], joined: Mapping[str, Sequence[pytest.Function]]) -> None:
         check_reports(self._config, self._settings)
         if self._settings.estimate and hasattr(self._config, "workerinput"):
             raise SpecError("--crucible-estimate sends nothing and needs no workers: leave out -n")
@@ -133,12 +108,10 @@ class ExperimentCollection:
         self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
         self.opened_arms = open_arms(opener, self._settings)
         self._resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
-        # One planner for all items, because it reads each dataset once.
-        planner = ExperimentPlanner(self._config, self._settings, self.opened_arms, self._checks)
+        planner = ExperimentPlanner(self._config, self._settings, self.opened_arms, self._data)
         for item in items:
-            if item.nodeid in self._functions and isinstance(item, pytest.Function):
-                with self._gather_errors(item.nodeid):
-                    self._plan_experiment(item, planner)
+            with self._gather_errors(item.nodeid):
+                self._plan_experiment(item, planner)
         for nodeid, group in joined.items():
             with self._gather_errors(nodeid):
                 self._plan_joined(nodeid, group, planner)
@@ -146,20 +119,20 @@ class ExperimentCollection:
             self._plan_sweep()
         if self._settings.stop:
             self._plan_looks()
-        self._announce()
+        self.lines |= announce_plans(self.plans(), self._settings, self.opened_arms)
+        if self._settings.sample is not None:
+            self._check_sample(self._settings.sample)
         # Training takes long, so it starts only when everything else is valid.
         if self._trained_names() and not self.problems and not self._settings.estimate:
             self._train(opener)
-        if not self.problems and planner.runs_checks:
+        if not self.problems and self._data.runs_checks:
             self._compare_training_files()
 
-    def _check_selected(self, items: Sequence[pytest.Item]) -> None:
+    def _check_selected(self, items: Sequence[pytest.Function]) -> None:
         """Check the datasets of the selected experiments, without opening an adapter."""
-        planner = ExperimentPlanner(self._config, self._settings, (), self._checks)
         for item in items:
-            if item.nodeid in self._functions and isinstance(item, pytest.Function):
-                with self._gather_errors(item.nodeid):
-                    planner.check_data(item, experiment_mark(item))
+            with self._gather_errors(item.nodeid):
+                self._data.check_data(item, experiment_mark(item))
 
     def store_plans(self, run: str) -> bool:
         """Store the run and all plans, unless no request will be sent; returns whether requests will be sent."""
@@ -175,19 +148,13 @@ class ExperimentCollection:
         if not hasattr(self._config, "workerinput"):
             for needed in ("pytest_crucible.session.finish", "pytest_crucible.stats.choose"):
                 importlib.import_module(needed)
-        self._begin_run(run)
+        enter_run(store, run, self._config, self._settings, self.marked.without({*self.experiments, *self.joined}))
         for plan in self.plans():
             store.enter_plan(run, plan)
-        for experiment in self.experiments.values():
-            # Its verdicts are given: they are undecided.
-            if experiment.plan.failed_check is not None:
-                store.enter_unanswered(run, experiment.plan, experiment.dataset.samples)
+        enter_failed_checks(store, run, self.experiments.values())
         if self.sweep is not None:
             self.choice(run).begin(resume=self._settings.resume)
-        for joined in self.joined.values():
-            samples = [Sample(id=name, input=name) for name in joined.positions]
-            key = store.add_experiment(run, joined.plan, samples)
-            joined.arms = [store.add_arm(key, k, arm.name, "") for k, arm in enumerate(joined.plan.arms)]
+        enter_joined_tests(store, run, self.joined.values())
 
     def choice(self, run: str) -> SweepChoice:
         """Return the choice of the session's sweep."""
@@ -196,34 +163,8 @@ class ExperimentCollection:
         assert self.sweep is not None
         return SweepChoice(self.sweep, run, self._resources.store)
 
-    def _begin_run(self, run: str) -> None:
-        store, settings = self._resources.store, self._settings
-        # Checked first: an invalid tag would otherwise leave a run that lacks it.
-        for name in settings.tag:
-            check_tag(name)
-        command, started = self._config.invocation_params, utc_now()
-        store.begin_run(
-            run,
-            started=started,
-            seed=settings.seed,
-            alpha=settings.alpha,
-            correction="holm",
-            git=git_commit(self._config.rootpath),
-            environment=environment_facts(),
-            manifest={
-                **build_manifest(command.args, command.dir, self._config.rootpath, settings),
-                "deselected": self._deselected_tests(),
-            },
-        )
-        for name in settings.tag:
-            add_tag(store, run, name, at=started)
-
-    def _deselected_tests(self) -> list[str]:
-        """Return the experiments and joined tests that -k, -m or --lf have removed: without them a run is not whole."""
-        return sorted({*self._functions, *self._joined_ids} - {*self.experiments, *self.joined})
-
     def _plan_experiment(self, item: pytest.Function, planner: ExperimentPlanner) -> None:
-        experiment = planner.plan_experiment(item, self._functions[item.nodeid])
+        experiment = planner.plan_experiment(item, self.marked.functions[item.nodeid])
         budget = experiment_mark(item).budget
         if budget is not None:
             names = [*collect_names(experiment.opened_arms), *(arm.name for arm in self._judges)]
@@ -236,12 +177,11 @@ class ExperimentCollection:
     def _resolve_stored_arms(self, nodeid: str) -> None:
         """Put the ids of stored runs into an experiment's arms. Raises SpecError if the experiment has changed since."""
         experiment = self.experiments.pop(nodeid)
-        plan = experiment.plan
-        arms = tuple(arm if arm.stored_run is None else self._resolve_stored_run(arm, plan) for arm in plan.arms)
-        self.experiments[nodeid] = replace(experiment, plan=replace(plan, arms=arms))
+        plan = with_stored_runs(experiment.plan, lambda: self._resources.store)
+        self.experiments[nodeid] = replace(experiment, plan=plan)
 
     def _plan_joined(self, nodeid: str, items: Sequence[pytest.Function], planner: ExperimentPlanner) -> None:
-        ids = self._joined_ids[nodeid]
+        ids = self.marked.joined_ids[nodeid]
         plan = planner.plan_joined_test(nodeid, items, ids, len(unique_ids(items)))
         self.joined[nodeid] = JoinedTest(plan, {name: position for position, name in enumerate(ids)})
 
@@ -251,19 +191,6 @@ class ExperimentCollection:
         self._resources.add_backends(backend)
         self._judges.append(judge)
         return judge
-
-    def _resolve_stored_run(self, arm: Arm, plan: Plan) -> Arm:
-        """Return the arm with the id of its stored run. Raises SpecError if the experiment has changed since."""
-        _, run, stored = self._resources.store.stored_candidate(arm.stored_run or "", plan.nodeid)
-        changed = differences(plan.fingerprint, stored.fingerprint)
-        changed += ["prompts"] if plan.prompts != stored.prompts else []
-        if changed:
-            raise SpecError(
-                f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} changed since run {run}; "
-                "measure the baseline again with --compare=ADAPTER"
-            )
-        known = stored.candidate
-        return replace(arm, stored_run=run, trainings=known.trainings, trained_on=known.trained_on)
 
     def _compare_training_files(self) -> None:
         """Compare the samples of each experiment with what its arms were trained on, which is known when they are trained."""
@@ -346,29 +273,13 @@ class ExperimentCollection:
                 looking = with_looks(plan, alpha)
                 self.experiments[plan.nodeid] = replace(self.experiments[plan.nodeid], plan=looking)
 
-    def _announce(self) -> None:
-        """Write the plan of each experiment: how many replies it needs, and the smallest differences it can detect."""
-        plans = self.plans()
-        family_size = sum(contrast.shares_alpha for plan in plans for contrast in plan.contrasts)
-        alpha = self._settings.alpha
-        if self._settings.stages is not None:
-            alpha, family_size = _share_of_last_stage(plans, alpha)
-        for plan in plans:
-            foresight = _foresight(plan, alpha=alpha, family_size=family_size)
-            not_queried = [experiment.arm.name for experiment in self.opened_arms[len(plan.arms) :]]
-            replayed = self._settings.cache == "only"
-            self.lines[plan.nodeid] = announcement(plan, foresight, not_queried, replayed=replayed)
-        sample_id = self._settings.sample
-        if sample_id is not None and not any(
-            experiment.position(sample_id) is not None for experiment in self.experiments.values()
-        ):
-            ids = [
-                sample.id for experiment in self.experiments.values() for sample in experiment.dataset.samples[:1000]
-            ]
-            hint = suggest(
-                sample_id, ids, otherwise=f"the first is {ids[0]!r:.200}" if ids else "there is no experiment"
-            )
-            raise SpecError(f"--crucible-sample={sample_id}: no selected experiment has a sample of that id: {hint}")
+    def _check_sample(self, sample_id: str) -> None:
+        """Raise SpecError if no experiment has the sample of --crucible-sample."""
+        if any(experiment.position(sample_id) is not None for experiment in self.experiments.values()):
+            return
+        ids = [sample.id for experiment in self.experiments.values() for sample in experiment.dataset.samples[:1000]]
+        hint = suggest(sample_id, ids, otherwise=f"the first is {ids[0]!r:.200}" if ids else "there is no experiment")
+        raise SpecError(f"--crucible-sample={sample_id}: no selected experiment has a sample of that id: {hint}")
 
     def plans(self) -> list[Plan]:
         """Return the plans of all selected experiments and joined tests without errors."""
@@ -392,43 +303,3 @@ class ExperimentCollection:
 def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
     """Return the plan with its arms as they are after training. Those of stored runs are resolved already."""
     return replace(plan, arms=tuple(arms[arm.name] if arm.stored_run is None else arm for arm in plan.arms))
-
-
-def _check_markers(item: pytest.Item) -> None:
-    """Raise SpecError for a marker without effect: the suite would pass for the wrong reason."""
-    if is_experiment(item):
-        check_spelling(item)
-        if issubclass(getattr(item, "cls", None) or object, unittest.TestCase):
-            raise SpecError(
-                "a method of a unittest.TestCase cannot be an experiment: write a function or a plain class"
-            )
-    elif any(mark.name == "data_check" for mark in item.own_markers):
-        raise SpecError(
-            "has data checks but no dataset: mark it with @pytest.mark.crucible(dataset=...), or remove data_check"
-        )
-    elif any(mark.name == "robustness" for mark in item.own_markers):
-        raise SpecError(
-            "has attacks but is not an experiment: mark it with @pytest.mark.crucible(dataset=...), or remove the marker robustness"
-        )
-    elif is_judged(item) and not uses_crucible(item):
-        raise SpecError(
-            "has a quality target or a comparison but is not an experiment: mark it with "
-            "@pytest.mark.crucible(dataset=...), or request the `crucible` fixture and score"
-        )
-
-
-def _share_of_last_stage(plans: Sequence[Plan], alpha: float) -> tuple[float, int]:
-    """Return the error rate of the last stage, and the number of claims that share it."""
-    from pytest_crucible.runs.stages import alpha_of, count_claims
-
-    stages = max((len(plan.stages) for plan in plans), default=0)
-    return alpha_of(StageDecision(stage=stages - 1) if stages else None, plans, alpha), count_claims(plans)
-
-
-def _foresight(plan: Plan, *, alpha: float, family_size: int) -> tuple[DetectableEffect, ...]:
-    """Return the effects that the plan's comparisons can detect. Modules that compute them are imported only if needed."""
-    if not plan.contrasts or plan.look_alpha is not None:
-        return ()
-    from pytest_crucible.plan.power import detectable_effects
-
-    return detectable_effects(plan, alpha=alpha / plan.chosen_among, family_size=family_size)

@@ -29,10 +29,10 @@ from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.open_units import OpenUnits
-from pytest_crucible.session.run_experiment import find_stored_replies
 from pytest_crucible.session.stage_run import stage_positions
-from pytest_crucible.store.outcomes import units_to_copy
+from pytest_crucible.session.stored_replies import find_stored_replies
 from pytest_crucible.store.past_usage import judges_of, past_usage
+from pytest_crucible.store.reused_outcomes import units_to_copy
 from pytest_crucible.store.runs import RunStore
 
 Place = tuple[str, str, str, int]

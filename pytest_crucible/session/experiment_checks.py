@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import unittest
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import KnowsItsSamples
-from pytest_crucible.markers import takes_fixture
+from pytest_crucible.markers import is_experiment, is_judged, takes_fixture
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.experiment import injected_names
+from pytest_crucible.session.joined_tests import uses_crucible
+from pytest_crucible.session.marks import check_spelling
 
 
 def check_return(function: Callable[..., Any]) -> None:
@@ -66,4 +69,28 @@ def check_pooling(plan: Plan) -> None:
             'crucible_memory = "pool" treats the replies of all sessions as repeats, '
             f"so intervals would not count the noise of {factors}: "
             f"leave out the setting, or declare fixed={list(plan.random_factors)}"
+        )
+
+
+def check_markers(item: pytest.Item) -> None:
+    """Raise SpecError for a marker without effect: the suite would pass for the wrong reason."""
+    if is_experiment(item):
+        check_spelling(item)
+        # pytest passes no arguments to such a method.
+        if issubclass(getattr(item, "cls", None) or object, unittest.TestCase):
+            raise SpecError(
+                "a method of a unittest.TestCase cannot be an experiment: write a function or a plain class"
+            )
+    elif any(mark.name == "data_check" for mark in item.own_markers):
+        raise SpecError(
+            "has data checks but no dataset: mark it with @pytest.mark.crucible(dataset=...), or remove data_check"
+        )
+    elif any(mark.name == "robustness" for mark in item.own_markers):
+        raise SpecError(
+            "has attacks but is not an experiment: mark it with @pytest.mark.crucible(dataset=...), or remove the marker robustness"
+        )
+    elif is_judged(item) and not uses_crucible(item):
+        raise SpecError(
+            "has a quality target or a comparison but is not an experiment: mark it with "
+            "@pytest.mark.crucible(dataset=...), or request the `crucible` fixture and score"
         )

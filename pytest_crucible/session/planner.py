@@ -4,50 +4,24 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
-from pytest_crucible.datasets.checks.check import CheckContext
-from pytest_crucible.datasets.checks.run import drop_failing
-from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
-from pytest_crucible.plan.contrasts import with_declared_relevance
-from pytest_crucible.plan.design import (
-    NO_VARIANTS,
-    check_expected,
-    contrasts_with_baselines,
-    group_count,
-    plan_metrics,
-    plan_terms,
-)
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.stages import parse_stages, stage_number
-from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
-from pytest_crucible.records import (
-    Dataset,
-    Fingerprint,
-    MetricFacts,
-    Plan,
-    PromptForm,
-    Reasoning,
-    Sample,
-    Variant,
-)
-from pytest_crucible.records.data_checks import CheckResult
+from pytest_crucible.records import Plan, PromptForm, Sample, Variant
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.attack_plans import AttackPlan, AttackPlanner
 from pytest_crucible.session.attack_runs import Subject
-from pytest_crucible.session.data_checks import DataChecks
-from pytest_crucible.session.declared_data import DeclaredDatasets, Selected
+from pytest_crucible.session.checked_data import CheckedData, CheckedDatasets
 from pytest_crucible.session.exclusions import find_exclusions
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment
 from pytest_crucible.session.experiment_checks import (
@@ -58,25 +32,10 @@ from pytest_crucible.session.experiment_checks import (
     check_return,
 )
 from pytest_crucible.session.experiment_metrics import find_metrics
-from pytest_crucible.session.marks import (
-    ExperimentMark,
-    comparisons,
-    data_checks,
-    experiment_mark,
-    scored_facts,
-    targets,
-)
+from pytest_crucible.session.item_plan import fingerprint_of, make_plan
+from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
 from pytest_crucible.session.prompt_files import hash_prompt, read_prompts
 from pytest_crucible.session.prompt_variables import check_joined_prompts, read_arm_prompts
-
-
-class CheckedData(NamedTuple):
-    """The samples of an experiment, and what its data checks found."""
-
-    selected: Selected
-    dataset: Dataset
-    """Without the samples that a check drops."""
-    results: tuple[CheckResult, ...]
 
 
 class PromptTexts(NamedTuple):
@@ -96,14 +55,12 @@ class ExperimentPlanner:
         config: pytest.Config,
         settings: Settings,
         opened_arms: tuple[OpenedArm, ...],
-        checks: DataChecks | None = None,
+        data: CheckedDatasets,
     ) -> None:
         self._attacks = AttackPlanner(config, settings.seed, settings.attacks)
-        self._config = config
         self._settings = settings
         self._opened_arms = opened_arms
-        self._checks = checks or DataChecks()
-        self._datasets = DeclaredDatasets(config, settings.seed)
+        self._data = data
         self._stages = () if settings.stages is None else parse_stages(settings.stages)
 
     def plan_experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
@@ -114,14 +71,15 @@ class ExperimentPlanner:
             check_adapter(self._opened_arms)
         arms = self._arms_to_query(item)
         prompts = _read_prompts(item, function, mark, arms)
-        data = self.check_data(item, mark)
+        data = self._data.check_data(item, mark)
         scored = find_metrics(item, mark, arms, data.dataset.samples, takes)
         # Twins are numbered from 1: those that samples bring along come first.
         own = sample_variants(data.dataset.samples)
         attacks = self._plan_attacks(item, takes, arms, data.dataset.samples, scored.metrics, own)
         variants = (*own, *attacks.variants)
+        reasoning = self._settings.reasoning
         timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
-        plan = _plan(
+        plan = make_plan(
             item,
             arms,
             data.dataset,
@@ -135,9 +93,9 @@ class ExperimentPlanner:
             arm_prompts={name: hash_prompt(text) for name, text in prompts.arm_texts.items()},
             fixed=mark.fixed,
             purpose=mark.purpose,
-            fingerprint=_fingerprint(item, function, data.dataset, scored.metrics, timeout_s, self._settings.reasoning),
+            fingerprint=fingerprint_of(item, function, data.dataset, scored.metrics, timeout_s, reasoning),
             exclusions=find_exclusions(arms, scored.metrics, data.dataset.samples),
-            **self._samples_facts(data),
+            **self._data.samples_facts(data),
             **self._repeats_facts(mark),
         )
         if self._settings.memory == "pool":
@@ -153,7 +111,7 @@ class ExperimentPlanner:
             timeout_s=timeout_s,
             is_async=inspect.iscoroutinefunction(function),
             warnings=_list_warnings(arms if "sampler" in takes else (), data),
-            reasoning=self._settings.reasoning,
+            reasoning=reasoning,
             prompts=prompts.texts,
             arm_prompts=prompts.arm_texts,
             variants=variants,
@@ -186,15 +144,6 @@ class ExperimentPlanner:
         check_members(attacks.names.groups, [arm.arm for arm in arms], "an attack")
         return attacks
 
-    def _samples_facts(self, data: CheckedData) -> dict[str, Any]:
-        """Return what the plan says of where its samples are from."""
-        return {
-            "selected": len(data.dataset.samples),
-            "origin": self._datasets.origins.get(data.dataset.name),
-            "selection": data.selected.selection if selection_text(data.selected.selection) else None,
-            "checks": data.results,
-        }
-
     def _repeats_facts(self, mark: ExperimentMark) -> dict[str, Any]:
         """Return what the plan says of how often, and from which stage on, its samples are sent."""
         rounds = self._settings.rounds
@@ -204,31 +153,6 @@ class ExperimentPlanner:
             "stages": self._stages,
             "first_stage": self._find_first_stage(mark),
         }
-
-    def check_data(self, item: pytest.Function, mark: ExperimentMark) -> CheckedData:
-        """Return the samples that a marker selects, as a dataset, and the results of its data checks."""
-        checks, selected = data_checks(item), self._datasets.select(item, mark)
-        name = _dataset_name(item, mark.dataset)
-        if not checks or not self.runs_checks:
-            return CheckedData(selected, identify(name, selected.samples), ())
-        context = self._check_context(item)
-        kept, dropped = drop_failing(selected.samples, [check for check in checks if check.drops], context)
-        dataset = identify(name, kept)
-        others = [check for check in checks if not check.drops]
-        results = self._checks.run(item.nodeid, others, dataset, context, before=dropped)
-        return CheckedData(selected, dataset, results)
-
-    def _check_context(self, item: pytest.Function) -> CheckContext:
-        """Return where a test's checks find files: beside it, and earlier comparisons beside the run store."""
-        cache = files_folder(self._config.rootpath, self._settings.store) / "contamination"
-        return CheckContext(folder=item.path.parent, cache=cache)
-
-    @property
-    def runs_checks(self) -> bool:
-        """True if the session runs data checks: not where it sends nothing, nor for --crucible-sample."""
-        settings = self._settings
-        is_dry = settings.estimate or settings.sample is not None or self._config.option.collectonly
-        return settings.checks != "off" and not is_dry
 
     def plan_joined_test(
         self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int
@@ -249,7 +173,7 @@ class ExperimentPlanner:
                 f"its items, which pytest runs once: name one of them, such as local:{trained.trainings[0].name}"
             )
         dataset = identify(item.originalname, [Sample(id=name, input=name) for name in sample_ids])
-        return _plan(
+        return make_plan(
             item,
             arms,
             dataset,
@@ -273,42 +197,6 @@ class ExperimentPlanner:
         return stage_number(self._stages, mark.stage, f"@pytest.mark.crucible(stage={mark.stage!r})")
 
 
-def _plan(
-    item: pytest.Function,
-    arms: Sequence[OpenedArm],
-    dataset: Dataset,
-    *,
-    open_metrics: bool,
-    declared: Sequence[MetricFacts] = (),
-    further: Sequence[MetricFacts] = (),
-    names: VariantNames = NO_VARIANTS,
-    **facts: Any,
-) -> Plan:
-    """Return a plan with the item's targets and comparisons. Raises SpecError for those that cannot be computed."""
-    quality_targets, contrasts = targets(item), with_declared_relevance(comparisons(item), declared)
-    metrics = plan_metrics(
-        declared, quality_targets, contrasts, open_metrics=open_metrics, further=further, variants=names
-    )
-    judged = [name for measure in (*quality_targets, *contrasts) for name in measure.metrics]
-    check_expected(quality_targets, contrasts, dataset.samples)
-    arm_records = tuple(arm.arm for arm in arms)
-    return Plan(
-        **{**_location(item), **facts},
-        dataset=dataset.name,
-        dataset_sha256=dataset.sha256,
-        planned=len(dataset.samples),
-        groups=group_count(dataset),
-        arms=arm_records,
-        metrics=metrics,
-        targets=quality_targets,
-        contrasts=contrasts_with_baselines(contrasts, arm_records, dataset.samples),
-        open_metrics=open_metrics,
-        variant_metrics=tuple(names.metrics.values()),
-        not_run={name: names.reason_not_run(name) for name in judged if names.reason_not_run(name)},
-        variant_terms=plan_terms(metrics, quality_targets, contrasts, names, open_metrics=open_metrics),
-    )
-
-
 def _read_prompts(
     item: pytest.Function, function: Callable[..., Any], mark: ExperimentMark, arms: Sequence[OpenedArm]
 ) -> PromptTexts:
@@ -324,31 +212,3 @@ def _list_warnings(arms: Sequence[OpenedArm], data: CheckedData) -> tuple[str, .
     """Return the warnings about recorded replies of the arms, and those of data checks."""
     coverage = coverage_warnings(arms, data.selected.all_ids, data.dataset) if arms else ()
     return (*coverage, *(result.sentence for result in data.results if result.state == "warned"))
-
-
-def _fingerprint(
-    item: pytest.Function,
-    function: Callable[..., Any],
-    dataset: Dataset,
-    metrics: Sequence[Metric],
-    timeout_s: float | None,
-    reasoning: Reasoning,
-) -> Fingerprint:
-    return fingerprint(
-        dataset=dataset.sha256,
-        function=function,
-        case=item.callspec.id if hasattr(item, "callspec") else "",
-        metrics=metrics,
-        sampling={"timeout_s": timeout_s},
-        owner=item.cls,
-        reasoning=reasoning,
-    )
-
-
-def _location(item: pytest.Function) -> dict[str, Any]:
-    path, line, _ = item.location
-    return {"nodeid": item.nodeid, "path": path, "line": line or 0}
-
-
-def _dataset_name(item: pytest.Item, dataset: Any) -> str:
-    return str(dataset) if isinstance(dataset, str | Path) else item.name

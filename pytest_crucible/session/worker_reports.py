@@ -36,11 +36,13 @@ class WorkerReports:
     def receive(self, report: Any) -> None:
         """Record the message of a report: the experiment that the worker started, or why it sends no requests."""
         message = report.crucible
+        # The items of an ordinary parametrised test go to several workers, and each sends the line.
+        is_first = message["owner"] not in self.places
         self.places[message["owner"]] = report.node.gateway.id, report
         self._messages.add_item(message["owner"], message["item"])
         self._messages.merge(message)
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
-        if message["line"] and terminal is not None and self._config.get_verbosity() >= 0:
+        if is_first and message["line"] and terminal is not None and self._config.get_verbosity() >= 0:
             terminal.ensure_newline()
             terminal.write_line(message["line"])
 

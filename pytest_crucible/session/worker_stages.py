@@ -80,7 +80,7 @@ def stage_reports(node: Any) -> list[pytest.TestReport]:
 
 
 def crash_reports(worker: str, begun: Iterable[pytest.TestReport]) -> list[pytest.TestReport]:
-    """In the controller: return a failed report for each experiment of a worker that has died, whose stages did not end.
+    """Return a failed report for each experiment of a worker that has died, whose stages did not end; for the controller.
 
     pytest-xdist itself reports only the test that it had given to the worker last.
     """

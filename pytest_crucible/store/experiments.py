@@ -22,7 +22,7 @@ from pytest_crucible.records import (
     SweepLook,
 )
 from pytest_crucible.records.serialize import from_plain
-from pytest_crucible.store import outcomes, schema
+from pytest_crucible.store import outcomes, reused_outcomes, schema, stored_samples
 from pytest_crucible.store.decisions import load_decisions
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.events import Place, load_events
@@ -71,15 +71,15 @@ class StoredExperiment:
 
     def reused_replies(self) -> Mapping[str, ReusedReplies]:
         """Return, by arm, the stored replies that were copied into this run."""
-        return outcomes.reused_replies(self.store, self.key)
+        return reused_outcomes.reused_replies(self.store, self.key)
 
     def cached_replies(self) -> Mapping[str, CachedReplies]:
         """Return, by arm, how many replies came from the reply cache."""
-        return outcomes.cached_replies(self.store, self.key)
+        return reused_outcomes.cached_replies(self.store, self.key)
 
     def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
         """Return the latest earlier run with an equal arm, and that arm's outcomes; None without one."""
-        earlier = outcomes.earlier_arm(self.store, self.key, arm, run=self.run)
+        earlier = reused_outcomes.earlier_arm(self.store, self.key, arm, run=self.run)
         return None if earlier is None else (earlier[1], outcomes.load_arm(self.store, earlier[0], arm))
 
     def past_comparisons(self, contrast: Contrast) -> tuple[PastComparison, ...]:
@@ -109,23 +109,23 @@ class StoredExperiment:
 
     def expected_values(self) -> Sequence[Any]:
         """Return each sample's `expected`, in the dataset's order."""
-        return outcomes.expected_values(self.store, self.plan.dataset_sha256)
+        return stored_samples.expected_values(self.store, self.plan.dataset_sha256)
 
     def metadata_values(self) -> Sequence[Mapping[str, Any]]:
         """Return each sample's metadata, in the dataset's order."""
-        return outcomes.metadata_values(self.store, self.plan.dataset_sha256)
+        return stored_samples.metadata_values(self.store, self.plan.dataset_sha256)
 
     def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
         """Return the ids of the samples at some positions."""
-        return outcomes.sample_ids(self.store, self.plan.dataset_sha256, positions)
+        return stored_samples.sample_ids(self.store, self.plan.dataset_sha256, positions)
 
     def all_sample_ids(self) -> Sequence[str]:
         """Return each sample's id, in the dataset's order."""
-        return outcomes.all_sample_ids(self.store, self.plan.dataset_sha256)
+        return stored_samples.all_sample_ids(self.store, self.plan.dataset_sha256)
 
     def all_samples(self) -> Sequence[Sample]:
         """Return all samples, in the dataset's order."""
-        return outcomes.all_samples(self.store, self.plan.dataset_sha256)
+        return stored_samples.all_samples(self.store, self.plan.dataset_sha256)
 
     def choosing_half(self) -> ChoosingHalf | None:
         """Return the choosing half of the sweep that this experiment belongs to; None without one that has begun."""
@@ -199,7 +199,7 @@ def _load(
         plan=plan,
         finished=finished,
         arms=load_arms(0),
-        groups=outcomes.group_names(store, plan.dataset_sha256),
+        groups=stored_samples.group_names(store, plan.dataset_sha256),
         known_kinds=store.known_kinds(plan, key),
         run_events=run_events,
         variants={variant.name: load_arms(twin) for twin, variant in enumerate(plan.variants, start=1)},

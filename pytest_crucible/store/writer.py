@@ -197,21 +197,17 @@ class Writer:
         with self._writing:
             with self._lock:
                 self._in_hand, self._waiting = self._waiting, _Batch()
-            if self._in_hand.events:
-                self._in_hand.rows[schema.events] = event_rows(self._in_hand.events, self._hide)
-            if self._in_hand.calls:
-                rows = self._in_hand.rows
-                rows[schema.calls], rows[schema.messages] = self._calls.rows(self._in_hand.calls)
             if self._in_hand.count:
                 self._try(self._in_hand)
             self._in_hand = _Batch()
 
     def _try(self, batch: _Batch) -> None:
         """Write a batch. After a failure, later batches go to the spill file: the database is not tried again."""
-        if self._failure:
-            self._keep(batch.tables())
-            return
         try:
+            self._add_late_rows(batch)
+            if self._failure:
+                self._keep(batch.tables())
+                return
             with explain_errors(self._location):
                 _write(self._engine, batch)
         except Exception as error:  # nothing above this thread would see it: the session raises it
@@ -219,6 +215,13 @@ class Writer:
                 error if isinstance(error, StoreError) else f"run store {self._location!r} cannot take it: {error!r}"
             )
             self._failure = StoreError(f"{message} ({self._left(batch, error)})")
+
+    def _add_late_rows(self, batch: _Batch) -> None:
+        """Add the rows of events and calls, which need the time of this thread."""
+        if batch.events:
+            batch.rows[schema.events] = event_rows(batch.events, self._hide)
+        if batch.calls:
+            batch.rows[schema.calls], batch.rows[schema.messages] = self._calls.rows(batch.calls)
 
     def _left(self, batch: _Batch, error: Exception) -> str:
         """Return where the rows are now. Rows that any database would refuse are not kept: the next run could not enter them."""

@@ -21,7 +21,7 @@ _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 
 @dataclass(frozen=True, slots=True)
 class NotifySettings:
-    """Where messages go: each destination is the name of an environment variable with a URL."""
+    """The destinations of messages: each is the name of an environment variable with a URL."""
 
     endings: Mapping[str, str] = field(default_factory=dict)
     """`ended`, `missed` or `broken` -> the variable."""

@@ -54,7 +54,7 @@ class EmbeddedBase:
         return False
 
     def recover(self, wait_s: float) -> None:
-        """Do nothing: a training in this process ends with it."""
+        """A training in this process ends with it: there is nothing to wait for."""
 
     def holds_state(self, path: str) -> bool:
         # States in a file were read before.

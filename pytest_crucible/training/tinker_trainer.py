@@ -122,7 +122,7 @@ class TinkerTrainer(RecipeTrainer):
         return dict(output.metrics or {})
 
     def _remember(self) -> None:
-        """Do nothing: a service cannot go back, and its states are saved every few steps."""
+        """A service cannot go back: its states are saved every few steps instead."""
 
     def _save_state(self, folder: Path) -> str:
         # Two names in turn: while one is written, the record on disk names the other.

@@ -13,24 +13,15 @@ from typing import Any
 from pytest_crucible.local_model.adam import AdamParams, NotFinite
 from pytest_crucible.local_model.batches import Datum
 from pytest_crucible.local_model.lora import LoraSpec
-from pytest_crucible.local_model.training import GradientResult, add_gradients
+from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.training.conversations import LAST
 from pytest_crucible.training.encoding import Encoder
 from pytest_crucible.training.log import TrainingLog, TrainingStopped
-from pytest_crucible.training.preferences import (
-    DPO,
-    Preference,
-    dpo_loss,
-    encode_preferences,
-    read_beta,
-    reply_logprobs,
-    sides,
-    weigh_replies,
-    with_reference,
-)
-from pytest_crucible.training.regularizers.penalise import TOTAL, check_regularizers, penalise
+from pytest_crucible.training.passes import count_weights, datums_of, pass_preferences, pass_regularized, preferences_of
+from pytest_crucible.training.preferences import Preference, encode_preferences, reply_logprobs, sides, with_reference
+from pytest_crucible.training.regularizers.penalise import check_regularizers
 from pytest_crucible.training.regularizers.reference import add_reference, as_cross_entropy
-from pytest_crucible.training.regularizers.reply_tokens import ADDED, REFERENCE, ReplyTokens, drop_inputs
+from pytest_crucible.training.regularizers.reply_tokens import REFERENCE, drop_inputs
 from pytest_crucible.training.regularizers.term import Regularizer
 from pytest_crucible.training.replay import pass_digest
 from pytest_crucible.training.resumable import GRADIENT_NORM, Resumable
@@ -214,8 +205,8 @@ class RecipeTrainer(Resumable):
             self._checked.check_next(digest)
             self._checked = None
         try:
-            pairs = _preferences_of(data, loss)
-            rows = sides(pairs) if pairs else _datums_of(data)
+            pairs = preferences_of(data, loss)
+            rows = sides(pairs) if pairs else datums_of(data)
             output = self._run_pass(pairs, rows, loss, config, regularizers, forward_only=forward_only, outputs=outputs)
         except ValueError as error:
             raise self._training_error(error) from None
@@ -224,7 +215,7 @@ class RecipeTrainer(Resumable):
             self._save_state_if_due(digest)
             self._passes.append((digest, float(output.loss)))
             self._sums[0] += float(output.loss)
-            self._sums[1] += len(pairs) or _count_weights(rows)
+            self._sums[1] += len(pairs) or count_weights(rows)
             self._tokens += sum(len(datum.tokens) for datum in rows)
             for name, value in {"loss": loss, "rows": len(data), **config}.items():
                 self.log.note(name, value)
@@ -245,11 +236,17 @@ class RecipeTrainer(Resumable):
     ) -> GradientResult:
         """Return the loss of a batch of preferences, whose sides are the rows, or of rows alone. Raises as `_pass` does."""
         if regularizers:
-            return self._pass_regularized(rows, loss, config, regularizers, forward_only=forward_only)
+            return pass_regularized(self._pass, rows, loss, config, regularizers, forward_only=forward_only)
         if pairs:
             return self._pass_pairs(pairs, config, forward_only=forward_only)
         # Rows with a reference may be learnt without a term that reads it, too.
         return self._pass(drop_inputs(rows, (REFERENCE,)), loss, config, forward_only=forward_only, outputs=outputs)
+
+    def _pass_pairs(
+        self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
+    ) -> GradientResult:
+        """Return the loss of preferences. Raises as `_pass` does."""
+        return pass_preferences(self._pass, pairs, config, forward_only=forward_only)
 
     def optim_step(self, params: AdamParams | None = None) -> dict[str, float]:
         """Move the adapter along the gradients, and clear them. Returns the optimiser's metrics."""
@@ -276,47 +273,6 @@ class RecipeTrainer(Resumable):
             self.kept[step] = self._restore_kept(self._replay.saved, step)
         elif step < self._replay.saved.step:
             raise self._replay.refuse(f"the weights of step {step} are kept now, and were not before")
-
-    def _pass_pairs(
-        self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
-    ) -> GradientResult:
-        """Return the loss of preferences, and add its gradients: a pass for the log-probabilities, and one with their weights.
-
-        Raises as `_pass` does.
-        """
-        beta, data = read_beta(config), sides(pairs)
-        forward = self._pass(data, "cross_entropy", {}, forward_only=True)
-        result = dpo_loss(reply_logprobs(data, forward.outputs), pairs, beta)
-        gradients: Mapping[str, Any] = {}
-        if not forward_only:
-            gradients = self._pass(
-                weigh_replies(pairs, result.slopes), "cross_entropy", {}, forward_only=False
-            ).gradients
-        return GradientResult(result.loss, forward.outputs, result.metrics, dict(gradients))
-
-    def _pass_regularized(
-        self,
-        data: Sequence[Datum],
-        loss: str,
-        config: Mapping[str, float],
-        regularizers: Sequence[Regularizer],
-        *,
-        forward_only: bool,
-    ) -> GradientResult:
-        """Return a loss and its regularizers, and add both gradients: a pass for the loss, and one with weights for the terms.
-
-        Raises as `_pass` does.
-        """
-        if loss == DPO:
-            raise ValueError(f"loss {DPO!r} has a reference of its own and takes no regularizers: leave them out")
-        output = self._pass(drop_inputs(data, ADDED), loss, config, forward_only=forward_only)
-        penalty = penalise(ReplyTokens(data, output.outputs, loss, config), regularizers)
-        gradients = dict(output.gradients)
-        if not forward_only:
-            # Gradients add up until the next step, so that a sum of losses needs no pass of its own for each term.
-            add_gradients(gradients, self._pass(penalty.data, "cross_entropy", {}, forward_only=False).gradients)
-        total = {TOTAL: output.loss + penalty.total}
-        return GradientResult(output.loss, output.outputs, {**output.metrics, **penalty.metrics, **total}, gradients)
 
     # -- differs between bases ----------------------------------------------------------------------------------------
 
@@ -391,22 +347,3 @@ class RecipeTrainer(Resumable):
         self.log.learning_rates.append(float(settings.pop("learning_rate")))
         for name, value in settings.items():
             self.log.note(name, value)
-
-
-def _preferences_of(data: Sequence[Any], loss: str) -> list[Preference]:
-    """Return the preferences of a batch; none for a batch of datums. Raises ValueError where the loss takes the other kind."""
-    pairs = [row for row in data if isinstance(row, Preference)]
-    if pairs and loss != DPO:
-        raise ValueError(f"loss {loss!r} takes rows of trainer.datums, and these are preferences: use loss={DPO!r}")
-    if loss == DPO and (not pairs or len(pairs) < len(data)):
-        raise ValueError(f"loss {DPO!r} takes at least one row, all of trainer.preferences(FILE)")
-    return pairs
-
-
-def _datums_of(data: Sequence[Any]) -> list[Datum]:
-    return [row for row in data if isinstance(row, Datum)]
-
-
-def _count_weights(data: Sequence[Datum]) -> float:
-    """Return the number of tokens that count in the loss; of rows, where a loss weighs them by advantages."""
-    return sum(float(datum.inputs["weights"].sum()) if "weights" in datum.inputs else 1.0 for datum in data)

@@ -18,10 +18,11 @@ from pytest_crucible.records import Arm, Draws, Fingerprint, ModelCall, Outcome,
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.store import schema, tables
 from pytest_crucible.store.conversations import load_conversations
-from pytest_crucible.store.outcomes import copy_outcomes, reply_texts
+from pytest_crucible.store.outcomes import reply_texts
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.redact_once import SHORTEST
 from pytest_crucible.store.replies import StoredReplies
+from pytest_crucible.store.reused_outcomes import copy_outcomes
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sample_rows import load_exchanges
 

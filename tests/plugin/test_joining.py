@@ -262,3 +262,5 @@ def test_arms_of_any_name_are_paired(suite, run, candidate, baseline, setting):
     assert result.ret == 0
     result.assert_outcomes(passed=28 + 2, xfailed=12)
     result.stdout.fnmatch_lines(["right: * vs * *+0.200 [[]-0.001, +0.437[]] *20 *0 *0.050 *met"])
+    # Once, although two workers run its items.
+    assert sum(line.startswith("crucible: test_sums: ") for line in result.stdout.lines) == 1

@@ -13,7 +13,7 @@ FARTHEST = 1e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """Where an observation could lie, in standard errors from where it does lie: low <= 0 <= high.
+    """The range in which an observation could lie, in standard errors from where it does lie: low <= 0 <= high.
 
     `reach` also keeps it within so many standard errors of its mean (infinite: no such condition).
     """

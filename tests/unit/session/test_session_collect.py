@@ -49,7 +49,7 @@ def _answers(pytester: pytest.Pytester) -> None:
 
 def collected(resources: Resources, items: list[pytest.Function], **settings: Any) -> ExperimentCollection:
     collection = ExperimentCollection(items[0].config, default_settings(**{**ARMS, **settings}), resources)
-    collection.remember_items(items)
+    collection.marked.remember(items)
     collection.plan_items(items)
     return collection
 
@@ -65,7 +65,7 @@ def test_an_experiment_is_planned_on_all_arms_and_announced(pytester, resources)
         ("baseline", "recorded:v1.jsonl"),
     ]
     assert list(collection.lines) == [item.nodeid]
-    assert collection.experiment_of(item) == item.nodeid
+    assert collection.marked.experiment_of(item) == item.nodeid
 
 
 def test_the_items_of_a_joined_test_are_one_plan(pytester, resources):
@@ -74,13 +74,13 @@ def test_the_items_of_a_joined_test_are_one_plan(pytester, resources):
 
     (plan,) = collection.plans()
     assert (plan.planned, plan.selected, plan.by_item) == (2, 2, True)
-    assert {collection.experiment_of(item) for item in items} == {plan.nodeid}
+    assert {collection.marked.experiment_of(item) for item in items} == {plan.nodeid}
 
 
 def test_items_that_were_deselected_count_as_planned_and_not_as_selected(pytester, resources):
     items = collect_items(pytester, JOINED)
     collection = ExperimentCollection(items[0].config, default_settings(**ARMS), resources)
-    collection.remember_items(items)
+    collection.marked.remember(items)
     collection.plan_items(items[1:])
 
     (plan,) = collection.plans()
@@ -94,7 +94,7 @@ def test_ordinary_tests_open_nothing(pytester, resources):
 
     assert (collection.plans(), collection.problems, collection.opened_arms) == ([], [], ())
     assert not collection.store_plans("run")
-    assert collection.experiment_of(items[0]) is None
+    assert collection.marked.experiment_of(items[0]) is None
     assert "store" not in vars(resources)
 
 

@@ -12,6 +12,8 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.records import Arm, MetricFacts
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.session.checked_data import CheckedDatasets
+from pytest_crucible.session.data_checks import DataChecks
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
@@ -94,9 +96,9 @@ def test_a_fixture_that_an_argument_would_hide_is_refused(pytester, arms, name):
 def test_a_joined_tests_samples_are_its_items(pytester, arms):
     source = 'import pytest\n@pytest.mark.parametrize("k", [1, 2, 3])\ndef test_it(k, crucible):\n    pass\n'
     items = collect_items(pytester, source)
-    plan = ExperimentPlanner(items[0].config, default_settings(), tuple(arms)).plan_joined_test(
-        "t::it", items, ["1", "2", "3"], 2
-    )
+    data = CheckedDatasets(items[0].config, default_settings(), DataChecks())
+    planner = ExperimentPlanner(items[0].config, default_settings(), tuple(arms), data)
+    plan = planner.plan_joined_test("t::it", items, ["1", "2", "3"], 2)
 
     assert (plan.nodeid, plan.planned, plan.selected, plan.repeats) == ("t::it", 3, 2, 1)
     assert (plan.by_item, plan.open_metrics, plan.groups) == (True, True, None)

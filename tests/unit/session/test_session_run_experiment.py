@@ -27,8 +27,10 @@ from pytest_crucible.records.errors import BackendError, CrucibleError
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.resources import Resources
-from pytest_crucible.session.run_experiment import ExperimentRunner, arm_fingerprint
-from pytest_crucible.store.outcomes import load_outcomes, reused_replies
+from pytest_crucible.session.run_experiment import ExperimentRunner
+from pytest_crucible.session.stored_replies import arm_fingerprint
+from pytest_crucible.store.outcomes import load_outcomes
+from pytest_crucible.store.reused_outcomes import reused_replies
 
 SOURCE = """
     import pytest

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event, select
 
-from pytest_crucible.records import Event, Fingerprint, Observation, Outcome, Plan, Reply, Sample, Unit
+from pytest_crucible.records import Event, Fingerprint, ModelCall, Observation, Outcome, Plan, Reply, Sample, Unit
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store import schema
 from pytest_crucible.store.outcomes import load_outcomes
@@ -200,6 +200,17 @@ def test_a_write_that_fails_in_the_background_is_said_by_add(store, path):
     assert process.returncode == 3
     assert said[-1].startswith(f"run store {str(path)!r} cannot be written")
     assert re.search(r"rows of this run (not saved|kept in .*)\)", said[-1])
+
+
+def test_calls_that_cannot_be_turned_into_rows_are_no_silent_loss(store):
+    """The thread turns them into rows, and a guard that redacts them may raise anything."""
+    _, arm = entered(store)
+    call = ModelCall(text="[half a li", is_json=True, request=1, parameters=None, system="")
+    writer = store.writer()
+    writer.add(Outcome(Unit(0, 0, 0, 0), calls=[call], sample=Sample(id="a", input="?")), arm, [], [])
+
+    with pytest.raises(StoreError, match=r"cannot take it: JSONDecodeError.* \(1 row of this run not saved\)"):
+        writer.close()
 
 
 @pytest.mark.slow

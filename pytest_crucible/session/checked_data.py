@@ -1,0 +1,78 @@
+"""The samples of experiments: each dataset is read once, and its data checks run before any request is sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from pytest_crucible.adapters.context import files_folder
+from pytest_crucible.datasets import identify
+from pytest_crucible.datasets.checks.check import CheckContext
+from pytest_crucible.datasets.checks.run import drop_failing
+from pytest_crucible.datasets.selection import selection_text
+from pytest_crucible.records import Dataset
+from pytest_crucible.records.data_checks import CheckResult
+from pytest_crucible.records.settings import Settings
+from pytest_crucible.session.data_checks import DataChecks
+from pytest_crucible.session.declared_data import DeclaredDatasets, Selected
+from pytest_crucible.session.marks import ExperimentMark, data_checks
+
+
+class CheckedData(NamedTuple):
+    """The samples of an experiment, and what its data checks found."""
+
+    selected: Selected
+    dataset: Dataset
+    """Without the samples that a check drops."""
+    results: tuple[CheckResult, ...]
+
+
+class CheckedDatasets:
+    """Selects the samples of a session's experiments and checks them."""
+
+    def __init__(self, config: pytest.Config, settings: Settings, checks: DataChecks) -> None:
+        self._config = config
+        self._settings = settings
+        self._checks = checks
+        self._datasets = DeclaredDatasets(config, settings.seed)
+
+    def check_data(self, item: pytest.Function, mark: ExperimentMark) -> CheckedData:
+        """Return the samples that a marker selects, as a dataset, and the results of its data checks."""
+        checks, selected = data_checks(item), self._datasets.select(item, mark)
+        name = _dataset_name(item, mark.dataset)
+        if not checks or not self.runs_checks:
+            return CheckedData(selected, identify(name, selected.samples), ())
+        context = self._check_context(item)
+        # First, because the other checks judge the samples that remain.
+        kept, dropped = drop_failing(selected.samples, [check for check in checks if check.drops], context)
+        dataset = identify(name, kept)
+        others = [check for check in checks if not check.drops]
+        results = self._checks.run(item.nodeid, others, dataset, context, before=dropped)
+        return CheckedData(selected, dataset, results)
+
+    @property
+    def runs_checks(self) -> bool:
+        """True if the session runs data checks: not where it sends nothing, nor for --crucible-sample."""
+        settings = self._settings
+        is_dry = settings.estimate or settings.sample is not None or self._config.option.collectonly
+        return settings.checks != "off" and not is_dry
+
+    def samples_facts(self, data: CheckedData) -> dict[str, Any]:
+        """Return what a plan says of where its samples are from."""
+        return {
+            "selected": len(data.dataset.samples),
+            "origin": self._datasets.origins.get(data.dataset.name),
+            "selection": data.selected.selection if selection_text(data.selected.selection) else None,
+            "checks": data.results,
+        }
+
+    def _check_context(self, item: pytest.Function) -> CheckContext:
+        """Return where a test's checks find files: beside it, and earlier comparisons beside the run store."""
+        cache = files_folder(self._config.rootpath, self._settings.store) / "contamination"
+        return CheckContext(folder=item.path.parent, cache=cache)
+
+
+def _dataset_name(item: pytest.Item, dataset: Any) -> str:
+    return str(dataset) if isinstance(dataset, str | Path) else item.name

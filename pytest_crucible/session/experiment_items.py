@@ -1,0 +1,168 @@
+"""The items that are experiments, while pytest runs them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_crucible.markers import is_experiment
+from pytest_crucible.metrics.models.registry import scorer_reports
+from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
+from pytest_crucible.records.settings import Settings
+from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.sample.engine import Progress
+from pytest_crucible.session.budget import emit_budgets
+from pytest_crucible.session.collect import ExperimentCollection
+from pytest_crucible.session.events import EventPublisher
+from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.interruptions import Interruptions
+from pytest_crucible.session.messages import Messages
+from pytest_crucible.session.progress import progress_display
+from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.run_experiment import ExperimentRunner
+from pytest_crucible.session.single_sample import run_single_sample
+from pytest_crucible.session.stage_items import collected_nodeid
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.estimate_plugin import EstimatePlugin
+    from pytest_crucible.session.stage_plugin import StagePlugin
+    from pytest_crucible.session.stage_run import StageRun
+    from pytest_crucible.session.sweep_items import SweepItems
+
+Show = Callable[[Progress | None], None]
+
+
+class ExperimentItems:
+    """Runs an item as an experiment, as a stage of one, as a single sample, or only estimates it."""
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        run: str,
+        *,
+        collection: ExperimentCollection,
+        resources: Resources,
+        publisher: EventPublisher,
+        messages: Messages,
+        interruptions: Interruptions,
+        deadline: Deadline | None,
+        stages: StagePlugin | None,
+        estimate: EstimatePlugin | None,
+    ) -> None:
+        self._config = config
+        self._settings = settings
+        self._run = run
+        self._collection = collection
+        self._resources = resources
+        self._publisher = publisher
+        self._messages = messages
+        self._interruptions = interruptions
+        self._deadline = deadline
+        self._stages = stages
+        self._estimate = estimate
+        self._hide = key_redactor(config)
+        self._sweep_items: SweepItems | None = None
+
+    def open_sweep(self) -> str:
+        """Register the tests of the session's sweep, if it has one and will run it. Return the family that it chooses from."""
+        if self._collection.sweep is None or not self._messages.begun or self._messages.problems:
+            return ""
+        from pytest_crucible.session.sweep_items import SweepItems
+
+        worker = getattr(self._config, "workerinput", {}).get("workerid")
+        choice = self._collection.choice(self._run)
+        self._sweep_items = SweepItems(choice, worker=worker, check_interrupt=self._interruptions.check)
+        self._config.pluginmanager.register(self._sweep_items, "crucible-sweep")
+        return self._sweep_items.family
+
+    def run_item(self, item: pytest.Function) -> bool | None:
+        """Run a marked function, and return True; None for any other function, which pytest runs."""
+        if not is_experiment(item):
+            return None
+        nodeid = collected_nodeid(item)
+        experiment = self._collection.experiments.get(nodeid)
+        self._collection.failures.raise_for(nodeid)
+        # A worker of xdist cannot refuse to begin: it skips its items, and their reports say why.
+        if experiment is None or self._messages.errors:
+            pytest.skip(self.skip_reason())
+        if self._estimate is not None:
+            self._estimate.estimate(item, experiment)
+        elif self._settings.sample is not None:
+            self._run_single_sample(item, experiment, self._settings.sample)
+        elif self._stages is None or not self._stages.defer(item, experiment.plan):
+            self._run_and_report(item, experiment)
+        return True
+
+    def skip_reason(self) -> str:
+        """Return why an experiment or the sample of a joined test is not run."""
+        return "not run: " + self._hide(next(iter(self._messages.errors), "this test was not planned as an experiment"))
+
+    def _run_and_report(self, item: pytest.Function, experiment: Experiment) -> None:
+        """Run an experiment, or its next stage. What is known of an error only now goes to the session's messages."""
+        stage = None if self._stages is None else self._stages.begin_stage(item, experiment)
+        try:
+            shared = self._resources.shared
+            show = progress_display(self._config, item.nodeid, lambda: shared.waits_for(time.monotonic()))
+            with self._interruptions.defer_signals():
+                self._run_experiment(item, experiment, show, stage)
+        except CrucibleError as error:
+            if isinstance(error, StoreError):
+                self._messages.add_failures([error])
+            # Known only from the first scores, but an error of the suite like those before the first request.
+            if isinstance(error, UnsuitableMetric):
+                self._messages.problems.append(str(error))
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
+        finally:
+            # Also after an error: what was spent is spent.
+            emit_budgets(self._publisher.emit, self._resources.shared.spending, collected_nodeid(item))
+            self._messages.lines += scorer_reports()
+
+    def _run_experiment(
+        self, item: pytest.Function, experiment: Experiment, show: Show, stage: StageRun | None
+    ) -> None:
+        runner = self._runner()
+        # In later stages the winner is the candidate already.
+        if self._sweep_items is not None and (stage is None or stage.is_first):
+            experiment = self._collection.experiments[collected_nodeid(item)] = self._sweep_items.with_winner(
+                item,
+                experiment,
+                lambda choosing, rule, answered: runner(item, choosing, show, rule, answered=answered),
+                self._resources.writer.flush,
+            )
+        runner(item, experiment, show, stage=stage)
+        if self._stages is not None and stage is not None:
+            self._stages.complete(experiment.plan, stage)
+
+    def _runner(self) -> ExperimentRunner:
+        resources = self._resources
+        return ExperimentRunner(
+            self._run,
+            self._settings,
+            resources.store,
+            resources.writer,
+            resources.loop,
+            observation_hook(self._config),
+            cache=resources.shared.cache,
+            deadline=self._deadline,
+            spending=resources.shared.spending,
+            emit=self._publisher.sample_emit,
+            check_interrupt=self._interruptions.check,
+        )
+
+    def _run_single_sample(self, item: pytest.Function, experiment: Experiment, sample_id: str) -> None:
+        position = experiment.position(sample_id)
+        if position is None:
+            pytest.skip(f"no sample {sample_id!r} here")
+        self._messages.lines += map(self._hide, run_single_sample(item, experiment, position, self._resources.loop))
+
+
+def observation_hook(config: pytest.Config) -> Callable[..., None] | None:
+    """Return the hook to call with each observation; None if no plugin implements it."""
+    hook = config.hook.pytest_crucible_observed
+    return partial(hook, config=config) if hook.get_hookimpls() else None

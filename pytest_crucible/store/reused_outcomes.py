@@ -1,0 +1,161 @@
+"""Finds outcomes of earlier runs, and copies them into a new run instead of new requests."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, case, func, insert, literal, select, true, update
+
+from pytest_crucible.records import CachedReplies, Draws, ReusedReplies
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.runs import RunStore
+
+
+def find_arm(
+    store: RunStore, fingerprint: str, *, run: str, latest: bool = False, before: int | None = None
+) -> tuple[int, str] | None:
+    """Return (key, run) of an arm of another run with this fingerprint; None without one.
+
+    It is the latest arm whose experiment is complete, or else the latest; with `latest`, the latest in any case.
+    With `before`, only arms of experiments that were entered before that one count.
+    """
+    joined = schema.arms.join(schema.experiments, schema.arms.c.experiment == schema.experiments.c.id)
+    joined = joined.join(schema.runs, schema.experiments.c.run == schema.runs.c.id)
+    newest = schema.arms.c.id.desc()
+    # The run that made the requests, not one that copied its replies.
+    origin = func.coalesce(schema.arms.c.reused_from, schema.runs.c.id)
+    query = (
+        select(schema.arms.c.id, origin.label("run"))
+        .select_from(joined)
+        .where(schema.arms.c.fingerprint == fingerprint, schema.runs.c.id != run)
+        .where(true() if before is None else schema.arms.c.experiment < before)
+        .order_by(*((newest,) if latest else (schema.experiments.c.finished.desc(), newest)))
+        .limit(1)
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        row = connection.execute(query).first()
+    return None if row is None else (row.id, row.run)
+
+
+def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> tuple[int, str] | None:
+    """Return (key, run) of an equal arm of an earlier run; None without one, and for arms without a fingerprint."""
+    table = schema.arms
+    query = select(table.c.fingerprint).where(table.c.experiment == experiment, table.c.number == number)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        fingerprint = connection.execute(query).scalar()
+    return find_arm(store, fingerprint, run=run, before=experiment) if fingerprint else None
+
+
+def copy_outcomes(store: RunStore, source: int, target: int, *, source_run: str, draws: Draws) -> set[tuple[int, int]]:
+    """Copy an arm's outcomes to a new arm, so that every run is complete by itself. Return the (position, repeat) copied.
+
+    `draws` are the replies of the new arm: a repeat is copied to the same number in the same training and round. Lost units
+    are not copied: they are requested again.
+    """
+    # One transaction: a process that is killed leaves an arm with all of its copies or none.
+    with explain_errors(store.location), store.engine.begin() as connection:
+        numbers = _copied_repeats(connection, source, draws)
+        for table in (schema.replies, schema.observations, schema.lost):
+            connection.execute(_copy(table, source, target, numbers))
+        connection.execute(_copy_calls(source, target, numbers))
+        query = select(schema.replies.c.position, schema.replies.c.epoch).where(schema.replies.c.arm == target)
+        done = {(position, repeat) for position, repeat in connection.execute(query)}
+        statement = update(schema.arms).where(schema.arms.c.id == target)
+        connection.execute(statement.values(reused_from=source_run, reused_answers=len(done)))
+    return done
+
+
+def units_to_copy(store: RunStore, source: int, draws: Draws) -> set[tuple[int, int]]:
+    """Return the (position, repeat) that `copy_outcomes` would copy, and copy nothing."""
+    with explain_errors(store.location), store.engine.connect() as connection:
+        numbers = _copied_repeats(connection, source, draws)
+        query = select(schema.replies.c.position, schema.replies.c.epoch).where(schema.replies.c.arm == source)
+        return {(position, numbers[repeat]) for position, repeat in connection.execute(query) if repeat in numbers}
+
+
+def _copied_repeats(connection: Connection, source: int, draws: Draws) -> dict[int, int]:
+    """Return the new number of each stored repeat that has a place in the new arm."""
+    places = {draws.levels(repeat)[1:]: repeat for repeat in range(draws.size // draws.prompts)}
+    stored = _repeat_places(connection, source) or {
+        number: place for place, number in places.items() if not any(place[:2])
+    }
+    return {number: places[place] for number, place in stored.items() if place in places}
+
+
+def reused_replies(store: RunStore, experiment: int) -> dict[str, ReusedReplies]:
+    """Return, by arm, the stored replies that were copied into this run."""
+    table = schema.arms
+    # Variants of an arm have rows of its name.
+    query = select(table.c.name, func.min(table.c.reused_from), func.sum(table.c.reused_answers))
+    query = query.where(table.c.experiment == experiment, table.c.reused_from.is_not(None)).group_by(table.c.name)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {name: ReusedReplies(run=run, replies=replies) for name, run, replies in connection.execute(query)}
+
+
+def cached_replies(store: RunStore, experiment: int) -> dict[str, CachedReplies]:
+    """Return, by arm, how many replies were read from the reply cache."""
+    table = schema.arms
+    query = select(table.c.name, table.c.cache_hits, table.c.requests, table.c.cache_since)
+    query = query.where(table.c.experiment == experiment, table.c.cache_hits > 0)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {
+            name: CachedReplies(replies=hits, requests=requests, since=_moment(since))
+            for name, hits, requests, since in connection.execute(query)
+        }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="seconds")
+
+
+def _repeat_places(connection: Any, arm: int) -> dict[int, tuple[int, ...]]:
+    """Return (training, round, number in the round) of each repeat of an arm's experiment; empty in a run of formats before 4."""
+    table, arms = schema.repeats, schema.arms
+    experiment = select(arms.c.experiment).where(arms.c.id == arm).scalar_subquery()
+    query = select(table.c.number, func.coalesce(table.c.training, 0), table.c.round, table.c.epoch)
+    return {
+        number: tuple(place) for number, *place in connection.execute(query.where(table.c.experiment == experiment))
+    }
+
+
+def _renumber_repeats(table: Any, numbers: Mapping[int, int]) -> Any:
+    """Return the column of the repeat with its new numbers."""
+    if all(number == new for number, new in numbers.items()):
+        return table.c.epoch
+    return case(numbers, value=table.c.epoch).label("epoch")
+
+
+def _copy(table: Any, source: int, target: int, numbers: Mapping[int, int]) -> Any:
+    others = [column for column in table.c if column.name not in ("arm", "epoch")]
+    already = select(table.c.arm).where(table.c.arm == target).exists()
+    rows: Select[Any] = select(literal(target).label("arm"), _renumber_repeats(table, numbers), *others)
+    rows = rows.where(table.c.arm == source, table.c.epoch.in_(list(numbers)), ~already)
+    if table is schema.lost:
+        rows = rows.where(table.c.metric != "")
+    return insert(table).from_select(["arm", "epoch", *(column.name for column in others)], rows)
+
+
+def _copy_calls(source: int, target: int, numbers: Mapping[int, int]) -> Any:
+    """Return a statement that copies the calls of replies.
+
+    Calls of a lost unit are left: the unit is run again, and its calls count from 1 then.
+    """
+    table, replies, arms = schema.calls, schema.replies, schema.arms
+    experiment = select(arms.c.experiment).where(arms.c.id == source).scalar_subquery()
+    source_run = select(schema.experiments.c.run).where(schema.experiments.c.id == experiment).scalar_subquery()
+    others = [column for column in table.c if column.name not in ("arm", "epoch", "paid_by")]
+    paid_by = func.coalesce(table.c.paid_by, source_run)
+    answered = and_(
+        replies.c.arm == table.c.arm, replies.c.position == table.c.position, replies.c.epoch == table.c.epoch
+    )
+    renumbered = _renumber_repeats(table, numbers)
+    rows: Select[Any] = select(literal(target).label("arm"), renumbered, *others, paid_by.label("paid_by"))
+    rows = rows.where(
+        table.c.arm == source, table.c.epoch.in_(list(numbers)), select(replies.c.arm).where(answered).exists()
+    )
+    already = select(table.c.arm).where(table.c.arm == target).correlate(None).exists()
+    columns = ["arm", "epoch", *(column.name for column in others), "paid_by"]
+    return insert(table).from_select(columns, rows.where(~already))

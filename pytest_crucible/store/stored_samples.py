@@ -1,0 +1,87 @@
+"""Reads the samples of a dataset back: columns of all of them, and the samples themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import select
+
+from pytest_crucible.records import Sample
+from pytest_crucible.records.serialize import canonical
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.runs import RunStore
+
+
+def group_names(store: RunStore, dataset: str) -> list[str | None]:
+    """Return each sample's group, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_group).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def expected_values(store: RunStore, dataset: str) -> list[Any]:
+    """Return each sample's `expected`, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.expected).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
+    """Return each sample's metadata, in the dataset's order; empty where it has none."""
+    table = schema.samples
+    query = select(table.c.metadata).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return [metadata or {} for metadata in connection.execute(query).scalars()]
+
+
+def has_metadata(store: RunStore, dataset: str) -> bool:
+    """Return whether some sample of the dataset was stored with metadata."""
+    return any(metadata_values(store, dataset))
+
+
+def all_samples(store: RunStore, dataset: str) -> list[Sample]:
+    """Return all samples of a dataset, in its order."""
+    table = schema.samples
+    query = select(table).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return [
+            Sample(
+                id=row.sample_id,
+                input=row.input,
+                expected=row.expected,
+                group=row.sample_group,
+                metadata=row.metadata or {},
+            )
+            for row in connection.execute(query)
+        ]
+
+
+def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
+    """Return each sample's id, and its input and expected value as one text, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_id, table.c.input, table.c.expected).where(table.c.dataset == dataset)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        rows = connection.execute(query.order_by(table.c.position)).all()
+    return [(name, canonical([text, expected])) for name, text, expected in rows]
+
+
+def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, str]:
+    """Return the ids of a few samples, by position."""
+    table = schema.samples
+    query = select(table.c.position, table.c.sample_id).where(
+        table.c.dataset == dataset, table.c.position.in_(positions)
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def all_sample_ids(store: RunStore, dataset: str) -> list[str]:
+    """Return each sample's id, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_id).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return list(connection.execute(query).scalars())
