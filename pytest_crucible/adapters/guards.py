@@ -27,7 +27,9 @@ OpenJudge = Callable[[str], "Asks"]
 
 def no_judge(name: str) -> Asks:
     """Raise SpecError: models are opened in sessions only."""
-    raise SpecError(f"guard of kind 'judge': adapter {name!r} can only be queried in a session of pytest")
+    raise SpecError(
+        f"guard of kind 'judge': adapter {name!r} can only be queried in a session of pytest: call the guard there"
+    )
 
 
 class Guards:

@@ -25,7 +25,7 @@ def load_dataset(name: str, fields: Sequence[str] = ()) -> tuple[Sequence[Sample
     """Return the samples of a dataset, and its release if it has one. Raises DatasetError for an unknown name."""
     release, renamed = find_release(name), dict(map(parse_field, fields))
     if release is not None:
-        return load_rows(release, name=name, fields=renamed), release
+        return load_rows(release, name=name, fields=renamed, has_option=True), release
     return _load_file(name, renamed), None
 
 
@@ -40,4 +40,4 @@ def _load_file(name: str, fields: Mapping[str, str]) -> Sequence[Sample]:
     path = Path(name)
     if not path.exists():
         check_dataset_name(name)
-    return load_file(path, fields=fields)
+    return load_file(path, fields=fields, has_option=True)

@@ -82,7 +82,8 @@ def _export_table(
         run = opened.find_run(*runs)
         table = TABLES[what] if what in TABLES else load_object(EXPORTS[what])
         rows = write_file(table(opened, run), output)
-    sentence = f"{quantity(rows, what.removesuffix('s'))} of run {run} written to {output}"
+    row = f"{what[:-3]}y" if what.endswith("ies") else what.removesuffix("s")
+    sentence = f"{quantity(rows, row)} of run {run} written to {output}"
     print_result([sentence], {"run": run, "what": what, "rows": rows, "file": str(output)}, as_json=as_json)
 
 

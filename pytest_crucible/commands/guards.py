@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 from tabulate import tabulate
 
 from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.commands.dataset_argument import parse_field
+from pytest_crucible.commands.guard_training import EXAMPLE, train_guard
 from pytest_crucible.commands.options import json_option, print_result
-from pytest_crucible.datasets import load_file
 from pytest_crucible.guards.settings import RESERVED
-from pytest_crucible.metrics.guards import read_expected
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.labels import label_number
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.printable import printable
 
@@ -39,17 +36,30 @@ def command(name: str, file: str, text: str | None, output: str | None, fields: 
 
     NAME --text TEXT tries one. `train FILE -o PATH` fits a guard of kind "linear" to labelled texts: fields input and expected.
     """
+    _refuse_unused(name, {repr(file): file, "--text": text is not None, "-o": output, "--field": fields})
     if name == TRAIN:
-        _train(file, output, fields)
+        lines, document = train_guard(file, output, fields)
+        print_result(lines, document, as_json=as_json)
         return
     guards = Guards(Path.cwd())
     if not name:
         _list(guards, as_json=as_json)
     elif text is None:
-        raise SpecError(f"crucible guards {name}: nothing to try it on: add --text TEXT")
+        raise SpecError(f"guard {name!r} has no text to read: add --text TEXT")
     else:
         detection = asyncio.run(guards.open(name).detect(text))
         print_result(map(printable, detection_lines(name, text, detection)), detection, as_json=as_json)
+
+
+def _refuse_unused(name: str, given: Mapping[str, object]) -> None:
+    """Raise SpecError for an argument that this use of the command would ignore."""
+    if name == TRAIN:
+        unused, usage = ["--text"], EXAMPLE
+    else:
+        unused, usage = [key for key in given if key != "--text" or not name], "crucible guards NAME --text TEXT"
+    ignored = next((key for key in unused if given[key]), None)
+    if ignored is not None:
+        raise SpecError(f"{ignored} cannot be used here: write {usage}")
 
 
 def _list(guards: Guards, *, as_json: bool) -> None:
@@ -75,29 +85,3 @@ def detection_lines(name: str, text: str, detection: Detection) -> list[str]:
     category = f", {detection.category}" if detection.category else ""
     span_lines = [f"  {span.type} {span.start}-{span.end}: {text[span.start : span.end]}" for span in detection.spans]
     return [f"{name}: {verdict}, score {detection.score:.3g}{category}", *span_lines]
-
-
-def _train(file: str, output: str | None, fields: Sequence[str]) -> None:
-    """Fit a linear guard to a file of labelled texts. Raises SpecError for labels that cannot be read."""
-    if not file or not output:
-        raise SpecError(
-            "crucible guards train needs a file of labelled texts and a file to write: "
-            "crucible guards train texts.csv -o linear.safetensors"
-        )
-    from pytest_crucible.guards.linear import fit_linear, save_linear
-
-    samples = load_file(Path(file), fields=dict(map(parse_field, fields)))
-    labels = [label_number(read_expected(sample.expected)) for sample in samples]
-    unread = next((sample for sample, label in zip(samples, labels, strict=True) if label is None), None)
-    if unread is not None:
-        raise SpecError(
-            f'label {unread.expected!r:.60} of sample {unread.id}: expected 1 or 0, true or false, "attack" or "benign"'
-        )
-    try:
-        model = fit_linear([str(sample.input) for sample in samples], [label == 1 for label in labels])
-        save_linear(model, Path(output))
-    except (OSError, ValueError) as error:
-        raise SpecError(f"crucible guards train {file}: {error}") from None
-    attacks = int(sum(label or 0 for label in labels))
-    click.echo(f"{output}: fitted to {attacks:,} attacks and {len(labels) - attacks:,} benign texts")
-    click.echo(f'use it in crucible.toml: kind = "linear", path = "{output}"')

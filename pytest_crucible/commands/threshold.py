@@ -53,7 +53,7 @@ def command(run: str, false_alarms: float, output: str, store: str, as_json: boo
         raise SpecError(f"{output} cannot be written: {error}") from None
     flagged = sum(score >= threshold for score in benign.scores)
     lines = [
-        f"{output}: threshold {threshold:.4g} flags {flagged:,} of {n:,} benign {benign.unit}s of run {run_id}: "
+        f"{output}: threshold {threshold:g} flags {flagged:,} of {n:,} benign {benign.unit}s of run {run_id}: "
         f"at most {false_alarms:g} false alarms with 95 % confidence",
         "judge the guard on other texts: verdicts that depend on these are undecided",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -20,13 +21,14 @@ from pytest_crucible.records.suggestions import closest_name
 FIELDS = ("id", "input", "expected", "group")
 
 
-def load_file(path: Path, *, fields: Mapping[str, str] | None = None) -> Sequence[Sample]:
+def load_file(path: Path, *, fields: Mapping[str, str] | None = None, has_option: bool = False) -> Sequence[Sample]:
     """Return the samples of a file: JSONL, a JSON array, CSV, TSV (each optionally gzipped) or Parquet, by its ending.
 
-    `fields` maps sample fields to the file's names: `{"input": "question", "expected": "answer"}`. If no row has an id, the ids
-    are "<file>-<line>". Raises DatasetError with the line.
+    `fields` maps sample fields to the file's names: `{"input": "question", "expected": "answer"}`; `has_option` says that a
+    command's option `--field` gave them. If no row has an id, the ids are "<file>-<line>". Raises DatasetError with the line.
     """
     source, read = file_source(path)
+    source = dataclasses.replace(source, has_option=has_option)
     return check_samples(source, read(path), fields or {})
 
 
@@ -37,11 +39,11 @@ def file_source(path: Path) -> tuple[Source, Reader]:
 
 
 def load_rows(
-    rows: Rows | Callable[[], Rows], *, name: str, fields: Mapping[str, str] | None = None
+    rows: Rows | Callable[[], Rows], *, name: str, fields: Mapping[str, str] | None = None, has_option: bool = False
 ) -> Sequence[Sample]:
     """Return samples from samples or mappings in memory, another library's dataset, or a function that returns one of these."""
     source_rows = rows() if callable(rows) else rows
-    source = Source(name, word="sample", stem=name)
+    source = Source(name, word="sample", stem=name, has_option=has_option)
     return check_samples(source, enumerate(as_rows(source_rows), start=1), fields or {})
 
 
@@ -70,7 +72,7 @@ def _samples(
     """Yield (number, sample, whether the row has an id) for each row."""
     unknown = set(fields) - set(FIELDS)
     if unknown:
-        raise DatasetError(f"fields={dict(fields)!r} maps {sorted(unknown)}: the names are {', '.join(FIELDS)}")
+        raise DatasetError(f"{source.renaming(fields)} maps {sorted(unknown)}: the names are {', '.join(FIELDS)}")
     names = {ours: fields.get(ours, ours) for ours in FIELDS}
     for number, row in rows:
         yield number, *_sample(source, number, row, names)
@@ -88,7 +90,7 @@ def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> 
     if names["input"] not in row:
         raise DatasetError(
             f"{source.where(number)} has no {names['input']!r} (it has {', '.join(map(repr, row)) or 'nothing'}): "
-            f"{_suggest_field(names['input'], row)}"
+            f"name the field with {source.renaming({'input': _find_field(names['input'], row)})}"
         )
     _check_input(source, number, row[names["input"]], names["input"])
     _check_expected(source, number, row.get(names["expected"]), names["expected"])
@@ -126,8 +128,7 @@ def _check_expected(source: Source, number: int, value: Any, name: str) -> None:
 _ALIASES = ("question", "prompt", "problem", "query", "instruction", "text", "claim")
 
 
-def _suggest_field(expected_field: str, row: Mapping[str, Any]) -> str:
-    """Return a hint that names the most likely field."""
+def _find_field(expected_field: str, row: Mapping[str, Any]) -> str | None:
+    """Return the name of the most likely field."""
     alias = next((alias for alias in _ALIASES if alias in row), None)
-    near = closest_name(expected_field, map(str, row)) or alias
-    return f"name the field with fields={{'input': {repr(near) if near else '...'}}}"
+    return closest_name(expected_field, map(str, row)) or alias

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +21,21 @@ class Source:
     word: str
     stem: str
     """The prefix of generated ids."""
+    has_option: bool = False
+    """Whether a command's option `--field` names the fields, and not the argument `fields` of a marker."""
 
     def where(self, number: int) -> str:
         return f"{self.word} {number} of {self.name}"
+
+    def renaming(self, fields: Mapping[str, str | None]) -> str:
+        """Return what a user writes to name fields of the source; None stands for a name that is not known."""
+        if self.has_option:
+            return " ".join(f"--field {ours}={theirs or '...'}" for ours, theirs in fields.items())
+        return f"fields={{{', '.join(f'{ours!r}: {_quote(theirs)}' for ours, theirs in fields.items())}}}"
+
+
+def _quote(name: str | None) -> str:
+    return repr(name) if name else "..."
 
 
 # One half of a surrogate pair, as written by a broken JSON writer. UTF-8 and databases refuse it.

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_crucible.detectors.characters import LONG
 from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
+from pytest_crucible.detectors.long_numbers import (
+    find_account_places,
+    find_card_places,
+    find_places_of_issuers,
+    find_security_number_places,
+)
 from pytest_crucible.records.detections import Span
 
 # Whole, in fours, or in the groups of American Express and Diners Club. It looks ahead: the second of two numbers may be a card.
@@ -32,6 +44,7 @@ _ISSUERS = re.compile(
     r"|(?:50[12]\d|503\d|5[6-8]\d\d|6304|6390|67\d\d|0604)\d{8,15}"
 )
 # Beside such a word the check digit is enough: issuers' ranges grow.
+_SEPARATORS = (" ", "-")
 _CARD_WORDS = ("card", "credit", "debit", "visa", "amex", "cc", "kredit", "karte")
 _CARD_WORD = re.compile(
     r"\b(?:card|credit|debit|visa|mastercard|amex|cc|kredit|karte|kreditkarte)(?:n?nummer)?\b[^\n]{0,25}$",
@@ -42,12 +55,9 @@ _SSN = re.compile(
     r"([- ])(?=\d\d\1\d{4})(?<=\d{3}.)(?<![\w.+-]\d{3}.)(?<!000.)(?<!666.)(?<!9\d\d.)(?!00)\d\d\1(?!0000)\d{4}(?![\w])(?![-.]\d)",
     re.ASCII,
 )
-# Found by the first check digit; the country's letters are before it.
-_IBAN = re.compile(
-    r"\d(?<=[A-Za-z]{2}\d)(?<![^\W_][A-Za-z]{2}\d)"
-    r"(?=(\d(?:([ -]?)[A-Za-z0-9]{4})(?:\2[A-Za-z0-9]{4}){1,6}+(?:\2[A-Za-z0-9]{1,3})?+))",
-    re.ASCII,
-)
+# The letters of a country and two check digits, found by the first of these.
+_ACCOUNT_BEGIN = re.compile(r"\d(?<=[A-Za-z]{2}\d)(?<![^\W_][A-Za-z]{2}\d)(?=\d)", re.ASCII)
+_ACCOUNT = re.compile(r"....([ -]?)[A-Za-z0-9]{4}(?:\1[A-Za-z0-9]{4}){1,6}+(?:\1[A-Za-z0-9]{1,3})?", re.ASCII)
 # Lengths of IBANs by country, from the registry of SWIFT (ISO 13616).
 _IBAN_LENGTHS = {
     country: length
@@ -67,7 +77,8 @@ def find_cards(text: str) -> Iterator[Span]:
     end, has_word = 0, _has_card_word(text)
     # A text that repeats a number would take several times as long.
     passes: dict[str, bool] = {}
-    for match in (_CARD if has_word else _CARD_OF_ISSUER).finditer(text):
+    pattern, find_places = (_CARD, find_card_places) if has_word else (_CARD_OF_ISSUER, find_places_of_issuers)
+    for match in _find_matches(pattern, text, find_places):
         start = match.start()
         if start < end:
             continue
@@ -77,6 +88,15 @@ def find_cards(text: str) -> Iterator[Span]:
         if passes[number] and (_is_of_issuer(number) or (has_word and _is_called_card(text, start))):
             end = match.end(1)
             yield Span("CREDIT_CARD", start, end)
+
+
+def _find_matches(
+    pattern: re.Pattern[str], text: str, find_places: Callable[[str], Sequence[int]]
+) -> Iterator[re.Match[str]]:
+    """Return the matches of a pattern; in a long text only its possible places are tried."""
+    if len(text) < LONG:
+        return pattern.finditer(text)
+    return filter(None, map(pattern.match, itertools.repeat(text), find_places(text)))
 
 
 def _is_of_issuer(number: str) -> bool:
@@ -94,27 +114,40 @@ def _is_called_card(text: str, start: int) -> bool:
 
 def find_social_security_numbers(text: str) -> Iterator[Span]:
     """Yield US social security numbers in three groups. 000, 666 and 9xx are never issued."""
-    for match in _SSN.finditer(text):
+    for match in _find_matches(_SSN, text, find_security_number_places):
         yield Span("US_SSN", match.start() - len("123"), match.end())
 
 
 def find_ibans(text: str) -> Iterator[Span]:
     """Yield IBANs: a country's length, and the check digits. The groups may be separated."""
-    # A text that repeats what only looks like an account would take several times as long.
-    fails: set[str] = set()
-    for match in _IBAN.finditer(text):
-        start = match.start() - 2
-        longest = text[start : match.end(1) + 1]
-        if longest in fails:
-            continue
-        length = _IBAN_LENGTHS.get(longest[:2].upper(), 0)
+    # A text that repeats an account, or what only looks like one, would take several times as long.
+    passes: dict[str, bool] = {}
+    for start in _find_account_places(text):
+        length = _IBAN_LENGTHS.get(text[start : start + 2].upper(), 0)
         # With separators, one is after each four characters.
-        end = start + length + (length - 1) // 4 * len(match[2])
-        is_whole = length and end <= match.end(1) and not text[end : end + 1].isalnum()
-        if is_whole and passes_mod97(_without_separators(text[start:end]).upper()):
+        end = start + length + (length - 1) // 4 * (text[start + 4 : start + 5] in _SEPARATORS)
+        account = text[start:end]
+        if account not in passes:
+            passes[account] = _ACCOUNT.fullmatch(account) is not None and passes_mod97(
+                _without_separators(account).upper()
+            )
+        if passes[account] and not text[end : end + 1].isalnum():
             yield Span("IBAN_CODE", start, end)
-        else:
-            fails.add(longest)
+
+
+def _find_account_places(text: str) -> Sequence[int]:
+    if len(text) >= LONG:
+        return find_account_places(text, _account_lengths())
+    return [match.start() - 2 for match in _ACCOUNT_BEGIN.finditer(text)]
+
+
+@functools.cache
+def _account_lengths() -> NDArray[np.uint8]:
+    lengths = np.zeros((256, 256), dtype=np.uint8)
+    for country, length in _IBAN_LENGTHS.items():
+        for first, second in itertools.product(*({letter, letter.lower()} for letter in country)):
+            lengths[ord(first), ord(second)] = length
+    return lengths
 
 
 def _without_separators(number: str) -> str:

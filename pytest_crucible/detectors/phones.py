@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pytest_crucible.detectors.characters import LONG
+from pytest_crucible.detectors.long_numbers import find_form_places
 from pytest_crucible.records.detections import Span
 
 # Groups of digits, and perhaps an extension. A pattern that begins with a set of characters is searched five times as fast as one
@@ -27,13 +30,17 @@ _CLEAR = re.compile(rf"{_FORMS}|\+\(?\d{{1,3}}\)?[ .\-/(]*\d.*|00[1-9]\d?[ .-]\d
 # One of several numbers in a row.
 _CLEAR_INSIDE = re.compile(rf"(?<![^ ])(?:{_FORMS}|\+\d{{1,3}}[ .-]?\(?\d{{1,4}}\)?(?:[ .-]?\d{{2,4}}){{2,3}})(?![^ ])")
 # What each of these forms has. One set of characters in front is searched several times as fast as alternatives.
-_FORM = re.compile(r"[+(0.-](?:(?<=[+(])|(?<=0)(?:\d[ .-]\d\d|0[1-9])|(?<=\d\d\d[-.])\d\d\d[-.]\d{4})")
+_FORM = re.compile(
+    r"[+(0.-](?:(?<=[+(])|(?<=0)(?=\d(?:[ .-]\d\d){4}|0[1-9]\d?[ .-]\d)|(?<=\d\d\d[-.])(?=\d\d\d[-.]\d{4}))", re.ASCII
+)
 _FEWEST_DIGITS = 7
 _DATE = re.compile(r"(?:19|20)\d\d([-./ ])[01]?\d\1[0-3]?\d.*|[0-3]?\d([-./ ])[0-3]?\d\2(?:19|20)\d\d.*", re.DOTALL)
-_DECIMAL = re.compile(r"\d+\.\d+")
+_NO_PHONE = re.compile(rf"{_DATE.pattern}|\d+\.\d+", re.DOTALL)
 _WORD = re.compile(r"[^\W\d_]+")
 _LETTER = re.compile(r"[^\W\d_]")
-_DIGITS = "0123456789"
+_ASCII_LETTER = re.compile(r"[A-Za-z]")
+# All that a number has beside digits, but for its extension.
+_NO_DIGITS = b"+( .-/)"
 _WORDS = frozenset(
     (
         "phone", "phones", "telephone", "telephones", "tel", "call", "calls", "called", "calling", "dial", "dialed", "dialing",
@@ -47,7 +54,8 @@ _WORDS_BEFORE_PREPOSITION = frozenset(("reach", "reached", "text", "texted"))
 _PREPOSITIONS = frozenset(("at", "on", "under"))
 _PLACES = frozenset(("desk", "office", "work", "home", "direct", "private"))
 _WORD_AFTER = re.compile(
-    r"[\s,;(-]{1,3}(?:office|fax|mobile|cell|home|work|tel|phone|desk|b[üu]ro|mobil)\b", re.IGNORECASE
+    r"[\s,;(-]{1,3}(?:office|fax|mobile|cell|home|work|tel|phone|desk|b[üu]ro|mobil|(?:zu )?erreich(?:en|bar)|an(?:zu)?rufen)\b",
+    re.IGNORECASE,
 )
 # Numbers of these are no telephone's, though a word such as "call" may stand before.
 _OTHER_NUMBERS = frozenset(
@@ -62,43 +70,79 @@ _SHORTEST = 8
 _MOST_NUMBERS = 500
 # How far before a number a word may stand.
 _REACH = 45
+# How far after a number such a word may go on.
+_REACH_AFTER = 20
 REGIONS = ("US", "GB", "DE", "FR", "AT", "CH", "ES", "IT", "NL", "AU", "CA", "IN", "BR")
 """Regions whose numbers `phonenumbers` reads without a country code."""
 
 
 def find_phones(text: str) -> Iterator[Span]:
     """Yield numbers in a form that only telephones have, and numbers beside a word such as "call" or "Telefon"."""
-    # The first letter within reach: each stretch of text without letters is searched once.
-    letter = -1
-    for match in _CANDIDATE.finditer(text):
-        start, end = match.span()
-        # Most numbers are short, or have neither a telephone's form nor a letter near them.
-        if end - start < _FEWEST_DIGITS:
-            continue
-        if letter < max(0, start - _REACH):
-            next_letter = _LETTER.search(text, max(0, start - _REACH))
-            letter = next_letter.start() if next_letter else len(text) + _REACH
-        if letter >= end + 12 and not _FORM.search(match[0]):
-            continue
-        # Of `(call 415-555-0123` the parenthesis is not part.
-        start += match[0][0] == "(" and ")" not in match[0]
-        number, before = text[start:end], text[max(0, start - _REACH) : start]
-        if _is_phone(number, before, text[end : end + 12]):
+    shape = functools.cache(_read_shape)
+    has_others = functools.cache(lambda: _has_word_of_others(text))
+    for number, start, is_after_letter in _find_candidates(text):
+        end = start + len(number)
+        may_be, is_clear = shape(number)
+        if may_be and (
+            (is_clear and not (is_after_letter and has_others())) or _is_phone(text, start, end, is_clear=is_clear)
+        ):
             yield Span("PHONE_NUMBER", start, end)
         else:
             for inside in _CLEAR_INSIDE.finditer(number):
                 yield Span("PHONE_NUMBER", start + inside.start(), start + inside.end())
 
 
-def _is_phone(number: str, before: str, after: str) -> bool:
-    digits = sum(map(number.partition("x")[0].partition("e")[0].count, _DIGITS))
-    if not _FEWEST_DIGITS <= digits <= 15 or _DATE.fullmatch(number) or _DECIMAL.fullmatch(number):
-        return False
-    is_clear = _CLEAR.fullmatch(number) is not None
+def _find_candidates(text: str) -> Iterator[tuple[str, int, bool]]:
+    """Yield numbers that have a form or a letter near them, their places, and whether a letter may be shortly before.
+
+    Most numbers are short, or have neither.
+    """
+    # The first letter within reach, and the first form: each stretch of text without them is searched once.
+    letter, form, forms = -1, -1, _find_forms(text)
+    first_letter = _ASCII_LETTER if text.isascii() else _LETTER
+    for match in _CANDIDATE.finditer(text):
+        start, end = match.span()
+        if end - start < _FEWEST_DIGITS:
+            continue
+        while form < start:
+            form = next(forms, len(text))
+        if form >= end:
+            if letter < max(0, start - _REACH):
+                next_letter = first_letter.search(text, max(0, start - _REACH))
+                letter = next_letter.start() if next_letter else len(text) + _REACH
+            if letter >= end + _REACH_AFTER:
+                continue
+        number = match[0]
+        # Of `(call 415-555-0123` the parenthesis is not part.
+        is_open = number[0] == "(" and ")" not in number
+        yield number[is_open:], start + is_open, letter < start
+
+
+def _find_forms(text: str) -> Iterator[int]:
+    """Return the places of what each form has, in order."""
+    return iter(find_form_places(text)) if len(text) >= LONG else (match.start() for match in _FORM.finditer(text))
+
+
+def _read_shape(number: str) -> tuple[bool, bool]:
+    """Return whether a number may be a telephone's, and whether only telephones have its form."""
+    digits = len(number.partition("x")[0].partition("e")[0].encode().translate(None, _NO_DIGITS))
+    may_be = _FEWEST_DIGITS <= digits <= 15 and not _NO_PHONE.fullmatch(number)
+    return may_be, _CLEAR.fullmatch(number) is not None
+
+
+def _has_word_of_others(text: str) -> bool:
+    """Return whether a text has a word of other numbers anywhere: that is faster than to look before each number."""
+    lowered = text.lower()
+    return any(word in lowered for word in _OTHER_NUMBERS)
+
+
+def _is_phone(text: str, start: int, end: int, *, is_clear: bool) -> bool:
+    """Return whether the words around a number leave it a telephone's, if it is clear, and else make it one."""
+    before = text[max(0, start - _REACH) : start]
     words = _WORD.findall(before.lower())
     if not _OTHER_NUMBERS.isdisjoint(words[-3:]):
         return False
-    return is_clear or _is_called_phone(words, before) or _WORD_AFTER.match(after) is not None
+    return is_clear or _is_called_phone(words, before) or _WORD_AFTER.match(text[end : end + _REACH_AFTER]) is not None
 
 
 def _is_called_phone(words: Sequence[str], before: str) -> bool:

@@ -45,7 +45,8 @@ def find_pii(text: str, types: Sequence[str] = PII_TYPES, *, phones: PhoneMethod
         # Part of an IBAN may have the form of a card.
         spans += _apart(find(text), spans) if name == "CREDIT_CARD" else find(text)
     if _PHONE in types and has_digits:
-        spans += _apart(_phones(text, phones), spans)
+        numbers = _phones(text, phones)
+        spans += _apart(numbers, spans) if spans else numbers
     return tuple(sorted(spans, key=lambda span: (span.start, span.end, span.type)))
 
 

@@ -15,7 +15,7 @@ from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 
-VERSION = "1"
+VERSION = "2"
 """Changes when other texts are found."""
 
 

@@ -76,7 +76,9 @@ def fit_linear(texts: Sequence[str], labels: Sequence[bool]) -> LinearModel:
     signs = np.where(np.asarray(labels, dtype=bool), 1.0, -1.0)
     sizes = int((signs > 0).sum()), int((signs < 0).sum())
     if min(sizes) < 2:
-        raise ValueError(f"there are {sizes[0]} attacks and {sizes[1]} benign texts: at least 2 of each are needed")
+        raise ValueError(
+            f"there are {sizes[0]} attacks and {sizes[1]} benign texts: add texts until there are 2 of each"
+        )
     counts = [count_ngrams(text) for text in texts]
     frequency = np.zeros(COLUMNS)
     for count in counts:
@@ -123,10 +125,11 @@ def _vector(counts: Counter[int], rarity: Floats) -> tuple[npt.NDArray[np.int64]
 
 def save_linear(model: LinearModel, path: Path) -> None:
     """Write a model as safetensors. Raises OSError."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     tensors = {"weights": model.weights.astype(np.float32), "rarity": model.rarity.astype(np.float32)}
-    save_file(tensors | {"bias": np.array([model.bias], dtype=np.float32)}, str(path), metadata={"format": FORMAT})
+    # Python's own errors name the path and what is wrong with it.
+    path.write_bytes(save(tensors | {"bias": np.array([model.bias], dtype=np.float32)}, metadata={"format": FORMAT}))
 
 
 def load_linear(path: Path) -> LinearModel:
@@ -159,5 +162,9 @@ def open_linear(settings: GuardSettings, context: GuardContext) -> LinearGuard:
     path = context.root / str(settings.options["path"])
     try:
         return LinearGuard(load_linear(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    except FileNotFoundError:
+        raise SpecError(
+            f"{settings.place}: the file {path} does not exist: write it with `crucible guards train texts.csv -o {path.name}`"
+        ) from None
     except (OSError, ValueError) as error:
         raise SpecError(f"{settings.place}: {error}") from None

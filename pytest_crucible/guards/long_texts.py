@@ -12,15 +12,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-LONG = 20_000
-"""Characters from which these functions are worth their start."""
+from pytest_crucible.detectors.characters import Codes, list_signs, look_up, read_code_points, read_codes
+from pytest_crucible.guards.repeats import LongText
+
 _WORD_SIGNS = bytes(chr(code).isalnum() or chr(code) == "_" for code in range(256))
-_BETWEEN_LETTERS = bytes(chr(code) in " .*-" for code in range(256))
+_BETWEEN_LETTERS = list_signs(" .*-")
 # As many characters as a number of 64 bits holds.
 _WIDTH = 8
 _DELETED = 0xFFFFFFFF
 
-Codes = NDArray[np.uint8]
 Places = NDArray[np.intp]
 
 
@@ -61,8 +61,8 @@ def _latin_head(literal: str) -> bytes:
 
 
 def find_starts(text: str, starts: Starts) -> dict[str, list[int]]:
-    """Return the literals that a text has, with their places in order."""
-    codes = _latin_codes(text)
+    """Return the literals that a text has, with their places but for repeats."""
+    codes = read_codes(text)
     places = _possible_places(codes, starts)
     padded = np.concatenate([codes, np.zeros(_WIDTH, dtype=np.uint8)])
     numbers = np.zeros(len(places), dtype=np.uint64)
@@ -71,21 +71,21 @@ def find_starts(text: str, starts: Starts) -> dict[str, list[int]]:
     order = np.argsort(numbers, kind="stable")
     numbers = numbers[order]
     lows, highs = np.searchsorted(numbers, starts.first), np.searchsorted(numbers, starts.after)
-    found = {}
+    found, long_text = {}, LongText(text, codes)
     for k in np.flatnonzero(lows < highs).tolist():
         literal = starts.literals[k]
         exact = _confirm(text, literal, np.sort(places[order[lows[k] : highs[k]]]))
         if exact:
-            found[literal] = exact
+            found[literal] = long_text.drop_repeats(exact)
     return found
 
 
 def _possible_places(codes: Codes, starts: Starts) -> Places:
     """Return where the first two characters of a literal stand."""
-    is_word = _look_up(codes, _WORD_SIGNS)
+    is_word = look_up(codes, _WORD_SIGNS)
     is_first = is_word.copy()
     is_first[1:] &= ~is_word[:-1]
-    places = np.flatnonzero(is_first | _look_up(codes, starts.signs))
+    places = np.flatnonzero(is_first | look_up(codes, starts.signs))
     places = places[places < len(codes) - 1]
     may_begin: NDArray[np.bool_] = starts.pairs[codes[places].astype(np.intp) * 256 + codes[places + 1]]
     possible: Places = places[may_begin]
@@ -108,10 +108,10 @@ FEW_LETTERS = 3
 
 def join_spelled_out(text: str) -> str:
     """Return a text without the signs between three or more single letters: `i g n o r e` is `ignore`."""
-    codes = _latin_codes(text)
+    codes = read_codes(text)
     if len(codes) < 5:
         return text
-    is_word, is_between = _look_up(codes, _WORD_SIGNS), _look_up(codes, _BETWEEN_LETTERS)
+    is_word, is_between = look_up(codes, _WORD_SIGNS), look_up(codes, _BETWEEN_LETTERS)
     single = is_word.copy()
     single[1:] &= ~is_word[:-1]
     single[:-1] &= ~is_word[1:]
@@ -124,31 +124,21 @@ def join_spelled_out(text: str) -> str:
     left[3:-1] &= ~triple
     if text.isascii():
         return codes[left].tobytes().decode()
-    return _decode(_code_points(text)[left])
+    return _decode(read_code_points(text)[left])
 
 
 def has_run(text: str, characters: str, least: int) -> bool:
     """Return whether at least so many of the characters, all ASCII, stand in a row."""
-    signs = bytes(chr(code) in characters for code in range(256))
-    is_other = ~_look_up(_latin_codes(text), signs)
+    is_other = ~look_up(read_codes(text), list_signs(characters))
     ends = np.concatenate([[-1], np.flatnonzero(is_other), [len(text)]])
     return bool(np.diff(ends).max() > least)
 
 
-def _look_up(codes: Codes, table: bytes) -> NDArray[np.bool_]:
-    return np.frombuffer(codes.tobytes().translate(table), dtype=bool)
-
-
-def _latin_codes(text: str) -> Codes:
-    """Return the codes of the characters; 0 for one that is not of Latin-1."""
-    if text.isascii():
-        return np.frombuffer(text.encode(), dtype=np.uint8)
-    codes = _code_points(text)
-    return np.where(codes < 256, codes, 0).astype(np.uint8)
-
-
-def _code_points(text: str) -> NDArray[np.uint32]:
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+def has_pair(text: str, signs: str, letters: str) -> bool:
+    """Return whether one of the signs stands beside one of the letters; all are ASCII."""
+    codes = read_codes(text)
+    is_sign, is_letter = look_up(codes, list_signs(signs)), look_up(codes, list_signs(letters))
+    return bool((is_sign[1:] & is_letter[:-1]).any() or (is_sign[:-1] & is_letter[1:]).any())
 
 
 def _decode(codes: NDArray[np.uint32]) -> str:
@@ -169,5 +159,5 @@ class CharacterTable:
         return table
 
     def __call__(self, text: str) -> str:
-        codes = self._table[_code_points(text)]
+        codes = self._table[read_code_points(text)]
         return _decode(codes[codes != _DELETED])

@@ -9,9 +9,10 @@ import binascii
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from string import ascii_letters, digits, hexdigits
+from string import ascii_letters, ascii_lowercase, digits, hexdigits
 
-from pytest_crucible.guards.long_texts import FEW_LETTERS, LONG, CharacterTable, has_run, join_spelled_out
+from pytest_crucible.detectors.characters import LONG
+from pytest_crucible.guards.long_texts import FEW_LETTERS, CharacterTable, has_pair, has_run, join_spelled_out
 
 DEPTH = 2
 """How often what was decoded is decoded again: base64 of rot13 is found, and a text cannot unfold without end."""
@@ -36,7 +37,7 @@ _UNDISGUISED = (
     | {chr(code): letter for code, letter in _TAGS.items()}
 )
 _DIAERESIS = "\u0308"
-_UMLAUTS = {letter + _DIAERESIS: umlaut for letter, umlaut in zip("aouAOU", "äöüÄÖÜ", strict=True)}
+_UMLAUTS = {letter + _DIAERESIS: umlaut for letter, umlaut in zip("aou", "äöü", strict=True)}
 _SPELLED_OUT = re.compile(r"(?<!\w)\w(?:[ .*-]\w(?!\w)){2,}")
 _WORD = re.compile(r"\w+")
 _WORDS_ONLY = bytes(code if chr(code).isalnum() or chr(code) == "_" else 32 for code in range(128)) + bytes(
@@ -49,9 +50,11 @@ _LEET = re.compile(r"[0134578@$](?:(?<=[a-z].)|(?=[a-z]))")
 _SHORTEST = 16
 _BASE64_SIGNS, _HEX_SIGNS = f"{ascii_letters}{digits}+/_-", f"{hexdigits} :,\\x"
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
-# The first digit of an ASCII character is 2 to 7.
-_HEX = re.compile(r"[2-7][0-9a-fA-F](?:[ :,]?[0-9a-fA-F]{2}){7,}+|\\x[2-7][0-9a-fA-F](?:\\x[0-9a-fA-F]{2}){7,}+")
+# The first digit of an ASCII character is 2 to 7. Looking at sixteen characters first saves most attempts.
+_HEX = re.compile(r"[2-7](?=[0-9a-fA-F][0-9a-fA-F :,]{14})[0-9a-fA-F](?:[ :,]?[0-9a-fA-F]{2}){7,}+")
+_HEX_OR_ESCAPED = re.compile(rf"{_HEX.pattern}|\\x[2-7][0-9a-fA-F](?:\\x[0-9a-fA-F]{{2}}){{7,}}+")
 _NOT_HEX = (" ", ":", ",", "\\x")
+_NO_UTF8 = re.compile(rb"[\xc0-\xff](?![\x80-\xbf])")
 # Of a text that was encoded, most characters are printable. Random bytes are seldom valid UTF-8 to begin with.
 _PRINTABLE_SHARE = 0.9
 
@@ -85,7 +88,7 @@ def read_forms(text: str, depth: int = DEPTH) -> Iterator[str]:
     """Yield the forms of a text in lower case: normalised, without leetspeak, rotated, and decoded."""
     normal = normalise(text)
     yield normal
-    if any(sign in normal for sign in _LEET_SIGNS) and _LEET.search(normal):
+    if any(sign in normal for sign in _LEET_SIGNS) and _has_leet(normal):
         yield _UNDO_LEET(normal.replace("11", "ll"))
         if "1" in normal:
             yield _UNDO_LEET_WITH_L(normal)
@@ -94,6 +97,10 @@ def read_forms(text: str, depth: int = DEPTH) -> Iterator[str]:
         for inner in (_decode_base64(text), _decode_hex(text)):
             if inner:
                 yield from read_forms(inner, depth - 1)
+
+
+def _has_leet(text: str) -> bool:
+    return has_pair(text, _LEET_SIGNS, ascii_lowercase) if len(text) >= LONG else _LEET.search(text) is not None
 
 
 def rotate(text: str) -> str:
@@ -113,10 +120,19 @@ def normalise(text: str) -> str:
     >>> normalise("I\u200bgn\u043ere  \uff41ll")
     'ignore all'
     """
-    if not text.isascii():
-        text = _join_umlauts(_UNDISGUISE(unicodedata.normalize("NFKD", text)))
-    text = _join_spelled_out(text.lower())
-    return " ".join(text.split())
+    lowered = text.lower() if text.isascii() else _undisguise(text)
+    return _join_blanks(_join_spelled_out(lowered))
+
+
+def _undisguise(text: str) -> str:
+    return _join_umlauts(_UNDISGUISE(unicodedata.normalize("NFKD", text)).lower())
+
+
+def _join_blanks(text: str) -> str:
+    text = text.strip()
+    # Most texts have single blanks only: that is seen three times as fast as words are split.
+    has_single_blanks = text.isascii() and text.isprintable() and "  " not in text
+    return text if has_single_blanks else " ".join(text.split())
 
 
 def _join_umlauts(text: str) -> str:
@@ -158,13 +174,14 @@ def _decode_base64(text: str) -> str:
 def _decode_hex(text: str) -> str:
     if len(text) >= LONG and not has_run(text, _HEX_SIGNS, _SHORTEST):
         return ""
-    tokens = dict.fromkeys(_HEX.findall(text))
+    tokens = dict.fromkeys((_HEX_OR_ESCAPED if "\\x" in text else _HEX).findall(text))
     return "\n".join(_readable(bytes.fromhex(_only_hex(token))) for token in tokens).strip()
 
 
 def _only_hex(token: str) -> str:
-    for sign in _NOT_HEX:
-        token = token.replace(sign, "")
+    if not token.isalnum():
+        for sign in _NOT_HEX:
+            token = token.replace(sign, "")
     return token
 
 
@@ -177,6 +194,9 @@ def _from_base64(token: str) -> bytes:
 
 def _readable(data: bytes) -> str:
     """Return what bytes say, if they are a text, and else nothing."""
+    # Of random bytes this says so in half the time of an error.
+    if _NO_UTF8.search(data):
+        return ""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -13,9 +14,11 @@ from typing import Any
 
 import regex
 
+from pytest_crucible.detectors.characters import LONG
 from pytest_crucible.guards.kinds import GuardContext
-from pytest_crucible.guards.long_texts import LONG, Starts, find_starts, pack_starts
+from pytest_crucible.guards.long_texts import Starts, find_starts, pack_starts
 from pytest_crucible.guards.normalise import read_forms, read_words
+from pytest_crucible.guards.repeats import drop_repeats
 from pytest_crucible.guards.settings import GuardSettings
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import BackendError, SpecError
@@ -28,8 +31,6 @@ OWN = "own"
 _WORD = re.compile(r"\w+")
 # Letters of a word by which rules are looked up.
 _LETTERS = 6
-# Places after which what follows is compared with what was read before, and how much of it: no pattern reads further.
-_FEW_PLACES, _REACH = 32, 400
 _PART = re.compile(r"<([a-z_]+)>")
 
 
@@ -132,43 +133,25 @@ def _find_first(form: str, index: RuleIndex, *, above: float) -> Rule | None:
         rule = index.rules[number]
         if rule.weight <= above:
             return None
-        places[start] = _distinct(form, places[start])
-        if any(rule.then.match(form, place + len(start)) for place in places[start]):
+        ends = [place + len(start) for place in places[start]]
+        if any(map(rule.then.match, itertools.repeat(form), ends)):
             return rule
     return None
 
 
 def _search_starts(form: str, index: RuleIndex) -> dict[str, list[int]]:
-    """Return the starts that a form has, with their places."""
+    """Return the starts that a form has, with their places but for repeats."""
     # Looking for each start of each rule would take ten times as long.
     beginnings = {word[:length] for length in index.lengths for word in read_words(form)}
     starts = {start for word in index.by_word.keys() & beginnings for start in index.by_word[word]}
     starts.update(start for start in index.signs if start in form)
     places = {start: _search_start(form, start) for start in starts}
-    return {start: found for start, found in places.items() if found}
+    return {start: drop_repeats(form, found) for start, found in places.items() if found}
 
 
 def _search_start(form: str, start: str) -> list[int]:
     """Return where a literal begins a word; one that begins with a sign may stand anywhere."""
     return [match.start() for match in _word_start(start).finditer(form)]
-
-
-def _distinct(form: str, places: list[int]) -> list[int]:
-    """Return the first of all places with equal text behind them: a text that repeats itself would take much longer."""
-    if len(places) <= _FEW_PLACES:
-        return places
-    return list({form[place : place + _REACH]: place for place in reversed(_unlike_neighbours(form, places))}.values())
-
-
-def _unlike_neighbours(form: str, places: Sequence[int]) -> list[int]:
-    """Return the places whose text is not that of the place before: comparing takes a fifth of the time of hashing."""
-    kept, last = [], ""
-    for place in places:
-        part = form[place : place + _REACH]
-        if part != last:
-            kept.append(place)
-            last = part
-    return kept
 
 
 @functools.cache
@@ -184,7 +167,7 @@ def _locate(text: str, rule: Rule) -> tuple[int, int]:
     plain = text.lower()
     if len(plain) == len(text):
         for start in rule.starts:
-            for place in _distinct(plain, _search_start(plain, start)):
+            for place in drop_repeats(plain, _search_start(plain, start)):
                 match = rule.then.match(plain, place + len(start))
                 if match is not None:
                     return place, match.end()

@@ -41,6 +41,12 @@ class Detector:
     types: tuple[tuple[str, int, int, int, int], ...]
     """Type of span, found, annotated, right, predicted."""
 
+    @property
+    def interval_below_chance(self) -> Interval | None:
+        """The interval of the area, where all of it is below 0.5: the labels may be swapped."""
+        interval = self.area.interval
+        return interval if interval is not None and interval.high < 0.5 else None
+
 
 def compute(inputs: SectionInputs) -> tuple[Detector, ...] | None:
     """Return each arm's detection; None where no guard was judged."""
@@ -189,11 +195,9 @@ def _type_table(detectors: Sequence[Detector]) -> Iterator[Table]:
 
 def _swapped_labels_notes(detectors: Sequence[Detector]) -> Iterator[Note]:
     for detector in detectors:
-        interval = detector.area.interval
-        if interval is not None and interval.high < 0.5:
-            yield Note(
-                text=f"auroc(guard_score) of {detector.arm} is {_plain(detector.area.value, interval)}: are the labels swapped?"
-            )
+        if detector.interval_below_chance is not None:
+            area = _plain(detector.area.value, detector.interval_below_chance)
+            yield Note(text=f"{detector.arm}: auroc(guard_score) is {area}: are the labels swapped?")
 
 
 def _plain(value: float | None, interval: Interval) -> str:
@@ -214,6 +218,7 @@ def _document(detector: Detector) -> dict[str, object]:
         "arm": detector.arm,
         "attacks": detector.attacks,
         "benign": detector.benign,
+        "labels_seem_swapped": detector.interval_below_chance is not None,
         **{
             name: {"value": measured.value, **interval_ends(measured.interval)}
             for name, measured in (

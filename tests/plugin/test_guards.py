@@ -161,11 +161,15 @@ def test_swapped_labels_are_a_question_in_the_report(guarded):
     )
     guarded.test(JUDGED.replace('"caught >= 0.90", "false_alarm <= 0.02", ', ""))
 
-    result = guarded.run("--crucible-adapter=guard:inj")
-
-    result.stdout.re_match_lines(
-        [r".*auroc\(guard_score\) of guard:inj is 0\.00 \[0\.00, 0\.\d\d\]: are the labels swapped\?"]
+    result = guarded.run(
+        "--crucible-adapter=guard:inj", *(f"--crucible-report=r.{end}" for end in ("html", "md", "json"))
     )
+
+    question = r"guard:inj: auroc\(guard_score\) is 0\.00 \[0\.00, 0\.\d\d\]: are the labels swapped\?"
+    result.stdout.re_match_lines([f".*{question}"])
+    assert all(re.search(question, (guarded.path / f"r.{end}").read_text()) for end in ("html", "md"))
+    (experiment,) = json.loads((guarded.path / "r.json").read_text())["experiments"]
+    assert [arm["labels_seem_swapped"] for arm in experiment["sections"]["detection"]] == [True]
 
 
 def test_a_test_calls_guards_by_name(guarded):

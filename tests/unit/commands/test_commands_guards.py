@@ -62,14 +62,32 @@ def test_it_trains_one(crucible_guards, tmp_path):
     ("arguments", "message"),
     [
         (("ijn", "--text", "x"), "unknown guard 'ijn': did you mean 'inj'?"),
-        (("inj",), "nothing to try it on: add --text TEXT"),
-        (("train",), "needs a file of labelled texts"),
-        (("train", "texts.jsonl", "-o", "x"), "label 'maybe' of sample"),
-        (("train", "one.jsonl", "-o", "x"), "there are 1 attacks and 0 benign texts"),
+        (("inj",), "guard 'inj' has no text to read: add --text TEXT"),
+        (("inj", "more", "--text", "x"), "'more' cannot be used here: write crucible guards NAME --text TEXT"),
+        (("inj", "--text", "x", "-o", "y"), "-o cannot be used here: "),
+        (("--text", "x"), "--text cannot be used here: write crucible guards NAME --text TEXT"),
+        (("train",), "train has no FILE, the labelled texts: write crucible guards train texts.csv -o "),
+        (
+            ("train", "texts.jsonl"),
+            "train has no -o PATH, the file to write: write crucible guards train texts.csv -o ",
+        ),
+        (("train", "texts.jsonl", "-o", "x"), "label 'maybe' of sample texts-1: expected 1 or 0, "),
+        (("train", "one.jsonl", "-o", "x"), "there are 1 attacks and 0 benign texts: add texts"),
+        (
+            ("train", "named.jsonl", "-o", "x"),
+            "has no 'input' (it has 'text', 'label'): name the field with --field input=text",
+        ),
+        (
+            ("train", "named.jsonl", "-o", "x", "--field", "input=text"),
+            "sample named-1 has no label in 'expected' (its other fields: 'label'): name the field with --field expected=label",
+        ),
+        (("train", "two.jsonl", "-o", "nowhere/x"), "nowhere/x cannot be written: "),
     ],
 )
 def test_bad_arguments_are_refused(crucible_guards, tmp_path, arguments, message):
     (tmp_path / "texts.jsonl").write_text('{"input": "x", "expected": "maybe"}\n')
+    (tmp_path / "named.jsonl").write_text('{"text": "x", "label": 1}\n')
+    (tmp_path / "two.jsonl").write_text("".join(f'{{"input": "x{k}", "expected": {k % 2}}}\n' for k in range(4)))
     (tmp_path / "one.jsonl").write_text('{"input": "x", "expected": 1}\n')
     with pytest.raises(SpecError) as error:
         crucible_guards(*arguments)

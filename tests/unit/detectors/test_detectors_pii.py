@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import ipaddress
 import json
@@ -45,9 +46,12 @@ FOUND = [
     ("Phone:\n030 901820", "PHONE_NUMBER", "030 901820"),
     ("030 901820 office", "PHONE_NUMBER", "030 901820"),
     ("Bitte Tel. 030 901820 anrufen", "PHONE_NUMBER", "030 901820"),
+    ("Bitte 030 901820 anrufen", "PHONE_NUMBER", "030 901820"),
+    ("Anna ist unter 030 901820 zu erreichen", "PHONE_NUMBER", "030 901820"),
     ("you can reach me at 555 01234", "PHONE_NUMBER", "555 01234"),
     ("4111 1111 1111 1112 4111 1111 1111 1111", "CREDIT_CARD", "4111 1111 1111 1111"),
     ("(call 415-555-0123)", "PHONE_NUMBER", "415-555-0123"),
+    ("GB82 WEST 1234 5698 7654 32é, GB82 WEST 1234 5698 7654 32", "IBAN_CODE", "GB82 WEST 1234 5698 7654 32"),
 ]  # fmt: skip
 NOTHING = [
     "he sold 1200-1000=200 and 10800-2500=8300 on the phone",
@@ -133,6 +137,36 @@ def test_spans_lie_in_the_text_in_order(text):
     for span in spans:
         if span.type == "IP_ADDRESS":
             ipaddress.ip_address(text[span.start : span.end])
+
+
+PARTS = [text for text, _, _ in FOUND] + [
+    "BE82 ", "cc 1234567890123452", "1800 ", "415-", "(415) 555", "call ", "order ", "001-", "é", "€", "x5", " ", "-", ".",
+    "0", "1",
+]  # fmt: skip
+
+
+@contextlib.contextmanager
+def long_texts():
+    """Have all texts searched as long ones are."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("accounts", "phones"):
+            patch.setattr(f"pytest_crucible.detectors.{module}.LONG", 0)
+        yield
+
+
+@pytest.mark.parametrize("text", [*NOTHING, *(text for text, _, _ in FOUND)])
+def test_long_texts_are_searched_as_short_ones_are(text):
+    spans = find_pii(text)
+    with long_texts():
+        assert find_pii(text) == spans
+
+
+@settings(max_examples=choose_examples(300))
+@given(st.lists(st.sampled_from(PARTS), max_size=9).map("".join) | st.text("0123456789 -.+(GBa", max_size=60))
+def test_any_long_text_is_searched_as_a_short_one_is(text):
+    spans = find_pii(text)
+    with long_texts():
+        assert find_pii(text) == spans
 
 
 @pytest.mark.skipif(not DATA.is_file(), reason="CRUCIBLE_DATA has no guard/presidio_pii_synth.jsonl.gz")

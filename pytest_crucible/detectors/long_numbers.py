@@ -1,0 +1,94 @@
+"""Places of long texts where a number may stand: what the patterns of `accounts` require first, looked for by numpy."""
+
+from __future__ import annotations
+
+from string import ascii_letters, digits
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_crucible.detectors.characters import Codes, Mask, list_signs, look_up, read_codes
+
+_DIGITS, _LETTERS, _SEPARATORS = list_signs(digits), list_signs(ascii_letters), list_signs(" -")
+_FORM_SEPARATORS, _POINTS, _OPENING = list_signs(" .-"), list_signs(".-"), list_signs("+(")
+_ISSUERS = list_signs("0123456")
+_ALPHANUMERIC, _BEFORE_CARD = list_signs(ascii_letters + digits), list_signs(f"{ascii_letters}{digits}_.+-")
+# The farthest that a condition reads from a place.
+_REACH = 16
+
+
+class _Around:
+    """The characters at a distance from each place of a text."""
+
+    def __init__(self, text: str) -> None:
+        self._length = len(text)
+        self.codes = np.pad(read_codes(text), _REACH)
+
+    def at(self, distance: int) -> Codes:
+        """Return the character so far behind each place; 0 outside the text."""
+        return self.codes[_REACH + distance :][: self._length]
+
+    def has(self, table: bytes, *distances: int) -> Mask:
+        """Return the places that have a character of the table at each of the distances."""
+        mask = look_up(self.codes, table)
+        places: Mask = np.logical_and.reduce([mask[_REACH + distance :][: self._length] for distance in distances])
+        return places
+
+
+def find_card_places(text: str) -> list[int]:
+    """Return where nine characters of a card begin: digits, after four of them perhaps a separator."""
+    return _list(_may_be_card(_Around(text)))
+
+
+def find_places_of_issuers(text: str) -> list[int]:
+    """Return the places of `find_card_places` whose first two digits may be an issuer's."""
+    around = _Around(text)
+    return _list(
+        _may_be_card(around) & around.has(_ISSUERS, 0) & ((around.at(0) != ord("1")) | (around.at(1) == ord("8")))
+    )
+
+
+def _may_be_card(around: _Around) -> Mask:
+    is_card = around.has(_DIGITS, 0, 1, 2, 3, 5, 6, 7, 8) & ~around.has(_BEFORE_CARD, -1)
+    return is_card & (around.has(_DIGITS, 4) | around.has(_SEPARATORS, 4))
+
+
+def find_security_number_places(text: str) -> list[int]:
+    """Return the first separators of digits in groups of three, two and four."""
+    around = _Around(text)
+    is_number = around.has(_SEPARATORS, 0) & around.has(_DIGITS, -3, -2, -1, 1, 2, 4, 5, 6, 7)
+    return _list(is_number & (around.at(0) == around.at(3)))
+
+
+def find_form_places(text: str) -> list[int]:
+    """Return where a plus, a parenthesis, or the zero or the middle of one of the forms of `phones` stands."""
+    around = _Around(text)
+    is_zero = around.at(0) == ord("0")
+    in_twos = around.has(_DIGITS, 1, 3, 4, 6, 7, 9, 10, 12, 13) & around.has(_FORM_SEPARATORS, 2, 5, 8, 11)
+    is_abroad = (around.at(1) == ord("0")) & around.has(_DIGITS, 2) & (around.at(2) != ord("0"))
+    # After the code of a country, of one digit or two.
+    is_abroad &= around.has(_FORM_SEPARATORS, 3) | around.has(_DIGITS, 3)
+    is_middle = around.has(_POINTS, 0, 4) & around.has(_DIGITS, -3, -2, -1, 1, 2, 3, 5, 6, 7, 8)
+    return _list(around.has(_OPENING, 0) | (is_zero & (in_twos | is_abroad)) | is_middle)
+
+
+def find_account_places(text: str, lengths: NDArray[np.uint8]) -> list[int]:
+    """Return where the letters of a country and two digits begin, and a word ends where an account of the country does.
+
+    `lengths` are those of accounts by the codes of both letters; 0 for others. shape (256, 256).
+    """
+    around = _Around(text)
+    begins = around.has(_LETTERS, 0, 1) & around.has(_DIGITS, 2, 3) & ~around.has(_ALPHANUMERIC, -1)
+    places = np.flatnonzero(begins)
+    places = places[places + 4 < len(text)]
+    codes = around.codes[_REACH:]
+    length = lengths[codes[places], codes[places + 1]].astype(np.intp)
+    ends = places + length + (length - 1) // 4 * look_up(codes[places + 4], _SEPARATORS)
+    is_whole = (length > 0) & (ends <= len(text))
+    places, ends = places[is_whole], ends[is_whole]
+    return [int(place) for place in places[~look_up(codes[ends], _ALPHANUMERIC)]]
+
+
+def _list(mask: Mask) -> list[int]:
+    places: list[int] = np.flatnonzero(mask).tolist()
+    return places
