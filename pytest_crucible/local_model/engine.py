@@ -96,12 +96,19 @@ class Trainer:
         self._folded: Folded | None = None
 
     def forward_backward(
-        self, data: Sequence[Datum], loss: str, config: Mapping[str, float] | None = None, *, forward_only: bool = False
+        self,
+        data: Sequence[Datum],
+        loss: str,
+        config: Mapping[str, float] | None = None,
+        *,
+        forward_only: bool = False,
+        outputs: bool = True,
     ) -> GradientResult:
         """Return the loss and every target's log-probability, and add their gradients to those since the last step.
 
         `outputs[i]["logprobs"]` has one number per target of datum i; `metrics["loss:sum"]` is the loss. Invalid data,
-        an unknown loss and a loss that is not finite raise ValueError, and change nothing.
+        an unknown loss and a loss that is not finite raise ValueError, and change nothing. Without `outputs` there are no
+        log-probabilities, which takes less time where prompts do not count.
         """
         loss_function = find_loss(loss)
         check_data(data, self.engine.shape)
@@ -110,7 +117,9 @@ class Trainer:
             self._folded = self._folded or self.engine.fold_weights(self.adapter)
             base, shape = self.engine.weights, self.engine.shape
             result = train(
-                self.adapter, base, self._folded, shape, data, loss_function, config or {}, backwards=not forward_only
+                *(self.adapter, base, self._folded, shape, data, loss_function, config or {}),
+                backwards=not forward_only,
+                outputs=outputs,
             )
         add_gradients(self._gradients, result.gradients)
         return result

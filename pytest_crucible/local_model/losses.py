@@ -50,6 +50,8 @@ class Loss:
     """True when the formula is one of whole sequences, not of each position by itself."""
     curvature: Callable[[Floats, Settings], Floats] | None = None
     """Returns the derivative of each derivative by its own log-probability; None where the derivatives are constant."""
+    counted_by: tuple[str, ...] = ()
+    """Inputs that are all 0 where a position adds nothing to the loss; empty where each position does."""
 
     def __call__(
         self,
@@ -66,7 +68,7 @@ class Loss:
         >>> round(loss, 4), derivative.tolist(), metrics == {"loss:sum": loss}
         (2.0794, [-1.0, -1.0], True)
         """
-        self._check(logprobs, inputs)
+        self.check(logprobs.shape, inputs)
         converted: Inputs = {
             name: values.astype(logprobs.dtype) for name, values in inputs.items() if name != "target_tokens"
         }
@@ -77,6 +79,17 @@ class Loss:
         # Thousands of float32 terms would lose digits in a float32 sum.
         loss = float(of_position.sum(dtype=np.float64))
         return loss, derivative, {"logprobs": logprobs, "elementwise_loss": of_position}, {"loss:sum": loss}
+
+    def find_counted(self, inputs: Mapping[str, NDArray[np.number]], n: int) -> NDArray[np.bool_]:
+        """Return which of n positions add to the loss, given inputs that `check` has accepted.
+
+        >>> LOSSES["cross_entropy"].find_counted({"weights": np.array([0.0, 2.0])}, 2).tolist()
+        [False, True]
+        """
+        if not self.counted_by:
+            return np.ones(n, bool)
+        columns = [inputs[name].reshape(n, -1) for name in self.counted_by]
+        return np.asarray(np.hstack(columns).any(axis=1), bool)
 
     def curve(self, derivative: Floats, config: Config) -> Floats:
         """Return the derivative of each derivative by its own log-probability. Raises ValueError for a loss without one."""
@@ -113,15 +126,16 @@ class Loss:
         of_position, derivative = (np.concatenate(column) for column in zip(*parts, strict=True))
         return of_position, derivative
 
-    def _check(self, logprobs: Floats, inputs: Mapping[str, NDArray[np.number]]) -> None:
+    def check(self, shape: tuple[int, ...], inputs: Mapping[str, NDArray[np.number]]) -> None:
+        """Raise ValueError for inputs that are missing, unknown, or not of the shape of the targets."""
         if missing := sorted(set(self.needs) - set(inputs)):
             raise ValueError(f"{self.name} needs {' and '.join(self.needs)}; {', '.join(missing)} is missing")
         usable = {"target_tokens", *self.needs, *(name for name in _CLIPS if name in self._setting_names)}
         if unused := sorted(set(inputs) - usable):
             raise ValueError(f"{self.name} does not use {', '.join(unused)}")
         for name in set(inputs) - {"target_tokens"}:
-            if inputs[name].shape != logprobs.shape:
-                raise ValueError(f"{name} has shape {inputs[name].shape}, the targets have {logprobs.shape}")
+            if inputs[name].shape != shape:
+                raise ValueError(f"{name} has shape {inputs[name].shape}, the targets have {shape}")
 
 
 def find_loss(name: str) -> Loss:
@@ -195,16 +209,34 @@ def _quadratic(derivative: Floats, settings: Settings) -> Floats:
     return np.full_like(derivative, settings["beta"])
 
 
-_OF_A_POLICY = ("logprobs", "advantages")
+_OF_A_POLICY, _REWARDED = ("logprobs", "advantages"), ("advantages",)
 LOSSES = {
     loss.name: loss
     for loss in (
-        Loss("cross_entropy", ("weights",), {}, _cross_entropy),
-        Loss("importance_sampling", _OF_A_POLICY, {}, _importance_sampling, curvature=_exponential),
-        Loss("ppo", _OF_A_POLICY, dict(zip(_CLIPS, (0.8, 1.2), strict=True)), _ppo, curvature=_exponential),
-        Loss("cispo", _OF_A_POLICY, dict(zip(_CLIPS, (0.0, 4.0), strict=True)), _cispo),
+        Loss("cross_entropy", ("weights",), {}, _cross_entropy, counted_by=("weights",)),
+        Loss(
+            "importance_sampling", _OF_A_POLICY, {}, _importance_sampling, curvature=_exponential, counted_by=_REWARDED
+        ),
+        Loss(
+            "ppo",
+            _OF_A_POLICY,
+            dict(zip(_CLIPS, (0.8, 1.2), strict=True)),
+            _ppo,
+            curvature=_exponential,
+            counted_by=_REWARDED,
+        ),
+        Loss("cispo", _OF_A_POLICY, dict(zip(_CLIPS, (0.0, 4.0), strict=True)), _cispo, counted_by=_REWARDED),
+        # Its penalty counts where the advantage is 0, too.
         Loss("dro", _OF_A_POLICY, {"beta": 0.05}, _dro, curvature=_quadratic),
-        Loss("gspo", (*_OF_A_POLICY, "sequence_ratio_mask"), {}, _gspo, required=_CLIPS, of_sequences=True),
+        Loss(
+            "gspo",
+            (*_OF_A_POLICY, "sequence_ratio_mask"),
+            {},
+            _gspo,
+            required=_CLIPS,
+            of_sequences=True,
+            counted_by=(*_REWARDED, "sequence_ratio_mask"),
+        ),
     )
 }
 # Tinker's losses that this model cannot offer, and why.

@@ -8,8 +8,8 @@ Train all weights (a base model), with any optimiser over a dict of arrays:
     weights[name] -= rate * gradients[name] / batch.weights.sum()         # for every name in `weights`
 
 `loss` is a sum, sum(weights * -log p(target)), never a mean: divide by the weights' sum yourself. Rows may be packed or
-right-padded (weight 0). Logits are computed only where a weight is not 0. Everything is of the dtype of the weights;
-float64 works, for checking. `log_likelihood` gives the loss alone.
+right-padded (weight 0). Where a weight is 0 nothing is computed after the last attention. Everything is of the dtype of
+the weights; float64 works, for checking. `log_likelihood` gives the loss alone.
 
 Inside, the gains of norms are folded into the matrices that follow them: `Folded`.
 """
@@ -19,14 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_crucible.local_model.attention import AttentionTrace, attend, attend_backward
 from pytest_crucible.local_model.batches import Batch
 from pytest_crucible.local_model.config import Floats, Integers, Shape, Weights
 from pytest_crucible.local_model.norms import normalise, normalise_backward
+
+ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 Collect: TypeAlias = Callable[[str, Floats, Floats], None]
 """Called by backward for every folded matrix, and for every smear: name, inputs, gradients of outputs."""
@@ -71,36 +74,68 @@ class _LayerTrace:
     before_attention: Floats
     attention_scale: Floats
     attended: AttentionTrace
-    before_mlp: Floats
-    mlp_scale: Floats
+    mlp: _MlpTrace
+
+
+@dataclass(slots=True)
+class _MlpTrace:
+    """Intermediate values of one layer after its attention, whose output is the first."""
+
+    attended: Floats
+    before: Floats
+    scale: Floats
     up: Floats
 
 
 @dataclass(slots=True)
 class Trace:
-    """The result of a forward pass: the last normalised states (rows * positions, width), and layers' own values."""
+    """The result of a forward pass: the last normalised states (places, width), and layers' own values.
+
+    With `places`, `residual` (rows * positions, width) is what the last layer's attention adds to.
+    """
 
     states: Floats
     scale: Floats
+    places: Integers | None
     kept: list[_LayerTrace]
+    residual: Floats
 
 
-def forward(folded: Folded, shape: Shape, tokens: Integers) -> Trace:
-    """Run rows of tokens (rows, positions) through all layers; ValueError for rows longer than the context."""
+def forward(folded: Folded, shape: Shape, tokens: Integers, places: Integers | None = None) -> Trace:
+    """Run rows of tokens (rows, positions) through all layers; ValueError for rows longer than the context.
+
+    The last states are those at `places` of rows * positions, by default all: others cost nothing after the last attention.
+    """
     if tokens.shape[1] > shape.context:
         raise ValueError(f"a row of {tokens.shape[1]} tokens is longer than the context of {shape.context}")
-    x = folded.embedding[tokens.reshape(-1)]
+    residual = x = folded.embedding[tokens.reshape(-1)]
     layer_traces = []
-    for layer in folded.layers:
+    for index, layer in enumerate(folded.layers):
         before, scale = normalise(x)
         attended = attend((before @ layer.qkv).reshape(*tokens.shape, -1), layer.smear, shape)
-        x += attended.out @ layer.out
-        before_mlp, mlp_scale = normalise(x)
-        up = before_mlp @ layer.up
-        np.maximum(up, 0, out=up)
-        x += np.square(up) @ layer.down
-        layer_traces.append(_LayerTrace(before, scale, attended, before_mlp, mlp_scale, up))
-    return Trace(*normalise(x), layer_traces)
+        out = attended.out
+        if places is not None and index == shape.layers - 1:
+            # Indexing copies: the residual stays as it is.
+            x, out = x[places], out[places]
+        layer_traces.append(_LayerTrace(before, scale, attended, _run_mlp(layer, x, out)))
+    return Trace(*normalise(x), places, layer_traces, residual)
+
+
+def states_elsewhere(folded: Folded, trace: Trace, places: Integers) -> Floats:
+    """Return the last states at other places than those of a forward pass, (places, width)."""
+    x = trace.residual[places]
+    _run_mlp(folded.layers[-1], x, trace.kept[-1].attended.out[places])
+    return normalise(x)[0]
+
+
+def _run_mlp(layer: Layer, x: Floats, attended: Floats) -> _MlpTrace:
+    """Add the attention's output and the MLP to the residual stream, in place."""
+    x += attended @ layer.out
+    before, scale = normalise(x)
+    up = before @ layer.up
+    np.maximum(up, 0, out=up)
+    x += np.square(up) @ layer.down
+    return _MlpTrace(attended, before, scale, up)
 
 
 def backward(
@@ -113,9 +148,9 @@ def backward(
     d_x = normalise_backward(d_states, trace.states, trace.scale)
     for index in reversed(range(shape.layers)):
         layer, trace_of_layer, name = folded.layers[index], trace.kept[index], f"layers.{index}."
-        # After the last layer a state that predicts nothing has no gradient: prompts cost nothing until its attention.
-        rows = np.flatnonzero(d_x.any(axis=1)) if index == shape.layers - 1 else None
-        d_out = _mlp_backward(layer, trace_of_layer, name, d_x, rows, collect)
+        d_out = _mlp_backward(layer, trace_of_layer.mlp, name, d_x, collect)
+        if trace.places is not None and index == shape.layers - 1:
+            d_x, d_out = (_scatter(each, trace.places, len(trace.residual)) for each in (d_x, d_out))
         d_qkv, d_smear = attend_backward(d_out, trace_of_layer.attended, layer.smear, shape)
         collect(name + "smear", d_smear, d_smear)
         collect(name + "qkv", trace_of_layer.before_attention, d_qkv)
@@ -126,29 +161,23 @@ def backward(
     return d_x if of_tokens else None
 
 
-def _mlp_backward(
-    layer: Layer, trace: _LayerTrace, name: str, d_x: Floats, rows: Integers | None, collect: Collect
-) -> Floats:
-    """Take gradients back through the MLP, in place, and the matrix before it; return those of what attention gives.
+def _scatter(values: Floats, places: Integers, size: int) -> Floats:
+    scattered = np.zeros((size, values.shape[1]), values.dtype)
+    scattered[places] = values
+    return scattered
 
-    With `rows`, only these have gradients.
-    """
-    parts = (d_x, trace.up, trace.before_mlp, trace.mlp_scale, trace.attended.out)
-    d_rows, up, before, scale, attended = parts if rows is None else [part[rows] for part in parts]
-    d_square = d_rows @ layer.down.T
-    collect(name + "down", np.square(up), d_rows)
-    d_square *= up
-    d_square *= 2
-    collect(name + "up", before, d_square)
+
+def _mlp_backward(layer: Layer, trace: _MlpTrace, name: str, d_x: Floats, collect: Collect) -> Floats:
+    """Take gradients back through the MLP, in place, and the matrix before it; return those of what attention gives."""
+    # Twice up is the slope of its square; doubling these rows is less work than doubling the wider ones.
+    d_square = (2 * d_x) @ layer.down.T
+    collect(name + "down", np.square(trace.up), d_x)
+    d_square *= trace.up
+    collect(name + "up", trace.before, d_square)
     # += because the residual stream passes its gradient on unchanged.
-    d_rows += normalise_backward(d_square @ layer.up.T, before, scale)
-    collect(name + "out", attended, d_rows)
-    if rows is None:
-        return d_rows @ layer.out.T
-    d_x[rows] = d_rows
-    d_out = np.zeros_like(d_x)
-    d_out[rows] = d_rows @ layer.out.T
-    return d_out
+    d_x += normalise_backward(d_square @ layer.up.T, trace.before, trace.scale)
+    collect(name + "out", trace.attended, d_x)
+    return d_x @ layer.out.T
 
 
 @dataclass(slots=True)
@@ -158,47 +187,41 @@ class TargetLogprobs:
     Targets and log-probabilities are (n,), or (n, k) where a state has several targets.
     """
 
-    rows: Integers
     targets: Integers
     states: Floats
     logprobs: Floats
     exponents: Floats
     totals: Floats
-    """The probabilities are exponents / totals, which only states with a gradient need."""
+    """The probabilities are exponents / totals, which only the backward pass needs."""
 
 
-def predict(folded: Folded, states: Floats, rows: Integers, targets: Integers) -> TargetLogprobs:
-    """Return the log-probabilities of the targets after the states at `rows`."""
-    # Logits are the largest product: compute them only where a target counts.
-    chosen = states[rows]
-    logits = chosen @ folded.unembedding
+def predict(folded: Folded, states: Floats, targets: Integers) -> TargetLogprobs:
+    """Return the log-probabilities of the targets after states (n, width)."""
+    logits = states @ folded.unembedding
     # Subtracting the maximum keeps exp from overflowing.
     logits -= logits.max(axis=1, keepdims=True)
-    logprobs = np.take_along_axis(logits, targets.reshape(len(rows), -1), axis=1)
+    logprobs = np.take_along_axis(logits, _columns(targets), axis=1)
     np.exp(logits, out=logits)
     totals = logits.sum(axis=1, keepdims=True)
     logprobs -= np.log(totals)
-    return TargetLogprobs(rows, targets, chosen, logprobs.reshape(targets.shape), logits, totals)
+    return TargetLogprobs(targets, states, logprobs.reshape(targets.shape), logits, totals)
 
 
-def predict_backward(
-    folded: Folded, trace: Trace, predicted: TargetLogprobs, d_logprobs: Floats, collect: Collect
-) -> Floats:
-    """Return the gradient of all last states, given that of the log-probabilities.
+def predict_backward(folded: Folded, predicted: TargetLogprobs, d_logprobs: Floats, collect: Collect) -> Floats:
+    """Return the gradient of the states, given that of the log-probabilities. Overwrites `predicted.exponents`."""
+    places = np.arange(len(predicted.states))
+    by_target = _columns(d_logprobs)
+    d_logits = predicted.exponents
+    d_logits *= -by_target.sum(axis=1, keepdims=True) / predicted.totals
+    for d_column, targets in zip(by_target.T, _columns(predicted.targets).T, strict=True):
+        d_logits[places, targets] += d_column
+    collect("unembedding", predicted.states, d_logits)
+    return d_logits @ folded.unembedding.T
 
-    States without one cost nothing.
-    """
-    each = d_logprobs.reshape(len(predicted.rows), -1)
-    with_gradient = np.flatnonzero(each.any(axis=1))
-    each, targets = each[with_gradient], predicted.targets.reshape(len(predicted.rows), -1)[with_gradient]
-    d_logits = predicted.exponents[with_gradient]
-    d_logits *= -each.sum(axis=1, keepdims=True) / predicted.totals[with_gradient]
-    for column in range(each.shape[1]):
-        d_logits[np.arange(len(with_gradient)), targets[:, column]] += each[:, column]
-    collect("unembedding", predicted.states[with_gradient], d_logits)
-    d_states = np.zeros_like(trace.states)
-    d_states[predicted.rows[with_gradient]] = d_logits @ folded.unembedding.T
-    return d_states
+
+def _columns(values: NDArray[ScalarT]) -> NDArray[ScalarT]:
+    """Return values (n,) as (n, 1), and others as they are; n may be 0."""
+    return values[:, None] if values.ndim == 1 else values
 
 
 def loss_and_gradients(weights: Weights, shape: Shape, batch: Batch) -> tuple[float, Weights]:
@@ -208,14 +231,13 @@ def loss_and_gradients(weights: Weights, shape: Shape, batch: Batch) -> tuple[fl
     finite.
     """
     folded = Folded.of(weights, shape)
-    trace = forward(folded, shape, batch.tokens)
-    predicted, counted = _predict_batch(folded, trace, batch)
+    trace, predicted, counted = _predict_batch(folded, shape, batch)
     loss = -float(predicted.logprobs @ counted)
     if not np.isfinite(loss):
         raise ValueError(f"the loss is {loss}")
     gradients: Weights = {}
     collect = partial(_collect, gradients, weights)
-    d_states = predict_backward(folded, trace, predicted, -counted, collect)
+    d_states = predict_backward(folded, predicted, -counted, collect)
     d_x = backward(folded, shape, trace, d_states, collect)
     assert d_x is not None
     _add_by_token(gradients["embedding"], batch.tokens.reshape(-1), d_x)
@@ -225,17 +247,19 @@ def loss_and_gradients(weights: Weights, shape: Shape, batch: Batch) -> tuple[fl
 def log_likelihood(weights: Weights, shape: Shape, batch: Batch) -> float:
     """Return the weighted sum of log p(target) over a batch."""
     folded = Folded.of(weights, shape)
-    predicted, counted = _predict_batch(folded, forward(folded, shape, batch.tokens), batch)
+    _, predicted, counted = _predict_batch(folded, shape, batch)
     return float(predicted.logprobs @ counted)
 
 
-def _predict_batch(folded: Folded, trace: Trace, batch: Batch) -> tuple[TargetLogprobs, Floats]:
-    flat = batch.weights.reshape(-1)
-    rows = np.flatnonzero(flat)
-    if not rows.size:
+def _predict_batch(folded: Folded, shape: Shape, batch: Batch) -> tuple[Trace, TargetLogprobs, Floats]:
+    """Return the pass over a batch, and log-probabilities and weights of the targets that count."""
+    weights = batch.weights.reshape(-1)
+    places = np.flatnonzero(weights)
+    if not places.size:
         raise ValueError("no position of the batch has a weight")
-    predicted = predict(folded, trace.states, rows, batch.targets.reshape(-1)[rows])
-    return predicted, flat[rows].astype(folded.unembedding.dtype)
+    trace = forward(folded, shape, batch.tokens, places)
+    predicted = predict(folded, trace.states, batch.targets.reshape(-1)[places])
+    return trace, predicted, weights[places].astype(folded.unembedding.dtype)
 
 
 def _fold_layer(weights: Weights, name: str) -> Layer:

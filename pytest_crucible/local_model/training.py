@@ -10,10 +10,18 @@ from numpy.typing import NDArray
 
 from pytest_crucible.local_model.adam import NotFinite
 from pytest_crucible.local_model.batches import Datum, pad_rows
-from pytest_crucible.local_model.config import Floats, Shape, Weights
+from pytest_crucible.local_model.config import Floats, Integers, Shape, Weights
 from pytest_crucible.local_model.lora import Adapter, AdapterGradients
 from pytest_crucible.local_model.losses import Config, Loss
-from pytest_crucible.local_model.model import Folded, backward, forward, predict, predict_backward
+from pytest_crucible.local_model.model import (
+    Folded,
+    Trace,
+    backward,
+    forward,
+    predict,
+    predict_backward,
+    states_elsewhere,
+)
 
 # Padded positions computed together: few, so that they stay in the processor's cache and rows of one length come together.
 # 512 take a quarter less time than 4,096 (`python -m benchmarks.local_model`). Losses are sums, so splitting is exact.
@@ -53,26 +61,29 @@ def train(
     config: Config,
     *,
     backwards: bool = True,
+    outputs: bool = True,
 ) -> GradientResult:
     """Return the loss of checked data under an adapter, and with `backwards` its gradients.
 
+    Without `outputs` those of each position are empty, and positions that add nothing to the loss cost less.
     `folded` are the weights with the adapter merged, `weights` those of the base. Raises ValueError when the loss is
     not finite.
     """
-    outputs: list[dict[str, Floats]] = [{} for _ in data]
+    of_data: list[dict[str, Floats]] = [{} for _ in data]
     metrics: dict[str, float] = {}
     gradients: Weights = {}
     for indices in _batches(data):
         collect = AdapterGradients(adapter, weights)
-        batch_result = _train_batch(
+        batch_pass = _train_batch(
             folded, shape, [data[index] for index in indices], loss, config, collect if backwards else None
         )
-        for index, output in zip(indices, batch_result[0], strict=True):
-            outputs[index] = output
-        for name, value in batch_result[1].items():
+        if outputs:
+            for index, output in zip(indices, batch_pass.outputs(folded), strict=True):
+                of_data[index] = output
+        for name, value in batch_pass.metrics.items():
             metrics[name] = metrics.get(name, 0.0) + value
         add_gradients(gradients, collect.gradients)
-    return GradientResult(metrics["loss:sum"], outputs, metrics, gradients)
+    return GradientResult(metrics["loss:sum"], of_data, metrics, gradients)
 
 
 def add_gradients(sums: Weights, more: Weights) -> None:
@@ -81,26 +92,63 @@ def add_gradients(sums: Weights, more: Weights) -> None:
         sums[name] = sums[name] + value if name in sums else value
 
 
+@dataclass(frozen=True, slots=True)
+class _BatchPass:
+    """The pass over one batch: outputs of the positions that count in the loss, and what gives those of the others."""
+
+    trace: Trace
+    lengths: list[int]
+    places: Integers
+    """Of all positions but padding, among rows * positions."""
+    targets: Integers
+    is_counted: NDArray[np.bool_]
+    of_counted: dict[str, Floats]
+    metrics: dict[str, float]
+
+    def outputs(self, folded: Folded) -> list[dict[str, Floats]]:
+        """Return the outputs of each datum, one number per target."""
+        whole = {name: self._spread(values) for name, values in self.of_counted.items()}
+        others = np.flatnonzero(~self.is_counted)
+        if others.size:
+            states = states_elsewhere(folded, self.trace, self.places[others])
+            whole["logprobs"][others] = predict(folded, states, self.targets[others]).logprobs
+        ends = np.cumsum(self.lengths)[:-1]
+        parts = {name: np.split(values, ends) for name, values in whole.items()}
+        return [{name: part[at] for name, part in parts.items()} for at in range(len(self.lengths))]
+
+    def _spread(self, values: Floats) -> Floats:
+        """Return values of all positions, 0 where nothing counts."""
+        spread = np.zeros(self.targets.shape, np.float32)
+        spread[self.is_counted] = values
+        return spread
+
+
 def _train_batch(
     folded: Folded, shape: Shape, data: list[Datum], loss: Loss, config: Config, collect: AdapterGradients | None
-) -> tuple[list[dict[str, Floats]], dict[str, float]]:
+) -> _BatchPass:
     tokens = pad_rows([datum.tokens for datum in data], 0).astype(np.int64)
     lengths = [len(datum.tokens) for datum in data]
-    rows = np.concatenate([at * tokens.shape[1] + np.arange(length) for at, length in enumerate(lengths)])
-    trace = forward(folded, shape, tokens)
-    predicted = predict(folded, trace.states, rows, _concatenate(data, "target_tokens").astype(np.int64))
+    places = np.concatenate([at * tokens.shape[1] + np.arange(length) for at, length in enumerate(lengths)])
+    targets = _concatenate(data, "target_tokens").astype(np.int64)
     inputs = {name: _concatenate(data, name) for name in data[0].inputs if name != "target_tokens"}
-    total, d_logprobs, outputs, metrics = loss(predicted.logprobs, inputs, config, lengths)
+    loss.check(targets.shape, inputs)
+    is_counted = loss.find_counted(inputs, len(targets))
+    trace = forward(folded, shape, tokens, places[is_counted])
+    predicted = predict(folded, trace.states, targets[is_counted])
+    total, d_logprobs, outputs, metrics = loss(
+        predicted.logprobs,
+        {name: values[is_counted] for name, values in inputs.items()},
+        config,
+        [int(part.sum()) for part in np.split(is_counted, np.cumsum(lengths)[:-1])],
+    )
     if not np.isfinite(total):
         raise NotFinite(f"the {loss.name} loss is {total}")
     if collect is not None:
         # A float64 derivative would make every gradient float64.
         d_logprobs = np.asarray(d_logprobs, trace.states.dtype)
-        d_states = predict_backward(folded, trace, predicted, d_logprobs, collect)
+        d_states = predict_backward(folded, predicted, d_logprobs, collect)
         backward(folded, shape, trace, d_states, collect, of_tokens=False)
-    ends = np.cumsum(lengths)[:-1]
-    parts = {name: np.split(np.asarray(values, np.float32), ends) for name, values in outputs.items()}
-    return [{name: part[at] for name, part in parts.items()} for at in range(len(data))], metrics
+    return _BatchPass(trace, lengths, places, targets, is_counted, outputs, metrics)
 
 
 def _concatenate(data: list[Datum], name: str) -> NDArray[np.number]:

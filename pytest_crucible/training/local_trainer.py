@@ -113,10 +113,16 @@ class EmbeddedTrainer(RecipeTrainer):
         return SavedWeights(adapter_sha256=hash_file(folder / SAMPLER_FILE))
 
     def _pass(
-        self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool
+        self,
+        data: Sequence[Datum],
+        loss: str,
+        config: Mapping[str, float],
+        *,
+        forward_only: bool,
+        outputs: bool = True,
     ) -> GradientResult:
         try:
-            return self._trainer.forward_backward(data, loss, config, forward_only=forward_only)
+            return self._trainer.forward_backward(data, loss, config, forward_only=forward_only, outputs=outputs)
         except ValueError:
             # The weights that gave this loss must not be saved: go back to those of the last finite loss.
             self._replace(self._good)

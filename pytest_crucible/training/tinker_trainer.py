@@ -76,7 +76,13 @@ class TinkerTrainer(RecipeTrainer):
         return lambda folder: saved
 
     def _pass(
-        self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool
+        self,
+        data: Sequence[Datum],
+        loss: str,
+        config: Mapping[str, float],
+        *,
+        forward_only: bool,
+        outputs: bool = True,
     ) -> GradientResult:
         run = self.client.forward if forward_only else self.client.forward_backward
         rows, settings = [self._sdk_datum(datum) for datum in data], dict(config) or None
@@ -85,8 +91,8 @@ class TinkerTrainer(RecipeTrainer):
         if not math.isfinite(total):
             self._has_failed = True
             raise NotFinite(f"the {loss} loss is {total}")
-        outputs = [{name: values.to_numpy() for name, values in row.items()} for row in output.loss_fn_outputs]
-        return GradientResult(total, outputs, dict(output.metrics), {})
+        of_rows = [{name: values.to_numpy() for name, values in row.items()} for row in output.loss_fn_outputs]
+        return GradientResult(total, of_rows, dict(output.metrics), {})
 
     def _pass_pairs(
         self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool

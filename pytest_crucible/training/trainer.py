@@ -162,7 +162,8 @@ class RecipeTrainer(Resumable):
         if unknown := sorted(set(adam) - set(AdamParams.__dataclass_fields__)):
             arguments = ", ".join(("batch", "loss", *AdamParams.__dataclass_fields__, "config", "regularizers"))
             raise TypeError(f"step has no argument {unknown[0]!r}: it takes {arguments}")
-        self.forward_backward(batch, loss, config, regularizers=regularizers)
+        # What is read of a step is its loss alone.
+        self._forward_backward(batch, loss, config or {}, regularizers, forward_only=False, outputs=False)
         self.optim_step(AdamParams(learning_rate=learning_rate, **adam))
         return self.log.losses[-1]
 
@@ -179,6 +180,18 @@ class RecipeTrainer(Resumable):
 
         The gradients are those of the loss with its regularizers, whose weighted values are metrics; `loss` is without them.
         """
+        return self._forward_backward(data, loss, config or {}, regularizers, forward_only=forward_only, outputs=True)
+
+    def _forward_backward(
+        self,
+        data: Sequence[Datum] | Sequence[Preference],
+        loss: str,
+        config: Mapping[str, float],
+        regularizers: Sequence[Regularizer],
+        *,
+        forward_only: bool,
+        outputs: bool,
+    ) -> GradientResult:
         check_regularizers(regularizers)
         if not forward_only:
             # Several batches may add up to one step, which began with the first of them.
@@ -194,7 +207,7 @@ class RecipeTrainer(Resumable):
         try:
             pairs = preferences_of(data, loss)
             rows = sides(pairs) if pairs else datums_of(data)
-            output = self._run_pass(pairs, rows, loss, config or {}, regularizers, forward_only=forward_only)
+            output = self._run_pass(pairs, rows, loss, config, regularizers, forward_only=forward_only, outputs=outputs)
         except ValueError as error:
             raise self._training_error(error) from None
         if not forward_only:
@@ -204,7 +217,7 @@ class RecipeTrainer(Resumable):
             self._sums[0] += float(output.loss)
             self._sums[1] += len(pairs) or count_weights(rows)
             self._tokens += sum(len(datum.tokens) for datum in rows)
-            for name, value in {"loss": loss, "rows": len(data), **(config or {})}.items():
+            for name, value in {"loss": loss, "rows": len(data), **config}.items():
                 self.log.note(name, value)
             for regularizer in regularizers:
                 self.log.note("regularizers", repr(regularizer))
@@ -219,6 +232,7 @@ class RecipeTrainer(Resumable):
         regularizers: Sequence[Regularizer],
         *,
         forward_only: bool,
+        outputs: bool,
     ) -> GradientResult:
         """Return the loss of a batch of preferences, whose sides are the rows, or of rows alone. Raises as `_pass` does."""
         if regularizers:
@@ -226,7 +240,7 @@ class RecipeTrainer(Resumable):
         if pairs:
             return self._pass_pairs(pairs, config, forward_only=forward_only)
         # Rows with a reference may be learnt without a term that reads it, too.
-        return self._pass(drop_inputs(rows, (REFERENCE,)), loss, config, forward_only=forward_only)
+        return self._pass(drop_inputs(rows, (REFERENCE,)), loss, config, forward_only=forward_only, outputs=outputs)
 
     def _pass_pairs(
         self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
@@ -282,9 +296,18 @@ class RecipeTrainer(Resumable):
 
     @abstractmethod
     def _pass(
-        self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool
+        self,
+        data: Sequence[Datum],
+        loss: str,
+        config: Mapping[str, float],
+        *,
+        forward_only: bool,
+        outputs: bool = True,
     ) -> GradientResult:
-        """Return loss and outputs of a batch. Raises ValueError for invalid data, NotFinite for a loss that is not finite."""
+        """Return loss and outputs of a batch; without `outputs` these may be left out, which takes less time.
+
+        Raises ValueError for invalid data, NotFinite for a loss that is not finite.
+        """
 
     @abstractmethod
     def _move(self, params: AdamParams) -> dict[str, float]:

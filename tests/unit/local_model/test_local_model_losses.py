@@ -155,6 +155,21 @@ def test_wrong_inputs_and_settings_are_refused(name, inputs, config, sentence):
         LOSSES[name](LOGPROBS, inputs, config)
 
 
+@pytest.mark.parametrize("name", [name for name, loss in LOSSES.items() if loss.counted_by])
+def test_positions_that_do_not_count_add_nothing(name):
+    """The model is not run to its end there: a loss that had a gradient at such a position would lose it."""
+    loss, zeros = LOSSES[name], np.arange(COUNT) % 3 == 0
+    inputs = {key: INPUTS[name].get(key, np.ones(COUNT)) for key in loss.needs}
+    inputs = {key: np.where(zeros, 0, values) if key in loss.counted_by else values for key, values in inputs.items()}
+    config = dict.fromkeys(loss.required, 1.0)
+
+    _, derivative, outputs, _ = loss(LOGPROBS, inputs, config)
+
+    np.testing.assert_array_equal(loss.find_counted(inputs, COUNT), ~zeros)
+    assert not derivative[zeros].any()
+    assert not outputs["elementwise_loss"][zeros].any()
+
+
 def policy_data(trainer, change: float = 0.0) -> list[Datum]:
     """Three rows whose `logprobs` are the trainer's own, moved by so much."""
     random = np.random.default_rng(1)

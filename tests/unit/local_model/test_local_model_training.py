@@ -145,6 +145,19 @@ def test_there_is_a_logprob_for_every_target(engine, trainer):
     assert found.metrics == {"loss:sum": found.loss}
 
 
+@pytest.mark.parametrize("weights", [0.0, 1.0])
+def test_a_pass_without_outputs_has_the_same_gradients(engine, trainer, weights):
+    data = [
+        Datum(datum.tokens, {**datum.inputs, "weights": weights * datum.inputs["weights"]}) for datum in tiny_data()
+    ]
+    whole = trainer.forward_backward(data, "cross_entropy")
+    short = engine.trainer(LoraSpec(rank=4, seed=3)).forward_backward(data, "cross_entropy", outputs=False)
+
+    assert (short.loss, short.metrics, short.outputs) == (whole.loss, whole.metrics, [{}] * len(data))
+    for name, gradient in whole.gradients.items():
+        np.testing.assert_array_equal(short.gradients[name], gradient)
+
+
 def test_forward_only_leaves_no_gradients(trainer):
     assert trainer.forward_backward(tiny_data(), "cross_entropy", forward_only=True).gradients == {}
     with pytest.raises(ValueError, match="no gradients: call forward_backward before each optim_step"):
