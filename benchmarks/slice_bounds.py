@@ -1,9 +1,11 @@
 """How often a gap or a ratio of two slices is falsely proven within its limit: exactly, over all counts.
 
     python -m benchmarks.slice_bounds
+    python -m benchmarks.slice_bounds power
 
 Prints a table in markdown: the worst of all true rates at the limit, and their mean, each the largest over a few limits. Exits 1
-where slices of up to 200 samples exceed .0506. It takes some minutes.
+where slices of up to 200 samples exceed .0506. It takes some minutes. `power` prints how often equal slices are proven within a
+limit by this bound and by others.
 """
 
 from __future__ import annotations
@@ -17,9 +19,13 @@ from tabulate import tabulate
 # The simulations' modules import each other by their names.
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "truth"))
 
-from exact_slices import CELLS, HELD, LARGER, LIMITS, false_met  # beside the simulations
+from exact_slices import CELLS, HELD, LARGER, LIMITS, RULES, false_met, power  # beside the simulations
 
 HEADS = ("samples", "gap: worst", "gap: mean", "ratio: worst", "ratio: mean")
+
+
+# Samples of each slice, their rate, and the limit.
+EQUAL = [(20, 0.9, "gap", 0.30), (50, 0.8, "gap", 0.20), (200, 0.8, "gap", 0.10), (50, 0.9, "ratio", 0.80)]
 
 
 def main() -> int:
@@ -29,6 +35,21 @@ def main() -> int:
     table = [[f"{sizes[0]}, {sizes[1]}", *(f"{share:.3f}"[1:] for share in shares)] for sizes, shares in rows.items()]
     print(tabulate(table, headers=HEADS, tablefmt="github", disable_numparse=True))
     return int(any(max(rows[sizes][0], rows[sizes][2]) > HELD for sizes in CELLS))
+
+
+def print_power() -> int:
+    """Print the power of each rule."""
+    table = [
+        [
+            f"{n}, {n}",
+            f"{rate:g}"[1:],
+            f"{kind} {limit:.2f}".replace("0.", "."),
+            *(f"{power(rule, kind, (n, n), rate=rate, limit=limit):.3f}"[1:] for rule in RULES),
+        ]
+        for n, rate, kind, limit in EQUAL
+    ]
+    print(tabulate(table, headers=("samples", "rate", "limit", *RULES), tablefmt="github", disable_numparse=True))
+    return 0
 
 
 def largest(sizes: tuple[int, int]) -> tuple[float, ...]:
@@ -42,4 +63,4 @@ def _mean(found: list[float]) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(print_power() if sys.argv[1:] == ["power"] else main())
