@@ -82,9 +82,17 @@ def _export_table(
         run = opened.find_run(*runs)
         table = TABLES[what] if what in TABLES else load_object(EXPORTS[what])
         rows = write_file(table(opened, run), output)
-    row = f"{what[:-3]}y" if what.endswith("ies") else what.removesuffix("s")
-    sentence = f"{quantity(rows, row)} of run {run} written to {output}"
+    sentence = f"{quantity(rows, _row_name(what))} of run {run} written to {output}"
     print_result([sentence], {"run": run, "what": what, "rows": rows, "file": str(output)}, as_json=as_json)
+
+
+def _row_name(what: str) -> str:
+    """Return what one row of a table is called.
+
+    >>> _row_name("replies"), _row_name("observations")
+    ('reply', 'observation')
+    """
+    return f"{what[:-3]}y" if what.endswith("ies") else what.removesuffix("s")
 
 
 def _export_training_set(

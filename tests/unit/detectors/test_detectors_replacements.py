@@ -41,6 +41,16 @@ def test_a_hash_cannot_be_joined_with_that_of_another_run():
     assert redacted("hash", run=RunRedaction(b"k")) == redacted("hash", run=RunRedaction(b"k"))
 
 
+def test_a_hash_has_no_digits_that_could_be_a_number():
+    redactor = Redactor("hash", RunRedaction(b"k"))
+    texts = [f"{number}@example.com" for number in range(20)]
+
+    hashes = [redactor(text, find_pii(text)).partition(":")[2] for text in texts]
+
+    assert len(set(hashes)) == 20
+    assert not any(character.isdigit() for character in "".join(hashes))
+
+
 def test_numbers_go_on_from_text_to_text():
     redactor = Redactor("placeholder")
 
