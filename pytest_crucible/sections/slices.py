@@ -26,6 +26,7 @@ from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.arm_gaps import ArmGap, find_gaps, gap_document, gap_tables
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.slices.cuts import advise_cuts
+from pytest_crucible.stats.slices.fields import lacking_text
 
 # A longer table is not readable, and each slice costs a comparison.
 MOST_GROUPS = 200
@@ -164,13 +165,13 @@ def _table(sliced: SlicedMetric) -> Table:
     heads: tuple[str, ...] = (sliced.field, f"{sliced.metric} of {sliced.arms[0]}", "n", "lost")
     if len(sliced.arms) > 1:
         heads = (*heads, f"{sliced.arms[0]} vs {sliced.arms[1]}", "pairs")
-    lacking = f" {sliced.lacking:,} samples lack the field." if sliced.lacking else ""
+    lacking = lacking_text(sliced.lacking)
     return Table(
         title=f"By {sliced.field}",
         heads=heads,
         rows=tuple(Row(cells=_cells(entry)[: len(heads)]) for entry in sliced.slices),
         numbers=("n", "lost", "pairs"),
-        note=f"Intervals are not adjusted for looking at many slices.{lacking}",
+        note=f"Intervals are not adjusted for looking at many slices.{f' {lacking}.' if lacking else ''}",
         verbosity=3 if sliced.field == GROUP else 1,
     )
 
