@@ -43,7 +43,7 @@ def command(
         run_id = opened.find_run(run)
         level = opened.run(run_id)["alpha"] if alpha is None else alpha
         experiments = load_fairness(opened, run_id, fields, metrics, reference, alpha=level)
-    lines = [f"run {run_id}, by {fields.title}", *(line for each in experiments for line in _lines(each))]
+    lines = [f"run {run_id}, {fields}", *(line for each in experiments for line in _lines(each))]
     document = {"run": run_id, "by": str(fields), "experiments": [_document(each) for each in experiments]}
     print_result(map(printable, lines), document, as_json=as_json)
 

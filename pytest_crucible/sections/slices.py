@@ -116,13 +116,14 @@ def slice_metric(inputs: SectionInputs, metric: str, field: str, labels: Mapping
 
 def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
     """Yield the slices of each field and metric that a target or a comparison names together."""
+    # `by sex within age` has the slices of `by sex`.
     named = {
-        (measure.by, metric): None
+        (measure.by.title, metric): measure.by
         for measure in (*inputs.plan.targets, *inputs.plan.contrasts)
         if measure.by is not None
         for metric in measure.metrics
     }
-    for by, metric in named:
+    for (_, metric), by in named.items():
         labels = flag_field(inputs, by)
         if labels is not None and metric in inputs.scores:
             yield replace(slice_metric(inputs, metric, by.title, labels), advice=advise_cuts(by, inputs.slicings[by]))
