@@ -165,24 +165,30 @@ def compare(
     # The extreme of `change_of_extreme` is the largest contrast, which a worse slice or a smaller ratio makes larger.
     is_turned = kind == "ratio" or (kind == "worst" and first.columns.takes_smallest)
     turned = _turn(change) if is_turned else change
-    return _difference(turned, kind, n, clusters, alpha, "" if change.value is not None else _no_change(first, second))
+    return _difference(turned, kind, n, clusters, alpha, "" if change.value is not None else _no_change(first, second, kind))
 
 
-def _no_change(first: Prepared, second: Prepared) -> str:
+def _no_change(first: Prepared, second: Prepared, kind: str) -> str:
     """Say why there is no change of an extreme, and name the slices that stand in its way."""
     problem = first.problem or second.problem
     if problem:
         return problem
-    unrated, single = dict[str, None](), dict[str, None]()
+    unrated, single, zero = dict[str, None](), dict[str, None](), dict[str, None]()
     for columns in filter(None, (first.columns, second.columns)):
         for means in columns.arm().plus:
             unrated |= dict.fromkeys(itertools.compress(columns.names, ~means.has_rate))
             single |= dict.fromkeys(itertools.compress(columns.names, means.has_rate & np.isnan(means.errors)))
+            zero |= dict.fromkeys(itertools.compress(columns.names, means.means == 0))
     if unrated:
         return f"{_list_names(list(unrated))} {'has' if len(unrated) == 1 else 'have'} no rate in one of the arms"
     if single:
         unit = "sample" if first.clusters is None else "group"
-        return f"{_list_names(list(single))} {'has' if len(single) == 1 else 'have'} one {unit}, and a change needs two in each slice"
+        have = "has" if len(single) == 1 else "have"
+        return f"{_list_names(list(single))} {have} one {unit}, and a change needs two in each slice"
+    if zero and kind == "ratio":
+        rate = "a rate of 0" if len(zero) == 1 else "rates of 0"
+        have = "has" if len(zero) == 1 else "have"
+        return f"{_list_names(list(zero))} {have} {rate} in one of the arms, so that the change of the ratio is undefined"
     return "a slice has no rate in one of the arms"
 
 
