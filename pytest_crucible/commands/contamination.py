@@ -30,7 +30,9 @@ from pytest_crucible.report.view_files import check_format, view_lines, write_vi
 @click.argument("name")
 @click.option("--against", multiple=True, metavar="FILE", help="Training file, or name of a dataset; may be repeated.")
 @click.option("--near", type=float, default=NEAR_MATCH, show_default=True, help="Jaccard similarity of a near match.")
-@click.option("--adapter", default="", metavar="NAME", help="Adapter, or version such as claims@4, to test for memorisation.")
+@click.option(
+    "--adapter", default="", metavar="NAME", help="Adapter, or version such as claims@4, to test for memorisation."
+)
 @click.option(
     "--order-test", is_flag=True, help="Is the file's own order more probable to the adapter than random ones?"
 )

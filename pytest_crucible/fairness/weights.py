@@ -44,7 +44,9 @@ def _as_row(row: Mapping[str, Any] | Sample, number: int) -> dict[str, Any]:
     if isinstance(row, Sample):
         return {"id": row.id, "input": row.input, "expected": row.expected, "metadata": dict(row.metadata)}
     if not isinstance(row, Mapping):
-        raise SpecError(f"reweigh: row {number} is a {type(row).__name__}; pass mappings, such as lines of a JSONL file")
+        raise SpecError(
+            f"reweigh: row {number} is a {type(row).__name__}; pass mappings, such as lines of a JSONL file"
+        )
     return dict(row)
 
 

@@ -244,7 +244,10 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Fam
         or _failure(analysis, comparison.contrast.metric, comparison.pairs)
         or caveat
         or comparison_reason(comparison, state, proven, family.alpha),
-        suite_error=not comparison.pairs and _complete(analysis) and not nowhere and not _is_empty_slice(analysis, comparison),
+        suite_error=not comparison.pairs
+        and _complete(analysis)
+        and not nowhere
+        and not _is_empty_slice(analysis, comparison),
     )
 
 

@@ -53,7 +53,9 @@ def _slices_lines(effects: Sequence[DetectableEffect]) -> Iterator[str]:
     if effects[0].unprovable:
         yield f"{head}: {effects[0].unprovable}"
         return
-    able = sorted((effect for effect in effects if effect.detectable is not None), key=lambda effect: effect.detectable or 0)
+    able = sorted(
+        (effect for effect in effects if effect.detectable is not None), key=lambda effect: effect.detectable or 0
+    )
     needed = [effect.needed for effect in effects if effect.needed is not None]
     parts = []
     if needed:

@@ -104,7 +104,9 @@ def _table(grid: Table, many: bool, width: int) -> Iterator[Line]:
         if many and row.experiment != above:
             yield Line(row.experiment)
             above = row.experiment
-        yield Line(f"{printable_cell(row.cells[0])}\n{line}" if wraps else line, _COLOURS[row.state] if row.state else {})
+        yield Line(
+            f"{printable_cell(row.cells[0])}\n{line}" if wraps else line, _COLOURS[row.state] if row.state else {}
+        )
         if row.below:
             yield Line(f"    {row.below}")
     if grid.note:

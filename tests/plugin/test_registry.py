@@ -119,7 +119,10 @@ def test_versions_are_adapters_and_are_stored_by_number(registry, crucible):
             "'production' (claims@1) is named twice: compare an adapter with another one",
         )
     for name, sentence in (
-        ("claims@1", "--order-test: adapter 'claims@1' (recorded) cannot score prompts; use a backend with prompt logprobs"),
+        (
+            "claims@1",
+            "--order-test: adapter 'claims@1' (recorded) cannot score prompts; use a backend with prompt logprobs",
+        ),
         ("claims@7", "claims has no version 7: it has 1 to 2"),
     ):
         printed = crucible("contamination", "questions.jsonl", "--adapter", name, "--order-test")

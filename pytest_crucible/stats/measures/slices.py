@@ -165,7 +165,9 @@ def compare(
     # The extreme of `change_of_extreme` is the largest contrast, which a worse slice or a smaller ratio makes larger.
     is_turned = kind == "ratio" or (kind == "worst" and first.columns.takes_smallest)
     turned = _turn(change) if is_turned else change
-    return _difference(turned, kind, n, clusters, alpha, "" if change.value is not None else _no_change(first, second, kind))
+    return _difference(
+        turned, kind, n, clusters, alpha, "" if change.value is not None else _no_change(first, second, kind)
+    )
 
 
 def _no_change(first: Prepared, second: Prepared, kind: str) -> str:
@@ -188,7 +190,9 @@ def _no_change(first: Prepared, second: Prepared, kind: str) -> str:
     if zero and kind == "ratio":
         rate = "a rate of 0" if len(zero) == 1 else "rates of 0"
         have = "has" if len(zero) == 1 else "have"
-        return f"{_list_names(list(zero))} {have} {rate} in one of the arms, so that the change of the ratio is undefined"
+        return (
+            f"{_list_names(list(zero))} {have} {rate} in one of the arms, so that the change of the ratio is undefined"
+        )
     return "a slice has no rate in one of the arms"
 
 

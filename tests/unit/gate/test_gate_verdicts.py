@@ -701,7 +701,8 @@ def test_a_slice_without_pairs_is_open_where_others_have_some():
     by = By((Field("topic"),))
     lost, whole = (
         replace(
-            comparison(evidence(reading(None, p=None)), Contrast(metric="a", baseline="v1", by=by, slice=name)), pairs=pairs
+            comparison(evidence(reading(None, p=None)), Contrast(metric="a", baseline="v1", by=by, slice=name)),
+            pairs=pairs,
         )
         for name, pairs in (("law", 0), ("tax", 9))
     )

@@ -320,7 +320,9 @@ def test_a_hostile_reply_is_inert(run, analysis, text):
 @pytest.mark.parametrize("name", ["a\nb", "a\u2028b", "a\x85b", "a\x0bb", "a\r\nb"])
 def test_a_name_with_line_breaks_is_one_row_of_a_table(run, analysis, name):
     """A sample's id may be any text, and a table has a line for each row."""
-    table = Table(title="t", heads=("slice", "samples"), rows=(Row(cells=(name, name)), Row(cells=("c", "d"))), verbosity=1)
+    table = Table(
+        title="t", heads=("slice", "samples"), rows=(Row(cells=(name, name)), Row(cells=("c", "d"))), verbosity=1
+    )
     outcome = SectionOutcome(result=None, claims=(), view=View(title="t", tables=(table,)))
 
     wide, narrow = (lines(run(analysis(sections={"t": outcome})), verbosity=1, width=width) for width in (120, 10))

@@ -97,7 +97,9 @@ def test_slices_are_of_fields_lengths_numbers_code_and_pairs():
 def test_an_object_is_no_feature():
     metadata = [{"author": {"country": "de" if k % 2 else "fr"}, "tags": ["a"] if k % 2 else ["b"]} for k in range(60)]
 
-    names = {feature.name for feature in find_features(["?"] * 60, [{"who": {"a": k % 2}} for k in range(60)], metadata, {})}
+    names = {
+        feature.name for feature in find_features(["?"] * 60, [{"who": {"a": k % 2}} for k in range(60)], metadata, {})
+    }
 
     assert "tags" in names
     assert not names & {"author", "who"}
