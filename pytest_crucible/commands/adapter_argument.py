@@ -73,7 +73,7 @@ class Adapters:
     def _version_adapter(self, version: Version) -> Adapter:
         return version_adapter(version, files_folder(self._root, self._store) / REGISTRY, self._root)
 
-    def _identify(self, adapter: Adapter, backend: Backend) -> str:
+    def _identify(self, adapter: Adapter, backend: Any) -> str:
         return describe_arm(adapter, "candidate", backend, root=self._root, trained_on={}).identity
 
     def _open(self, adapter: Adapter, typed_in: Path | None) -> Backend:

@@ -61,6 +61,7 @@ def _value(row: Mapping[str, Any], name: str, number: int) -> str:
 
 def _own_weight(row: Mapping[str, Any], number: int) -> float:
     weight = row.get("weight", 1.0)
-    if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 <= weight < math.inf:
+    value = float(weight) if isinstance(weight, Real) and not isinstance(weight, bool) else math.nan
+    if not 0 <= value < math.inf:
         raise SpecError(f"reweigh: row {number} has weight = {weight!r}; write a number of at least 0, or leave it out")
-    return float(weight)
+    return value

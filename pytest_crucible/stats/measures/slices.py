@@ -171,7 +171,7 @@ def compare(
 
 
 def _no_change(first: Prepared, second: Prepared, kind: str) -> str:
-    """Say why there is no change of an extreme, and name the slices that stand in its way."""
+    """Return why the change of an extreme is unknown, with the slices that prevent it."""
     problem = first.problem or second.problem
     if problem:
         return problem

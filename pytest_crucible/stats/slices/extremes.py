@@ -117,7 +117,7 @@ def _of_pairs(
 
 
 def _argmax(values: Array) -> int | None:
-    """Return the place of the largest number; None where there is none. numpy's own takes NaN for -inf."""
+    """Return the place of the largest number, or None if all are NaN. `np.nanargmax` would treat NaN as -inf."""
     numbers = np.flatnonzero(~np.isnan(values))
     return int(numbers[np.argmax(values[numbers])]) if len(numbers) else None
 
