@@ -35,7 +35,7 @@ from pytest_crucible.records.errors import SpecError
 
 # Adapters of the packaged model have 19 MB at most; a header may claim any size.
 LARGEST_BYTES = 2**30
-_EXPECTED = f"expected {EXTERNAL_FILE} and {CONFIG_FILE} alone, as `crucible tinker download` writes them"
+_EXPECTED = f"expected {EXTERNAL_FILE} and {CONFIG_FILE}, as `crucible tinker download` writes them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,11 @@ def upload_adapter(source: Path, directory: Path, engine: Engine, name: str | No
         sha256 = hashlib.sha256(files[EXTERNAL_FILE]).hexdigest()
         name = name or source.absolute().name.removesuffix(".tar")
         path = CheckpointPath(f"upload-{sha256[:16]}", TRAINING, name)
-    except (ValueError, OSError, tarfile.TarError) as error:
+    except tarfile.TarError as error:
+        raise SpecError(
+            f"{source} cannot be uploaded: it is not a whole tar file without compression ({error}); {_EXPECTED}"
+        ) from None
+    except (ValueError, OSError) as error:
         raise SpecError(f"{source} cannot be uploaded: {error}") from None
     # Made here, so that a source that is refused leaves no directory.
     archive = Archive(directory)

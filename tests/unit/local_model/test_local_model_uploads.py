@@ -129,7 +129,8 @@ def test_a_tar_file_with_anything_else_is_refused(tmp_path, more):
     source = tar(download(tmp_path / "blue"), more)
 
     with pytest.raises(
-        SpecError, match=r"it has a member '.*'; expected adapter_model\.safetensors and adapter_config\.json alone"
+        SpecError,
+        match=r"it has a member '.*'; expected adapter_model\.safetensors and adapter_config\.json, as `crucible",
     ):
         upload_adapter(source, tmp_path / "tinker", ENGINE)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["blue", "blue.tar"]
@@ -226,8 +227,8 @@ def test_a_source_that_is_not_a_download_is_one_sentence(tmp_path):
     (tmp_path / "empty").mkdir()
     for name, sentence in {
         "none": "there is no such file or directory",
-        "cut.tar": "unexpected end of data",
-        "text.tar": "truncated header",
+        "cut.tar": "it is not a whole tar file without compression .unexpected end of data.; expected adapter_model",
+        "text.tar": "it is not a whole tar file without compression .truncated header.",
         "empty": "it has no adapter_config.json and no adapter_model.safetensors; expected",
     }.items():
         with pytest.raises(SpecError, match=f"{name} cannot be uploaded: {sentence}"):
