@@ -104,7 +104,7 @@ def _read_directory(source: Path) -> dict[str, bytes]:
 def _read_archive(source: Path) -> Iterator[tuple[str, bytes]]:
     """Yield name and content of the files in a tar file. Raises ValueError for a member that is not one of the two."""
     if not source.exists():
-        raise ValueError("there is no such file or directory")
+        raise ValueError("it does not exist")
     with tarfile.open(source, "r:") as tar:
         for member in tar:
             name = posixpath.normpath(member.name)

@@ -226,7 +226,7 @@ def test_a_source_that_is_not_a_download_is_one_sentence(tmp_path):
     (tmp_path / "text.tar").write_text("not a tar file")
     (tmp_path / "empty").mkdir()
     for name, sentence in {
-        "none": "there is no such file or directory",
+        "none": "it does not exist",
         "cut.tar": "it is not a whole tar file without compression .unexpected end of data.; expected adapter_model",
         "text.tar": "it is not a whole tar file without compression .truncated header.",
         "empty": "it has no adapter_config.json and no adapter_model.safetensors; expected",
