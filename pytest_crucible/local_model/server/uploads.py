@@ -30,6 +30,7 @@ from pytest_crucible.local_model.server.archive import (
     CheckpointPath,
     MissingCheckpoint,
 )
+from pytest_crucible.local_model.server.base_models import check_stand_in
 from pytest_crucible.local_model.server.external import CONFIG_FILE, FILES
 from pytest_crucible.records.errors import SpecError
 
@@ -134,12 +135,12 @@ def _read_config(content: bytes) -> Mapping[str, Any]:
 
 def _find_base(config: Mapping[str, Any], engine: Engine) -> tuple[str, Engine]:
     """Return name and model of an adapter's base: this one, or its stand-in. Raises ValueError for another one."""
-    name, sha256 = str(config.get("base_model_name_or_path")), config.get("base_sha256")
+    name, sha256 = str(config.get("base_model_name_or_path"))[:200], config.get("base_sha256")
     if sha256 == engine.base_sha256:
         return BASE_MODEL, engine
     stand_in = make_stand_in(engine)
     if sha256 == stand_in.base_sha256:
-        return name, stand_in
+        return check_stand_in(name), stand_in
     of = f"{name} ({sha256[:8]})" if isinstance(sha256, str) else name
     own = f"{BASE_MODEL} ({engine.base_sha256[:8]})"
     raise ValueError(f"it is an adapter of {of}; the local service has {own}, or what crucible_tinker_base names")
