@@ -18,6 +18,7 @@ from pytest_crucible.local_model.checkpoints import EXTERNAL_FILE, load_training
 from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.reserved import make_stand_in
 from pytest_crucible.local_model.sampling import SamplingParams
+from pytest_crucible.local_model.server import uploads
 from pytest_crucible.local_model.server.archive import Archive
 from pytest_crucible.local_model.server.external import CONFIG_FILE
 from pytest_crucible.local_model.server.uploads import upload_adapter
@@ -241,3 +242,21 @@ def test_a_source_that_is_not_a_download_is_one_sentence(tmp_path):
     with pytest.raises(SpecError, match="'a b' is not a valid checkpoint name"):
         upload_adapter(download(tmp_path / "green"), tmp_path / "tinker", ENGINE, "a b")
     assert not (tmp_path / "tinker").exists()
+
+
+def test_files_that_are_too_large_are_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(uploads, "LARGEST_BYTES", 1000)
+    folder = download(tmp_path / "blue")
+
+    for source in (folder, tar(folder)):
+        with pytest.raises(
+            SpecError, match=r"adapter_model\.safetensors has [\d,]+ bytes, an adapter has 1,000 at most"
+        ):
+            upload_adapter(source, tmp_path / "tinker", ENGINE)
+
+
+def test_the_name_of_a_stand_in_cannot_be_anything(tmp_path):
+    folder = download(tmp_path / "blue", trained(make_stand_in(ENGINE)), base_model_name_or_path="\x1b[31mred")
+
+    with pytest.raises(SpecError, match="is not another model's name"):
+        upload_adapter(folder, tmp_path / "tinker", ENGINE)
