@@ -60,7 +60,7 @@ class CheckedDatasets:
         return settings.checks != "off" and not is_dry
 
     def samples_facts(self, data: CheckedData) -> dict[str, Any]:
-        """Return what a plan says of where its samples are from."""
+        """Return the fields of a plan about the origin of its samples."""
         return {
             "selected": len(data.dataset.samples),
             "origin": self._datasets.origins.get(data.dataset.name),

@@ -14,7 +14,8 @@ from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.markers import is_experiment, is_judged, takes_fixture
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.experiment import injected_names
+from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.session.experiment import Experiment, injected_names
 from pytest_crucible.session.joined_tests import uses_crucible
 from pytest_crucible.session.marks import check_spelling
 
@@ -45,7 +46,7 @@ def check_adapter(arms: Sequence[OpenedArm]) -> None:
 
 
 def check_models(arms: Sequence[OpenedArm], what: str) -> None:
-    """Raise SpecError for recorded replies, which are those to the samples as they are."""
+    """Raise SpecError for recorded replies, which exist for the unchanged samples only."""
     if any(isinstance(arm.backend, KnowsItsSamples) for arm in arms):
         raise SpecError(f"recorded answers have no {what}: use a model")
 
@@ -70,6 +71,16 @@ def check_pooling(plan: Plan) -> None:
             f"so intervals would not count the noise of {factors}: "
             f"leave out the setting, or declare fixed={list(plan.random_factors)}"
         )
+
+
+def check_sample(sample_id: str, experiments: Collection[Experiment]) -> None:
+    """Raise SpecError if no experiment has the sample of --crucible-sample."""
+    if any(experiment.position(sample_id) is not None for experiment in experiments):
+        return
+    # The hint compares names, which takes long for many.
+    ids = [sample.id for experiment in experiments for sample in experiment.dataset.samples[:1000]]
+    hint = suggest(sample_id, ids, otherwise=f"the first is {ids[0]!r:.200}" if ids else "there is no experiment")
+    raise SpecError(f"--crucible-sample={sample_id}: no selected experiment has a sample with that id: {hint}")
 
 
 def check_markers(item: pytest.Item) -> None:

@@ -17,9 +17,9 @@ import pytest
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.versions import find_version
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.options import read_settings
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.session.adapter_context import adapter_context
+from pytest_crucible.session.settings import read_settings
 from pytest_crucible.store.runs import RunStore
 
 Result = TypeVar("Result")

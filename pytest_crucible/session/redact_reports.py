@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_crucible.options import read_settings
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider, redact
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.runs.provenance import configured_tables
 from pytest_crucible.session.run_redaction import run_redaction
+from pytest_crucible.session.settings import read_settings
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
