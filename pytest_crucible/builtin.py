@@ -156,7 +156,7 @@ def pytest_crucible_sections() -> Mapping[str, Section | str]:
 
 
 def find_release(name: str) -> Release | None:
-    """Return the built-in dataset of that name; None for an unknown name. Raises DatasetError for an unknown part."""
+    """Return the built-in dataset with this name; None for an unknown name. Raises DatasetError for an unknown part."""
     from pytest_crucible.records.object_reference import load_object
 
     family = name.partition(":")[0]

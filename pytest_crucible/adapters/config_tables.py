@@ -10,7 +10,7 @@ from typing import Any
 from pytest_crucible.records.errors import SpecError
 
 GUARD = "guard"
-"""The backend of an adapter that is a guard; and the setting that names the guards around another one."""
+"""The backend of a guard used as an adapter, and the setting that lists the guards around an adapter."""
 
 
 def read_table(root: Path, name: str) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ class TrainingDisplay(Protocol):
     """Shows one training while it runs."""
 
     def announce(self) -> None:
-        """Show what would be trained, where nothing is run."""
+        """Show what would be trained, when nothing is run."""
 
     def share(self, name: str) -> None:
         """Show that the adapter uses the training of another."""
@@ -56,7 +56,7 @@ ADAPTERS, REGISTRY = "adapters", "registry"
 
 def files_folder(root: Path, store: str) -> Path:
     """Return the folder for the files of a project: that of its run store, or `.crucible` for a database server."""
-    # A database URL has no folder that files could lie beside.
+    # A database URL has no folder for files.
     return (root / (DEFAULT_STORE if "://" in store else store)).parent
 
 
@@ -105,5 +105,5 @@ class AdapterContext:
 
     @property
     def is_replay(self) -> bool:
-        """True where no model is called: the files that an adapter is made of need not be here."""
+        """True when no model is called: the adapter's files may then be missing."""
         return self.shared.cache is not None and self.shared.cache.only

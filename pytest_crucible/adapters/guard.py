@@ -13,7 +13,7 @@ from pytest_crucible.records import Adapter, Reply, Request
 
 
 class GuardBackend:
-    """Replies to a text with what a guard says of it."""
+    """Replies to a text with a guard's judgement of it."""
 
     simulated = False
     is_instant = True

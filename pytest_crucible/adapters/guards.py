@@ -13,7 +13,7 @@ from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 
-# A session without guards loads none of what they need.
+# A session without guards does not load their libraries.
 if TYPE_CHECKING:
     from pytest_crucible.backends.guarded import Protection, Protections
     from pytest_crucible.detectors.replacements import Redaction, Redactor, RunRedaction
@@ -38,7 +38,7 @@ class Guards:
     def __init__(
         self, root: Path, open_judge: OpenJudge = no_judge, redaction: Callable[[], RunRedaction] | None = None
     ) -> None:
-        """Read nothing yet. `open_judge` returns an adapter as a judge; `redaction` what this run's redactions share."""
+        """Nothing is read yet. `open_judge` returns an adapter as a judge; `redaction` the state that this run's redactions share."""
         self._root = root
         self.open_judge = open_judge
         self._redaction = redaction
@@ -65,7 +65,7 @@ class Guards:
         return settings if chosen is None else replace(settings, threshold=chosen.threshold)
 
     def threshold_file(self, settings: GuardSettings) -> ThresholdFile | None:
-        """Return what chose a guard's threshold; None where it is a number. Raises SpecError."""
+        """Return how a guard's threshold was chosen; None if it is a plain number. Raises SpecError."""
         if not settings.threshold_file:
             return None
         from pytest_crucible.guards.thresholds import read_threshold
@@ -103,7 +103,7 @@ class Guards:
         return self._opened[name]
 
     def redactor(self, name: str) -> Callable[[str], str]:
-        """Return the function that removes what a guard finds, by its setting `redaction`. Raises SpecError."""
+        """Return the function that redacts a guard's findings, by its setting `redaction`. Raises SpecError."""
         guard = self.open(name)
         find = guard.find_spans
         if find is None:

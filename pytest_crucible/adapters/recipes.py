@@ -46,12 +46,12 @@ def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
 
 
 def find_trained_adapter(recipe: Recipe, context: AdapterContext) -> TrainedAdapter | None:
-    """Return what the recipe has made, where nothing that it depends on has changed since."""
+    """Return the recipe's result, if nothing that it depends on has changed since."""
     return find_trained(recipe, context.adapters_folder)
 
 
 def find_damaged_adapter(recipe: Recipe, context: AdapterContext) -> Path | None:
-    """Return what is left of an adapter that the recipe has made; None without one."""
+    """Return the remains of an adapter that the recipe trained; None if there are none."""
     return find_damaged(recipe, context.adapters_folder)
 
 

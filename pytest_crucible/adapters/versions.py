@@ -51,7 +51,7 @@ def resolve_version(name: str, state: RegistryState, location: str) -> tuple[str
 
 def find_version(store: RunStore, name: str) -> Version:
     """Return the version that a name means now. Raises SpecError."""
-    # Measuring goes on with a broken log, which `promote` and `doctor` refuse.
+    # A broken log stops `promote` and `doctor`, not a measurement.
     model, number = resolve_version(name, load_registry(store, check=False).state, store.location)
     version = load_version(store, model, number)
     if version is None:

@@ -29,7 +29,7 @@ def make_word_deletion(words: str = "stop") -> Perturb:
             if words == "all" or word in stop
         ]
         sites = [span for span in spans if span is not None]
-        # The last word of a line owns the blank before it, which may be that of the word before.
+        # The last word of a line is removed with the blank before it, which the word before may have taken already.
         drawn = draw_apart(rng, sites, count_edits(strength, len(sites)), lambda span: range(*span))
         return apply_edits(source.text, [Edit(*span, "") for span in drawn])
 

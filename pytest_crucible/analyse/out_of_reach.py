@@ -1,4 +1,4 @@
-"""Targets that cannot be met any more, whatever the samples that are left score. Pure functions.
+"""Targets that no scores of the remaining samples can meet any more. Pure functions.
 
 Nothing is estimated, so this costs no alpha: the best value that is still possible is compared with the target.
 """

@@ -32,7 +32,7 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One metric in one arm on the samples as they are and on their twins, whose difference is a drop."""
+    """One metric in one arm on the original samples and on their twins; the difference is a drop."""
 
     facts: MetricFacts
     originals: Scores
@@ -87,7 +87,7 @@ def _seen_kind(arm: ArmOutcomes, facts: MetricFacts) -> Kind:
 
 
 def scores(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, repeats: int) -> Scores:
-    """Sample means of one metric in one arm, with what was lost. Repeats are as in `scores_by_repeat`."""
+    """Sample means of one metric in one arm, and its lost samples. Repeats are as in `scores_by_repeat`."""
     values, scored, lost, applies = _fill_failures(facts, arm, samples, repeats)
     return _means(values, scored, lost, facts, (samples, repeats), applies)
 

@@ -1,4 +1,4 @@
-"""The members of a sweep beside each other on the choosing half: ranks, differences from the winner, and settings."""
+"""The members of a sweep compared on the choosing half: ranks, differences from the winner, and settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEARCHED = "a search proposes settings by the scores of earlier ones, so that it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepMembers:
-    """The members of a family, and what their settings are worth, by the metric that chose."""
+    """The members of a family and the effects of their settings, by the metric that chose."""
 
     members: ManyArms
     settings: SettingMeans

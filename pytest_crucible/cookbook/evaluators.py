@@ -26,7 +26,7 @@ def evaluator(
     direction: Direction = "higher",
     bounds: tuple[float, float] | None = None,
 ) -> Metric:
-    """Return a metric whose value is what an evaluator of tinker-cookbook returns.
+    """Return a metric whose value is the result of an evaluator of tinker-cookbook.
 
     `builder` is a function, or "module:function", that returns a `SamplingClientEvaluator`. A builder that takes the sample
     evaluates that sample alone: its values have an interval, and arms are paired. One without arguments evaluates data of its
@@ -84,5 +84,5 @@ def _why_not_whole(label: str, samples: Sequence[Sample]) -> str:
 
 
 def _version(function: Callable[..., Any], figure: str) -> str:
-    # Stored scores are used again while the builder, and what it calls of the suite, is the same.
+    # Stored scores are used again while the builder, and the functions of the suite that it calls, are the same.
     return hashlib.sha256("\n".join((figure, *sources(function))).encode()).hexdigest()[:16]

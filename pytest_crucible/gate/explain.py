@@ -87,7 +87,7 @@ def _digits_for(bound: float, relation: str, value: float) -> str:
 
 
 def comparison_reason(comparison: Comparison, state: State, proven: bool, alpha: float) -> str:
-    """Return what is proven, or what these samples can show and how many would decide."""
+    """Return the proven claim, or the difference that these samples can show and how many would decide."""
     if excludes_relevant_regression(comparison.contrast, comparison.evidence.observed):
         return _excluded_reason(comparison, proven, alpha)
     if comparison.difference is None or comparison.evidence.observed.p_value is None:

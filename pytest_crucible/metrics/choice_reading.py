@@ -35,7 +35,7 @@ _STRUCTURED = (
 
 
 def read_choice(text: str, letters: str, options: Sequence[str] = ()) -> str | None:
-    """Return the letter; None where a reader could not tell. `options` are the options' texts, in the order of the letters.
+    """Return the letter; None if a reader could not decide. `options` are the options' texts, in the order of the letters.
 
     A reply without a letter that names exactly one of the options chooses it.
     """

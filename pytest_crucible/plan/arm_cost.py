@@ -52,7 +52,7 @@ class PlannedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One reply that is not stored: how often the test asked for one, and the requests that would have been sent."""
+    """One reply that is not stored: how often the test called the model, and the requests that would have been sent."""
 
     calls: int
     requests: tuple[PlannedRequest, ...]
@@ -116,7 +116,7 @@ def _from_past(past: Past, replies: int, price: tuple[float | None, float | None
 
 
 def _from_requests(requests: Sequence[PlannedRequest]) -> Amounts:
-    """Return the amounts of first requests whose replies only max_tokens limits."""
+    """Return the amounts of first requests, whose replies are limited by max_tokens only."""
     read = [prompt_tokens(request.characters) for request in requests]
     written = [reply_tokens(request.max_tokens) for request in requests]
     costs = [
@@ -146,7 +146,7 @@ def _token_count(reply: Usage) -> float | None:
 
 
 def _cost(reply: Usage, input_usd: float | None, output_usd: float | None) -> float | None:
-    """Return dollars by the price of today, or else what was recorded."""
+    """Return dollars by today's price, or else the recorded ones."""
     if input_usd is None or output_usd is None:
         return reply.usd
     if input_usd == output_usd == 0:

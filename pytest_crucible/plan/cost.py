@@ -1,6 +1,6 @@
-"""Forecasts of what a run will take: from what earlier replies took, or from its prompts and the limits of its replies.
+"""Forecasts of a run's tokens and cost: from earlier replies, or from its prompts and the limits of its replies.
 
-Pure functions. An amount that nothing tells is unknown, not 0.
+Pure functions. An amount without a source is unknown, not 0.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def prompt_tokens(characters: int) -> Forecast:
 
 
 def reply_tokens(most: float | None) -> Forecast | None:
-    """Forecast the tokens of a reply that nothing but `max_tokens` limits; None without a limit."""
+    """Forecast the tokens of a reply from `max_tokens` alone; None without a limit."""
     return None if most is None else Forecast(most / 2, 0.0, most)
 
 
@@ -78,7 +78,7 @@ def add_together(parts: Iterable[Forecast | None]) -> Forecast | None:
 
 
 def scale(forecast: Forecast | None, factor: float | None) -> Forecast | None:
-    """Return a multiple of a forecast; None where either is unknown. Nothing of what is unknown is nothing: a model may be free."""
+    """Return a multiple of a forecast; None if either is unknown. Zero times an unknown forecast is zero: a model may be free."""
     if factor == 0:
         return Forecast.of(0.0)
     if forecast is None or factor is None:

@@ -136,7 +136,7 @@ def _with_passed(
     has_passed = any(
         metric.name == PASSED.name
         for metric in facts
-        # a suite may have a metric of that name: its own counts
+        # a suite's own metric with this name takes precedence
     )
     is_needed = PASSED.name in named or not (facts or open_metrics)
     return (*facts, PASSED) if is_needed and not has_passed else tuple(facts)

@@ -78,7 +78,7 @@ def _of_further(trials: Sequence[Forecast | None], count: int) -> Forecast | Non
     drawn = predict_total([forecast.value for forecast in forecasts], count)
     if drawn is None or len(forecasts) < len(trials):
         return None
-    # What is not known of one trial, such as the length of replies, is unknown of all in the same way.
+    # An amount that is unknown for one trial, such as the length of replies, is unknown for all.
     low, high = (
         count * sum(getattr(forecast, end) - forecast.value for forecast in forecasts) / len(forecasts)
         for end in ("low", "high")

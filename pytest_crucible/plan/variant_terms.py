@@ -39,12 +39,12 @@ class VariantNames:
         return tuple(dict.fromkeys((*self.groups, *self.variants, *self.not_run)))
 
     def reason_not_run(self, name: str) -> str:
-        """Return why the variant that a term names is not run; empty where it is, and for other names."""
+        """Return why the variant that a term names is not run; empty if it is run, and for other names."""
         match = _TERM.fullmatch(ALIASES.get(name, name))
         return "" if match is None else self.not_run.get(match["variant"], "")
 
     def problem(self, name: str) -> str:
-        """Return why a term names nothing that is run; empty for other names."""
+        """Return why nothing that a term names is run; empty for other names."""
         match = _TERM.fullmatch(name)
         if match is None or match["variant"] in self.known:
             return ""

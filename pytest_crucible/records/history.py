@@ -85,7 +85,7 @@ class PairVariability:
     metric: str
     baseline: str
     pairs: int
-    """0 where the variability is assumed, not measured."""
+    """0 if the variability is assumed, not measured."""
     deviation: float
     """Standard deviation of the differences."""
     discordance: float | None

@@ -12,7 +12,7 @@ from pytest_crucible.records.errors import SpecError
 
 
 def load_object(reference: Any) -> Any:
-    """Return the object of a "module:attribute" string, the module of a "module" string, and anything else as it is."""
+    """Return the object of a "module:attribute" string, the module of a "module" string, and any other value unchanged."""
     if not isinstance(reference, str):
         return reference
     module, _, attribute = reference.partition(":")

@@ -21,7 +21,7 @@ from pytest_crucible.records.variants import PlannedVariant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """Hashes that must be equal before stored replies may stand in for new ones, part by part, so that a difference has a name."""
+    """Hashes that must be equal before stored replies may replace new ones, part by part, so that a difference has a name."""
 
     dataset: str
     function: str
@@ -84,7 +84,7 @@ class Plan:
     arm_prompts: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of the text of the variable `prompt` by arm, or by member of a family; empty where the adapters have none."""
     variants: tuple[PlannedVariant, ...] = ()
-    """Named variants of the samples: each is sent beside the samples as they are."""
+    """Named variants of the samples: each is sent in addition to the original samples."""
     variant_terms: tuple[VariantTerm, ...] = ()
     """What targets and comparisons use of the variants."""
     variant_metrics: tuple[MetricFacts, ...] = ()
@@ -153,7 +153,7 @@ class Plan:
 
     @property
     def variant_numbers(self) -> range:
-        """The numbers of all variants: the forms of the prompt of the samples as they are, and those of their twins."""
+        """The numbers of all variants: the prompt forms of the original samples, and those of their twins."""
         return range(max(len(self.prompts), 1) * (1 + len(self.variants)))
 
     def count_replies(self, arm: int) -> int:
@@ -161,7 +161,7 @@ class Plan:
         return self.draws(arm).size * (self.selected + sum(variant.samples for variant in self.variants))
 
     def variant_name(self, twin: int) -> str:
-        """Return the name of a variant by the number of its twins; empty for 0, the samples as they are."""
+        """Return the name of a variant by the number of its twins; empty for 0, the original samples."""
         return self.variants[twin - 1].name if twin else ""
 
     def draw_text(self, arm: int, place: int) -> str:

@@ -112,7 +112,7 @@ class TargetResult:
     needed: int | None
     """About how many samples would prove it at this estimate; None when no number would."""
     note: str = ""
-    """How a number of the training was found; or why an estimate or a bound is missing, and what to do."""
+    """The source of a number of the training; or why an estimate or a bound is missing, and what to do."""
     suite_error: str = ""
     """The reason why the target is impossible, as the metric's values have shown: it gets no verdict."""
     reduced: ReducedEvidence | None = None
@@ -164,7 +164,7 @@ class Comparison:
     method: str
     evidence: Evidence
     detectable: float | None
-    """The smallest difference that this many pairs show with 80 % power, given how much pairs differ here."""
+    """The smallest difference that this many pairs show with 80 % power, given the observed differences of pairs."""
     needed: int | None
     """About how many samples would decide at this estimate."""
     effects: tuple[EffectSize, ...] = ()
@@ -205,7 +205,7 @@ class MemberPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diversity:
-    """An ensemble beside its members, by one metric of right and wrong, on the samples that all of them answered."""
+    """An ensemble compared with its members, by one binary metric, on the samples that all of them answered."""
 
     arm: str
     metric: str
@@ -215,7 +215,7 @@ class Diversity:
     best: str | None
     """The most accurate member. It was chosen by these samples, which flatters it."""
     oracle: Proportion
-    """Some member is right: what a perfect choice between them would reach."""
+    """The share of samples on which some member is right, which a perfect choice between them would reach."""
     ensemble: Proportion
     pairs: tuple[MemberPair, ...]
     note: str = ""
@@ -237,7 +237,7 @@ class AATest:
     clusters: int | None = None
     method: str = "-"
     rate: float | None = None
-    """None where the comparison could not be made at all; `note` says why."""
+    """None if the comparison could not be made at all; `note` has the reason."""
     interval: Interval | None = None
     holds: bool | None = None
     note: str = ""

@@ -44,7 +44,7 @@ class Lineage:
     """The lineage of a trained adapter: everything that determined its weights, and the course of its training."""
 
     adapter_sha256: str
-    """Hash of the file beside it; empty where a service has the weights."""
+    """Hash of the file next to it; empty if a service has the weights."""
     base: str
     base_sha256: str
     recipe: str
@@ -64,7 +64,7 @@ class Lineage:
     learning_rates: tuple[float, ...]
     seconds: float
     stopped: str | None = None
-    """Why training ended before its recipe did; such an adapter is used only where its path is named."""
+    """Why training ended before its recipe did; such an adapter is used only if its path is given."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The adapter's `hyperparameters`: the keywords with which the recipe was called."""
     adapter: str = ""
@@ -78,7 +78,7 @@ class Lineage:
     kept: tuple[int, ...] = ()
     """The steps before the end of training whose weights were kept, each in a directory of its own with its lineage."""
     step: int | None = None
-    """Of such weights: their step. The losses and the result are those until then."""
+    """The step of kept weights. The losses and the result are those until then."""
     simulated: bool = False
     """True where a stand-in was trained under another model's name."""
     inherited: Mapping[str, str] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Training sets: the stored replies that they are made of, and their rows.
 
-What there is one of for each reply is a named tuple: a frozen dataclass takes four times as long to make.
+Records of single replies are named tuples: a frozen dataclass takes four times as long to make.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Views of a metric on a variant of the samples, compared with the samples as they are.
+"""Views of a metric on a variant of the samples, compared with the original samples.
 
 exact_match[she]             the metric on the twins
-exact_match.drop[she]        the samples as they are minus the twins, signed so that positive is worse
-exact_match.broken[she]      where the sample as it is is right: the share of the replies to its twins that are wrong
+exact_match.drop[she]        the original samples minus the twins, signed so that positive is worse
+exact_match.broken[she]      if the original sample is right: the share of the replies to its twins that are wrong
 exact_match.broken_any[she]  likewise: whether any of these replies is wrong
 """
 

@@ -45,7 +45,7 @@ class Twin:
 
 @dataclass(frozen=True, slots=True)
 class NoTwin:
-    """Says that a variant does not apply to a sample: nothing is sent, and every metric is not applicable."""
+    """Marks a variant that does not apply to a sample: nothing is sent, and no metric applies."""
 
     reason: str
 

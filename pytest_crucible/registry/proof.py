@@ -70,7 +70,7 @@ def load_proof(store: RunStore, run: str, *, alpha: float, look: int | None = No
         interrupted=facts["status"] != "finished",
         memory=memory,
         strict=strict,
-        # Claims of a plugin's section cannot be computed here, and yet they share alpha.
+        # Claims of a plugin's section cannot be computed without the plugin, but they share alpha.
         stored_claims=sum(verdict.kind == "claim" and ": " in verdict.subject for verdict in stored),
         look_share=level / facts["alpha"],
     )

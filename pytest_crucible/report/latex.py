@@ -128,7 +128,7 @@ def _table(grid: Table, caption: str, *, many: bool) -> Iterator[str]:
 def _set(grid: Table, k: int) -> tuple[str, list[str]]:
     """Return a column's alignment and its cells as LaTeX.
 
-    Numbers stand to the right, estimates at their decimal points, and long texts are broken into lines.
+    Numbers are aligned right, estimates at their decimal points, and long texts are broken into lines.
     """
     cells = [row.cells[k] for row in grid.rows]
     if grid.is_number(k):

@@ -21,7 +21,7 @@ WIDTH = 80
 def announcement(
     plan: Plan, foresight: Sequence[DetectableEffect], not_queried: Sequence[str] = (), *, replayed: bool = False
 ) -> str:
-    """Return lines of at most 80 columns: arms and samples, then each metric, then what no request is sent for.
+    """Return lines of at most 80 columns: arms and samples, then each metric, then parts without requests.
 
     `crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies`, and below it
     `  accuracy: can detect differences of 8.8 points or more`.
@@ -46,7 +46,7 @@ def announcement(
 
 
 def _attack_lines(plan: Plan) -> Iterator[str]:
-    """Yield what a reply of a variant costs, where that is more than one request."""
+    """Yield the number of requests of a variant's reply, if that is more than one."""
     robustness = plan.robustness
     if robustness is None:
         return
@@ -136,7 +136,7 @@ def _list(numbers: Sequence[int]) -> str:
 
 
 def _factor_lines(plan: Plan) -> Iterator[str]:
-    """Yield a line for each random factor: what it does to the intervals is known only after the run."""
+    """Yield a line for each random factor, whose effect on the intervals is known only after the run."""
     for name in plan.random_factors:
         # An arm that is one model has no noise between trainings.
         tables = [getattr(plan.draws(number), name) for number in range(len(plan.arms))]
@@ -151,12 +151,12 @@ def _factor_lines(plan: Plan) -> Iterator[str]:
 def _effect_line(effect: DetectableEffect, n: int, groups: int | None) -> str:
     if effect.contrast.relevant is not None and effect.needed is not None:
         return _relevant_line(effect, effect.needed, n, groups)
-    # A margin is decided by its bounds: what a test of a difference could detect says nothing of it.
+    # A margin is decided by its bounds: the power of a test of a difference does not apply.
     return _metric_line(effect, groups) if effect.needed is None else _margin_line(effect, groups)
 
 
 def _relevant_line(effect: DetectableEffect, needed: int, n: int, groups: int | None) -> str:
-    """Say whether the run resolves the relevant difference: it would detect one, and prove equal arms equivalent."""
+    """Return whether the run resolves the relevant difference: it would detect one, and prove equal arms equivalent."""
     unit, symbol = ("samples", "n") if groups is None else ("groups", "groups")
     relevant = f"the relevant {effect.contrast.limit_text}"
     resolves = f"enough {unit} for {relevant}"

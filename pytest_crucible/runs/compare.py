@@ -165,7 +165,7 @@ def _table(
 def _moved_arm(
     store: RunStore, plan: Plan, arm: int, entry: Entered, number: int, places: Mapping[int, int]
 ) -> MovedArm:
-    """Return an arm of a stored experiment, moved to the places of the plan's arm of that number."""
+    """Return an arm of a stored experiment, moved to the places of the plan's arm with this number."""
     key, own, _ = entry
     texts = [form.sha256 for form in own.prompts]
     prompts = [texts.index(form.sha256) for form in plan.prompts] or [0]
@@ -174,7 +174,7 @@ def _moved_arm(
 
 
 def _inputs(store: RunStore, plan: Plan, arms: Sequence[MovedArm]) -> AnalysisInputs:
-    """Return both arms' outcomes, on the samples as they are and on the plan's variants."""
+    """Return both arms' outcomes, on the original samples and on the plan's variants."""
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(plan) else ()
     on_variants = [arm.on_variants() if plan.variants else {} for arm in arms]
     return AnalysisInputs(
@@ -194,7 +194,7 @@ def _plan(
     names = [candidate.name, baseline.name]
     # Reports name arms, so both need a name of their own.
     if names[0] == names[1]:
-        # Two runs of one adapter: the beginning of the run's id tells the arms apart.
+        # Two runs of one adapter: the beginning of the run's id distinguishes the arms.
         names = [f"{name}@{side.run[:6]}" for name, side in zip(names, (ours, theirs), strict=True)]
     # Rounds and repeats are paired, so those that only one run has are left out.
     rounds = min(ours_plan.rounds, theirs_plan.rounds)
@@ -216,7 +216,7 @@ def _plan(
 
 
 def _common_prompts(ours: Plan, theirs: Plan) -> tuple[PromptForm, ...]:
-    """Return the prompts of both plans, by their texts. Raises SpecError where there are some, and none in common."""
+    """Return the prompts of both plans, by their texts. Raises SpecError if both have prompts, and none in common."""
     texts = {form.sha256 for form in theirs.prompts}
     common = tuple(form for form in ours.prompts if form.sha256 in texts)
     if not common and (ours.prompts or theirs.prompts):

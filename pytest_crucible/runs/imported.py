@@ -50,7 +50,7 @@ class ImportedRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on what was read: assumptions, and rows that were left out."""
+        """Notes on reading the file: assumptions, and rows that were left out."""
         notes = [*(file.notes for file in self.files), *(task.notes for task in self.tasks)]
         return tuple(dict.fromkeys(chain.from_iterable(notes)))
 

@@ -19,9 +19,9 @@ Stored = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def load_run(store: RunStore, run: str, sections: Mapping[str, Section | str] = BUILT_IN) -> Run:
-    """Return the run of that id. Nothing is written; the verdicts of a run that was killed rest on what it stored.
+    """Return the run with this id. Nothing is written; a killed run is judged by its stored replies.
 
-    Sections of plugins are not known here. Their stored verdicts are shown all the same, and still share alpha.
+    Sections of plugins cannot be loaded. Their stored verdicts are shown nevertheless, and still share alpha.
     """
     facts, stored = store.run(run), _stored_verdicts(store, run)
     settings = (facts["manifest"] or {}).get("settings") or {}

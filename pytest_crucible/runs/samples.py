@@ -18,7 +18,7 @@ from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sample_rows import all_sample_ids, load_exchanges, mean_latencies, outcome_states
 
-# A faster arm is a file or a script: its latency would say nothing about a model.
+# A faster arm is a file or a script: its latency is not that of a model.
 INSTANT_S = 0.001
 
 

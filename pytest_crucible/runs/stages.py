@@ -151,7 +151,7 @@ def _replies_by_stage(
 
 
 def ending_text(ending: StageDecision, plan: Plan) -> str:
-    """Return why the session ended, as verdicts and reports say it."""
+    """Return why the session ended, in the words of verdicts and reports."""
     name = plan.stages[ending.stage].name
     claim = f"{ending.nodeid.partition('::')[2]}: {ending.subject}"
     return {

@@ -61,7 +61,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Made:
-    """A training set, and what its card says of its sources."""
+    """A training set, and the facts about its sources for the card."""
 
     training_set: TrainingSet
     parts: tuple[Part, ...]

@@ -46,7 +46,7 @@ def find_contradicted(store: RunStore, samples: Sequence[Sample], *, models: int
     }
     answers: dict[str, dict[str, tuple[str, str]]] = {}
     for sample, identity, name, text in _replies(store, by_content):
-        # The first reply of the latest run stands for a model.
+        # A model is represented by its first reply in the latest run.
         answers.setdefault(sample.id, {})[identity] = (read(text), name)
     by_id = {sample.id: sample for sample in by_content.values()}
     entries = [_find_contradiction(by_id[key], of_models, read, models) for key, of_models in answers.items()]
@@ -100,7 +100,7 @@ def _is_text(expected: Any) -> bool:
 
 
 def _answer_reader(samples: Sequence[Sample]) -> Callable[[str], str]:
-    """Return how the answer in a reply is read: as its last number, as the one label that it names, or as it is."""
+    """Return the way to read the answer in a reply: as its last number, as the only label that it names, or as the whole text."""
     expected = {str(sample.expected) for sample in samples if _is_text(sample.expected)}
     if expected and all(final_number(text) is not None and len(text.split()) == 1 for text in expected):
         return lambda text: str(final_number(answer_text(text)) or "")

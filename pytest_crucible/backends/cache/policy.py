@@ -30,7 +30,7 @@ class KnownAdapter:
     """The key of its settings, see `settings_key`."""
     identity: str
     files: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of the files it consists of, relative to the project; a changed file makes another adapter."""
+    """SHA-256 of its files, by path relative to the project. An adapter with a changed file is another adapter."""
 
 
 class ReplyCache(Protocol):

@@ -39,7 +39,7 @@ class Window:
         self.before = math.inf
 
     def allow(self, most: float) -> None:
-        """Apply another user limit; the smallest counts."""
+        """Apply another user limit; the smallest one holds."""
         self.most = min(self.most, most)
         self._update()
 

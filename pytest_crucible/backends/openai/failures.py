@@ -120,7 +120,7 @@ def _parse_error(body: bytes) -> Mapping[str, Any]:
         error = None
     if isinstance(error, Mapping):
         return error
-    # An HTML page is a proxy's error page, which says less than its status.
+    # An HTML page comes from a proxy, and explains less than its status.
     text = "" if b"<html" in body[:200].lower() else body.decode("utf-8", "replace")
     return {"message": " ".join(text.split())}
 
@@ -148,7 +148,7 @@ def _describe(error: Mapping[str, Any], status: int, settings: Settings) -> str:
 
 
 def _redact(message: str, settings: Settings) -> str:
-    """Remove keys from a message: some servers return what they were sent, or most of it."""
+    """Remove keys from a message: some servers send back the key that they received, or most of it."""
     # The longest first: a key that contains another one must be replaced whole.
     for secret in sorted(settings.secrets, key=len, reverse=True):
         for part in {secret, secret.removeprefix("Bearer ")}:

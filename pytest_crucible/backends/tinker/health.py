@@ -68,7 +68,7 @@ class HealthMonitor:
         status = getattr(error, "status_code", None)
         if isinstance(status, int) or error is None:
             self._word_at, self._silent = self._clock(), None
-            # A heartbeat says nothing about whether samples are answered.
+            # A heartbeat does not show that samples are answered.
             if aside:
                 return
             if isinstance(status, int) and _is_trouble(status):

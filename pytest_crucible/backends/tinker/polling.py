@@ -25,7 +25,7 @@ _LOOK_S = 0.2
 
 
 def run_within(seconds: float, call: Callable[[], T], check: Callable[[float], None] = lambda waited_s: None) -> T:
-    """Return the result of a call, or raise what it or `check` raises. Raises TimeoutError when it is late.
+    """Return the result of a call, or raise its error or that of `check`. Raises TimeoutError when it is late.
 
     The thread of a late call is left running, because Python cannot stop it.
     """

@@ -16,7 +16,7 @@ from pytest_crucible.records.suggestions import suggest
 
 Positions = npt.NDArray[np.intp]
 _OWN = {"id": 0, "input": 1, "expected": 2, "group": 3}
-"""Fields of every sample, by their place in what `iterate_fields` yields."""
+"""Fields of every sample, by their place in the rows of `iterate_fields`."""
 
 
 class MissingColumn(Exception):

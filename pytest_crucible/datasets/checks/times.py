@@ -101,7 +101,7 @@ def expect_column_timestamp_intervals_to_be_regular(
 
 
 def _times(values: Column) -> npt.NDArray[np.float64]:
-    """Return seconds since 1970 for each value that is not missing; NaN for what is not a timestamp."""
+    """Return seconds since 1970 for each value that is not missing; NaN for other values."""
     times = (read_time(value) for value in values.present_values)
     return np.array([np.nan if time is None else time for time in times], dtype=np.float64)
 
@@ -116,7 +116,7 @@ def _end(name: str, value: Any) -> float | None:
 
 
 def _interval(value: Any) -> float:
-    """Return seconds. Raises SpecError for what is not a duration above 0."""
+    """Return seconds. Raises SpecError unless it is a duration above 0."""
     seconds: float | None = None
     if isinstance(value, dt.timedelta):
         seconds = value.total_seconds()

@@ -72,7 +72,7 @@ class DriftReport:
     margin: float | None
     seed: int
     left_out: tuple[int, int] = (0, 0)
-    """Rows of both datasets that are not compared, because another row of their group is."""
+    """Rows of both datasets that are left out, because one row of each group is compared."""
     only_old: tuple[str, ...] = ()
     only_new: tuple[str, ...] = ()
     """Fields that only one of the datasets has."""
@@ -161,7 +161,7 @@ def kind_of(columns: Sequence[Column]) -> FieldKind:
 def _compare(old: Column, new: Column, *, seed: int, kind: FieldKind | None, embed: Embed) -> DriftRow:
     kind = kind or kind_of((old, new))
     row = DriftRow(field=old.name, kind=kind, drift=None, missing=(old.missing, new.missing))
-    # Each field has draws of its own, whatever the others are.
+    # Each field has draws of its own, so that adding a field does not change the others.
     seed = int.from_bytes(hashlib.sha256(f"{seed}:{old.name}".encode()).digest()[:4])
     try:
         if kind == "numbers":
@@ -197,7 +197,7 @@ def _draw_texts(texts: Sequence[str], seed: int) -> list[str]:
 
 
 def decide_row(row: DriftRow, margin: float | None, alpha: float, family_size: int) -> DriftRow:
-    """Return the row with its state against the margin, as one of so many fields; without a margin as it is."""
+    """Return the row with its state against the margin, corrected for the number of fields; unchanged without a margin."""
     # Texts have no distance: proven drift fails, as without a margin.
     if margin is None or row.drift is None or row.drift.distance is None:
         return row

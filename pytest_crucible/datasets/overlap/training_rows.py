@@ -1,4 +1,4 @@
-"""Training rows as texts: what a model read in each row, in whatever form the file has it."""
+"""Training rows as texts: everything that a model read in each row, from any of the usual forms."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _summarise(values: Numbers, positions: list[int], ids: list[str]) -> NumberS
     fence = FENCE * (high - low)
     beyond = (values < low - fence) | (values > high + fence)
     deviation = np.median(np.abs(values - median))
-    # Where more than half of the values are equal, the deviation is 0 and says nothing.
+    # If more than half of the values are equal, the deviation is 0 and no measure of spread.
     far = (
         _NORMAL * np.abs(values - median) > MODIFIED_Z * deviation
         if deviation > 0

@@ -34,13 +34,13 @@ class Archive:
     parts: tuple[str, ...]
     """Texts, `PART` samples each."""
     note: str
-    """Which samples have no texts here, where there are any."""
+    """The sentence about samples whose texts are left out, if there are any."""
 
 
 def archive_samples(chapter: Chapter, *, room: int, seed: int) -> Archive:
     """Return the archive of an experiment, with as many texts as `room` characters hold.
 
-    Where not all fit, the worst and slowest samples have theirs, and some drawn by `seed`.
+    If not all fit, the worst and slowest samples have their texts, and some drawn by `seed`.
     """
     every = range(len(chapter.columns.ids))
     parts, positions = _fill_parts(chapter, every, room)

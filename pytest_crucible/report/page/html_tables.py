@@ -16,7 +16,7 @@ from pytest_crucible.report.printable import printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One cell of a page's table. `kind` says how it is set: word, number, estimate or verdict."""
+    """One cell of a page's table. `kind` decides its layout: word, number, estimate or verdict."""
 
     kind: str
     head: str

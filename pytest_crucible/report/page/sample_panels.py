@@ -29,7 +29,7 @@ class Told:
     input: str
     expected: str
     said: tuple[tuple[str, str], ...]
-    """Arm, and what it said or what became of it."""
+    """Arm, and its reply or the state of its sample."""
 
 
 def excerpt_panels(chapter: Chapter) -> dict[str, tuple[Told, ...]]:
