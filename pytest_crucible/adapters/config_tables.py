@@ -19,7 +19,7 @@ def read_table(root: Path, name: str) -> Mapping[str, Any]:
 
 
 def read_prices(root: Path) -> Any:
-    """Return the table `[prices]` beside the adapters, unchecked; None without one. Raises SpecError."""
+    """Return the table `[prices]` next to the adapters, unchecked; None without one. Raises SpecError."""
     own, project = root / "crucible.toml", root / "pyproject.toml"
     if own.is_file():
         return _toml(own).get("prices")

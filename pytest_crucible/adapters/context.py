@@ -85,7 +85,7 @@ class AdapterContext:
     versions: Callable[[str], Version] = no_registry
     """Returns the registered version that a name such as `claims@4` means; raises SpecError."""
     run: str | None = None
-    """The run that this process shares with other workers; None where it runs alone."""
+    """The run that this process shares with other workers; None if it runs alone."""
     guards: Guards
     """The guards of the project, opened by name."""
     hide: Callable[[str], str] = str
@@ -95,12 +95,12 @@ class AdapterContext:
 
     @property
     def adapters_folder(self) -> Path:
-        """Trained adapters are kept beside the run store, or in `.crucible` where the store is a database server."""
+        """Trained adapters are kept next to the run store, or in `.crucible` where the store is a database server."""
         return files_folder(self.root, self.settings.store) / ADAPTERS
 
     @property
     def registry_folder(self) -> Path:
-        """Weights of registered versions are kept beside the trained adapters, under their hashes."""
+        """Weights of registered versions are kept next to the trained adapters, under their hashes."""
         return files_folder(self.root, self.settings.store) / REGISTRY
 
     @property

@@ -38,7 +38,7 @@ class Guards:
     def __init__(
         self, root: Path, open_judge: OpenJudge = no_judge, redaction: Callable[[], RunRedaction] | None = None
     ) -> None:
-        """Nothing is read yet. `open_judge` returns an adapter as a judge; `redaction` the state that this run's redactions share."""
+        """Nothing is read yet. `open_judge` opens an adapter as a judge; `redaction` returns this run's redactions."""
         self._root = root
         self.open_judge = open_judge
         self._redaction = redaction
@@ -86,7 +86,7 @@ class Guards:
         return tuple(chosen for name in names for chosen in self.thresholds_of(name))
 
     def open(self, name: str, owner: str = "", parents: tuple[str, ...] = ()) -> Guard:
-        """Return the guard of that name. Raises SpecError."""
+        """Return the guard with that name. Raises SpecError."""
         from pytest_crucible.guards.guard import AnyGuard, ThresholdGuard
         from pytest_crucible.guards.kinds import GuardContext, open_scorer
 
@@ -115,7 +115,7 @@ class Guards:
         return lambda text: redact(text, find(text)) if text else text
 
     def protect(self, adapter: Adapter) -> Protections | None:
-        """Return the guards around an adapter; None where it has none. Raises SpecError."""
+        """Return the guards around an adapter; None if it has none. Raises SpecError."""
         if not any(adapter.guard.values()):
             return None
         from pytest_crucible.backends.guarded import Protections

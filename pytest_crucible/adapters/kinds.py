@@ -42,11 +42,11 @@ class AdapterKind:
     origin: str = ""
     """Returns the Origin: everything besides the settings that replies depend on."""
     base: str = ""
-    """Returns the base model that recipes train adapters of; empty where recipes cannot make this kind."""
+    """Returns the base model that recipes train adapters of; empty if recipes cannot make this kind."""
     weights: str = ""
     """Returns the Weights of an adapter with its paths resolved: the files that the registry copies, and their lineage."""
     expiry: str = ""
-    """Returns when a service will delete the adapter's weights; None where it keeps them."""
+    """Returns when a service will delete the adapter's weights; None if it keeps them."""
     members: str = ""
     """Takes the adapter alone and returns the names of the adapters that it consists of."""
     is_seeded: bool = False
@@ -96,7 +96,7 @@ class AdapterKind:
         return weights
 
     def find_expiry(self, adapter: Adapter, context: AdapterContext) -> datetime | None:
-        """Return when a service will delete the adapter's weights; None where they stay."""
+        """Return when a service will delete the adapter's weights; None if they stay."""
         expiry: datetime | None = _load(self.expiry)(adapter, context) if self.expiry else None
         return expiry
 

@@ -21,7 +21,7 @@ _NAME = re.compile(rf"(?P<model>[\w.+-]+)@(?P<which>\d+|{PRODUCTION}|{STAGED})")
 
 
 def is_version(name: str) -> bool:
-    """Return whether an adapter's name means a registered version. A configured adapter of that name comes first.
+    """Return whether an adapter's name means a registered version. A configured adapter with that name comes first.
 
     >>> is_version("claims@4"), is_version("claims@production"), is_version("production"), is_version("v2")
     (True, True, True, False)

@@ -63,7 +63,7 @@ class AnalysisInputs:
 
     @property
     def all_answers(self) -> tuple[ArmOutcomes, ...]:
-        """The outcomes of all arms, on the samples as they are and on all variants."""
+        """The outcomes of all arms, on the original samples and on all variants."""
         return (*self.answers, *(arm for arms in self.variants.values() for arm in arms))
 
 

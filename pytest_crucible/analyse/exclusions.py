@@ -12,7 +12,7 @@ from pytest_crucible.records import Analysis, ArmOutcomes, Comparison, ReducedEv
 
 
 def without_excluded(inputs: AnalysisInputs, kinds: Mapping[str, str]) -> AnalysisInputs | None:
-    """Return the inputs without the samples that the plan excludes; None where it excludes none of the dataset.
+    """Return the inputs without the samples that the plan excludes; None if it excludes none of the dataset.
 
     `kinds` are the metrics' kinds in all samples: fewer samples do not change them.
     """

@@ -61,7 +61,7 @@ class ManyArms:
     best: str | None = None
     """The arm with the best mean over the common samples; of equal ones, the first."""
     reason: str = ""
-    """Why arms are not ranked; empty where they are."""
+    """Why arms are not ranked; empty if they are."""
 
     @property
     def not_proven_worse(self) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ class Units:
     """One metric in one arm, reply by reply: arrays of samples x prompts x trainings x rounds x repeats."""
 
     values: Floats
-    """NaN where a reply was not scored."""
+    """NaN if a reply was not scored."""
     low: Floats
     """The same with lost replies at the lowest possible value (perhaps -inf)."""
     high: Floats
@@ -44,7 +44,7 @@ class Scores:
     """One metric in one arm; every array has one entry a sample."""
 
     values: Floats
-    """The mean over the repeats that were scored; NaN where no repeat was."""
+    """The mean over the repeats that were scored; NaN if no repeat was."""
     low: Floats
     """The same with each lost repeat at the lowest value that exists (perhaps -inf)."""
     high: Floats

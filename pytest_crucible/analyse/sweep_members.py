@@ -28,7 +28,7 @@ class SweepMembers:
 
 
 def compare_members(half: ChoosingHalf, order: Sequence[int], sweep: Sweep, *, alpha: float) -> SweepMembers | None:
-    """Return the members on the samples up to the look that dropped them; None where no member has a value.
+    """Return the members on the samples up to the look that dropped them; None if no member has a value.
 
     `order` is the look order. All ranks together hold with 1 - alpha: half of alpha is for the ranks of the members that were
     not dropped, and half for the claims about dropped ones, in equal parts for each planned look.

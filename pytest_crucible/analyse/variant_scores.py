@@ -155,7 +155,7 @@ def _over_repeats(units: Units) -> Units:
 
 
 def _mean(values: Floats) -> Floats:
-    """Return means over the last axis, without NaN; NaN where there is nothing else."""
+    """Return means over the last axis, without NaN; NaN if there is nothing else."""
     there = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
         means: Floats = np.where(there, values, 0.0).sum(axis=-1) / there.sum(axis=-1)

@@ -30,7 +30,7 @@ class CorrectedMean:
 
 
 def correct_winner(compared: MemberValues) -> CorrectedMean | None:
-    """Return the winner's mean, corrected for its choice; None where the data allow no correction.
+    """Return the winner's mean, corrected for its choice; None if the data allow no correction.
 
     NaN are values of members that a look has dropped, or lost ones. Members that were dropped earlier were far behind: the
     luck is among those that went on.

@@ -17,7 +17,7 @@ class NotSent(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class UnsentRequest:
-    """A request that a run would have sent, and the price of its model; None where that is not known."""
+    """A request that a run would have sent, and the price of its model; None if that is not known."""
 
     request: Request
     adapter: str

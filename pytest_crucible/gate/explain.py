@@ -111,7 +111,7 @@ def comparison_reason(comparison: Comparison, state: State, proven: bool, alpha:
 
 
 def _needed(comparison: Comparison) -> str:
-    """Return the number of samples that would decide, with its power; empty where none is known."""
+    """Return the number of samples that would decide, with its power; empty if none is known."""
     needed = comparison.needed
     return "" if needed is None else f"; about n={needed:,} would decide at this difference{POWER}"
 

@@ -1,4 +1,4 @@
-"""Runs of HELM: `per_instance_stats.json`, with `run_spec.json` and `scenario_state.json` beside it (https://crfm.stanford.edu/helm/)."""
+"""Runs of HELM: `per_instance_stats.json`, with `run_spec.json` and `scenario_state.json` next to it (https://crfm.stanford.edu/helm/)."""
 
 from __future__ import annotations
 

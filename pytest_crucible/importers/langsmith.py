@@ -55,7 +55,7 @@ def _value(cell: Any) -> Value | None:
 
 
 def _part(record: Record, prefix: str) -> dict[str, Any]:
-    """Return the columns of one kind that have a value. A CSV file does not distinguish digits from text, so all values are texts."""
+    """Return the columns of one kind that have a value. A CSV file does not distinguish digits from text: all are texts."""
     parts = {name.removeprefix(prefix): value for name, value in record.items() if name.startswith(prefix)}
     return {
         name: value if isinstance(value, dict | list) else str(value)

@@ -19,7 +19,7 @@ Record = Mapping[str, Any]
 
 
 def recognises(source: Source) -> bool:
-    """Return whether the rows have traces, and values beside them. Tables of `mlflow.log_table` have none."""
+    """Return whether the rows have traces, and values next to them. Tables of `mlflow.log_table` have none."""
     rows = source.records
     return bool(rows) and {"trace_id", "trace", "state"} <= set(rows[0]) and any(map(_is_value, rows[0]))
 

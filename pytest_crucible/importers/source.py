@@ -69,7 +69,7 @@ def open_source(path: Path) -> Source:
 
 
 def read_beside(path: Path) -> Mapping[str, Any]:
-    """Return a JSON document that lies beside an imported file; empty where there is none. Raises SpecError for a damaged one."""
+    """Return a JSON document that is next to an imported file; empty if there is none. Raises SpecError for a damaged one."""
     if not path.is_file():
         return {}
     try:

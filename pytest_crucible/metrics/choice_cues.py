@@ -1,4 +1,4 @@
-"""Words that lead to a choice in running text, in the languages of common benchmarks, and patterns of a letter beside them."""
+"""Words that lead to a choice in running text, in the languages of common benchmarks, and patterns of a letter next to them."""
 
 from __future__ import annotations
 

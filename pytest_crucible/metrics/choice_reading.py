@@ -82,7 +82,7 @@ def _is_denied(plain: str, start: int) -> bool:
 
 
 def _after_cue(plain: str, match: re.Match[str], letters: str, *, strict: bool) -> str | None:
-    """Return the letter that a cue leads to, "" for several; None where it is an article, a pronoun or part of a formula."""
+    """Return the letter that a cue leads to, "" for several; None if it is an article, a pronoun or part of a formula."""
     letter, rest = match["letter"], plain[match.end() : match.end() + 200]
     if re.match(r"[)\]\"']*\s?\?", rest):
         return None

@@ -23,7 +23,7 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
-    """Replies whose confidence lies in (low, high]; the first bin includes its lower end."""
+    """Replies whose confidence is in (low, high]; the first bin includes its lower end."""
 
     low: float
     high: float

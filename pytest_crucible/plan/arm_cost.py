@@ -46,7 +46,7 @@ class PlannedRequest:
     characters: int
     max_tokens: float | None
     input_usd: float | None
-    """The price of a token of the prompt; None where it is not known."""
+    """The price of a token of the prompt; None if it is not known."""
     output_usd: float | None
 
 
@@ -133,7 +133,7 @@ def _from_requests(requests: Sequence[PlannedRequest]) -> Amounts:
 
 
 def _predict_known(amounts: Iterator[float | None], replies: int) -> Forecast | None:
-    """Forecast a sum; None where an earlier amount is not known."""
+    """Forecast a sum; None if an earlier amount is not known."""
     listed = list(amounts)
     known = [amount for amount in listed if amount is not None]
     return predict_total(known, replies) if len(known) == len(listed) else None
@@ -157,7 +157,7 @@ def _cost(reply: Usage, input_usd: float | None, output_usd: float | None) -> fl
 
 
 def sum_amounts(estimates: Sequence[ArmEstimate]) -> dict[str, Forecast | None]:
-    """Return the sums over arms and experiments, which run one after the other; None where a part is not known."""
+    """Return the sums over arms and experiments, which run one after the other; None if a part is not known."""
     amounts = [estimate.amounts for estimate in estimates]
     return {unit: _sum_unit(amounts, unit) for unit in UNITS}
 

@@ -48,7 +48,7 @@ def reply_tokens(most: float | None) -> Forecast | None:
 
 
 def add_forecasts(parts: Iterable[Forecast | None]) -> Forecast | None:
-    """Return the sum of independent forecasts; None where one is unknown.
+    """Return the sum of independent forecasts; None if one is unknown.
 
     >>> add_forecasts([Forecast(10.0, 7.0, 13.0), Forecast(20.0, 16.0, 24.0)])
     Forecast(value=30.0, low=25.0, high=35.0)
@@ -64,7 +64,7 @@ def add_forecasts(parts: Iterable[Forecast | None]) -> Forecast | None:
 
 
 def add_together(parts: Iterable[Forecast | None]) -> Forecast | None:
-    """Return the sum of forecasts that err together, such as tokens by one guess of their length; None where one is unknown.
+    """Return the sum of forecasts that err together, such as tokens by one guess of their length; None if one is unknown.
 
     >>> add_together([Forecast(10.0, 7.0, 13.0), Forecast(20.0, 16.0, 24.0)])
     Forecast(value=30.0, low=23.0, high=37.0)

@@ -101,7 +101,7 @@ def plan_terms(
 
 
 def check_expected(targets: Sequence[Target], contrasts: Sequence[Contrast], samples: Sequence[Sample]) -> None:
-    """Raise SpecError where a statistic cannot use the samples' `expected`, or a field of the samples."""
+    """Raise SpecError if a statistic cannot use the samples' `expected`, or a field of the samples."""
     check_fields([*targets, *contrasts], *sample_fields(samples))
     for what, measure in _measures(targets, contrasts):
         problem_of = STATISTICS[measure.statistic].expected_problem

@@ -20,7 +20,7 @@ FACTOR_DEVIATION = 0.02
 
 
 def factor_levels(plan: Plan) -> list[tuple[str, int]]:
-    """Return (factor, levels) of each source of random noise other than the samples; trainings once for each arm that has several."""
+    """Return (factor, levels) of each random factor; trainings once for each arm that has several."""
     shared = [(name, getattr(plan.draws(0), name)) for name in plan.random_factors if name != "trainings"]
     own = (
         [plan.draws(number).trainings for number in range(len(plan.arms))] if "trainings" in plan.random_factors else []

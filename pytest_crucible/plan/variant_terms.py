@@ -1,7 +1,7 @@
 """Terms of targets and comparisons that name a variant of the samples: `exact_match[she]`, `exact_match.drop[homoglyph]`.
 
 A term is a metric of its own in the analysis. Its values are the metric's on the twins of that variant, or a view of them
-and of the values on the samples as they are.
+and of the values on the original samples.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def term_metric(name: str) -> str:
 
 
 def split_view(term: str, metrics: Mapping[str, MetricFacts]) -> tuple[str, str]:
-    """Return a metric and its view, which is empty where the term has none.
+    """Return a metric and its view, which is empty if the term has none.
 
     >>> split_view("a.drop", {}), split_view("a.drop", {"a.drop": MetricFacts(name="a.drop")})
     (('a', 'drop'), ('a.drop', ''))

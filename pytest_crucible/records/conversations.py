@@ -34,12 +34,12 @@ class StoredCall:
     text: str | None
     """None without a reply: `error` then has the reason."""
     reasoning: str
-    """What the model reasoned before its answer; empty where it sent none."""
+    """What the model reasoned before its answer; empty if it sent none."""
     think: int
     """Leading characters of the text that are the reasoning, in a `<think>` block; 0 where it was sent apart."""
     error: str
     paid_by: str | None
-    """The run that paid for a cached or copied reply: its id, empty where that is not known; None for this run."""
+    """The run that paid for a cached or copied reply: its id, empty if that is not known; None for this run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ class Origin:
     files: Mapping[str, str] = field(default_factory=dict)
     """File -> its SHA-256 when it was read."""
     official: bool | None = None
-    """True when every file is, byte for byte, the published one; None where that is not known."""
+    """True when every file is, byte for byte, the published one; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

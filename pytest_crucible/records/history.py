@@ -102,4 +102,4 @@ class TrendPoint:
     started: str
     estimate: Estimate
     change: Change
-    """Why the trend changes at this point; empty where it does not."""
+    """Why the trend changes at this point; empty if it does not."""

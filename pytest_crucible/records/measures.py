@@ -76,7 +76,7 @@ class Measure:
     by: By | None = None
     """The fields whose slices are compared, or of which `slice` is one."""
     slice: str = ""
-    """The slice that a comparison is about; empty where it is about all samples, or all slices together."""
+    """The slice that a comparison is about; empty if it is about all samples, or all slices together."""
     slice_size: int = 0
     """The number of samples in that slice."""
 
@@ -134,7 +134,7 @@ class Contrast(Measure):
     is_relative: bool = False
     """The margin, or the relevant difference, is a share of a ratio: 0.1 was written as "10 %"."""
     relevant: float | None = None
-    """The smallest difference that matters to a regression gate. A margin has this role for other claims, so that no comparison has both."""
+    """The smallest difference that matters to a regression gate. A margin has this role for other claims: no comparison has both."""
 
     @property
     def limit(self) -> float | None:

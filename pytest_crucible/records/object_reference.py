@@ -30,7 +30,7 @@ def import_from_here() -> None:
 def import_function(setting: str, reference: str) -> Callable[..., Any]:
     """Return the user's function that a setting names as "module:function".
 
-    Raises SpecError where it is missing; `setting` begins the sentence, such as "adapter 'v2' has script". What the module
+    Raises SpecError if it is missing; `setting` begins the sentence, such as "adapter 'v2' has script". What the module
     itself raises passes: it is an error in the suite's code, reported with its line.
     """
     module, _, name = reference.partition(":")

@@ -28,7 +28,7 @@ class Fingerprint:
     metrics: str
     sampling: str
     reasoning: str = ""
-    """The setting `crucible_reasoning`; empty where no metric is applied, and in runs from before there was one."""
+    """The setting `crucible_reasoning`; empty if no metric is applied, and in runs from before there was one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ class Plan:
     prompts: tuple[PromptForm, ...] = ()
     """Forms of the prompt: every sample is sent with each of them; empty if the test has its own prompt."""
     arm_prompts: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of the text of the variable `prompt` by arm, or by member of a family; empty where the adapters have none."""
+    """SHA-256 of the text of the variable `prompt` by arm, or by member of a family; empty if the adapters have none."""
     variants: tuple[PlannedVariant, ...] = ()
     """Named variants of the samples: each is sent in addition to the original samples."""
     variant_terms: tuple[VariantTerm, ...] = ()
@@ -101,7 +101,7 @@ class Plan:
     look_alpha: float | None = None
     """The error rate of each claim where the run may stop at any look (--crucible-stop); None for one without looks."""
     stages: tuple[Stage, ...] = ()
-    """The stages of the session; empty where all samples are sent at once."""
+    """The stages of the session; empty if all samples are sent at once."""
     first_stage: int = 0
     """The stage at which the experiment begins."""
 
@@ -126,7 +126,7 @@ class Plan:
 
     @property
     def failed_check(self) -> CheckResult | None:
-        """The first data check that failed; None where the experiment may be sent."""
+        """The first data check that failed; None if the experiment may be sent."""
         return next((result for result in self.checks if result.state == "failed"), None)
 
     @property

@@ -66,7 +66,7 @@ class Analysis:
     looks: Mapping[str, Look] = field(default_factory=dict)
     """Subject of a comparison -> the look at pooled replies that decides it."""
     ended: str = ""
-    """Why the session ended before the last stage of the experiment; empty where it did not."""
+    """Why the session ended before the last stage of the experiment; empty if it did not."""
     out_of_reach: tuple[str, ...] = ()
     """The texts of the targets that could not be met any more when the session ended."""
     sections: Mapping[str, SectionOutcome] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class PlannedAttack:
     attack: str
     kind: str
     strength: float | None
-    """None where the attack has no strength."""
+    """None if the attack has no strength."""
     draws: int
     asks_for: str = ""
     """`code` or `secret`, for an injection."""

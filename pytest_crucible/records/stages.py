@@ -16,7 +16,7 @@ class Stage:
 
 
 StageEnd = Literal["", "miss", "out of reach", "until"]
-"""Why a session ends after or within a stage; empty where it goes on."""
+"""Why a session ends after or within a stage; empty if it goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

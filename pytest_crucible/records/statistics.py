@@ -57,7 +57,7 @@ class Estimate:
 class BoundedValue:
     """A value and its bounds from one set of values: as observed, or with the lost ones at an extreme.
 
-    `lower` and `upper` are one-sided bounds at level 1 - alpha each; None where none can be had.
+    `lower` and `upper` are one-sided bounds at level 1 - alpha each; None if none can be had.
     """
 
     value: float | None
@@ -80,7 +80,7 @@ class Evidence:
 
     @property
     def weakest_p_value(self) -> float | None:
-        """The largest p-value over all values of the lost samples; None where they could reverse the difference."""
+        """The largest p-value over all values of the lost samples; None if they could reverse the difference."""
         readings = (self.observed, self.worst, self.best)
         values = [reading.value for reading in readings if reading.value is not None]
         p_values = [reading.p_value for reading in readings if reading.p_value is not None]
@@ -116,7 +116,7 @@ class TargetResult:
     suite_error: str = ""
     """The reason why the target is impossible, as the metric's values have shown: it gets no verdict."""
     reduced: ReducedEvidence | None = None
-    """The evidence without excluded samples; None where the estimate has none of them."""
+    """The evidence without excluded samples; None if the estimate has none of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,12 +176,12 @@ class Comparison:
     suite_error: str = ""
     """The reason why the comparison gets no verdict: no two values of the metric could exceed its margin."""
     reduced: ReducedEvidence | None = None
-    """The evidence without excluded samples; None where no pair is one of them."""
+    """The evidence without excluded samples; None if no pair is one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proportion:
-    """A share of samples, or a correlation over them, with its interval; None where these samples have none."""
+    """A share of samples, or a correlation over them, with its interval; None if these samples have none."""
 
     value: float | None
     interval: Interval | None
@@ -211,7 +211,7 @@ class Diversity:
     metric: str
     n: int
     accuracies: Mapping[str, Proportion]
-    """Of each member, by its name; empty where no sample was answered by all."""
+    """Of each member, by its name; empty if no sample was answered by all."""
     best: str | None
     """The most accurate member. It was chosen by these samples, which flatters it."""
     oracle: Proportion

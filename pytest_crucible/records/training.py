@@ -18,11 +18,11 @@ class TrainingResult:
     final_loss: float
     """Mean over the last tenth of the steps, since batches differ."""
     loss_reduction: float | None
-    """1 - final / first; None where the first loss is not above 0, as that of a policy may be."""
+    """1 - final / first; None if the first loss is not above 0, as that of a policy may be."""
     convergence_steps: int | None
-    """The first step from which the loss stays near its end; None where it is not reduced, or still changes at the end."""
+    """The first step from which the loss stays near its end; None if it is not reduced, or still changes at the end."""
     largest_gradient_norm: float | None
-    """None where the training service does not report it."""
+    """None if the training service does not report it."""
     gradient_norms_finite: bool | None
     """False when a loss, a gradient or the weights became infinite or NaN, which ends a training; None as above."""
 

@@ -108,14 +108,14 @@ class Usage:
     uncounted: int
     """Answered requests that reported no tokens."""
     cost_usd: float | None
-    """Of all requests whose cost is known; None where none is."""
+    """Of all requests whose cost is known; None if none is."""
     unpriced: int
     """Answered and cancelled requests whose cost is unknown."""
     latency: LatencySummary | None
     """From sending a request to its reply, of those that were answered: without rate limit wait, without failed attempts."""
     first_token: LatencySummary | None
     waited: LatencySummary | None
-    """Waiting time for a turn, over all turns: most may not have waited at all. None where none did."""
+    """Waiting time for a turn, over all turns: most may not have waited at all. None if none did."""
     seconds: float
     """From the first request sent to the last one over."""
 

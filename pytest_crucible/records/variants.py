@@ -2,7 +2,7 @@
 
 A variant gives each sample a twin, which shares its id, its group and its metadata and has an input of its own. An experiment
 sends each sample as it is, and then its twin in each variant: to all arms, interleaved, with the same repeats. Targets and
-comparisons use the samples as they are, unless they name a variant: `exact_match[she] >= 0.9`.
+comparisons use the original samples, unless they name a variant: `exact_match[she] >= 0.9`.
 
 A dataset brings variants along with its samples:
 

@@ -161,7 +161,7 @@ class Claim:
 
     subject: str
     p_value: float | None
-    """None where the data allow no test. The claim still counts in its family."""
+    """None if the data allow no test. The claim still counts in its family."""
     fails: bool = False
     """True: when the claim is proven, the session fails. It then joins the session's Holm family and gets a verdict.
 

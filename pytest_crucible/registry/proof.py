@@ -34,7 +34,7 @@ class Proof:
     alpha: float
     """The error rate at which the verdicts were decided again."""
     look: int | None
-    """The number of this run among those that spend one era's alpha; None where each run has its own."""
+    """The number of this run among those that spend one era's alpha; None if each run has its own."""
     plans: tuple[Plan, ...]
     """The experiments that give verdicts."""
     analyses: tuple[Analysis, ...]

@@ -36,7 +36,7 @@ class Situation:
 
     version: Version
     production: Production | None
-    """None where the model has no production version, or where the version is that one."""
+    """None if the model has no production version, or where the version is that one."""
     settings: RegistrySettings
     now: datetime.datetime
     expires: datetime.datetime | None = None

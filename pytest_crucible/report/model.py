@@ -26,7 +26,7 @@ class Report:
 
     run: Run
     state: State | None
-    """The run's state: missed if any verdict is, else undecided if any is; None where no verdict was given."""
+    """The run's state: missed if any verdict is, else undecided if any is; None if no verdict was given."""
     headline: str
     verdicts: tuple[Table, ...]
     """The tables with verdicts."""

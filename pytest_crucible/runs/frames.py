@@ -152,7 +152,7 @@ def query(
     """Return the stored runs that fit all conditions, newest first.
 
     `adapter` is the name of an arm, `suite` a text in the name of an experiment, `tag` a tag of the run. `since` is a date or a
-    time, also as ISO 8601 text; without a time zone it is local time. `store` is as for `load`. Raises SpecError where no run
+    time, also as ISO 8601 text; without a time zone it is local time. `store` is as for `load`. Raises SpecError if no run
     fits, and for an invalid `since`.
     """
     where, start = _location(store), _parse_since(since)

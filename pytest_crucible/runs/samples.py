@@ -66,7 +66,7 @@ def _chapter(store: RunStore, key: int, analysis: Analysis) -> Chapter:
 
 def _worth_telling(seconds: list[float]) -> list[float]:
     """Return the latencies; NaN for each if none reaches `INSTANT_S`."""
-    # NaN where a sample has no reply: comparing with itself removes it, because `max` may return it.
+    # NaN if a sample has no reply: comparing with itself removes it, because `max` may return it.
     longest = max((latency for latency in seconds if latency == latency), default=0.0)
     return seconds if longest >= INSTANT_S else [math.nan] * len(seconds)
 

@@ -32,7 +32,7 @@ def version() -> int:
 
 
 def restrict(numbers: Machine, *, readable: Iterable[str], writable: Iterable[str]) -> None:
-    """Take away all files but these (and those below them) from this process, permanently.
+    """Restrict this process permanently to these files and directories, and to the files below them.
 
     Raises OSError.
     """

@@ -142,7 +142,7 @@ def search(
     """Return the search by one metric against the first baseline, also over features of the user's own.
 
     With `ranks_features` it also returns the importance of features, which takes some seconds and scikit-learn.
-    None where too few samples have both scores, or no slice has 20 samples inside and outside.
+    None if too few samples have both scores, or no slice has 20 samples inside and outside.
     """
     from pytest_crucible.stats.slices.candidates import candidate_slices
     from pytest_crucible.stats.slices.search import search_slices

@@ -169,7 +169,7 @@ class ExperimentCollection:
             names = [*collect_names(experiment.opened_arms), *(arm.name for arm in self._judges)]
             self._resources.shared.spending.allow(item.nodeid, budget, names)
         self.experiments[item.nodeid] = experiment
-        # With a sweep it is not known yet which samples the plan rests on.
+        # With a sweep, the samples of the plan are not known yet.
         if self.opened_arms[0].family is None:
             self._resolve_stored_arms(item.nodeid)
 

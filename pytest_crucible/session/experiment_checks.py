@@ -38,7 +38,7 @@ def check_fixtures(item: pytest.Function, prompts: Collection[str]) -> None:
 
 
 def check_adapter(arms: Sequence[OpenedArm]) -> None:
-    """Raise SpecError where the argument `sampler` has no adapter."""
+    """Raise SpecError if the argument `sampler` has no adapter."""
     if arms[0].backend is None:
         raise SpecError(
             "no adapter to evaluate: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
@@ -52,7 +52,7 @@ def check_models(arms: Sequence[OpenedArm], what: str) -> None:
 
 
 def check_pooling(plan: Plan) -> None:
-    """Raise SpecError for pooled sessions beside factors: their replies are repeats of one model and one prompt."""
+    """Raise SpecError for pooled sessions with factors: their replies are repeats of one model and one prompt."""
     if plan.prompts:
         raise SpecError(
             'crucible_memory = "pool" combines replies to one prompt, so prompts= cannot be used: leave one of them out'

@@ -66,7 +66,7 @@ class Notifier:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Send the messages on the end of the run; what could not be sent becomes a line of the summary."""
+        """Send the messages at the end of the run; each failure becomes a line of the summary."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()

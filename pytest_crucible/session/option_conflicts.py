@@ -48,7 +48,7 @@ def _stage_conflicts(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
 
 
 def _stage_problem(stages: str | None, until: str | None) -> str:
-    """Return what is wrong with the stages, or with the one to end after; empty if nothing is."""
+    """Return the error in the stages, or in the one to end after; empty if there is none."""
     try:
         parsed = () if stages is None else parse_stages(stages)
         if until is not None:

@@ -57,7 +57,7 @@ def open_estimate(
 def open_session_notifier(
     config: pytest.Config, settings: Settings, run: str, resources: Resources, messages: Messages
 ) -> Notifier | None:
-    """Return the plugin that sends messages; None without a table `[notify]`, or where the session gives no verdicts."""
+    """Return the plugin that sends messages; None without a table `[notify]`, or if the session gives no verdicts."""
 
     def open_budget() -> Budget | None:
         # A session that has opened no adapter has spent nothing, and must not open them for a message.

@@ -239,7 +239,7 @@ class ExperimentPlanner:
         return self._opened_arms if comparisons(item) else self._opened_arms[:1]
 
     def _find_first_stage(self, mark: ExperimentMark) -> int:
-        # With `-o crucible_stages=` all samples are sent at once, and where an experiment would begin does not matter.
+        # With `-o crucible_stages=` all samples are sent at once, and the first stage of an experiment does not matter.
         if mark.stage is None or not self._stages:
             return 0
         return stage_number(self._stages, mark.stage, f"@pytest.mark.crucible(stage={mark.stage!r})")

@@ -22,10 +22,10 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
 class KeyRedactor:
-    """A function that redacts the known keys in a text, everything that looks like a key, and what a guard finds."""
+    """A function that redacts the known keys in a text, everything that looks like a key, and a guard's findings."""
 
     def __init__(self, keys: Iterable[str], findings: Callable[[str], str] | None = None) -> None:
-        """`findings` removes what the guard of --crucible-redact finds; None without one."""
+        """`findings` redacts the findings of the guard of --crucible-redact; None without one."""
         self._known = set(keys)
         self._hide = hider(self._known)
         self._findings = findings
@@ -90,7 +90,7 @@ class ReportRedactor:
 
 
 def _findings_redactor(config: pytest.Config) -> Callable[[str], str] | None:
-    """Return the function that removes what the guard of --crucible-redact finds; None without the option."""
+    """Return the function that redacts the findings of the guard of --crucible-redact; None without the option."""
     name = read_settings(config).redact
     if not name:
         return None

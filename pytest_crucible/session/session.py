@@ -162,7 +162,7 @@ class CrucibleSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Plan the selected items. Errors end the session here, before any request is sent."""
+        """Plan the selected items. Errors end the session at this point, before any request is sent."""
         # Planning imports what adapters, scorers and statistics need; garbage collection would slow these imports.
         with collecting_seldom():
             self._collection.plan_items(session.items)
@@ -190,7 +190,7 @@ class CrucibleSession:
         return self._collection.guards
 
     def wait_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Return what a coroutine returns on the sampling loop."""
+        """Run a coroutine on the sampling loop and return its result."""
         return self._resources.loop.submit(coroutine).result()
 
     def plans(self) -> list[Plan]:
@@ -211,7 +211,7 @@ class CrucibleSession:
         return self._items.run_item(pyfuncitem)
 
     def report_lost_worker(self, worker: str) -> None:
-        """Tell the other workers that one has died: they may wait for a winner that it was to choose."""
+        """Inform the other workers that one has died: they may wait for a winner that it had to choose."""
         from pytest_crucible.session.sweep_waiting import report_lost_worker
 
         for family in self.workers.families:
@@ -261,7 +261,7 @@ class CrucibleSession:
             forget_unexpected_pass(report, call)
 
     def _worker_message(self, owner: str, item: str) -> dict[str, Any]:
-        """Return what the controller has to know, each part once."""
+        """Return the message to the controller, each part once."""
         self._messages.add_complaints(self._publisher.pop_failures())
         line = self._collection.lines.pop(owner, None)
         return {

@@ -24,7 +24,7 @@ def read_settings(config: pytest.Config) -> Settings:
 
 
 def number_versions(config: pytest.Config) -> dict[str, Any] | None:
-    """Return the numbers of the versions that the settings name, for workers; None where they name none."""
+    """Return the numbers of the versions that the settings name, for workers; None if they name none."""
     read_settings(config)
     if "pytest_crucible.session.version_names" not in sys.modules:
         return None

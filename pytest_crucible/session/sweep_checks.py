@@ -1,4 +1,4 @@
-"""Checks of what a sweep excludes. Each raises SpecError, with what to do."""
+"""Checks of settings that a sweep excludes. Each raises SpecError, with the remedy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_crucible.records.settings import Settings
 
 
 def check_whole_experiments(family: OpenedArm, settings: Settings, *, has_joined_tests: bool) -> None:
-    """Raise SpecError where single samples are sent: the winner is chosen by all samples of an experiment."""
+    """Raise SpecError if single samples are sent: the winner is chosen by all samples of an experiment."""
     if not has_joined_tests and settings.sample is None:
         return
     sender = "a joined test sends" if has_joined_tests else "--crucible-sample sends"

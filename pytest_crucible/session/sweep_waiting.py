@@ -1,6 +1,6 @@
 """Waiting for the winner of a sweep that another worker of pytest-xdist chooses, through the run store.
 
-The worker that chooses gives signs of life. When they stay away, or it reports a failure, those that wait go on without.
+The worker that chooses gives signs of life. If these stop, or it reports a failure, the waiting workers go on without a winner.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def signs_of_life(store: RunStore, run: str, family: str, worker: str) -> Iterat
 
 
 def report_failure(store: RunStore, run: str, family: str, reason: str) -> None:
-    """Tell those that wait that there will be no winner."""
+    """Report to the waiting workers that there will be no winner."""
     add_decision(store, run, subject_of_life(family), 1, {"failed": reason})
 
 

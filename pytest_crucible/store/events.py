@@ -28,7 +28,7 @@ def load_events(store: RunStore, run: str) -> dict[Place, ArmEvents]:
 
 
 def load_budgets(store: RunStore, run: str) -> tuple[BudgetSpent, ...]:
-    """Return what a run and its experiments have spent of their budgets, by their latest event."""
+    """Return the amounts that a run and its experiments have spent of their budgets, by their latest event."""
     query = select(events.c.experiment, events.c.facts).where(events.c.run == run, events.c.name == BUDGET)
     with explain_errors(store.location), store.engine.connect() as connection:
         latest = {row.experiment: row.facts for row in connection.execute(query.order_by(events.c.at))}

@@ -61,7 +61,7 @@ def load_exchanges(
 ) -> list[Exchange]:
     """Return input and replies of the samples at some positions, in that order. Pass a few hundred at a time.
 
-    With a `twin` they are the replies to the samples' twins of that number.
+    With a `twin` they are the replies to the samples' twins with this number.
     """
     table = schema.samples
     query = select(table.c.position, table.c.input, table.c.expected)

@@ -137,7 +137,7 @@ class EmbeddedTrainer(RecipeTrainer):
         path = self._folder / Path(checkpoint).expanduser()
         self._replace(load_sampler(path, self.engine.shape, self.engine.base_sha256))
         self._remember()
-        # The rank is the checkpoint's, whatever the configuration says.
+        # The rank is the checkpoint's, not that of the configuration.
         self.spec = self.adapter.spec
         weights = path / SAMPLER_FILE if path.is_dir() else path
         self.files.add(weights)

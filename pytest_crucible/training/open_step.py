@@ -1,4 +1,4 @@
-"""The step that a trainer is making: what its batches add up to, until the adapter moves."""
+"""The current step of a trainer: the sums over its batches, until the adapter moves."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def pass_regularized(
 
 
 def preferences_of(data: Sequence[Any], loss: str) -> list[Preference]:
-    """Return the preferences of a batch; none for a batch of datums. Raises ValueError where the loss takes the other kind."""
+    """Return the preferences of a batch; none for a batch of datums. Raises ValueError if the loss takes the other kind."""
     pairs = [row for row in data if isinstance(row, Preference)]
     if pairs and loss != DPO:
         raise ValueError(f"loss {loss!r} takes rows of trainer.datums, and these are preferences: use loss={DPO!r}")

@@ -1,4 +1,4 @@
-"""The trainer that a recipe gets as its argument; it logs each step by itself."""
+"""The trainer that a recipe gets as its argument. It logs each step."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ class RecipeTrainer(Resumable):
         self.parent: str | None = None
         """SHA-256 or path of the checkpoint that training started from."""
         self.parent_place: Path | None = None
-        """Where this checkpoint lies, if that is on this machine."""
+        """The path of this checkpoint, if it is on this machine."""
         self._to_keep: set[int] = set()
         self.find_version: Callable[[str], str] = str
-        """Returns where a registered version's weights are; other texts unchanged. Raises SpecError."""
+        """Returns the path of a registered version's weights; other texts unchanged. Raises SpecError."""
         self._encoder, self._context = encoder, context
         self._has_reference = False
         self._folder = folder
@@ -78,17 +78,17 @@ class RecipeTrainer(Resumable):
         train_on: str = LAST,
         weights: Iterable[float] | None = None,
     ) -> list[Datum]:
-        """Encode rows to train on: a JSONL file beside the recipe, or mappings. Only completions count in the loss.
+        """Encode rows to train on: a JSONL file next to the recipe, or mappings. Only completions count in the loss.
 
         A row has `prompt` and `completion`, or `messages`, the last of which is the completion; with
         `train_on="all_assistant"` every answer of the assistant is one. The loss of a row is multiplied by its `weight`, by its
-        number in `weights`, and that of an answer by its message's `weight`, where there are some. Raises DatasetError, and
+        number in `weights`, and that of an answer by its message's `weight`, if there are some. Raises DatasetError, and
         ValueError for another `train_on`.
         """
         return encode_rows(self._locate(rows), self._encoder, self._context, train_on=train_on, weights=weights)
 
     def preferences(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> list[Preference]:
-        """Encode preferences to train on with `loss="dpo"`: a JSONL file beside the recipe, or mappings.
+        """Encode preferences to train on with `loss="dpo"`: a JSONL file next to the recipe, or mappings.
 
         A row has `prompt`, `chosen` and `rejected`, or another form of `crucible export --what dpo`. The model as it is now is the
         reference. Raises DatasetError, and ValueError after the first step.
@@ -140,7 +140,7 @@ class RecipeTrainer(Resumable):
     def checkpoint(self, step: int) -> None:
         """Keep the weights of this step, counted from 1, for adapters with `at = step`. Called before it, or right after it.
 
-        Raises ValueError for a step that is over, and for anything but a whole number above 0.
+        Raises ValueError for a step that is over, and unless it is a whole number above 0.
         """
         steps = len(self.log.losses)
         if isinstance(step, bool) or not isinstance(step, int) or step < 1:
@@ -168,7 +168,7 @@ class RecipeTrainer(Resumable):
         if unknown := sorted(set(adam) - set(AdamParams.__dataclass_fields__)):
             arguments = ", ".join(("batch", "loss", *AdamParams.__dataclass_fields__, "config", "regularizers"))
             raise TypeError(f"step has no argument {unknown[0]!r}: it takes {arguments}")
-        # What is read of a step is its loss alone.
+        # Only the loss of a step is read.
         self._forward_backward(batch, loss, config or {}, regularizers, forward_only=False, outputs=False)
         self.optim_step(AdamParams(learning_rate=learning_rate, **adam))
         return self.log.losses[-1]
@@ -242,7 +242,7 @@ class RecipeTrainer(Resumable):
             return pass_regularized(self._pass, rows, loss, config, regularizers, forward_only=forward_only)
         if pairs:
             return self._pass_pairs(pairs, config, forward_only=forward_only)
-        # Rows with a reference may be learnt without a term that reads it, too.
+        # Rows with a reference may also be trained on without a term that reads it.
         return self._pass(Pass(drop_inputs(rows, (REFERENCE,)), loss, config, forward_only, outputs))
 
     def _pass_pairs(

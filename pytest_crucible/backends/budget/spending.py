@@ -119,7 +119,7 @@ class CostMeter:
 
     @property
     def price(self) -> Price | None:
-        """The price of the adapter's model; None where it is not known."""
+        """The price of the adapter's model; None if it is not known."""
         return self._price
 
     @classmethod

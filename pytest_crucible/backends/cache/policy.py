@@ -19,7 +19,7 @@ class CachedReply:
     identity: str
     at: float
     run: str = ""
-    """The run that paid; empty where that is not known."""
+    """The run that paid; empty if that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

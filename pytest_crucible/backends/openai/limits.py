@@ -19,7 +19,7 @@ _TIMESTAMP = 1e8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedLimits:
-    """The `x-ratelimit-*` headers of one response; None where a header is absent.
+    """The `x-ratelimit-*` headers of one response; None if a header is absent.
 
     Headers do not name the period: most servers count requests and tokens per minute, some requests per day.
     """

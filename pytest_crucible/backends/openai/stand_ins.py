@@ -14,7 +14,7 @@ _PATIENCE_S = 2.0
 
 
 def is_stand_in(settings: Settings) -> bool:
-    """Return whether the server lists the model as a stand-in. Only a server on this machine is queried; False without an answer."""
+    """Return whether a server lists the model as a stand-in. Only servers on this machine are queried. False without an answer."""
     address = settings.address
     if address.host not in _LOOPBACK or address.path.rstrip("/") != _PATH or address.scheme != "http":
         return False

@@ -65,7 +65,7 @@ class Service:
 
     @functools.cached_property
     def models(self) -> Mapping[str, ListedModel]:
-        """The models that the service lists, by name; empty where it does not list them."""
+        """The models that the service lists, by name; empty if it does not list them."""
         from pytest_crucible.backends.tinker.polling import fetch_models
 
         return fetch_models(self.address.url, self.address.key) if self.address.key else {}

@@ -55,7 +55,7 @@ class Column:
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64]:
-        """One number for each value that is not missing; NaN where it is not a number. Booleans are not numbers."""
+        """One number for each value that is not missing; NaN if it is not a number. Booleans are not numbers."""
         if self.types <= {int, float, type(None)}:
             try:
                 return np.array(self.present_values, dtype=np.float64)

@@ -44,7 +44,7 @@ class DriftRow:
     field: str
     kind: FieldKind | None
     drift: FieldDrift | None
-    """None where the values allow no test."""
+    """None if the values allow no test."""
     p_adjusted: float | None = None
     """Adjusted over all fields (Holm)."""
     missing: tuple[int, int] = (0, 0)
@@ -119,7 +119,7 @@ def compare_datasets(
 
 
 def one_of_each_group(samples: Sequence[Sample], seed: int) -> Sequence[Sample]:
-    """Return one sample of each group, drawn by a hash of its content; all samples where there are no groups.
+    """Return one sample of each group, drawn by a hash of its content; all samples if there are no groups.
 
     Samples that share a passage or a template are alike, and tests of independent rows would find drift between any two sets
     of groups.

@@ -82,7 +82,7 @@ def overlap_view(
 ) -> View:
     """Return the comparison of a dataset with training files as a page, and the lines of tests of memorisation.
 
-    `similar` are the samples with similar embeddings, by file; None where these were not compared.
+    `similar` are the samples with similar embeddings, by file; None if these were not compared.
     """
     tables = (overlap_table(overlaps), *match_tables(overlaps)) if overlaps else ()
     if similar is not None:

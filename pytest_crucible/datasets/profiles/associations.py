@@ -42,7 +42,7 @@ class _Field:
     name: str
     is_number: bool
     values: np.ndarray
-    """Numbers, or codes of categories; NaN where the value is missing."""
+    """Numbers, or codes of categories; NaN if the value is missing."""
 
 
 def _prepare(column: Column) -> _Field | None:

@@ -21,7 +21,7 @@ class Profile:
     fields: tuple[FieldProfile, ...]
     associations: tuple[Association, ...]
     quality: Mapping[str, float | None]
-    """Shares from 0 to 1, by name; None where a share is not defined. They have no common score, because they measure different things."""
+    """Shares from 0 to 1, by name; None if a share is not defined. They measure different things, so there is no common score."""
 
 
 QUALITY = {

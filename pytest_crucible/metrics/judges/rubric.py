@@ -26,7 +26,7 @@ def rubric(
 ) -> Metric:
     """Return a metric whose value is that of the level which the judge assigns, from 0 to 1.
 
-    `levels` are names and their values; `question` describes the quality to judge, and when a level is reached. With `reference` the
+    `levels` are names and their values; `question` describes the quality to judge and each level. With `reference` the
     judge sees the expected answer. `human` is a key of the sample's metadata with the level that a person assigned to this
     very reply: then the report shows how far the judge agrees. Labels of replies to variants, too, are a mapping:
     {"clean": "good", "homoglyph": "poor"}. Raises SpecError for invalid levels.

@@ -133,7 +133,7 @@ def _numbers(values: Sequence[float]) -> list[float | None]:
 
 
 def _round_number(value: float | None) -> float | None:
-    """Return a number rounded to six digits; None where it is not finite."""
+    """Return a number rounded to six digits; None if it is not finite."""
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.6g}")

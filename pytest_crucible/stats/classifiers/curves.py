@@ -129,7 +129,7 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
     differences = (ours - theirs)[~np.isnan(ours - theirs)]
     value, n = values[0] - values[1], len(first.values)
     positives = float(np.asarray(first.strata).sum())
-    # Two more texts on which the arms differ: no resample shows what was not seen.
+    # Two more texts on which the arms differ: resamples cannot show outcomes that did not occur.
     error = math.sqrt(float(differences.var(ddof=1)) + (0.5 / positives**2 if value == 0 else 0.0))
     if min(positives, n - positives) < 2 or not error:
         return None

@@ -1,6 +1,6 @@
-"""The population stability index (PSI), and what it is on average without drift.
+"""The population stability index (PSI), and its mean without drift.
 
-Its size without drift depends on the sample sizes, so the index alone says nothing: with ten bins, its mean is .4 at n = 50.
+Its size without drift depends on the sample sizes, so the index alone shows nothing: with ten bins, its mean is .4 at n = 50.
 """
 
 from __future__ import annotations

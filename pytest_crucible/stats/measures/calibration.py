@@ -150,7 +150,7 @@ def higher_is_better(measure: Measure, facts: MetricFacts) -> bool:
 
 
 def check(measure: Measure, facts: Sequence[MetricFacts]) -> str:
-    """Why these metrics have no calibration error; empty where they have one."""
+    """Why these metrics have no calibration error; empty if they have one."""
     for metric in facts:
         if metric.kind not in (None, "binary") and not (metric.low >= 0 and metric.high <= 1):
             return f"{metric.name!r} lies between {metric.low:g} and {metric.high:g}: declare bounds=(0, 1)"

@@ -64,7 +64,7 @@ def price_of_looking(
     runs: int = 400,
     seed: int = 0,
 ) -> PriceOfLooking:
-    """Return what a two-sided sequence costs when the true mean is null + effect, by seeded simulation.
+    """Return the cost of a two-sided sequence when the true mean is null + effect, by seeded simulation.
 
     The values are simulated as beta within `bounds` with this mean and standard deviation (at the largest possible
     deviation: the two bounds alone); for differences give the bounds of a difference. The fixed n is that of a
