@@ -98,7 +98,7 @@ def _row(result: Mapping[str, Any], names: Mapping[tuple[str, str], str]) -> Row
 
 
 def _lost(grading: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the scores that a judge's failure leaves unknown: its metric's and that of the result. promptfoo itself counts them as 0."""
+    """Yield the scores that a judge's failure leaves unknown: its metric's and the result's. promptfoo itself counts them as 0."""
     for component in grading.get("componentResults") or ():
         yield from _lost(component)
         if (component.get("metadata") or {}).get("graderError"):

@@ -134,7 +134,7 @@ class Contrast(Measure):
     is_relative: bool = False
     """The margin, or the relevant difference, is a share of a ratio: 0.1 was written as "10 %"."""
     relevant: float | None = None
-    """The smallest difference that matters to a regression gate. A margin has this role for other claims: no comparison has both."""
+    """The smallest difference that matters to a regression gate. A margin has this role for other claims; never both."""
 
     @property
     def limit(self) -> float | None:

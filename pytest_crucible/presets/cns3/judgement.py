@@ -193,7 +193,7 @@ def _strength(probabilities: Entailment, supports: bool) -> float:
 
 
 def _reaches(score: float | NotApplicable, threshold: float) -> bool | NotApplicable:
-    """Return whether a score reaches a threshold. A part that the reply lacks fails; a part that cannot be measured does not apply."""
+    """Return whether a score reaches a threshold. A missing part of the reply fails; an unmeasurable one does not apply."""
     if isinstance(score, NotApplicable):
         return score if score.reason in UNKNOWN else False
     return score >= threshold
