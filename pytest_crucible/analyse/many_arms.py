@@ -16,6 +16,7 @@ from pytest_crucible.records import Interval, MetricFacts
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import is_finite_range
 
+# Two arms are compared; ranks say more only from three on.
 FEWEST_ARMS = 3
 Arms = Sequence[tuple[str, Scores]]
 

@@ -14,6 +14,7 @@ from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import WinnerResult, estimate, winner_from_values
 
 Positions = npt.NDArray[np.intp]
+# The level of all intervals in reports.
 LEVEL = 0.95
 
 

@@ -7,6 +7,7 @@ from scipy.special import ndtri
 
 from pytest_crucible.stats.arrays import Array
 
+# Enough quantiles that a planned size hardly depends on their number.
 SCORES = 200
 # Quantiles of the normal distribution, which represent a sample of any size.
 NORMAL: Array = np.asarray(ndtri((np.arange(SCORES) + 0.5) / SCORES))

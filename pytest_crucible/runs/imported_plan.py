@@ -21,8 +21,7 @@ from pytest_crucible.plan.design import (
 from pytest_crucible.records import Arm, Contrast, Dataset, Fingerprint, MetricFacts, Plan, Role, Sample, Target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
-
-DEFAULT_ALPHA = 0.05
+from pytest_crucible.records.settings import DEFAULT_ALPHA
 
 
 @dataclass(frozen=True, kw_only=True)

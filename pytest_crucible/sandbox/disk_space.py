@@ -9,6 +9,7 @@ from typing import Any
 
 # Small files take little disk space each, but many of them would slow the clean-up down.
 MOST_FILES = 1000
+# Bytes in the unit of st_blocks, on every file system (stat(2)).
 _BLOCK = 512
 File = tuple[int, int]
 """Device and inode: one file may be open, mapped and listed at once."""

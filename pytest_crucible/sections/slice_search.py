@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 # Samples below which no slice of 20 can be searched.
 FEWEST_SAMPLES = 40
+# Rows of the table of findings, the least likely by chance first.
 MOST_FINDINGS = 10
+# Samples that a finding names, to be read first.
 _TO_READ = 3
 # Slices with more of their samples in common are one finding.
 _SAME = 0.7

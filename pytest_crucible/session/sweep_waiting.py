@@ -18,6 +18,7 @@ from pytest_crucible.store.runs import RunStore
 
 # A winner is known within this time on every worker; a query of the run store takes a millisecond.
 POLL_S = 0.2
+# The interval of signs of life: many fit into SILENT_S, so that a few late ones do no harm.
 BEAT_S = 2.0
 # A worker whose machine sleeps, or swaps, is late; one that has died stays away.
 SILENT_S = 60.0

@@ -19,6 +19,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
 from pytest_crucible.store.variants import variant_keys
 
+# Rows that are fetched at a time: a call may have a long conversation.
 _PART = 1000
 _OWN = re.compile("\x01([im]\\d+)\x02")
 

@@ -13,6 +13,7 @@ from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import events
 
+# Rows that are fetched at a time.
 _PART = 500
 Place = tuple[str, str]
 """Nodeid of the experiment, name of the arm."""

@@ -17,6 +17,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
 from pytest_crucible.store.variants import variant_keys
 
+# Rows that are fetched at a time, so that a million of them never are in memory.
 _PART = 1000
 _PLACE: Mapping[str, ColumnKind] = {"run": "text", "experiment": "text", "arm": "text"}
 # The store's tables keep the column name of the first format.

@@ -20,6 +20,7 @@ from pytest_crucible.records.unknown_setting import UnknownSetting
 from pytest_crucible.training.base import Base
 from pytest_crucible.training.saved_training import SAVE_EVERY
 
+# Hexadecimal digits: 64 bits tell all trainings of a project apart, and make a short folder name.
 KEY_LENGTH = 16
 FAIL, RESUME = "fail", "resume"
 FORMAT = 2

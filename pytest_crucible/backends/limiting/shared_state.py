@@ -20,6 +20,7 @@ from typing import Any
 
 from pytest_crucible.backends.limiting.control import Control
 
+# Rows of the shared file, one for each process: more than the workers of a run on one machine.
 MOST_PROCESSES = 256
 # How often a waiting process looks whether another one has made room.
 POLL_S = 0.005

@@ -13,7 +13,9 @@ from pytest_crucible.backends.openai.settings import Settings
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 
+# Timeout, conflict, too early, too many requests: the same request may succeed later, as with any status from 500.
 _RETRYABLE = (408, 409, 425, 429)
+# Key, payment, permission, path, method, model gone, not implemented: no request of this adapter can succeed.
 _PERMANENT = (401, 402, 403, 404, 405, 410, 501)
 _TOO_LONG = re.compile(
     r"context[ _](length|window|size)|maximum context|leaves no room in a context|prompt is too long|too many tokens",

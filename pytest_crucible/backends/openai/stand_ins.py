@@ -10,6 +10,7 @@ from pytest_crucible.backends.openai.settings import Settings
 # The path of Tinker's endpoint in OpenAI's format; a local server is the only one at this path on the loopback interface.
 _PATH = "/oai/api/v1"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# The list of models of a local server takes milliseconds; a busy machine may need longer.
 _PATIENCE_S = 2.0
 
 

@@ -24,6 +24,7 @@ from pytest_crucible.records.suggestions import suggest
 
 # Arguments that name a column, so that all columns are read in one pass over the samples.
 COLUMN_ARGUMENTS = ("column", "other", "answer", "prompt", "label")
+# Failing samples that a message names; the JSON report has all.
 SHOWN_IDS = 5
 # A schema or a list of a thousand labels would fill a nodeid.
 LONGEST_ARGUMENT = 60

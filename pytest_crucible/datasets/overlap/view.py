@@ -13,6 +13,7 @@ from pytest_crucible.records.contamination import How, Match, Overlap
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.serialize import to_plain
 
+# Rows of the table of matches: more are not read, and JSON has all.
 MOST_MATCHES = 100
 _HOW: tuple[How, ...] = ("exact", "long", "near", "group")
 

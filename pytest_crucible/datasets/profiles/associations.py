@@ -13,6 +13,7 @@ from scipy import stats
 
 from pytest_crucible.datasets.checks.columns import Column
 
+# A field with more values is a text or an identifier, not a category.
 MOST_CATEGORIES = 50
 # 435 pairs: a wider table is too long to read, and each pair costs a pass over the samples.
 MOST_FIELDS = 30

@@ -13,6 +13,7 @@ from pytest_crucible.datasets.checks.columns import Column
 from pytest_crucible.datasets.checks.read_times import read_time
 
 Numbers = npt.NDArray[np.float64]
+# Values and outliers that a profile lists for each field.
 MOST_VALUES = 10
 # Tukey's fences, and Iglewicz & Hoaglin's (1993) limit of the modified z-score.
 FENCE, MODIFIED_Z = 1.5, 3.5

@@ -22,6 +22,7 @@ from pytest_crucible.stats.measures.row import (
 )
 
 METHOD = "bootstrap over texts"
+# The ends of a 95 % interval are then order statistics 50 and 1,950.
 RESAMPLES = 2_000
 SEED = 201
 """Seed of all resamples: equal data have equal intervals."""

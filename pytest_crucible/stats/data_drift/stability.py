@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pytest_crucible.stats.data_drift.categories import draw_tables
 
+# Ten bins of equal counts are customary.
 BINS = 10
 # The standard error of the mean of so many tables is a twentieth of the spread of the index.
 DRAWS = 400

@@ -81,6 +81,7 @@ def samples_over_sources(
     return smallest_integer(clears, 3) if clears(_ENDLESS) else None
 
 
+# Samples beyond any budget: if these do not clear the distance, no number does.
 _ENDLESS = 10**9
 
 

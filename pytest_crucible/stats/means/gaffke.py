@@ -31,6 +31,7 @@ from pytest_crucible.stats.planning.roots import bracketed_root
 
 # Newton's steps end below this; further digits would be lost in the approximation.
 _EXACT = 1e-10
+# Ends a search that rounding keeps from converging.
 _STEPS = 100
 # Below this distance from the centre, the two terms of the approximation cancel all digits.
 _CENTRE = 1e-4

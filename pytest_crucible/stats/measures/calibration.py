@@ -39,6 +39,7 @@ from pytest_crucible.stats.measures.row import (
     no_data,
 )
 
+# As in the papers that defined the error; another number gives another error.
 BINS = 10
 METHOD = "ece of 10 bins, all signs"
 # A confidence such as 0.1 + 0.2, times 10, comes out just above 3 and would fall into the next bin.

@@ -24,6 +24,7 @@ from pytest_crucible.stats.proportions.paired import tango_statistic
 
 # Discordant pairs from which the normal formula is as good as enumeration, which takes longer the more there are.
 MANY_DISCORDANT = 200
+# See `_like_the_test`: the smallest n at which four changes, all for the worse, are proof.
 FIFTY = 50
 # A table this large has its shares to six digits.
 _LARGE = 10**6

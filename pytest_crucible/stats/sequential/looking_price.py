@@ -18,6 +18,7 @@ from pytest_crucible.stats.sequential.wealth import log_gains, stakes
 Method = Literal["betting", "asymptotic"]
 # Runs end undecided after this many times the samples of the fixed design, but not before SHORTEST samples.
 LONGEST = 20
+# For large effects: LONGEST times a few samples would end a run too early.
 SHORTEST = 1000
 
 
