@@ -286,7 +286,7 @@ def _conflicts(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
     # Without these options nothing conflicts, and a session without experiments loads nothing for it.
     if not any(values[name] for name in ("fresh", "stop", "stages", "until")):
         return ()
-    from pytest_crucible.session.option_conflicts import option_conflicts
+    from pytest_crucible.plan.option_conflicts import option_conflicts
 
     return option_conflicts(values)
 
