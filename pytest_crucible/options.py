@@ -121,7 +121,7 @@ OPTIONS = (
     Option("until", "end after this stage of crucible_stages", metavar="STAGE"),
     Option(
         "estimate",
-        "tell what the run would take, from its prompts and earlier runs, and send nothing",
+        "show what the run would cost, from its prompts and earlier runs, and send nothing",
         False,
         flag=True,
     ),
