@@ -42,7 +42,7 @@ def rank_versions(store: RunStore, versions: Sequence[Version], metric: str, *, 
     rankings = tuple(_rankings(store, measured, metric, alpha))
     if not rankings:
         raise SpecError(
-            f"no two versions have scores of {metric!r} by one test on the same samples: measure one beside the other, "
+            f"no two versions have scores of {metric!r} by one test on the same samples: measure both in one run, "
             "with --crucible-adapter=NAME@1 --compare=NAME@2"
         )
     return rankings

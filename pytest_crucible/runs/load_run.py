@@ -10,7 +10,6 @@ from pytest_crucible import gate
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.runs.evaluate import alpha_at_end, analyse_run, concluded_run
 from pytest_crucible.runs.report_sections import BUILT_IN
-from pytest_crucible.sections import Section
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.store.runs import RunStore
 
@@ -18,7 +17,7 @@ Stored = Mapping[tuple[str, str], Mapping[str, Any]]
 """Stored verdicts by nodeid and subject."""
 
 
-def load_run(store: RunStore, run: str, sections: Mapping[str, Section | str] = BUILT_IN) -> Run:
+def load_run(store: RunStore, run: str) -> Run:
     """Return the run with this id. Nothing is written; a killed run is judged by its stored replies.
 
     Sections of plugins cannot be loaded. Their stored verdicts are shown nevertheless, and still share alpha.
@@ -29,7 +28,7 @@ def load_run(store: RunStore, run: str, sections: Mapping[str, Section | str] = 
     analyses_by_key, family_size = analyse_run(
         store,
         run,
-        load_sections(sections),
+        load_sections(BUILT_IN),
         alpha=alpha,
         interrupted=facts["status"] != "finished",
         memory=settings.get("memory", "off"),

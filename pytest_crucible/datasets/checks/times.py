@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.datasets.checks.arguments import check_number
+from pytest_crucible.datasets.checks.arguments import check_flag, check_number
 from pytest_crucible.datasets.checks.check import Finder, Finding, row_check
 from pytest_crucible.datasets.checks.columns import Column, Table
 from pytest_crucible.datasets.checks.read_times import read_time
@@ -20,8 +20,7 @@ from pytest_crucible.records.errors import SpecError
 @row_check
 def expect_column_values_to_be_valid_timestamps(column: str, allow_null: bool = True) -> Finder:
     """Expect timestamps: ISO 8601, American dates such as 3/31/2026, or seconds since 1970 in the years 2000 to 2099."""
-    if not isinstance(allow_null, bool):
-        raise SpecError("allow_null is True or False")
+    check_flag("allow_null", allow_null)
 
     def find(table: Table) -> Finding:
         values = table.column(column)
@@ -37,8 +36,7 @@ def expect_column_values_to_be_valid_timestamps(column: str, allow_null: bool = 
 @row_check
 def expect_column_timestamps_to_be_chronological(column: str, strict: bool = False) -> Finder:
     """Expect timestamps, none before the one above it in the order of the samples; with `strict`, none equal to it."""
-    if not isinstance(strict, bool):
-        raise SpecError("strict is True or False")
+    check_flag("strict", strict)
 
     def find(table: Table) -> Finding:
         values = table.column(column)

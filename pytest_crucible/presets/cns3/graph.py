@@ -84,11 +84,11 @@ def _from_first(cycle: Sequence[str]) -> tuple[str, ...]:
     return (*cycle[start:], *cycle[:start])
 
 
-def polarity_conflict(relations: Iterable[Relation], *, of: str = CENTRAL) -> bool:
-    """Return whether a claim is both supported and refuted: right if the documents disagree, and no error of the reply.
+def polarity_conflict(relations: Iterable[Relation]) -> bool:
+    """Return whether the central claim is both supported and refuted: right if the documents disagree, and no error of the reply.
 
     >>> polarity_conflict([Relation("c2", "supports", "c1"), Relation("c3", "refutes", "c1")])
     True
     """
-    labels = {relation.label for relation in relations if relation.target == of}
+    labels = {relation.label for relation in relations if relation.target == CENTRAL}
     return {"supports", "refutes"} <= labels

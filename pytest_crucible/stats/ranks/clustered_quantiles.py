@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Array, Codes, Labels, Side, check_share, check_side, cluster_codes
@@ -50,22 +49,6 @@ def clustered_shares(values: npt.ArrayLike, clusters: Labels) -> ClusteredShares
     kept = np.append(True, last)
     shares = np.arange(array.size + 1) / array.size
     return ClusteredShares(array[last], shares[kept], _design_effects(codes, count)[kept], array.size, count)
-
-
-def clustered_quantile_interval(values: npt.ArrayLike, q: float, clusters: Labels, *, level: float = 0.95) -> Interval:
-    """Return an interval for the q-quantile of clustered values: its ends are observed, or infinite if there are too few.
-
-    Raises NotEnoughData below five clusters.
-
-    >>> seconds, samples = [second / 10 for second in range(80)], [second // 4 for second in range(80)]
-    >>> interval = clustered_quantile_interval(seconds, 0.5, samples)
-    >>> interval.low, interval.high
-    (1.9, 6.0)
-    """
-    check_share(level, "level")
-    shares, tail = clustered_shares(values, clusters), (1 - level) / 2
-    low, high = (clustered_quantile_bound(shares, q, alpha=tail, side=side) for side in ("lower", "upper"))
-    return Interval(low=low, high=high, level=level, method=METHOD)
 
 
 def clustered_quantile_bound(shares: ClusteredShares, q: float, *, alpha: float, side: Side) -> float:
