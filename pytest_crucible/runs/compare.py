@@ -14,7 +14,7 @@ from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.slices import check_fields, expand_slices
-from pytest_crucible.records import Contrast, Plan, PromptForm, Run
+from pytest_crucible.records import Contrast, Plan, PromptForm, Run, VariantTerm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import suggest
@@ -132,34 +132,40 @@ def _table(
         finished=ours_entry[2] and theirs_entry[2],
         known_kinds=store.known_kinds(plan, ours_entry[0] + 1),
     )
-    answers = inputs.answers
+    contrasts, terms = _choose_comparisons(store, plan, inputs, ours_entry[1], ask)
+    changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]
+    notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
+    queried = dataclasses.replace(plan, contrasts=contrasts, variant_terms=terms)
+    expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
+    sample_ids = all_sample_ids(store, plan.dataset_sha256) if plan.exclusions else ()
+    metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
+    whole = dataclasses.replace(inputs, plan=queried, expected=expected, metadata=metadata, sample_ids=sample_ids)
+    return whole, notes_of_experiment
+
+
+def _choose_comparisons(
+    store: RunStore, plan: Plan, inputs: AnalysisInputs, suite: Plan, ask: ChooseContrasts
+) -> tuple[tuple[Contrast, ...], tuple[VariantTerm, ...]]:
+    """Return the comparisons of both arms, and the terms on variants that they name."""
     known_facts = metric_facts(inputs)
     scored = [
         name for name, facts in known_facts.items()
-        if facts.kind != "text" and all(name in arm.scores for arm in answers)
+        if facts.kind != "text" and all(name in arm.scores for arm in inputs.answers)
     ]  # fmt: skip
     terms = {term.facts.name: term for term in comparable_terms(plan, {name: known_facts[name] for name in scored})}
-    contrasts = ask((*scored, *terms)) or _contrasts_of_suite(ours_entry[1], scored, terms)
+    contrasts = ask((*scored, *terms)) or _contrasts_of_suite(suite, scored, terms)
     known_facts |= {name: term.facts for name, term in terms.items()}
     if any(contrast.by is not None for contrast in contrasts):
         fields = load_fields(store, plan)
         check_fields(contrasts, *fields)
         contrasts = expand_slices(contrasts, *fields)
     decidable = (without_unfounded_claim(contrast, known_facts[contrast.metric]) for contrast in contrasts)
-    named_contrasts = tuple(
+    chosen = tuple(
         dataclasses.replace(contrast, baseline=plan.arms[1].name)
         for contrast in with_declared_relevance(decidable, known_facts.values())
     )
-    changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]
-    notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
-    named = {name for contrast in named_contrasts for name in contrast.metrics}
-    chosen_terms = tuple(term for name, term in terms.items() if name in named)
-    queried = dataclasses.replace(plan, contrasts=named_contrasts, variant_terms=chosen_terms)
-    expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
-    sample_ids = all_sample_ids(store, plan.dataset_sha256) if plan.exclusions else ()
-    metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
-    whole = dataclasses.replace(inputs, plan=queried, expected=expected, metadata=metadata, sample_ids=sample_ids)
-    return whole, notes_of_experiment
+    named = {name for contrast in chosen for name in contrast.metrics}
+    return chosen, tuple(term for name, term in terms.items() if name in named)
 
 
 def _moved_arm(
