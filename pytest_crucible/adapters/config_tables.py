@@ -29,7 +29,7 @@ def read_prices(root: Path) -> Any:
 
 
 def list_tables(root: Path, name: str) -> Iterable[tuple[Path, Mapping[str, Any]]]:
-    """Yield the table of crucible.toml, else of pyproject.toml. They are not merged: that would hide which one counts."""
+    """Yield the table of crucible.toml, else of pyproject.toml. They are not merged, so that only one file counts."""
     own, project = root / "crucible.toml", root / "pyproject.toml"
     if own.is_file():
         yield own, _table(_toml(own), name, own)

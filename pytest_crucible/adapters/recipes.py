@@ -98,7 +98,7 @@ def _explain_step(adapter: Adapter, step: int, kept: Sequence[int], last: int) -
 
 
 def train_recipes(recipes: Iterable[Recipe], context: AdapterContext) -> dict[str, TrainedAdapter]:
-    """Run recipes, one after the other; returns the adapters by name. Raises SpecError when a training fails.
+    """Run recipes, one after the other; return the adapters by name. Raises SpecError when a training fails.
 
     Adapters that differ in `at`, or in their sampling, share one training. Under --collect-only nothing is trained: what would
     be is shown.

@@ -56,7 +56,7 @@ def _surely_not(target: Target, reading: BoundedValue) -> bool:
 def decide_comparison(contrast: Contrast, reading: BoundedValue, p_adjusted: float | None, *, alpha: float) -> Decision:
     """Decide a comparison: with a margin by the one-sided bounds, without one by an adjusted p of at most alpha.
 
-    With a relevant difference the lower bound goes first: where it excludes a relevant regression, a proven one is too small
+    With a relevant difference the lower bound decides first: if it excludes a relevant regression, a proven one is too small
     to matter.
     """
     if reading.value is None:

@@ -24,7 +24,7 @@ SUBJECT = "stages"
 
 
 def store_decision(store: RunStore, run: str, decision: StageDecision) -> StageDecision:
-    """Store the decision at a stage, before it takes effect; returns the one that was stored first."""
+    """Store the decision at a stage, before it takes effect; return the one that was stored first."""
     return from_plain(StageDecision, add_decision(store, run, SUBJECT, decision.stage, to_plain(decision)))
 
 

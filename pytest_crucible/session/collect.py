@@ -134,7 +134,7 @@ class ExperimentCollection:
                 self._data.check_data(item, experiment_mark(item))
 
     def store_plans(self, run: str) -> bool:
-        """Store the run and all plans, unless no request will be sent; returns whether requests will be sent."""
+        """Store the run and all plans, unless no request will be sent; return whether requests will be sent."""
         spends = not (self._config.option.collectonly or self._settings.sample is not None or self._settings.estimate)
         if self.plans() and spends and not self.problems:
             with self._gather_errors():

@@ -26,7 +26,7 @@ VALUES = {"premise": get_args(Premise), "precision": ("bfloat16", "float32")}
 
 
 def configure(root: Path, open_judge: Callable[[str, str], Judge]) -> Callable[[], None]:
-    """Read the table `[scorers]` and open nothing yet; returns a function that restores the former scorers.
+    """Read the table `[scorers]` and open nothing yet; return a function that restores the former scorers.
 
     Raises SpecError for invalid settings.
     """

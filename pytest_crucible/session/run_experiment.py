@@ -95,7 +95,7 @@ class ExperimentRunner:
     def _begin_spending(
         self, experiment: Experiment, done: list[set[tuple[int, int]]]
     ) -> Callable[[str, int, str], None] | None:
-        """Register which arms will be queried for which samples; returns what to call when a unit is done, if there is a budget."""
+        """Register which arms will be queried for which samples. With a budget, return the function to call when a unit is done."""
         nodeid, plan = experiment.plan.nodeid, experiment.plan
         if self.spending is None or self.spending.account(nodeid) is None:
             return None

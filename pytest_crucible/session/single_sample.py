@@ -19,7 +19,7 @@ from pytest_crucible.session.experiment import Experiment
 
 
 def run_single_sample(item: pytest.Function, experiment: Experiment, position: int, loop: BackgroundLoop) -> list[str]:
-    """Run one sample of the candidate in the main thread, where a debugger works; returns the requests, the reply and the scores.
+    """Run one sample of the candidate in the main thread, where a debugger works; return the requests, the reply and the scores.
 
     Raises the test's own exception.
     """

@@ -19,7 +19,7 @@ class SweepLooks:
 
     sweep: Sweep
     decide: Callable[[int, list[str]], list[str]]
-    """Stores the names of the members that go on after the look of this number, and returns those that were stored first."""
+    """Stores the names of the members that go on after the look with this number; returns those that were stored first."""
     _looks: int = field(default=0)
 
     def next_look(self, looked: int, complete: int) -> int | None:

@@ -160,7 +160,7 @@ class RecipeTrainer(Resumable):
         regularizers: Sequence[Regularizer] = (),
         **adam: float,
     ) -> float:
-        """Make one step of Adam along the gradients of a batch. Returns the loss per counted token, or per preference.
+        """Make one step of Adam along the gradients of a batch. Return the loss per counted token, or per preference.
 
         `config` configures the loss, and `regularizers` are terms that are added to it; further keywords are those of
         `AdamParams`. Raises TypeError for others.
@@ -252,7 +252,7 @@ class RecipeTrainer(Resumable):
         return pass_preferences(self._pass, pairs, config, forward_only=forward_only)
 
     def optim_step(self, params: AdamParams | None = None) -> dict[str, float]:
-        """Move the adapter along the gradients, and clear them. Returns the optimiser's metrics."""
+        """Move the adapter along the gradients, and clear them. Return the optimiser's metrics."""
         used = params or AdamParams()
         if self._replay is not None:
             return self._repeat_step(self._replay)

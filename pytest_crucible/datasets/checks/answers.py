@@ -127,8 +127,8 @@ def expect_length_not_to_predict_label(
     """Expect that the length of a text does not reveal its label.
 
     For each label, the probability that a text of it is longer than a text of another label is estimated (the AUROC of the
-    length). It
-    fails where this is further than `margin` from 1/2 and a difference is proven (Mann-Whitney, Holm over the labels).
+    length). It fails where this is further than `margin` from 1/2 and a difference is proven (Mann-Whitney, Holm over the
+    labels).
     """
     check_share("margin", margin)
     check_share("alpha", alpha)

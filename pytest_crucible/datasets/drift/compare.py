@@ -55,7 +55,7 @@ class DriftRow:
     note: str = ""
 
     def is_proven(self, alpha: float) -> bool:
-        """Return whether drift is proven, however small."""
+        """Return whether any drift, even a small one, is proven."""
         return self.p_adjusted is not None and self.p_adjusted <= alpha
 
     def fails(self, alpha: float) -> bool:
