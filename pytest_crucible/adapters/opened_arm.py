@@ -69,7 +69,7 @@ def describe_arm(
     trained_on: Mapping[str, str],
     protections: Protections | None = None,
 ) -> Arm:
-    """Return the record of an arm that this backend answers for, with its guards. Files of prompts lie below `root`."""
+    """Return the record of an arm that this backend answers for, with its guards. Files of prompts are below `root`."""
     training = getattr(backend, "training", None)
     return Arm(
         name=adapter.name,

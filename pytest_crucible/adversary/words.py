@@ -75,7 +75,7 @@ def _exchange(source: Source, number: int) -> Edit:
 
 
 def _with_blank(source: Source, number: int) -> tuple[int, int] | None:
-    """Return the span of a word with one blank beside it on its line; None if it stands alone."""
+    """Return the span of a word with one blank next to it on its line; None if it stands alone."""
     start, end = source.words[number]
     if source.text[end : end + 1] == " " and source.is_free(end, end + 1):
         return start, end + 1

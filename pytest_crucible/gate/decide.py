@@ -83,7 +83,7 @@ def excludes_relevant_regression(contrast: Contrast, reading: BoundedValue) -> b
 
 
 def proves_equivalence(contrast: Contrast, reading: BoundedValue) -> bool:
-    """Return whether both one-sided bounds lie within the relevant difference (Schuirmann 1987: two one-sided tests)."""
+    """Return whether both one-sided bounds are within the relevant difference (Schuirmann 1987: two one-sided tests)."""
     if contrast.limit is None or reading.upper is None:
         return False
     return excludes_relevant_regression(contrast, reading) and reading.upper < contrast.limit

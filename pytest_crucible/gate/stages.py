@@ -1,4 +1,4 @@
-"""Verdicts of a session that ended before its last stage: proven misses stand, and everything else is undecided."""
+"""Verdicts of a session that ended before its last stage: proven misses remain, and everything else is undecided."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def cue_patterns(letters: str) -> Mapping[str, re.Pattern[str]]:
 
 
 def letter_pattern(letters: str) -> str:
-    """Return a pattern of a letter that stands by itself, outside formulas.
+    """Return a pattern of a single letter outside formulas.
 
     Only Latin letters join it to a word: in other scripts a word may follow it without a blank.
     """

@@ -17,7 +17,7 @@ _SEVERAL = ""
 _Place = tuple[int, str]
 """Where a choice ends in the reply, and its letter."""
 
-# An article or a pronoun cannot stand before these words, so that "A because" names the option.
+# An article or a pronoun cannot precede these words, so that "A because" names the option.
 _AFTER_LETTER = frozenset([
     "because", "since", "as", "for", "which", "due", "based", "but", "and", "or", "if", "when", "while", "with", "in", "on", "at",
     "by", "from", "per", "is", "would", "must", "seems", "rather", "than", "that",

@@ -107,7 +107,7 @@ def _sentence(statement: Statement) -> str:
 
 
 def _table(grid: Table, caption: str, *, many: bool) -> Iterator[str]:
-    """A table that continues on the next page. With several experiments the rows of each stand under its name."""
+    """A table that continues on the next page. With several experiments the rows of each are under its name."""
     columns = [_set(grid, k) for k in range(len(grid.heads))]
     wide = len(columns)
     yield "{\\footnotesize\\setlength\\tabcolsep{4pt}"

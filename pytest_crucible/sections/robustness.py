@@ -115,7 +115,7 @@ def view(result: Robustness, claims: Sequence[Claim]) -> View:
 
 METHOD = Statement(
     text="Each sample was paired with its attacked variants and with a control, the same prompt sent again. A drop is the paired "
-    "difference of the sample as it is and the attacked one, judged as two arms are: by an exact unconditional or Tango's score "
+    "difference of the original sample and the attacked one, judged as two arms are: by an exact unconditional or Tango's score "
     "interval for one reply of yes or no, otherwise by the paired t or, with groups, CR2. The p-values of all drops are adjusted "
     "by Holm."
 )
@@ -148,7 +148,7 @@ def _matrix(result: Robustness, metric: str, adjusted: dict[int, float | None]) 
         heads=heads,
         rows=tuple(Row(cells=_cells(drop, adjusted.get(id(drop)))) for drop in result.drops if drop.metric == metric),
         numbers=("n", "n/a", "lost", "clean", "attacked", "adjusted p"),
-        note="A positive drop is worse. The control is the sample as it is, sent again.",
+        note="A positive drop is worse. The control is the original sample, sent again.",
     )
 
 

@@ -59,7 +59,7 @@ def check_pooling(plan: Plan) -> None:
         )
     if plan.variant_terms:
         raise SpecError(
-            'crucible_memory = "pool" combines replies to the samples as they are, and '
+            'crucible_memory = "pool" combines replies to the original samples, and '
             f"{plan.variant_terms[0].facts.name!r} is about a variant of them: leave one of them out"
         )
     if any(arm.trainings for arm in plan.arms):

@@ -124,7 +124,7 @@ class Resumable(AdapterWeights):
         """Keep the current weights, if they are those of a step to keep."""
 
 
-# A batch may lie in two passes of the data; recipes mix a few sets of data at most.
+# A batch may be in two passes of the data; recipes mix a few sets of data at most.
 @functools.lru_cache(maxsize=8)
 def _order(seed: int, epoch: int, count: int) -> list[int]:
     """Return the order of the rows in one pass of the data."""
