@@ -231,23 +231,24 @@ def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
 
 def _value(config: pytest.Config, option: Option) -> Any:
     value = config.getoption(f"crucible_{option.name}", None) if option.command_line else None
+    flag = f"--crucible-{option.name.replace('_', '-')}"
     # As with --crucible-adapter="$ADAPTER" where the variable is not set.
     if value == "" or (isinstance(value, list) and "" in value):
-        name = option.name.replace("_", "-")
-        raise pytest.UsageError(
-            f"--crucible-{name} is given but the value is empty: write a value, or leave the option out"
-        )
+        raise pytest.UsageError(f"{flag} is given but the value is empty: write a value, or leave the option out")
+    setting = f"{flag}={value}"
     if value is None and option.environment is not None:
         value = os.environ.get(option.environment)
+        setting = f"{option.environment}={value}"
     if value is None and option.key is not None:
         value = _key(config, option)
+        setting = f"crucible_{option.name} = {value!r}"
     if value is None:
         value = [] if option.repeats else option.default
     # A configuration key holds a single value, the command line a list.
     if option.repeats and isinstance(value, str):
         value = [value]
     if option.choices and value not in option.choices:
-        raise pytest.UsageError(f"crucible_{option.name} = {value!r}: write one of {', '.join(option.choices)}")
+        raise pytest.UsageError(f"{setting}: write one of {', '.join(option.choices)}")
     return tuple(value) if option.repeats else value
 
 

@@ -17,6 +17,7 @@ from pytest_crucible.records.registry import Version
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.run_redaction import run_redaction
+from pytest_crucible.session.settings import typed_versions
 from pytest_crucible.session.training_progress import TrainingProgress
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def adapter_context(
         tinker=partial(_tinker, config),
         display=partial(TrainingProgress, config),
         versions=versions,
+        typed_names=typed_versions(config),
         run=getattr(config, "workerinput", {}).get("crucible_run"),
         guards=Guards(config.rootpath, redaction=partial(run_redaction, config)),
         hide=key_redactor(config),

@@ -31,3 +31,9 @@ def number_versions(config: pytest.Config) -> dict[str, Any] | None:
     from pytest_crucible.session.version_names import worker_input
 
     return worker_input(config)
+
+
+def typed_versions(config: pytest.Config) -> dict[str, str]:
+    """Return the names that the settings gave versions, by their numbers: `production` by `claims@4`."""
+    names = (number_versions(config) or {}).get("names", {})
+    return {number: name for name, number in names.items() if name != number}
