@@ -103,24 +103,41 @@ REPORTERS = {
 }
 
 COMMANDS = {
-    name: f"pytest_crucible.commands.{module}:command"
-    for name, module in (
-        *(
-            (name, name)
-            for name in ("runs", "show", "compare", "fairness", "explain", "report", "trend", "plan", "promote")
-        ),
-        *(
-            (name, name)
-            for name in ("register", "rollback", "retire", "models", "watch", "curve", "schedule", "adapters")
-        ),
-        *((name, name) for name in ("datasets", "check", "contamination")),
-        ("data-drift", "data_drift"),
-        *((name, name) for name in ("metrics", "attacks", "guards", "threshold", "calibrate", "export")),
-        ("import", "import_"),
-        ("gc", "gc"),
-        ("doctor", "doctor"),
-        ("tinker-server", "tinker_server"),
-        ("tinker", "tinker"),
+    # `import` is a word of Python, so its module is `import_`.
+    name: f"pytest_crucible.commands.{'import_' if name == 'import' else name.replace('-', '_')}:command"
+    for name in (
+        "runs",
+        "show",
+        "compare",
+        "fairness",
+        "explain",
+        "report",
+        "trend",
+        "plan",
+        "promote",
+        "register",
+        "rollback",
+        "retire",
+        "models",
+        "watch",
+        "curve",
+        "schedule",
+        "adapters",
+        "datasets",
+        "check",
+        "contamination",
+        "data-drift",
+        "metrics",
+        "attacks",
+        "guards",
+        "threshold",
+        "calibrate",
+        "export",
+        "import",
+        "gc",
+        "doctor",
+        "tinker-server",
+        "tinker",
     )
 }
 """The commands of the `crucible` program, in the order of its help."""
@@ -156,7 +173,7 @@ def pytest_crucible_sections() -> Mapping[str, Section | str]:
 
 
 def find_release(name: str) -> Release | None:
-    """Return the built-in dataset of that name; None for an unknown name. Raises DatasetError for an unknown part."""
+    """Return the built-in dataset with this name; None for an unknown name. Raises DatasetError for an unknown part."""
     from pytest_crucible.records.object_reference import load_object
 
     family = name.partition(":")[0]

@@ -33,7 +33,7 @@ def is_judged(item: pytest.Item) -> bool:
 
 
 def takes_fixture(item: pytest.Item, name: str) -> bool:
-    """Return whether a test takes a fixture of the plugin, and not one of its own suite with the same name.
+    """Return whether a test takes the plugin's fixture with this name, and not one of its own suite.
 
     A fixture of the suite that itself takes the plugin's, to extend it, is still the plugin's.
     """

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import pytest
-
-if TYPE_CHECKING:
-    from pytest_crucible.records.settings import Settings
 
 
 class Option:
@@ -125,7 +121,7 @@ OPTIONS = (
     Option("until", "end after this stage of crucible_stages", metavar="STAGE"),
     Option(
         "estimate",
-        "tell what the run would take, from its prompts and earlier runs, and send nothing",
+        "show what the run would cost, from its prompts and earlier runs, and send nothing",
         False,
         flag=True,
     ),
@@ -212,37 +208,6 @@ def _is_free(parser: pytest.Parser, name: str) -> bool:
         return False
 
 
-def read_settings(config: pytest.Config) -> Settings:
-    """Merge command line, environment, configuration and defaults. Raises pytest.UsageError with the option's name."""
-    # Imported here: a session without experiments needs no records.
-    from pytest_crucible.records.settings import Settings
-
-    settings = Settings(**check_options(config))
-    names = (settings.adapter or "", *settings.compare)
-    # No other adapter has such a name, unless the configuration gives it one.
-    if not any("@" in name or name == "production" for name in names):
-        return settings
-    from pytest_crucible.session.version_names import resolve_settings
-
-    return resolve_settings(config, settings)
-
-
-def resolved_versions(config: pytest.Config) -> dict[str, Any] | None:
-    """Return the numbers of the versions that the settings name, for workers; None where they name none."""
-    read_settings(config)
-    if "pytest_crucible.session.version_names" not in sys.modules:
-        return None
-    from pytest_crucible.session.version_names import worker_input
-
-    return worker_input(config)
-
-
-def typed_versions(config: pytest.Config) -> dict[str, str]:
-    """Return the names that the settings gave versions, by their numbers: `production` by `claims@4`."""
-    names = (resolved_versions(config) or {}).get("names", {})
-    return {number: name for name, number in names.items() if name != number}
-
-
 def check_options(config: pytest.Config) -> Mapping[str, Any]:
     """Return the value of each option by name. Raises pytest.UsageError with the option's name."""
     values = {option.name: _value(config, option) for option in OPTIONS}
@@ -255,7 +220,7 @@ def check_options(config: pytest.Config) -> Mapping[str, Any]:
 
 
 def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
-    # No default here: None tells that the command line does not set the option.
+    # No default here: None means that the command line does not set the option.
     shape: dict[str, Any] = {"dest": f"crucible_{option.name}", "default": None, "help": option.help}
     if option.flag:
         shape["action"] = "store_true"
@@ -313,50 +278,18 @@ def _limits(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
             not _is_time(values["deadline"]),
             f"crucible_deadline is {values['deadline']!r}: write a time such as '30 min'",
         ),
-        (
-            values["fresh"] and values["cache"] == "only",
-            "--crucible-fresh queries the baselines again, and --crucible-cache=only calls no model: give one of them",
-        ),
-        (
-            values["stop"] and values["rounds"] > 1,
-            "--crucible-stop ends an experiment sample by sample, and --crucible-rounds repeats it as a whole: give one of them",
-        ),
-        (
-            values["stop"] and values["memory"] == "pool",
-            '--crucible-stop looks at one session, and crucible_memory = "pool" at all: give one of them',
-        ),
-        *_stage_limits(values),
+        *_conflicts(values),
         (timeout < 0, f"crucible_timeout is {timeout:g}: seconds, or 0 for no limit"),
     )
 
 
-def _stage_limits(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
-    stages, until = values["stages"], values["until"]
-    if stages is None and until is None:
+def _conflicts(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
+    # Without these options nothing conflicts, and a session without experiments loads nothing for it.
+    if not any(values[name] for name in ("fresh", "stop", "stages", "until")):
         return ()
-    from pytest_crucible.plan.stages import parse_stages, stage_number
-    from pytest_crucible.records.errors import SpecError
+    from pytest_crucible.plan.option_conflicts import option_conflicts
 
-    problem = ""
-    try:
-        known = () if stages is None else parse_stages(stages)
-        if until is not None:
-            stage_number(known, until, f"--crucible-until={until}")
-    except SpecError as error:
-        problem = str(error)
-    return (
-        (bool(problem), problem),
-        (values["stop"], "--crucible-stop cannot be combined with crucible_stages: remove one of them"),
-        (
-            values["rounds"] > 1,
-            "crucible_stages ends the session between stages, and --crucible-rounds repeats experiments as a whole: "
-            "give one of them",
-        ),
-        (
-            values["memory"] == "pool",
-            'crucible_stages looks at one session, and crucible_memory = "pool" at all: give one of them',
-        ),
-    )
+    return option_conflicts(values)
 
 
 def _is_time(deadline: str | None) -> bool:

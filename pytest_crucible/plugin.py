@@ -84,7 +84,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrise a joined test that compares by its arms. Last, so that arms vary fastest: a slow hour affects all of them."""
     if not takes_fixture(metafunc.definition, "crucible") or not any(metafunc.definition.iter_markers("ab_compare")):
         return
-    settings = options.read_settings(metafunc.config)
+    from pytest_crucible.session.settings import read_settings
+
+    settings = read_settings(metafunc.config)
     if settings.adapter is not None and settings.compare:
         names = [settings.adapter, *settings.compare]
         metafunc.parametrize("crucible", names, ids=names, indirect=True)
@@ -107,12 +109,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure_node(node: Any) -> None:
     """Under xdist: pass the run's id to a worker, so that all workers write to one run."""
     from pytest_crucible.session.run_redaction import PASSED, pass_redaction
+    from pytest_crucible.session.settings import number_versions
     from pytest_crucible.session.worker_links import WorkerLink
 
     node.workerinput["crucible_run"] = _run_id(node.config)
     # Equal values have equal hashes and placeholders in all workers of a run.
     node.workerinput[PASSED] = pass_redaction(node.config)
-    node.workerinput["crucible_versions"] = options.resolved_versions(node.config)
+    node.workerinput["crucible_versions"] = number_versions(node.config)
     node.crucible = WorkerLink(node)
 
 
@@ -127,7 +130,7 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: Any) -> None:
-    """Under xdist: take what a worker has left, such as reports of later stages, and tell the others of one that has died."""
+    """Under xdist: collect a worker's last results, such as reports of later stages; if it died, inform the other workers."""
     opened = _current_session(node.config)
     if opened is not None:
         if error:

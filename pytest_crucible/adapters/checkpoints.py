@@ -36,7 +36,7 @@ def resolve_checkpoint(
     if path.exists():
         # A configured path stays as it is written, because the reply cache recognises an adapter by its settings.
         return adapter if typed_in is None else _at(adapter, path)
-    # Its own name as a checkpoint is not the adapter itself, but weights of that name.
+    # Its own name as a checkpoint is not the adapter itself, but weights with that name.
     other = configured.get(checkpoint)
     if other is not None and other.backend == adapter.backend and other.options.get("checkpoint") != checkpoint:
         return replace(
@@ -64,7 +64,7 @@ def _at(adapter: Adapter, path: Path) -> Adapter:
 
 
 def _saved_checkpoints(adapters: Path, tinker: Path) -> dict[str, Path]:
-    """Return the checkpoints that have a name here. Trained adapters precede saved weights, newer ones older ones."""
+    """Return the checkpoints with a name on this machine. Trained adapters precede saved weights, newer ones older ones."""
     paths: dict[str, Path] = {}
     for name, path in (*_find_trained(adapters), *_find_saved(tinker)):
         paths.setdefault(name, path)
@@ -75,7 +75,7 @@ def _find_trained(folder: Path) -> Iterator[tuple[str, Path]]:
     # Adapters without a hash have their weights on a service.
     trained = [adapter for adapter in trained_adapters(folder) if adapter.lineage.adapter_sha256]
     yield from ((adapter.path.relative_to(folder).as_posix(), adapter.path) for adapter in trained)
-    # A training that stopped, and a kept step, are found by their directories alone, never by mistake under the adapter's name.
+    # A training that stopped, and a kept step, are found by their directories only: the adapter's name never means one of them.
     named = (
         (adapter.lineage.adapter.removeprefix("local:"), adapter)
         for adapter in trained

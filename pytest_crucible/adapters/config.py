@@ -42,7 +42,7 @@ def read_adapters(root: Path) -> dict[str, Adapter]:
 
 
 def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
-    """Return the adapter of that name, or the one that a URI such as `recorded:answers/v2.jsonl` names.
+    """Return the adapter with that name, or the one that a URI such as `recorded:answers/v2.jsonl` names.
 
     Raises SpecError with the nearest names for an unknown name, and for a server without a model.
     """

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_crucible.records.errors import SpecError
 
 GUARD = "guard"
-"""The backend of an adapter that is a guard; and the setting that names the guards around another one."""
+"""The backend of a guard used as an adapter, and the setting that lists the guards around an adapter."""
 
 
 def read_table(root: Path, name: str) -> Mapping[str, Any]:
@@ -19,7 +19,7 @@ def read_table(root: Path, name: str) -> Mapping[str, Any]:
 
 
 def read_prices(root: Path) -> Any:
-    """Return the table `[prices]` beside the adapters, unchecked; None without one. Raises SpecError."""
+    """Return the table `[prices]` next to the adapters, unchecked; None without one. Raises SpecError."""
     own, project = root / "crucible.toml", root / "pyproject.toml"
     if own.is_file():
         return _toml(own).get("prices")
@@ -29,7 +29,7 @@ def read_prices(root: Path) -> Any:
 
 
 def list_tables(root: Path, name: str) -> Iterable[tuple[Path, Mapping[str, Any]]]:
-    """Yield the table of crucible.toml, else of pyproject.toml. They are not merged: that would hide which one counts."""
+    """Yield the table of crucible.toml, else of pyproject.toml. They are not merged, so that only one file counts."""
     own, project = root / "crucible.toml", root / "pyproject.toml"
     if own.is_file():
         yield own, _table(_toml(own), name, own)

@@ -24,7 +24,7 @@ class TrainingDisplay(Protocol):
     """Shows one training while it runs."""
 
     def announce(self) -> None:
-        """Show what would be trained, where nothing is run."""
+        """Show what would be trained, when nothing is run."""
 
     def share(self, name: str) -> None:
         """Show that the adapter uses the training of another."""
@@ -56,7 +56,7 @@ ADAPTERS, REGISTRY = "adapters", "registry"
 
 def files_folder(root: Path, store: str) -> Path:
     """Return the folder for the files of a project: that of its run store, or `.crucible` for a database server."""
-    # A database URL has no folder that files could lie beside.
+    # A database URL has no folder for files.
     return (root / (DEFAULT_STORE if "://" in store else store)).parent
 
 
@@ -87,7 +87,7 @@ class AdapterContext:
     typed_names: Mapping[str, str] = field(default_factory=dict)
     """The names that the command line gave versions, by their numbers: `production` by `claims@4`."""
     run: str | None = None
-    """The run that this process shares with other workers; None where it runs alone."""
+    """The run that this process shares with other workers; None if it runs alone."""
     guards: Guards
     """The guards of the project, opened by name."""
     hide: Callable[[str], str] = str
@@ -97,15 +97,15 @@ class AdapterContext:
 
     @property
     def adapters_folder(self) -> Path:
-        """Trained adapters are kept beside the run store, or in `.crucible` where the store is a database server."""
+        """Trained adapters are kept next to the run store, or in `.crucible` where the store is a database server."""
         return files_folder(self.root, self.settings.store) / ADAPTERS
 
     @property
     def registry_folder(self) -> Path:
-        """Weights of registered versions are kept beside the trained adapters, under their hashes."""
+        """Weights of registered versions are kept next to the trained adapters, under their hashes."""
         return files_folder(self.root, self.settings.store) / REGISTRY
 
     @property
     def is_replay(self) -> bool:
-        """True where no model is called: the files that an adapter is made of need not be here."""
+        """True when no model is called: the adapter's files may then be missing."""
         return self.shared.cache is not None and self.shared.cache.only

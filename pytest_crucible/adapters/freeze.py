@@ -20,16 +20,16 @@ from pytest_crucible.records.errors import SpecError
 
 @dataclass(frozen=True)
 class FrozenAdapter:
-    """An adapter as it is now."""
+    """The present state of an adapter."""
 
     adapter: Adapter
-    """Its table, with its checkpoint in the place of the recipe, and its prompt's text in that of the file."""
+    """Its table, with the checkpoint instead of the recipe, and the prompt's text instead of its file."""
     identity: str
     weights: Weights
 
 
 def freeze_adapter(name: str, context: AdapterContext) -> FrozenAdapter:
-    """Open an adapter, and return what has to be kept of it. Raises SpecError, also for one that is not trained yet."""
+    """Open an adapter and return its state. Raises SpecError, also for an adapter that is not trained yet."""
     configured = read_adapters(context.root)
     if is_stored(name) or (is_version(name) and name not in configured):
         raise SpecError(f"{name!r} is not an adapter of the configuration: register the name of one, or a URI")

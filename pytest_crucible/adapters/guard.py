@@ -13,7 +13,7 @@ from pytest_crucible.records import Adapter, Reply, Request
 
 
 class GuardBackend:
-    """Replies to a text with what a guard says of it."""
+    """Replies to a text with a guard's judgement of it."""
 
     simulated = False
     is_instant = True
@@ -23,7 +23,7 @@ class GuardBackend:
         self.identity = f"guard {guard.identity}"
 
     async def generate(self, request: Request) -> Reply:
-        """Raises BackendError where the guard failed and a failure loses the sample."""
+        """Raises BackendError if the guard failed and a failure loses the sample."""
         started = time.perf_counter()
         detection = await self.guard.detect(input_text(request.input))
         label = f"flagged: {detection.category}" if detection.flagged and detection.category else "flagged"

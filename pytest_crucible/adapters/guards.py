@@ -13,7 +13,7 @@ from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 
-# A session without guards loads none of what they need.
+# A session without guards does not load their libraries.
 if TYPE_CHECKING:
     from pytest_crucible.backends.guarded import Protection, Protections
     from pytest_crucible.detectors.replacements import Redaction, Redactor, RunRedaction
@@ -38,7 +38,7 @@ class Guards:
     def __init__(
         self, root: Path, open_judge: OpenJudge = no_judge, redaction: Callable[[], RunRedaction] | None = None
     ) -> None:
-        """Read nothing yet. `open_judge` returns an adapter as a judge; `redaction` what this run's redactions share."""
+        """Nothing is read yet. `open_judge` opens an adapter as a judge; `redaction` returns this run's redactions."""
         self._root = root
         self.open_judge = open_judge
         self._redaction = redaction
@@ -65,7 +65,7 @@ class Guards:
         return settings if chosen is None else replace(settings, threshold=chosen.threshold)
 
     def threshold_file(self, settings: GuardSettings) -> ThresholdFile | None:
-        """Return what chose a guard's threshold; None where it is a number. Raises SpecError."""
+        """Return how a guard's threshold was chosen; None if it is a plain number. Raises SpecError."""
         if not settings.threshold_file:
             return None
         from pytest_crucible.guards.thresholds import read_threshold
@@ -86,7 +86,7 @@ class Guards:
         return tuple(chosen for name in names for chosen in self.thresholds_of(name))
 
     def open(self, name: str, owner: str = "", parents: tuple[str, ...] = ()) -> Guard:
-        """Return the guard of that name. Raises SpecError."""
+        """Return the guard with that name. Raises SpecError."""
         from pytest_crucible.guards.guard import AnyGuard, ThresholdGuard
         from pytest_crucible.guards.kinds import GuardContext, open_scorer
 
@@ -103,7 +103,7 @@ class Guards:
         return self._opened[name]
 
     def redactor(self, name: str) -> Callable[[str], str]:
-        """Return the function that removes what a guard finds, by its setting `redaction`. Raises SpecError."""
+        """Return the function that redacts a guard's findings, by its setting `redaction`. Raises SpecError."""
         guard = self.open(name)
         find = guard.find_spans
         if find is None:
@@ -115,7 +115,7 @@ class Guards:
         return lambda text: redact(text, find(text)) if text else text
 
     def protect(self, adapter: Adapter) -> Protections | None:
-        """Return the guards around an adapter; None where it has none. Raises SpecError."""
+        """Return the guards around an adapter; None if it has none. Raises SpecError."""
         if not any(adapter.guard.values()):
             return None
         from pytest_crucible.backends.guarded import Protections

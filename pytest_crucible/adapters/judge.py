@@ -18,7 +18,7 @@ from pytest_crucible.records.errors import SpecError
 def open_judge(
     open_adapter: Callable[[str, Literal["candidate"]], OpenedArm], name: str, owner: str, role: str = JUDGE
 ) -> tuple[Judge, Backend]:
-    """Return an adapter as a judge, or in another role, and its backend. Raises SpecError for one that cannot answer prompts."""
+    """Return an adapter as a judge, or in another role, and its backend. Raises SpecError if it cannot answer prompts."""
     # A stored run has replies, but no model that could answer a new prompt.
     opened = None if is_stored(name) else open_adapter(name, "candidate")
     backend = None if opened is None else opened.backend

@@ -1,4 +1,4 @@
-"""The kinds of adapter: one row each, with all that differs between them.
+"""The kinds of adapter: one row each, which declares everything that differs between kinds.
 
 A row names functions as "module:function", so that the table imports none of them. A further kind is one module and one row.
 Users add kinds of their own by the hook `pytest_crucible_backend`, which is called first and may replace a built-in kind.
@@ -36,17 +36,17 @@ class AdapterKind:
     open: str = ""
     """Returns the backend. For a kind with `members` it takes the opened members as a third argument."""
     uri: UriForm | None = None
-    """How a URI names an adapter of this kind; None where none does."""
+    """How a URI names an adapter of this kind; None for a kind without URIs."""
     locate: str = ""
     """Returns the adapter with paths resolved; takes the configured adapters and the folder that paths are relative to."""
     origin: str = ""
-    """Returns the Origin: what decides the replies besides the settings."""
+    """Returns the Origin: everything besides the settings that replies depend on."""
     base: str = ""
-    """Returns the base model that recipes train adapters of; empty where recipes cannot make this kind."""
+    """Returns the base model that recipes train adapters of; empty if recipes cannot make this kind."""
     weights: str = ""
     """Returns the Weights of an adapter with its paths resolved: the files that the registry copies, and their lineage."""
     expiry: str = ""
-    """Returns when a service will delete the adapter's weights; None where it keeps them."""
+    """Returns when a service will delete the adapter's weights; None if it keeps them."""
     members: str = ""
     """Takes the adapter alone and returns the names of the adapters that it consists of."""
     is_seeded: bool = False
@@ -61,7 +61,7 @@ class AdapterKind:
     """Returns the metrics that are scored without being listed; takes the samples."""
 
     def open_backend(self, adapter: Adapter, context: AdapterContext) -> Backend | None:
-        """Return the backend; None for a kind that nothing opens."""
+        """Return the backend; None for a kind without an implementation."""
         # The hook comes first, so that a conftest.py can replace a built-in kind, in a test for instance.
         backend: Backend | None = context.open_user_backend(adapter)
         return backend if backend is not None or not self.open else _load(self.open)(adapter, context)
@@ -79,7 +79,7 @@ class AdapterKind:
         return located
 
     def find_origin(self, adapter: Adapter, context: AdapterContext) -> Origin:
-        """Return what decides the adapter's replies besides its settings. No service is called."""
+        """Return everything besides the settings that the adapter's replies depend on. No service is called."""
         origin: Origin = _load(self.origin)(adapter, context) if self.origin else Origin()
         return origin
 
@@ -96,7 +96,7 @@ class AdapterKind:
         return weights
 
     def find_expiry(self, adapter: Adapter, context: AdapterContext) -> datetime | None:
-        """Return when a service will delete the adapter's weights; None where they stay."""
+        """Return when a service will delete the adapter's weights; None if they stay."""
         expiry: datetime | None = _load(self.expiry)(adapter, context) if self.expiry else None
         return expiry
 
@@ -177,7 +177,7 @@ _BY_NAME = {kind.name: kind for kind in KINDS}
 
 def kind_of(adapter: Adapter) -> AdapterKind:
     """Return the adapter's kind; for a backend that only a user's hook can open, a kind with no abilities."""
-    # Without a row nothing is known of it: no URI, no seed, no recipe, and its replies are cached as any model's.
+    # A backend without a row has the defaults: no URI, no seed, no recipe, and replies that are cached.
     return _BY_NAME.get(adapter.backend) or AdapterKind(name=adapter.backend)
 
 

@@ -72,7 +72,7 @@ def find_origin(adapter: Adapter, context: AdapterContext) -> Origin:
 
 
 def find_weights(adapter: Adapter, context: AdapterContext) -> Weights:
-    """Return the checkpoint's file and lineage; nothing for the base alone, which its identity recognises."""
+    """Return the checkpoint's file and lineage; an empty list for the plain base, whose identity identifies it."""
     checkpoint = _path(adapter, "checkpoint", context.root)
     if checkpoint is None:
         return Weights()

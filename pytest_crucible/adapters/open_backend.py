@@ -36,9 +36,9 @@ def prepare_adapter(
 
 
 def open_backend(adapter: Adapter, context: AdapterContext, trained: TrainedAdapter | None) -> Backend:
-    """Return the adapter's backend, without wrappers. `trained` is what its recipe has made in this session.
+    """Return the adapter's backend, without wrappers. `trained` is the result of its recipe in this session.
 
-    Raises SpecError for settings that cannot be opened, and for a backend that nothing provides.
+    Raises SpecError for settings that cannot be opened, and for an unknown backend.
     """
     open_now = partial(_open_or_defer, context=context, trained=trained)
     backend = replay_backend(adapter, context, open_now) if context.is_replay else open_now(adapter)

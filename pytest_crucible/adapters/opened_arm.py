@@ -34,9 +34,9 @@ class OpenedArm:
     family: Family | None = None
     """How they compete."""
     open_trial: Callable[[Mapping[str, Any]], OpenedArm] | None = None
-    """Opens a further member with these settings, which is trained first where it has a recipe; only in a search."""
+    """Opens a further member with these settings, trained first if it has a recipe. Only in a search."""
     chosen_by: tuple[ThresholdFile, ...] = ()
-    """What chose the thresholds of its guards; empty where none is read from a file."""
+    """How the thresholds of its guards were chosen; empty if none is read from a file."""
 
     @property
     def parts(self) -> tuple[OpenedArm, ...]:
@@ -69,7 +69,7 @@ def describe_arm(
     trained_on: Mapping[str, str],
     protections: Protections | None = None,
 ) -> Arm:
-    """Return the record of an arm that this backend answers for, with its guards. Files of prompts lie below `root`."""
+    """Return the record of an arm that this backend answers for, with its guards. Files of prompts are below `root`."""
     training = getattr(backend, "training", None)
     return Arm(
         name=adapter.name,

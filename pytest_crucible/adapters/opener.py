@@ -86,7 +86,7 @@ class Opener:
         return replace(opened, arm=replace(opened.arm, role=role))
 
     def _open_version(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
-        """Open a registered version, by its number. Raises SpecError where it is not what was registered."""
+        """Open a registered version, by its number. Raises SpecError if its weights have changed since it was registered."""
         version = self._context.versions(name)
         adapter = version_adapter(
             version, self._context.registry_folder, self._context.root, needs_files=not self._context.is_replay

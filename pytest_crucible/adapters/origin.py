@@ -9,14 +9,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Origin:
-    """The facts and files that decide an adapter's replies, as far as they are known without opening it."""
+    """The facts and files that an adapter's replies depend on, as far as they are known without opening it."""
 
     facts: tuple[str | None, ...] = ()
     """The base, the recipe, the service."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Files that the adapter is made of, with their SHA-256, as far as they are here."""
+    """The adapter's files that are on this machine, with their SHA-256."""
 
 
 def shorten_path(path: Path, folder: Path) -> str:
-    """Return the path, relative to the folder where it lies below it."""
+    """Return the path, relative to the folder if it is below it."""
     return str(path.relative_to(folder) if path.is_relative_to(folder) else path)

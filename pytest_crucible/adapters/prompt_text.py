@@ -29,16 +29,16 @@ def could_name_file(prompt: str) -> bool:
 
 
 def with_prompt_text(variables: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
-    """Return the variables with the text of the prompt's file in the place of its name, where it lies below pytest's root.
+    """Return the variables with the text of the prompt's file instead of its name, if it is below pytest's root.
 
-    A file that lies beside a test alone is known only when that test is planned.
+    A file next to a test is found only when that test is planned.
     """
     prompt = variables.get(PROMPT)
     if prompt is None or not could_name_file(prompt) or not (root / prompt).is_file():
         return variables
     try:
         return {**variables, PROMPT: (root / prompt).read_text(encoding="utf-8")}
-    # Planning a test that needs it says what is wrong.
+    # The error is raised when a test that needs it is planned.
     except (OSError, ValueError):
         return variables
 

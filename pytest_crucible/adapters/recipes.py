@@ -46,12 +46,12 @@ def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
 
 
 def find_trained_adapter(recipe: Recipe, context: AdapterContext) -> TrainedAdapter | None:
-    """Return what the recipe has made, where nothing that it depends on has changed since."""
+    """Return the recipe's result, if nothing that it depends on has changed since."""
     return find_trained(recipe, context.adapters_folder)
 
 
 def find_damaged_adapter(recipe: Recipe, context: AdapterContext) -> Path | None:
-    """Return what is left of an adapter that the recipe has made; None without one."""
+    """Return the remains of an adapter that the recipe trained; None if there are none."""
     return find_damaged(recipe, context.adapters_folder)
 
 
@@ -98,7 +98,7 @@ def _explain_step(adapter: Adapter, step: int, kept: Sequence[int], last: int) -
 
 
 def train_recipes(recipes: Iterable[Recipe], context: AdapterContext) -> dict[str, TrainedAdapter]:
-    """Run recipes, one after the other; returns the adapters by name. Raises SpecError when a training fails.
+    """Run recipes, one after the other; return the adapters by name. Raises SpecError when a training fails.
 
     Adapters that differ in `at`, or in their sampling, share one training. Under --collect-only nothing is trained: what would
     be is shown.

@@ -20,7 +20,7 @@ def open_recorded(adapter: Adapter, context: AdapterContext) -> Backend:
 
 
 def find_weights(adapter: Adapter, context: AdapterContext) -> Weights:
-    """Return the file of replies: they are what a recorded adapter has for weights."""
+    """Return the file of replies, which takes the place of weights."""
     return Weights({"path": context.root / Path(required_text(adapter, "path")).expanduser()})
 
 

@@ -21,7 +21,7 @@ from pytest_crucible.records.errors import CrucibleError, Refused, SpecError
 
 
 def remember_adapter(adapter: Adapter, backend: Backend, context: AdapterContext) -> None:
-    """Store what an opened adapter is, so that a replay recognises it without opening it."""
+    """Store an opened adapter's identity, so that a replay recognises it without opening it."""
     cache = context.shared.cache
     if cache is not None and is_cached(backend, adapter):
         origin = kind_of(adapter).find_origin(adapter, context)
@@ -66,7 +66,7 @@ def check_all_replayed(caching: CachePolicy, plan: Plan, samples: Sequence[Sampl
     missing = {(sample, repeat, arm) for arm, tally in tallies.items() for sample, repeat in tally.missing}
     if not missing:
         return
-    # The first in the dataset's order is the same in every run, whatever order requests were sent in.
+    # The first in the dataset's order is the same in every run, no matter in which order requests were sent.
     place = {sample.id: position for position, sample in enumerate(samples)}
     sample, number, arm = min(missing, key=lambda unit: (place[unit[0]], *unit))
     repeat = f" (repeat {number + 1})" if plan.draws(0).size > 1 else ""
@@ -84,7 +84,7 @@ def _settings_key(adapter: Adapter, origin: Origin) -> str:
 
 
 def _check_files(recognised: KnownAdapter, adapter: Adapter, root: Path) -> None:
-    """Raise SpecError for a file that has changed: it makes another adapter. A file that is not here changes nothing."""
+    """Raise SpecError for a file that has changed: it makes another adapter. A missing file changes nothing."""
     for name, sha256 in recognised.files.items():
         if (root / name).is_file() and hashlib.sha256((root / name).read_bytes()).hexdigest() != sha256:
             raise SpecError(

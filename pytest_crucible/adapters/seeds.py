@@ -18,7 +18,7 @@ from pytest_crucible.records.factors import FEWEST_LEVELS
 def adapters_of_seeds(adapter: Adapter) -> tuple[Adapter, ...]:
     """Return an adapter for each training: `v2-seed0`, `v2-seed1` and so on, from the adapter's own `seed`.
 
-    Raises SpecError where no recipe trains it, and for a number of seeds that makes no sense.
+    Raises SpecError if no recipe trains it, and for a number of seeds that makes no sense.
     """
     count, first = adapter.options[SEEDS], adapter.options.get("seed", 0)
     if not kind_of(adapter).has_recipe(adapter):

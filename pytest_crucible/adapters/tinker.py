@@ -29,7 +29,7 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     tinker, is_own = context.tinker(), not names_service(adapter.options)
     service = tinker.service_of(adapter.name, adapter.options)
     _check_parameters(adapter)
-    # Models of another service have the names that this service gives them.
+    # Names of models differ between services.
     base_model = tinker.full_name(base_model) if base_model and is_own else base_model
     client = service.sampling_client(model_path=model_path, base_model=None if model_path else base_model)
     queue = context.shared.queues.open()

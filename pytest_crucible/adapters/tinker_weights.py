@@ -25,7 +25,7 @@ def find_weights(adapter: Adapter, context: AdapterContext) -> Weights:
 def find_expiry(adapter: Adapter, context: AdapterContext) -> datetime | None:
     """Return when the service deletes the adapter's checkpoint; None for a base model, or where it keeps it.
 
-    Raises SpecError where the service has no such checkpoint, or cannot be reached.
+    Raises SpecError if the service has no such checkpoint, or cannot be reached.
     """
     path = adapter.options.get("model_path")
     if path is None:

@@ -21,7 +21,7 @@ class Untrained:
     simulated = False
 
     def __init__(self, recipe: Recipe, damaged: Path | None = None) -> None:
-        """`damaged` is a directory with what is left of the adapter."""
+        """`damaged` is a directory with the remains of the adapter."""
         self.recipe, self.damaged = recipe, damaged
         # Two adapters with one recipe would be one checkpoint, and comparing them is refused.
         self.identity = recipe.identity

@@ -30,7 +30,7 @@ def _family(scheme: str) -> str:
 
 
 def read_rest(option: str) -> ReadUri:
-    """Return a reader that sets an option to what follows the scheme.
+    """Return a reader that sets an option to the part after the scheme.
 
     >>> read_rest("path")("recorded:answers/v2.jsonl", "v2")
     {'path': 'answers/v2.jsonl'}

@@ -21,7 +21,7 @@ _NAME = re.compile(rf"(?P<model>[\w.+-]+)@(?P<which>\d+|{PRODUCTION}|{STAGED})")
 
 
 def is_version(name: str) -> bool:
-    """Return whether an adapter's name means a registered version. A configured adapter of that name comes first.
+    """Return whether an adapter's name means a registered version. A configured adapter with that name comes first.
 
     >>> is_version("claims@4"), is_version("claims@production"), is_version("production"), is_version("v2")
     (True, True, True, False)
@@ -51,7 +51,7 @@ def resolve_version(name: str, state: RegistryState, location: str) -> tuple[str
 
 def find_version(store: RunStore, name: str) -> Version:
     """Return the version that a name means now. Raises SpecError."""
-    # Measuring goes on with a broken log, which `promote` and `doctor` refuse.
+    # A broken log stops `promote` and `doctor`, not a measurement.
     model, number = resolve_version(name, load_registry(store, check=False).state, store.location)
     version = load_version(store, model, number)
     if version is None:

@@ -28,13 +28,13 @@ class Attack:
     """Returns the attacked text, which is the text itself where nothing is eligible, or why the attack does not apply."""
     version: str = "1"
     has_strength: bool = True
-    """False where it changes all or nothing, so that several strengths are a mistake."""
+    """False if it changes all or nothing, so that several strengths are an error."""
     asks_for: AsksFor = ""
     """What an injection wants in the reply."""
     needs_model: str = ""
     """The instruction to the paraphraser, for an attack that rewrites texts by a model; empty for one that follows rules."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """As they were configured: a part of what a text depends on."""
+    """As configured; the attacked text depends on them."""
 
     @property
     def key(self) -> str:

@@ -49,7 +49,7 @@ def delete_words(text: str, rng: Random, noise: float) -> str:
 
 
 def majority(answers: Sequence[str | None]) -> str | None:
-    """Return the most frequent answer; None where most draws have none."""
+    """Return the most frequent answer; None if most draws have none."""
     ((answer, _),) = Counter(answers).most_common(1) if answers else [(None, 0)]
     return answer
 

@@ -14,6 +14,7 @@ LAYOUTS: dict[str, tuple[str, str, str]] = {
     "azerty": ("azertyuiop", "qsdfghjklm", "wxcvbn"),
     "dvorak": ("',.pyfgcrl", "aoeuidhtns", ";qjkxbmwvz"),
 }
+# Keys by which each row is shifted to the right on common keyboards.
 _SHIFTS = (0.0, 0.25, 0.75)
 _NEAR = 1.3
 """Keys between the middles of two neighbours: the key beside, and the two above and below."""

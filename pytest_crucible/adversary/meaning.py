@@ -12,7 +12,7 @@ from pytest_crucible.adversary.source import Source, keep_case
 from pytest_crucible.records.errors import SpecError
 
 Perturb = Callable[[Source, Random, float], Perturbed]
-# A mark, blanks, and the beginning of a sentence: "e.g. so" and "3.5" are none.
+# A mark, blanks, and the beginning of a sentence. "e.g. so" and "3.5" do not match.
 _BREAK = re.compile(r"(?<=[.!?])(?P<blank>[ \t]+)(?=[\"'“(]?[A-ZÀ-Þ])")
 _ABBREVIATION = re.compile(r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|vs|etc|e\.g|i\.e|Fig|No|[A-Z])\.$")
 

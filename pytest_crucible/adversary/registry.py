@@ -46,7 +46,7 @@ class Attacks:
         return (*ROWS, *self._offered, *self._tables)
 
     def get(self, name: str, within: tuple[str, ...] = ()) -> Attack:
-        """Return the attack of that name. Raises SpecError for an unknown one, and for a chain that contains itself."""
+        """Return the attack with that name. Raises SpecError for an unknown one, and for a chain that contains itself."""
         if name in within:
             raise SpecError(
                 f"[attacks.{within[0]}] contains itself: {' -> '.join((*within, name))}; remove one of them"
@@ -112,7 +112,7 @@ class Attacks:
 def function_attack(name: str, function: Any) -> Attack:
     """Return an attack that calls a user's function with those of `text`, `rng`, `strength` and `sample` that it takes.
 
-    It returns the attacked text, a Twin (which may change the expected answer, too), or None where it does not apply. Raises
+    It returns the attacked text, a Twin (which may change the expected answer, too), or None if it does not apply. Raises
     SpecError for an object that is not such a function.
     """
     names = ("text", "rng", "strength", "sample")

@@ -26,9 +26,9 @@ async def search_text(
     query: Callable[[str], Awaitable[float | None]],
     worst: float,
 ) -> str | None:
-    """Return the text with the lowest score; None where nothing is eligible, or where no query had a score.
+    """Return the text with the lowest score; None if nothing is eligible, or where no query had a score.
 
-    `query` returns the score of a reply to a text, higher being better, or None where it is lost. The search begins again at
+    `query` returns the score of a reply to a text, higher being better, or None if it is lost. The search begins again at
     the source after as many edits as the strength allows, and ends early at a score of `worst`, the lowest possible one.
     """
     most = count_edits(strength, len(source.letters))

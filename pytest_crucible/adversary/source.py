@@ -67,7 +67,7 @@ def _find_places(text: str, protect: tuple[str, ...], answers: tuple[str, ...]) 
 
 @dataclass(frozen=True)
 class Source:
-    """A text, and what an attack has to know of its sample."""
+    """A text, with the facts about its sample that an attack needs."""
 
     text: str
     protect: tuple[str, ...] = ()

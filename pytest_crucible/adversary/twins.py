@@ -1,4 +1,4 @@
-"""Twins of samples: the attacked text in the sample's place, drawn from a seed, within the limits of what keeps a label."""
+"""Twins of samples: the attacked text in the sample's place, drawn from a seed, within limits that keep the label valid."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Limits:
     max_edit_share: float | None = None
     min_similarity: float | None = None
     similarity: Callable[[str, str], float] | None = None
-    """Returns the similarity of two texts, where a least one is required."""
+    """Returns the similarity of two texts, if a minimum is required."""
 
     def problem(self, text: str, perturbed: Perturbed) -> str:
-        """Return why a text is too far; empty where it is not."""
+        """Return why a text differs too much; empty if it does not."""
         if self.max_edit_share is not None and edit_share(text, perturbed) > self.max_edit_share:
             return f"more than {self.max_edit_share:g} of the text would change"
         least, similarity = self.min_similarity, self.similarity

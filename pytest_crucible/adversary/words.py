@@ -29,7 +29,7 @@ def make_word_deletion(words: str = "stop") -> Perturb:
             if words == "all" or word in stop
         ]
         sites = [span for span in spans if span is not None]
-        # The last word of a line owns the blank before it, which may be that of the word before.
+        # The last word of a line is removed with the blank before it, which the word before may have taken already.
         drawn = draw_apart(rng, sites, count_edits(strength, len(sites)), lambda span: range(*span))
         return apply_edits(source.text, [Edit(*span, "") for span in drawn])
 
@@ -75,7 +75,7 @@ def _exchange(source: Source, number: int) -> Edit:
 
 
 def _with_blank(source: Source, number: int) -> tuple[int, int] | None:
-    """Return the span of a word with one blank beside it on its line; None where it stands alone."""
+    """Return the span of a word with one blank next to it on its line; None if it stands alone."""
     start, end = source.words[number]
     if source.text[end : end + 1] == " " and source.is_free(end, end + 1):
         return start, end + 1

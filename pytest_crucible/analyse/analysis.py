@@ -63,7 +63,7 @@ class AnalysisInputs:
 
     @property
     def all_answers(self) -> tuple[ArmOutcomes, ...]:
-        """The outcomes of all arms, on the samples as they are and on all variants."""
+        """The outcomes of all arms, on the original samples and on all variants."""
         return (*self.answers, *(arm for arms in self.variants.values() for arm in arms))
 
 
@@ -94,7 +94,7 @@ class ScoreTable:
         return [ScoredMetric(facts, keep_slice(scores, inside)) for facts, scores in metrics]
 
     def attributes_of(self, measure: Measure) -> SampleAttributes:
-        """The attributes of the samples that the measure is about: their twins too, if it is by twin."""
+        """The attributes of the measure's samples, with their twins if it is by twin."""
         if not self._is_by_twin(measure):
             return self.attributes
         name = measure.metric
@@ -206,7 +206,7 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
 def arm_scores(facts: MetricFacts, given: AnalysisInputs, arm: int) -> Scores:
     """Return one metric of one arm."""
     samples, draws = len(given.groups), given.plan.draws(arm)
-    # Of one reply a sample the means say everything.
+    # With one reply a sample, the means are all that there is to show.
     if given.plan.random_factors or draws.size > 1:
         return scores_with_units(facts, given.answers[arm], samples=samples, draws=draws)
     return scores(facts, given.answers[arm], samples=samples, repeats=draws.size)
@@ -246,7 +246,7 @@ def _targets(plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -
 
 
 def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -> TargetResult | None:
-    """A metric goes before a training's number of the same name. None for what is neither."""
+    """A metric takes precedence over a training's number of the same name. None for other names."""
     name = target.metric
     if not table.has(target):
         if name not in TRAINING_NUMBERS or name in table.facts:

@@ -185,11 +185,11 @@ def _problem(
 
 
 def _too_few(difference: Difference | None, contrast: Contrast, alpha: float) -> str:
-    """Why these samples could prove nothing, whatever they showed; empty when they could."""
+    """Why no result of these samples could prove anything; empty if one could."""
     if difference is None or difference.value is None or difference.p_value is None:
         return ""
     if contrast.margin is not None:
-        # Below this floor a score interval errs far more often than it says: three samples can agree by luck.
+        # Below this floor a score interval errs far more often than its level: three samples can agree by luck.
         from pytest_crucible.analyse.next_run import fewest_for_margin
 
         floor = fewest_for_margin(contrast, alpha)
@@ -206,5 +206,5 @@ def _too_few(difference: Difference | None, contrast: Contrast, alpha: float) ->
 
 
 def _without_proof(value: BoundedValue, contrast: Contrast) -> BoundedValue:
-    """Remove what the verdict would rest on: the bounds with a margin, the p-value without one."""
+    """Remove the evidence that the verdict would use: the bounds with a margin, the p-value without one."""
     return replace(value, p_value=None) if contrast.margin is None else replace(value, lower=None, upper=None)

@@ -1,4 +1,4 @@
-"""The evidence without the samples that a plan excludes, beside the evidence of all samples. Pure functions."""
+"""The evidence without the samples that a plan excludes, next to the evidence of all samples. Pure functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pytest_crucible.records import Analysis, ArmOutcomes, Comparison, ReducedEv
 
 
 def without_excluded(inputs: AnalysisInputs, kinds: Mapping[str, str]) -> AnalysisInputs | None:
-    """Return the inputs without the samples that the plan excludes; None where it excludes none of the dataset.
+    """Return the inputs without the samples that the plan excludes; None if it excludes none of the dataset.
 
     `kinds` are the metrics' kinds in all samples: fewer samples do not change them.
     """
@@ -37,7 +37,7 @@ def without_excluded(inputs: AnalysisInputs, kinds: Mapping[str, str]) -> Analys
 
 
 def add_reduced_evidence(whole: Analysis, reduced: Analysis) -> Analysis:
-    """Return the analysis of all samples, with the evidence of another one without the excluded samples beside its own."""
+    """Return the analysis of all samples, with the evidence of the one without the excluded samples next to its own."""
     reason = " or ".join(dict.fromkeys(exclusion.reason for exclusion in whole.plan.exclusions))
     targets = {result.target: result for result in reduced.targets}
     comparisons = {comparison.contrast: comparison for comparison in reduced.comparisons}

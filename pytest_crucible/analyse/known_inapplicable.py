@@ -1,7 +1,7 @@
-"""Samples of which their expected decision alone says that a metric does not apply: there, no lost or failed reply counts.
+"""Samples whose expected decision shows that a metric does not apply, even if their reply is lost or failed.
 
 A false-positive rate is about samples that expect the other answer. A lost reply to a sample that expects the favourable one
-cannot change it, and a refused one is no false positive.
+cannot change it, and a refused one is not a false positive.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Levels and drops of an LLM judge's metric, corrected by people's labels of some replies. Pure functions.
 
-A drop is corrected by samples with labels of both replies: labels of clean replies alone say nothing of the judge's errors on
+A drop is corrected by samples with labels of both replies: labels of clean replies show nothing about the judge's errors on
 attacked ones. Of several replies to a sample the first one has the label. Its error is like that of the others, so the judge's
 errors are those on first replies, and what they correct is the judge's mean over all replies of the other samples.
 """
@@ -43,7 +43,7 @@ class Corrected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Uncorrected:
-    """An arm whose labels correct nothing of a metric, and why."""
+    """An arm whose labels cannot correct a metric, and the reason."""
 
     metric: str
     arm: str

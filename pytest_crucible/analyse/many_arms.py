@@ -16,6 +16,7 @@ from pytest_crucible.records import Interval, MetricFacts
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import is_finite_range
 
+# Two arms are compared; ranks say more only from three on.
 FEWEST_ARMS = 3
 Arms = Sequence[tuple[str, Scores]]
 
@@ -61,7 +62,7 @@ class ManyArms:
     best: str | None = None
     """The arm with the best mean over the common samples; of equal ones, the first."""
     reason: str = ""
-    """Why arms are not ranked; empty where they are."""
+    """Why arms are not ranked; empty if they are."""
 
     @property
     def not_proven_worse(self) -> tuple[str, ...]:

@@ -20,9 +20,9 @@ class MemberValues:
 
     facts: MetricFacts
     values: Floats
-    """Samples x arms, each the mean over the sample's replies; NaN where it is lost or does not apply."""
+    """Samples x arms, each the mean over the sample's replies; NaN if it is lost or does not apply."""
     clusters: Clusters | None
-    """A number for the group of each sample; None where samples are independent."""
+    """A number for the group of each sample; None if samples are independent."""
 
     @property
     def scores(self) -> Floats:
@@ -33,7 +33,7 @@ class MemberValues:
 def member_values(
     inputs: AnalysisInputs, metric: str, arms: Iterable[int], positions: Sequence[int]
 ) -> MemberValues | None:
-    """Return the metric's values on the samples at some positions; None where no arm has any."""
+    """Return the metric's values on the samples at some positions; None if no arm has any."""
     facts = metric_facts(inputs).get(metric)
     if facts is None or facts.kind == "text" or not any(metric in arm.scores for arm in inputs.answers):
         return None

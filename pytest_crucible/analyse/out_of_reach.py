@@ -1,4 +1,4 @@
-"""Targets that cannot be met any more, whatever the samples that are left score. Pure functions.
+"""Targets that no scores of the remaining samples can meet any more. Pure functions.
 
 Nothing is estimated, so this costs no alpha: the best value that is still possible is compared with the target.
 """
@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 
 
 def out_of_reach_after(inputs: AnalysisInputs, order: Sequence[int], *, strict: bool = False) -> int | None:
-    """Return after how many samples of the order some target could not be met any more; None where all could be.
+    """Return after how many samples of the order some target could not be met any more; None if all could be.
 
     `order` ends with the last sample that is complete in all arms; samples after it may have any score. With `strict`,
     targets need proof, and none is decided by its estimate.

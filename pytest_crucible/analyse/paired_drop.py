@@ -1,4 +1,4 @@
-"""Drops: the samples as they are against their twins, by the same paired method as two arms.
+"""Drops: the original samples against their twins, by the same paired method as two arms.
 
 Yes and no with one reply each are compared by the exact unconditional or Tango's score interval, others by the paired t or,
 with groups, CR2.
@@ -18,7 +18,7 @@ from pytest_crucible.stats.measures.row import Difference, End, Measured
 def drop_difference(
     pair: Pair, attributes: SampleAttributes, chosen: Flags, end: End, alpha: float
 ) -> Difference | None:
-    """Return twins minus samples as they are, positive where the twins are better, at one end of the drop."""
+    """Return twins minus original samples, positive if the twins are better, at one end of the drop."""
     # With a margin it is a difference of means, also for a metric whose arms are compared by ratios.
     contrast = Contrast(metric=pair.facts.name, baseline="", margin=0.0)
     arms = ([ScoredMetric(pair.facts, pair.twins)], [ScoredMetric(pair.facts, pair.originals)])

@@ -23,7 +23,7 @@ class Units:
     """One metric in one arm, reply by reply: arrays of samples x prompts x trainings x rounds x repeats."""
 
     values: Floats
-    """NaN where a reply was not scored."""
+    """NaN if a reply was not scored."""
     low: Floats
     """The same with lost replies at the lowest possible value (perhaps -inf)."""
     high: Floats
@@ -32,7 +32,7 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One metric in one arm on the samples as they are and on their twins, whose difference is a drop."""
+    """One metric in one arm on the original samples and on their twins; the difference is a drop."""
 
     facts: MetricFacts
     originals: Scores
@@ -44,7 +44,7 @@ class Scores:
     """One metric in one arm; every array has one entry a sample."""
 
     values: Floats
-    """The mean over the repeats that were scored; NaN where no repeat was."""
+    """The mean over the repeats that were scored; NaN if no repeat was."""
     low: Floats
     """The same with each lost repeat at the lowest value that exists (perhaps -inf)."""
     high: Floats
@@ -87,7 +87,7 @@ def _seen_kind(arm: ArmOutcomes, facts: MetricFacts) -> Kind:
 
 
 def scores(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, repeats: int) -> Scores:
-    """Sample means of one metric in one arm, with what was lost. Repeats are as in `scores_by_repeat`."""
+    """Sample means of one metric in one arm, and its lost samples. Repeats are as in `scores_by_repeat`."""
     values, scored, lost, applies = _fill_failures(facts, arm, samples, repeats)
     return _means(values, scored, lost, facts, (samples, repeats), applies)
 

@@ -28,7 +28,7 @@ class SettingMeans:
 
     metric: str
     means: stats.MarginalMeans | None = None
-    """None where no claim can be made."""
+    """None if no claim can be made."""
     reason: str = ""
     """Why no claim is made."""
     dropped: bool = False

@@ -32,7 +32,7 @@ def slice_all(plan: Plan, expected: Sequence[Any], metadata: Sequence[Mapping[st
 
 
 def flag_slice(slicing: Slicing, name: str) -> Flags:
-    """Return which samples are in the slice of that name."""
+    """Return which samples are in the slice with this name."""
     code = slicing.names.index(name) if name in slicing.names else len(slicing.names)
     return np.asarray(slicing.codes == code)
 

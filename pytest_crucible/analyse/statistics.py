@@ -33,7 +33,7 @@ class SampleAttributes:
 
     clusters: Clusters | None = None
     expected: Sequence[Any] = ()
-    """Empty where no measure of the plan uses it."""
+    """Empty if no measure of the plan uses it."""
     slicings: Mapping[By, Slicing] = field(default_factory=dict)
     """The slices of each field that a measure of the plan names."""
     random_factors: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ def estimate_values(
 ) -> Measured:
     """Estimate a measure from one value a sample and metric, none of them missing.
 
-    A measure of replies also takes samples x replies, NaN where a reply is missing.
+    A measure of replies also takes samples x replies, NaN if a reply is missing.
     """
     return row_of(measure).estimate(_prepare_values(measure, facts, values, clusters, expected), level)
 
@@ -146,7 +146,7 @@ def compare_values(
     alpha: float,
     expected: Sequence[Any] = (),
 ) -> Difference | None:
-    """Compare two arms by a measure, pair by pair; a positive difference is better. None where nothing can be compared."""
+    """Compare two arms by a measure, pair by pair; a positive difference is better. None if nothing can be compared."""
     pair = [_prepare_values(measure, facts, values, clusters, expected) for values in (candidate, baseline)]
     return compare_prepared(measure, facts[0], pair[0], pair[1], alpha=alpha)
 

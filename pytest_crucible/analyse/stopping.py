@@ -58,7 +58,7 @@ def cut_to_samples(inputs: AnalysisInputs, positions: Sequence[int]) -> Analysis
 
 
 def settled_after(inputs: AnalysisInputs, order: Sequence[int], alpha: float) -> int | None:
-    """Return after how many samples of the order all claims were settled; None where some are not.
+    """Return after how many samples of the order all claims were settled; None if some are not.
 
     `order` ends with the last sample that is complete in all arms. Raises UnsuitableMetric for one without bounds.
     """
@@ -169,7 +169,7 @@ def _claims(inputs: AnalysisInputs) -> list[Target | Contrast]:
 
 
 def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable, alpha: float) -> float:
-    """Return the number of samples at which a claim is settled, whatever the lost values were; NEVER where it is not."""
+    """Return the number of samples at which a claim is settled, whatever the lost values were; NEVER if it is not."""
     if not table.has(claim):
         return NEVER
     problem = bounds_problem(claim, table.facts[claim.metric])
@@ -222,7 +222,7 @@ def _orient(claim: Target | Contrast, metrics: Sequence[ScoredMetric], prepared:
 
 
 def _samples_until_refuted(prepared: Prepared, chosen: Flags, mean: float, side: Side, alpha: float) -> float:
-    """Return the number of samples after which the mean is refuted; NEVER where it is not."""
+    """Return the number of samples after which the mean is refuted; NEVER if it is not."""
     if not len(prepared.values):
         return NEVER
     beyond = wealth_against(prepared, mean, alpha, side) > math.log(1 / alpha)

@@ -1,4 +1,4 @@
-"""The members of a sweep beside each other on the choosing half: ranks, differences from the winner, and settings."""
+"""The members of a sweep compared on the choosing half: ranks, differences from the winner, and settings."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SEARCHED = "a search proposes settings by the scores of earlier ones, so that it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepMembers:
-    """The members of a family, and what their settings are worth, by the metric that chose."""
+    """The members of a family and the effects of their settings, by the metric that chose."""
 
     members: ManyArms
     settings: SettingMeans
 
 
 def compare_members(half: ChoosingHalf, order: Sequence[int], sweep: Sweep, *, alpha: float) -> SweepMembers | None:
-    """Return the members on the samples up to the look that dropped them; None where no member has a value.
+    """Return the members on the samples up to the look that dropped them; None if no member has a value.
 
     `order` is the look order. All ranks together hold with 1 - alpha: half of alpha is for the ranks of the members that were
     not dropped, and half for the claims about dropped ones, in equal parts for each planned look.

@@ -46,7 +46,7 @@ def judge_training(target: Target, arm: Arm, *, alpha: float, is_fixed: bool = F
 
 
 def _average(name: str, results: Sequence[TrainingResult], *, alpha: float, is_random: bool) -> TrainingMean:
-    """Return the number of one training, or the mean of several; unknown where one does not have it."""
+    """Return the number of one training, or the mean of several; unknown if one does not have it."""
     numbers = [number for training in results if (number := _number(training, name)) is not None]
     if not numbers or len(numbers) < len(results):
         return TrainingMean(_UNKNOWN, None, METHOD)
@@ -56,7 +56,7 @@ def _average(name: str, results: Sequence[TrainingResult], *, alpha: float, is_r
 
 
 def _results(arm: Arm) -> list[TrainingResult]:
-    """Return the arm's trainings; none where not all are known."""
+    """Return the arm's trainings; none if not all are known."""
     results = [training.result for training in arm.trainings] or [arm.training]
     values = [result for result in results if result is not None]
     return values if len(values) == len(results) else []

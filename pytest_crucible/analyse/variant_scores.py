@@ -59,12 +59,12 @@ def combine(facts: MetricFacts, draws: Sequence[Scores], *, is_worst: bool) -> S
 
 
 def view_scores(view: str, facts: MetricFacts, originals: Scores, twins: Scores) -> Scores:
-    """Return a view of a metric, by its scores on the samples as they are and on their twins."""
+    """Return a view of a metric, from its scores on the original samples and on their twins."""
     return drop_scores(facts, originals, twins) if view == DROP else broken_scores(facts, originals, twins)
 
 
 def drop_scores(facts: MetricFacts, originals: Scores, twins: Scores) -> Scores:
-    """Return the samples as they are minus their twins, signed so that positive is worse."""
+    """Return the original samples minus their twins, signed so that positive is worse."""
     first, second = (originals, twins) if facts.direction == "higher" else (twins, originals)
     lost = (first.lost | second.lost) & ~(first.inapplicable | second.inapplicable)
     inapplicable = first.inapplicable | second.inapplicable
@@ -84,7 +84,7 @@ def drop_scores(facts: MetricFacts, originals: Scores, twins: Scores) -> Scores:
 
 
 def broken_scores(facts: MetricFacts, originals: Scores, twins: Scores) -> Scores:
-    """Return the share of wrong replies to the twins of each sample that is right as it is; others are not applicable."""
+    """Return the share of wrong replies to the twins of each sample whose original is right; others are not applicable."""
     is_higher = facts.direction == "higher"
     right = originals.values > 0.5 if is_higher else originals.values < 0.5
     # A sample whose own reply is lost may have been right: its share is between 0 and 1.
@@ -155,7 +155,7 @@ def _over_repeats(units: Units) -> Units:
 
 
 def _mean(values: Floats) -> Floats:
-    """Return means over the last axis, without NaN; NaN where there is nothing else."""
+    """Return means over the last axis, without NaN; NaN if there is nothing else."""
     there = ~np.isnan(values)
     with np.errstate(invalid="ignore"):
         means: Floats = np.where(there, values, 0.0).sum(axis=-1) / there.sum(axis=-1)

@@ -14,6 +14,7 @@ from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import WinnerResult, estimate, winner_from_values
 
 Positions = npt.NDArray[np.intp]
+# The level of all intervals in reports.
 LEVEL = 0.95
 
 
@@ -30,7 +31,7 @@ class CorrectedMean:
 
 
 def correct_winner(compared: MemberValues) -> CorrectedMean | None:
-    """Return the winner's mean, corrected for its choice; None where the data allow no correction.
+    """Return the winner's mean, corrected for its choice; None if the data allow no correction.
 
     NaN are values of members that a look has dropped, or lost ones. Members that were dropped earlier were far behind: the
     luck is among those that went on.

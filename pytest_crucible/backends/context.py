@@ -34,13 +34,13 @@ class BackendContext:
     circuits: Circuits = field(default_factory=Circuits)
     queues: QueueStates = field(default_factory=QueueStates)
     cache: CachePolicy | None = None
-    """None where replies are neither read nor cached."""
+    """None if replies are neither read nor cached."""
     spending: Spending = field(default_factory=Spending)
     on_unsent: Callable[[UnsentRequest], None] | None = None
-    """Receives each request that would be sent, where a run is only estimated; None where requests are sent."""
+    """Receives each request that would be sent, where a run is only estimated; None if requests are sent."""
 
     def waits_for(self, now: float) -> str:
-        """Return why no request is sent now, empty where requests are sent. `now` is the loops' clock. Thread-safe."""
+        """Return why no request is sent now, empty if requests are sent. `now` is the loops' clock. Thread-safe."""
         if doubtful := self.circuits.doubtful(now):
             return f"waiting until {doubtful} answers again"
         if queued := self.queues.describe():

@@ -30,7 +30,7 @@ class Protection:
     stand_in: str
     """The text of a reply that it blocks."""
     redact: Callable[[str, Detection], str] | None = None
-    """Returns the text without what was found; None where a flagged text is blocked."""
+    """Returns the text without the findings; None if a flagged text is blocked."""
     queries_model: bool = False
 
 
@@ -87,7 +87,7 @@ class Guarded(Wrapper):
         self._protections = protections
 
     async def generate(self, request: Request) -> Reply:
-        """Raises BackendError where a guard failed and a failure loses the sample, and what the backend raises."""
+        """Raises BackendError if a guard failed and a failure loses the sample, and the backend's errors."""
         before, after = _Reader(self._protections.before), _Reader(self._protections.after)
         try:
             # A guard reads the whole reply first: pieces of one that it blocks would have been read already.

@@ -17,7 +17,7 @@ class NotSent(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class UnsentRequest:
-    """A request that a run would have sent, and the price of its model; None where that is not known."""
+    """A request that a run would have sent, and the price of its model; None if that is not known."""
 
     request: Request
     adapter: str
@@ -25,7 +25,7 @@ class UnsentRequest:
 
 
 class StopBeforeSending(Wrapper):
-    """Takes the place of every wrapper that sends. The reply cache is around it: what is cached is no request."""
+    """Takes the place of every wrapper that sends. The reply cache is around it: a cached reply costs no request."""
 
     def __init__(
         self, inner: Backend, adapter: str, price: Price | None, on_request: Callable[[UnsentRequest], None]

@@ -35,7 +35,7 @@ class Remote(Protocol):
 
 
 def system_prompt(backend: Backend) -> str:
-    """Return the `system` prompt that a backend sends before the messages of each request; empty where it has none."""
+    """Return the `system` prompt that a backend sends before the messages of each request; empty if it has none."""
     # Read for each unit: a runtime-checkable Protocol would take 10 us to look at the backend's attributes.
     return str(getattr(backend, "system", ""))
 

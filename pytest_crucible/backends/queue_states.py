@@ -19,11 +19,11 @@ class QueueState:
 
     @property
     def pause(self) -> str:
-        """Why requests wait, such as `Tinker is paused: rate limit`; empty where they do not."""
+        """Why requests wait, such as `Tinker is paused: rate limit`; empty if they do not."""
         return self._pause if time.monotonic() - self._reported_at < STALE_S else ""
 
     def report(self, pause: str) -> None:
-        """Record why requests wait; empty where they do not."""
+        """Record why requests wait; empty if they do not."""
         is_new = pause and pause != self.pause
         self._pause, self._reported_at = pause, time.monotonic()
         if is_new:
@@ -44,7 +44,7 @@ class QueueStates:
         return state
 
     def describe(self) -> str:
-        """Return why requests of one of the clients wait; empty where none does."""
+        """Return why requests of one of the clients wait; empty if none does."""
         return next((pause for state in tuple(self._states) if (pause := state.pause)), "")
 
     @contextlib.contextmanager

@@ -32,7 +32,7 @@ class Timed(Wrapper):
                 return await self.inner.generate(request)
         except (Retryable, TimeoutError) as error:
             return_time(asyncio.get_running_loop().time() - started)
-            # A Retryable that arrives together with the deadline says more than the deadline.
+            # A Retryable that arrives together with the deadline explains more than the deadline.
             if deadline.expired() and not isinstance(error, Retryable):
                 raise Retryable(f"no answer within {self._timeout_s:g} s", kind="timeout") from None
             raise

@@ -1,10 +1,10 @@
 """The wrappers around a backend, in the only order that works.
 
-WRAPPERS lists them from the inside out. The limit of a reply is innermost, so that nothing further out holds more. The deadline
-of each request is next, so that it does not count waiting. What counts requests follows: whatever passes it was sent. A hedge is
-inside the limit of the server, because it goes out only when a permit is spare. The circuit breaker sees each attempt, so that
-none is used up on a server that restarts; each retry waits for a permit again. The cache is outermost: a cached reply needs none
-of the others.
+WRAPPERS lists them from the inside out. The limit of a reply is innermost, so that nothing further out holds more. The
+deadline of each request is next, so that it does not count waiting. The counter of requests follows: every request that
+passes it is sent. A hedge is inside the limit of the server, because it goes out only when a permit is spare. The circuit
+breaker sees each attempt, so that none is used up on a server that restarts; each retry waits for a permit again. The cache
+is outermost: a cached reply needs none of the others.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ WRAPPERS = (
 
 
 ESTIMATING = (WrapperRow(_always, _stop), _CACHING, WrapperRow(_always, _guard_without_models))
-"""For a run that is only estimated: nothing is sent; what the reply cache has, or a guard blocks, is no request."""
+"""For a run that is only estimated: nothing is sent. Cached replies and texts that a guard blocks cost no request."""
 
 
 def is_cached(backend: Backend, adapter: Adapter) -> bool:

@@ -25,7 +25,7 @@ class TokenStream:
     def watch(self, number: int, token: int) -> None:
         """Deliver a token; called in the engine's thread."""
         self.first_at = self.first_at or time.perf_counter()
-        # A loop that is closed needs no text; an error here would end the replies of the whole batch.
+        # A closed loop needs no text, and an error at this point would end the replies of the whole batch.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._deliver, token)
 

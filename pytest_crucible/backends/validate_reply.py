@@ -8,7 +8,7 @@ from typing import Any
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError
 
-# Doubles, which databases and JSON use, hold whole numbers exactly up to here.
+# The largest whole number up to which doubles, as in databases and JSON, are exact.
 MOST_TOKENS = 2**53
 
 

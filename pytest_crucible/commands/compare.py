@@ -24,12 +24,13 @@ from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.metric_kinds import Declared
 from pytest_crucible.records import Contrast, Run
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.compare import StoredArm, compare_runs
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import DEFAULT_ALPHA, ImportOptions
+from pytest_crucible.runs.imported_plan import ImportOptions
 from pytest_crucible.store.find_run import TAGGED
 from pytest_crucible.store.runs import RunStore
 

@@ -14,9 +14,8 @@ from pytest_crucible.datasets.checks.columns import text_of
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import BackendError, DatasetError, NotEnoughData, SpecError
 from pytest_crucible.records.number_format import p_equals
+from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.memorisation import run_min_k_test, run_order_test
-
-ALPHA = 0.05
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class RequestedTests:
     @property
     def level(self) -> float:
         """The error rate of each test: two tests of one question share it (Bonferroni)."""
-        return ALPHA / (self.order_test + self.min_k)
+        return DEFAULT_ALPHA / (self.order_test + self.min_k)
 
     def check(self) -> None:
         """Raise SpecError for options that lack others."""

@@ -10,9 +10,9 @@ import click
 
 from pytest_crucible.adapters.context import REGISTRY, files_folder
 from pytest_crucible.records.registry import LogEntry
+from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.pytest_configuration import find_configuration
 
-DEFAULT_ALPHA = 0.05
 why_option = click.option("--why", required=True, metavar="TEXT", help="The reason, for the log.")
 
 

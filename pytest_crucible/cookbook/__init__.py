@@ -11,7 +11,7 @@ __all__ = ["evaluator"]
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when it is used: the commands need none of what metrics import.
+    # Imported when used: commands need none of the libraries that metrics import.
     if name != "evaluator":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from pytest_crucible.cookbook.evaluators import evaluator

@@ -26,12 +26,12 @@ def evaluator(
     direction: Direction = "higher",
     bounds: tuple[float, float] | None = None,
 ) -> Metric:
-    """Return a metric whose value is what an evaluator of tinker-cookbook returns.
+    """Return a metric whose value is the result of an evaluator of tinker-cookbook.
 
     `builder` is a function, or "module:function", that returns a `SamplingClientEvaluator`. A builder that takes the sample
     evaluates that sample alone: its values have an interval, and arms are paired. One without arguments evaluates data of its
     own, and its single figure has no interval: the dataset then has one sample. `figure` is the key of the value in what the
-    evaluator returns; it may be left out where there is one. The other arguments are those of `metric`.
+    evaluator returns; it may be left out if there is one. The other arguments are those of `metric`.
 
     The evaluator's requests go past the reply cache and the budget. Raises SpecError for a builder that cannot be imported.
     """
@@ -62,7 +62,7 @@ def _client_for(built: Any, label: str) -> Any:
 
 
 def _pick(figures: Mapping[str, float], figure: str, label: str) -> float:
-    """Return the figure. Raises SpecError where it is missing, or not named among several."""
+    """Return the figure. Raises SpecError if it is missing, or not named among several."""
     if figure in figures:
         return figures[figure]
     if not figure and len(figures) == 1:
@@ -84,5 +84,5 @@ def _why_not_whole(label: str, samples: Sequence[Sample]) -> str:
 
 
 def _version(function: Callable[..., Any], figure: str) -> str:
-    # Stored scores are used again while the builder, and what it calls of the suite, is the same.
+    # Stored scores are used again while the builder, and the functions of the suite that it calls, are the same.
     return hashlib.sha256("\n".join((figure, *sources(function))).encode()).hexdigest()[:16]

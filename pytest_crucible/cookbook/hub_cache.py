@@ -21,12 +21,12 @@ from pytest_crucible.local_model.reserved import make_stand_in
 from pytest_crucible.local_model.tokens import Tokenizer
 from pytest_crucible.records.errors import SpecError
 
-# A revision on a hub is a hash of 40 digits; these files are of none.
+# A revision on a hub is a hash of 40 digits; these files have none.
 REVISION = "0" * 40
 LLAMA, KIMI = "meta-llama/Llama-3", "moonshotai/Kimi-K2"
 # The cookbook loads one tokenizer for all of Llama 3, because the models' own need permission.
 LLAMA_TOKENIZER = "thinkingmachineslabinc/meta-llama-3-instruct-tokenizer"
-# It loads those of Kimi K2 at fixed revisions (`tokenizer_utils`, cookbook 0.6.1), through a class of their own.
+# The cookbook loads the files of Kimi K2 at fixed revisions (`tokenizer_utils`, cookbook 0.6.1), through a class of their own.
 KIMI_REVISIONS = (
     "a51ccc050d73dab088bf7b0e2dd9b30ae85a4e55",
     "2426b45b6af0da48d0dcce71bbce6225e5c73adc",

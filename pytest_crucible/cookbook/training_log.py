@@ -32,7 +32,7 @@ def read_training_log(folder: Path, key: str = "") -> tuple[str, Mapping[int, fl
 
 
 def mean_since(values: Mapping[int, float], start: int, end: int) -> float | None:
-    """Return the mean over the batches from `start` to before `end`; None where none has a value.
+    """Return the mean over the batches from `start` to before `end`; None if none has a value.
 
     >>> mean_since({0: 4.0, 1: 2.0, 2: 1.0}, 0, 2)
     3.0

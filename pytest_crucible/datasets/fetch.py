@@ -119,7 +119,7 @@ def _explain_download_errors(name: str, url: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _write_atomically(target: Path) -> Iterator[IO[bytes]]:
-    """Yield a temporary file beside the target, which replaces the target on success."""
+    """Yield a temporary file next to the target, which replaces the target on success."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as part:
         try:

@@ -1,4 +1,4 @@
-"""FEVER: claims that sentences of Wikipedia support, refute, or say too little about.
+"""FEVER: claims that sentences of Wikipedia support or refute, or that they give too little information on.
 
 Thorne et al. 2018, "FEVER: a Large-scale Dataset for Fact Extraction and VERification", NAACL, https://fever.ai.
 Annotations: CC BY-SA 3.0. The evidence is named by page and sentence; the sentences themselves are Wikipedia's.

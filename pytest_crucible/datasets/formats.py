@@ -56,7 +56,7 @@ def reader(path: Path) -> tuple[str, Reader]:
 
 
 def id_reader(path: Path) -> IdReader | None:
-    """Return the reader of ids alone, or None where a format has none."""
+    """Return the reader of ids alone, or None if a format has none."""
     where = ID_READERS.get(ending(path))
     read: IdReader | None = None if where is None else load_object(where)
     return read

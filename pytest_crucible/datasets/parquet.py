@@ -17,7 +17,7 @@ def read_parquet(path: Path, *, only: Container[int] | None = None) -> Iterator[
         for group in range(file.num_row_groups):
             numbers = range(first, first + file.metadata.row_group(group).num_rows)
             first = numbers.stop
-            # A row group of which nothing is needed is not even decompressed.
+            # A row group without a needed row is not even decompressed.
             if only is None or any(number in only for number in numbers):
                 yield from _group_rows(file, group, numbers, only)
 
@@ -49,7 +49,7 @@ def _group_rows(
 
 @contextlib.contextmanager
 def _open(path: Path) -> Iterator[Any]:
-    """Open a file; what is wrong with it becomes a DatasetError, here and while it is read."""
+    """Open a file. Its errors become DatasetErrors, now and while it is read."""
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile

@@ -40,7 +40,7 @@ class OfficialFile:
         return data_file(self.name, url=self.url, sha256=self.sha256, member=self.member)
 
     def local_path(self) -> Path | None:
-        """Return the path on this machine, or None if the file is not here."""
+        """Return the path on this machine, or None if the file is missing."""
         from pytest_crucible.datasets.fetch import find_file
 
         try:

@@ -28,7 +28,7 @@ class Source:
         return f"{self.word} {number} of {self.name}"
 
     def renaming(self, fields: Mapping[str, str | None]) -> str:
-        """Return what a user writes to name fields of the source; None stands for a name that is not known."""
+        """Return the argument by which a user names fields of the source. None is an unknown name."""
         if self.has_option:
             return " ".join(f"--field {ours}={theirs or '...'}" for ours, theirs in fields.items())
         return f"fields={{{', '.join(f'{ours!r}: {_quote(theirs)}' for ours, theirs in fields.items())}}}"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Draws for each sample: enough to find nearly all values of a small strategy, and to pass a filter that refuses most.
 DRAWS_PER_SAMPLE = 10
+# For small n, where a few duplicates would otherwise use up all draws.
 LEAST_DRAWS = 100
 # Characters of a strategy or value in an error: the repr of a strategy contains the source of its lambdas.
 A_LOOK = 100

@@ -23,7 +23,7 @@ NOT_SELECTED = NotApplicable("the decision is not the favourable one")
 def decision(read: Read | Thresholds, *, favourable: Any, confidence: Read | None = None) -> tuple[Metric, ...]:
     """Return the metrics of a decision that `read` finds in a reply.
 
-    `read` is called with the `Reply` and returns the decision, or None where it finds none: that is wrong, and not favourable. A
+    `read` is called with the `Reply` and returns the decision, or None if it finds none: that is wrong, and not favourable. A
     decision is right if it equals the sample's `expected` (of several keys: `label`), capitals and spaces aside. `confidence`
     returns the stated probability of the favourable answer, from 0 to 1; it adds `overconfidence`: that probability minus the
     outcome. The metrics: `correct`, `selected`, `true_positive`, `false_positive`, `right_if_selected`. Raises SpecError.

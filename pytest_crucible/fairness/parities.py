@@ -39,7 +39,7 @@ def equalized_odds(*, by: str, limit: float = 0.10) -> str:
 
 
 def equal_opportunity(*, by: str, limit: float = 0.10) -> str:
-    """Return the target that those who deserve the favourable answer get it about equally often.
+    """Return the target of equal true positive rates: samples that deserve the favourable answer get it about equally often.
 
     >>> equal_opportunity(by="sex")
     'gap(true_positive by sex) <= 0.10'
@@ -48,7 +48,7 @@ def equal_opportunity(*, by: str, limit: float = 0.10) -> str:
 
 
 def predictive_parity(*, by: str, limit: float = 0.10) -> str:
-    """Return the target that those selected deserve it about equally often.
+    """Return the target that the favourable answer is right about equally often.
 
     >>> predictive_parity(by="sex")
     'gap(right_if_selected by sex) <= 0.10'

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_crucible.records.errors import SpecError
 
 Resolve = Callable[[str, str, str], str | None]
-"""Returns the counterpart of a word that has several, from the text before and after it; None where it is not certain."""
+"""Returns the counterpart of a word that has several, from the text before and after it; None if it is not certain."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def adjust_claims(analyses: Sequence[Analysis], deciding: Iterator[float | None]
     """Yield each analysis with its claims adjusted.
 
     `deciding` are the adjusted p-values of the claims that can fail the session, in their order. The others are adjusted
-    over the same section of all experiments: what a section says there costs the candidate's claims nothing.
+    over the same section of all experiments: so a section's findings cost the candidate's claims nothing.
     """
     own = _own_families(analyses)
     for analysis in analyses:

@@ -56,7 +56,7 @@ def _surely_not(target: Target, reading: BoundedValue) -> bool:
 def decide_comparison(contrast: Contrast, reading: BoundedValue, p_adjusted: float | None, *, alpha: float) -> Decision:
     """Decide a comparison: with a margin by the one-sided bounds, without one by an adjusted p of at most alpha.
 
-    With a relevant difference the lower bound goes first: where it excludes a relevant regression, a proven one is too small
+    With a relevant difference the lower bound decides first: if it excludes a relevant regression, a proven one is too small
     to matter.
     """
     if reading.value is None:
@@ -83,7 +83,7 @@ def excludes_relevant_regression(contrast: Contrast, reading: BoundedValue) -> b
 
 
 def proves_equivalence(contrast: Contrast, reading: BoundedValue) -> bool:
-    """Return whether both one-sided bounds lie within the relevant difference (Schuirmann 1987: two one-sided tests)."""
+    """Return whether both one-sided bounds are within the relevant difference (Schuirmann 1987: two one-sided tests)."""
     if contrast.limit is None or reading.upper is None:
         return False
     return excludes_relevant_regression(contrast, reading) and reading.upper < contrast.limit

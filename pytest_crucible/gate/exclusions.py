@@ -13,14 +13,14 @@ class Settled(NamedTuple):
     state: State
     proven: bool
     caveat: str = ""
-    """Why it is not what the scored samples alone would say; empty where it is."""
+    """Why it differs from the verdict on the scored samples alone; empty if it does not."""
 
 
 def decide_without_excluded(whole: Settled, n: int, rest: Settled, reduced: ReducedEvidence) -> Settled:
     """Return the decision that does not depend on excluded samples.
 
     `whole` was decided on all `n` samples, `rest` by the same rule on the reduced evidence. Where the two states differ, the
-    verdict is undecided; where only the proof is lost, it is no longer proven. Both say how many samples are concerned.
+    verdict is undecided; where only the proof is lost, it is no longer proven. Both reasons name the number of excluded samples.
     """
     without = f"without the {reduced.excluded:,} that {reduced.reason}"
     if whole.state == "undecided":

@@ -87,7 +87,7 @@ def _digits_for(bound: float, relation: str, value: float) -> str:
 
 
 def comparison_reason(comparison: Comparison, state: State, proven: bool, alpha: float) -> str:
-    """Return what is proven, or what these samples can show and how many would decide."""
+    """Return the proven claim, or the difference that these samples can show and how many would decide."""
     if excludes_relevant_regression(comparison.contrast, comparison.evidence.observed):
         return _excluded_reason(comparison, proven, alpha)
     if comparison.difference is None or comparison.evidence.observed.p_value is None:
@@ -111,7 +111,7 @@ def comparison_reason(comparison: Comparison, state: State, proven: bool, alpha:
 
 
 def _needed(comparison: Comparison) -> str:
-    """Return the number of samples that would decide, with its power; empty where none is known."""
+    """Return the number of samples that would decide, with its power; empty if none is known."""
     needed = comparison.needed
     return "" if needed is None else f"; about n={needed:,} would decide at this difference{POWER}"
 

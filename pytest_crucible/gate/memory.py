@@ -11,7 +11,7 @@ from pytest_crucible.records import Analysis, Comparison, Verdict
 def hold_proven(analysis: Analysis, comparison: Comparison, verdict: Verdict) -> Verdict:
     """Return "missed, proven" if an earlier look at the same arms proved it; a rerun does not undo a proof.
 
-    A later proof that the regression is below the relevant difference stands: both are true of one candidate.
+    A later proof that the regression is below the relevant difference is valid, too: both are true of one candidate.
     """
     look = analysis.looks.get(verdict.subject)
     if look is None or look.proven_in is None or verdict.suite_error:

@@ -1,4 +1,4 @@
-"""Verdicts of a session that ended before its last stage: proven misses stand, and everything else is undecided."""
+"""Verdicts of a session that ended before its last stage: proven misses remain, and everything else is undecided."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_crucible.records import Analysis, Verdict
 def leave_open(analysis: Analysis, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
     """Yield the verdicts on an experiment; those that the samples until the end do not settle are undecided.
 
-    A target that could not be met any more is missed, whatever the other samples would have scored.
+    A target that could not be met any more is missed: no scores of the other samples could have met it.
     """
     of_training = {result.target.text for result in analysis.targets if result.estimate.is_of_training}
     for verdict in verdicts:

@@ -161,7 +161,7 @@ def _possible(target: Target, evidence: Evidence) -> list[BoundedValue]:
 
 
 def _unscored_subjects(analysis: Analysis) -> list[tuple[str, str]]:
-    """Targets and comparisons on metrics that nothing scored."""
+    """Targets and comparisons on metrics without scores."""
     judged = {result.target.text for result in analysis.targets}
     compared = {measure.contrast for measure in analysis.comparisons}
     plan = analysis.plan
@@ -181,7 +181,7 @@ def _unscored_subjects(analysis: Analysis) -> list[tuple[str, str]]:
 
 
 def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
-    """The verdict on a metric that nothing scored: an error in the suite, because a typing error must not be a green build."""
+    """The verdict on a metric without scores: an error in the suite, because a misspelt name must not pass."""
     plan = analysis.plan
     scored = ", ".join(analysis.kinds) or "nothing"
     not_run = plan.not_run.get(metric, "")

@@ -49,7 +49,7 @@ class ClassifierGuard:
 
 
 def find_attack_label(labels: Mapping[int, str], label: str | None, place: str) -> tuple[int, str]:
-    """Return the number and the name of the label that means an attack. Raises SpecError where that is not clear.
+    """Return the number and the name of the label that means an attack. Raises SpecError if that is not clear.
 
     >>> find_attack_label({0: "SAFE", 1: "INJECTION"}, None, "guards.c")
     (1, 'INJECTION')

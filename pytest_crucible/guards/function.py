@@ -33,7 +33,7 @@ class FunctionGuard:
 
 
 def open_function(settings: GuardSettings, context: GuardContext) -> FunctionGuard:
-    """Return the guard of a "module:function". Raises SpecError where it cannot be imported."""
+    """Return the guard of a "module:function". Raises SpecError if it cannot be imported."""
     return FunctionGuard(import_function(f"{settings.place} has kind", settings.kind))
 
 

@@ -37,7 +37,7 @@ class Scorer(Protocol):
     """Changes when and only when scores may change."""
 
     async def score(self, text: str) -> Scored:
-        """Return the score of a text, from 0 to 1. Raises BackendError where it has none."""
+        """Return the score of a text, from 0 to 1. Raises BackendError if it has none."""
 
 
 class Guard(Protocol):
@@ -49,7 +49,7 @@ class Guard(Protocol):
     """Returns the places of what it finds, without waiting; None for a guard that waits, or has no places."""
 
     async def detect(self, text: str) -> Detection:
-        """Return what the guard says of a text. Raises BackendError where it failed and a failure loses the sample."""
+        """Return what the guard says of a text. Raises BackendError if it failed and a failure loses the sample."""
 
 
 @dataclass(frozen=True, slots=True)

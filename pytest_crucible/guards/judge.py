@@ -19,7 +19,7 @@ class JudgeGuard:
         self.identity = f"judge {judge.identity} {question!r}"
 
     async def score(self, text: str) -> ScoredText:
-        """Raises BackendError where the judge gives no reply, or none that can be read."""
+        """Raises BackendError if the judge gives no reply, or none that can be read."""
         reply = await self._judge.query(judge_prompt(self._question, text))
         try:
             return ScoredText(float(read_verdict(reply, _ANSWERS) == "yes"))

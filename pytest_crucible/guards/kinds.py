@@ -28,7 +28,7 @@ class GuardContext:
     root: Path
     """Paths in the configuration are relative to it."""
     open_judge: Callable[[str], Asks]
-    """Returns the adapter of that name as a judge. Raises SpecError."""
+    """Returns the adapter with that name as a judge. Raises SpecError."""
 
 
 @dataclass(frozen=True, slots=True)

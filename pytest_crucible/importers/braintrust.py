@@ -57,7 +57,7 @@ def _is_summary(record: Record) -> bool:
 
 
 def _other_output(source: Source) -> str:
-    """Return what else of Braintrust it is; empty for anything that is not."""
+    """Return which other output of Braintrust it is; empty for anything else."""
     first = (source.records or [source.document])[0]
     if not isinstance(first, dict):
         return ""
@@ -66,7 +66,7 @@ def _other_output(source: Source) -> str:
 
 
 def _arm(summary: Record) -> str:
-    """Return the experiment's name; empty where it has none, and bears the project's."""
+    """Return the experiment's name; empty if it has only the project's."""
     name: str = summary["experiment_name"]
     # Not a pattern: on a name with many such marks it would take quadratic time.
     _, mark, experiment = name.rpartition(_EXPERIMENT)
@@ -76,7 +76,7 @@ def _arm(summary: Record) -> str:
 
 
 def _names(records: Sequence[Record]) -> list[str]:
-    """Return the id of each sample: of its row in a dataset of Braintrust, or else its input, with what tells twins apart."""
+    """Return the id of each sample: of its row in a dataset of Braintrust, or else its input, with a suffix for equal inputs."""
     expected: dict[str, set[str]] = {}
     for record in records:
         expected.setdefault(_text(record["input"]), set()).add(canonical(record["expected"]))
@@ -108,7 +108,7 @@ def _row(record: Record, sample: str, metrics: Sequence[str]) -> Row:
 
 
 def _lost(scores: Record, tracebacks: Record, metrics: Sequence[str]) -> dict[str, str]:
-    """Return the lost scores. A scorer of several scores fails under its own name, and the scores that are missing were its."""
+    """Return the lost scores. A scorer of several scores fails under its own name: the missing scores are its own."""
     errors = {name: str(traceback).strip().rpartition("\n")[2] for name, traceback in tracebacks.items()}
     unnamed = next((error for name, error in errors.items() if name not in metrics), "")
     missing = [name for name in metrics if name not in scores and unnamed]

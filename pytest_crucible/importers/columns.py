@@ -64,7 +64,7 @@ def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
         for role, names in USUAL.items()
     }
     roles_found = {role: column for role, column in {**usual, **chosen}.items() if column}
-    # A column named score is then a metric of that name.
+    # A column named score is then a metric with that name.
     if not {"metric", "value"} <= set(roles_found):
         roles_found.pop("value", None)
         roles_found.pop("lost", None)

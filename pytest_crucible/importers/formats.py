@@ -127,7 +127,7 @@ def detect_harness(source: Source, readers: Mapping[str, Reader]) -> str:
 
 
 def _recognises(name: str, reader: Reader, source: Source) -> bool:
-    """Ask one reader. One that raises is broken: to pass over it would read its files as another harness's."""
+    """Return whether one reader recognises the source. An error is reported: without it, another reader might take the file."""
     try:
         return reader.recognises(source)
     except SpecError:

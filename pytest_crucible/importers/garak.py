@@ -20,7 +20,7 @@ def recognises(source: Source) -> bool:
 
 
 def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
-    """Return one arm, named by the target: a metric for each detector, of which 1 says that the attack succeeded."""
+    """Return one arm, named by the target: a metric for each detector, which is 1 if the attack succeeded."""
     setup, attempts = source.records[0], [row for row in source.records if row.get("entry_type") == "attempt"]
     scored = [attempt for attempt in attempts if attempt["status"] == _EVALUATED]
     detectors = sorted({name for attempt in scored for name in attempt["detector_results"]})

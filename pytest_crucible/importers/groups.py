@@ -31,6 +31,6 @@ def group_of(row: Row, key: str) -> str | None:
 
 
 def attributes(row: Row) -> Mapping[str, Any]:
-    """Return what is known of a sample: its metadata, and the fields of an input that has fields."""
+    """Return a sample's metadata, with the fields of its input if it has fields."""
     fields = row.input if isinstance(row.input, Mapping) else {}
     return {str(name): value for name, value in {**fields, **row.metadata}.items()}

@@ -1,4 +1,4 @@
-"""Runs of HELM: `per_instance_stats.json`, with `run_spec.json` and `scenario_state.json` beside it (https://crfm.stanford.edu/helm/)."""
+"""Runs of HELM: `per_instance_stats.json`, with `run_spec.json` and `scenario_state.json` next to it (https://crfm.stanford.edu/helm/)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BOOKKEEPING = re.compile(
 )
 # Shares of right answers, under the names of HELM's own metrics: from 0 to 1, and more is better.
 _SHARES = re.compile(r"((quasi_)?(prefix_)?exact_match|f1_score|rouge_.|bleu_.)(@\d+)?(\..*)?")
-# Parts of a run's name that say which model ran.
+# Parts of a run's name that name the model.
 _MODEL = ("model=", "model_deployment=")
 Record = Mapping[str, Any]
 # Instance, repeat and the name of a perturbation.

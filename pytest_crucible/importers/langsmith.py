@@ -33,7 +33,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
 
 
 def _row(record: Record, feedback: Sequence[str]) -> Row:
-    """Return the row of a run. Evaluators see failed runs, too: what they make of no output is lost."""
+    """Return the row of a run. Evaluators see failed runs, too: their scores without an output are lost."""
     error = str(record.get("error") or "").partition("\n")[0]
     values = {} if error else {name.removeprefix(_FEEDBACK): _value(record.get(name)) for name in feedback}
     return Row(
@@ -55,7 +55,7 @@ def _value(cell: Any) -> Value | None:
 
 
 def _part(record: Record, prefix: str) -> dict[str, Any]:
-    """Return the columns of one kind that have a value. A CSV file does not say of a digit whether it was text: all are."""
+    """Return the columns of one kind that have a value. A CSV file does not distinguish digits from text: all are texts."""
     parts = {name.removeprefix(prefix): value for name, value in record.items() if name.startswith(prefix)}
     return {
         name: value if isinstance(value, dict | list) else str(value)

@@ -25,14 +25,14 @@ _NO_METRICS = frozenset(
 
 
 def recognises(source: Source) -> bool:
-    """Return whether these are logged samples, or the results file that lies beside them."""
+    """Return whether these are logged samples, or the results file that is next to them."""
     if source.rows is not None:
         return bool(source.rows) and {"doc_id", "resps", "filtered_resps"} <= set(source.rows[0][1])
     return isinstance(source.document, dict) and {"results", "higher_is_better"} <= set(source.document)
 
 
 def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
-    """Return the samples of one task; for the results file of a run, those of all its tasks, in the files beside it."""
+    """Return the samples of one task; for the results file of a run, those of all its tasks, in the files next to it."""
     if source.rows is not None:
         harness = _Told.beside(source.path)
         return ParsedFile(version=harness.version, results=[_results(source, harness)], notes=list(_left_out(source)))
@@ -66,7 +66,7 @@ class _Told:
 
     @classmethod
     def beside(cls, samples: Path) -> _Told:
-        """Read the results file beside the samples. Without one, the folder's name is the model's."""
+        """Read the results file next to the samples. Without one, the folder's name is the model's."""
         match = _FILE.fullmatch(samples.name)
         results = samples.with_name(f"results_{match['date']}.json") if match else None
         if results is None or not results.is_file():

@@ -17,7 +17,7 @@ _OTHER = re.compile(r"[^\w.\-]+")
 
 
 def with_our_names(results: Results) -> Results:
-    """Return results whose metric names have `_` for other characters. Raises SpecError where two names become one."""
+    """Return the results with other characters in metric names replaced by `_`. Raises SpecError if two names become one."""
     names = {name for row in results.rows for name in (*row.scores, *row.lost)} | set(results.facts)
     ours = {name: spelling(name) for name in names}
     if all(name == facts_of_metric for name, facts_of_metric in ours.items()):

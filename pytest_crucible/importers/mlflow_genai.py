@@ -19,7 +19,7 @@ Record = Mapping[str, Any]
 
 
 def recognises(source: Source) -> bool:
-    """Return whether the rows have traces, and values beside them. Tables of `mlflow.log_table` have none."""
+    """Return whether the rows have traces, and values next to them. Tables of `mlflow.log_table` have none."""
     rows = source.records
     return bool(rows) and {"trace_id", "trace", "state"} <= set(rows[0]) and any(map(_is_value, rows[0]))
 
@@ -66,7 +66,7 @@ def _metrics(records: Sequence[Record], traces: Sequence[Record]) -> tuple[list[
 
 
 def _row(record: Record, trace: Record, metrics: Sequence[str]) -> Row:
-    """Return the row of a trace. Scorers run after a failed prediction, too: what they make of no output is lost."""
+    """Return the row of a trace. Scorers run after a failed prediction, too: their scores without an output are lost."""
     root: Record = next((span for span in trace["data"]["spans"] if not span.get("parent_span_id")), {})
     inputs = json.loads(root.get("attributes", {}).get("mlflow.spanInputs", "null"))
     error = _error(root) if record["state"] == "ERROR" else ""
@@ -132,7 +132,7 @@ def _reply(trace: Record, root: Record) -> Reply | None:
 
 
 def _facts(records: Sequence[Record], metrics: Sequence[str]) -> dict[str, MetricFacts]:
-    """Return facts of scorers that say yes or no: MLflow itself counts yes as passed."""
+    """Return facts of scorers that answer yes or no: MLflow itself counts yes as passed."""
     values = {name: {type(_value(record.get(name + _VALUE))) for record in records} for name in metrics}
     rated = [name for name, types in values.items() if bool in types <= {bool, type(None)}]
     return {name: MetricFacts(name=name, low=0.0, high=1.0) for name in rated}

@@ -57,7 +57,7 @@ def _parse_csv(record: Record) -> Record:
 
 
 def _row(record: Record, metrics: tuple[str, ...]) -> Row:
-    """Return the row of a run. Evaluators see failed runs, too: what they make of no output is lost."""
+    """Return the row of a run. Evaluators see failed runs, too: their scores without an output are lost."""
     error = str(record["error"] or "").partition("\n")[0]
     annotations = {} if error else {one["name"]: one for one in record["annotations"]}
     values = {name: _value(annotations.get(name, {})) for name in ([] if error else metrics)}

@@ -22,7 +22,7 @@ _ERROR = 2
 
 
 def recognises(source: Source) -> bool:
-    """Return whether JSON has an `evalId` beside its results, or JSON lines are promptfoo's results."""
+    """Return whether JSON has an `evalId` next to its results, or JSON lines are promptfoo's results."""
     document = source.document
     if source.rows is not None:
         return bool(source.rows) and {"promptIdx", "testIdx", "testCase", "provider"} <= set(source.rows[0][1])
@@ -98,7 +98,7 @@ def _row(result: Mapping[str, Any], names: Mapping[tuple[str, str], str]) -> Row
 
 
 def _lost(grading: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what a judge's failure leaves unknown: its metric and the result as a whole. promptfoo itself counts it as 0."""
+    """Yield the scores that a judge's failure leaves unknown: its metric's and the result's. promptfoo itself counts them as 0."""
     for component in grading.get("componentResults") or ():
         yield from _lost(component)
         if (component.get("metadata") or {}).get("graderError"):

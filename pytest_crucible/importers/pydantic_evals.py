@@ -132,7 +132,7 @@ def _lost_names(failure: Mapping[str, Any], names: Mapping[str, list[str]]) -> l
 
 
 def _task_metrics(cases: Sequence[Case]) -> list[str]:
-    """Return what the task itself measured, without names that an evaluation has."""
+    """Return the task's own measurements, without names that an evaluation uses."""
     evaluated = {name for case in cases for name, _ in _evaluations(case)}
     return list(dict.fromkeys(name for case in cases for name in case.get("metrics") or () if name not in evaluated))
 

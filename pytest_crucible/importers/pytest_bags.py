@@ -95,7 +95,7 @@ def _split_columns(row: Mapping[str, Any], case: str) -> tuple[Mapping[str, Any]
 
 
 def _arm(tests: list[_Test], chosen: str, source: Source) -> str:
-    """The parameter whose values are the arms; empty where the session had only one. Raises SpecError."""
+    """The parameter whose values are the arms; empty if the session had only one. Raises SpecError."""
     parameters = dict.fromkeys(name for test in tests for name in test.parameters)
     if chosen and chosen not in parameters:
         raise SpecError(

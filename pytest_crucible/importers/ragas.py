@@ -66,7 +66,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
 
 
 def _row(record: Record, metrics: Sequence[str]) -> Row:
-    """Return the row of a sample. Ragas writes NaN where a metric failed."""
+    """Return the row of a sample. Ragas writes NaN if a metric failed."""
     values = {name: _value(record.get(name)) for name in metrics}
     response = record.get("response")
     return Row(

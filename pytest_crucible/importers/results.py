@@ -24,7 +24,7 @@ class Row:
     repeat: int = 0
     """Counted from 0."""
     scores: Mapping[str, Value | None] = field(default_factory=dict)
-    """None says that the metric does not apply."""
+    """None if the metric does not apply."""
     lost: Mapping[str, str] = field(default_factory=dict)
     """Metric -> why its value is lost."""
     error: str = ""
@@ -63,7 +63,7 @@ class ImportedFile:
     sha256: str
     harness: str
     version: str
-    """Of the harness that wrote it; empty where the file does not say."""
+    """The version of the harness that wrote it; empty if the file has none."""
     results: Sequence[Results]
     notes: Sequence[str] = ()
     """A sentence for each thing that was left out."""
@@ -98,8 +98,8 @@ class Reader(Protocol):
 def number_repeats(rows: Sequence[Row]) -> list[Row]:
     """Number the repeats of a harness that does not: the second row of a sample is its second repeat.
 
-    A sample with more rows than most samples stands in the dataset twice: its further rows are a sample `NAME (2)`, in one
-    group with the first. Nothing in the file tells it from a sample that was run more often, and two replies to one input
+    A sample with more rows than most samples is in the dataset twice: its further rows are a sample `NAME (2)`, in one
+    group with the first. The file does not distinguish it from a sample that was run more often, and two replies to one input
     must not count as independent.
     """
     counts = Counter(Counter(row.sample for row in rows).values())

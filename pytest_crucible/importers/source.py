@@ -69,7 +69,7 @@ def open_source(path: Path) -> Source:
 
 
 def read_beside(path: Path) -> Mapping[str, Any]:
-    """Return a JSON document that lies beside an imported file; empty where there is none. Raises SpecError for a damaged one."""
+    """Return a JSON document that is next to an imported file; empty if there is none. Raises SpecError for a damaged one."""
     if not path.is_file():
         return {}
     try:
@@ -106,7 +106,7 @@ def _archive(path: Path) -> Any:
 
 
 def _json(path: Path, digest: str) -> Source:
-    """One document, or one object a line. What is cut short is neither, and then the first line tells which it was to be."""
+    """One document, or one object a line. A file that is cut short is neither; its first line then shows which it should be."""
     text = "".join(line for _, line in text_lines(path))
     if not text.strip():
         raise SpecError(f"{path} is empty: there is nothing to import")
@@ -124,7 +124,7 @@ def _json(path: Path, digest: str) -> Source:
 
 
 def _rows(path: Path, text: str) -> list[tuple[int, Mapping[str, Any]]] | None:
-    """None for what does not begin with an object on one line."""
+    """None for text that does not begin with an object on one line."""
     rows: list[tuple[int, Mapping[str, Any]]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():

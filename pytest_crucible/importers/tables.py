@@ -113,7 +113,7 @@ class _Table:
             if metric in cells.setdefault(unit, {}):
                 raise self._twice(line, unit)
             cells[unit][metric] = row.get(self.role["value"])
-            # Our own export writes a reason into `lost`, so that a row with neither says that the metric does not apply.
+            # Our own export writes a reason into `lost`, so that in a row with neither the metric does not apply.
             if metric and "lost" in self.role and not (self._cell(row, "value") or self._cell(row, "lost")):
                 spared[unit].add(metric)
             first.setdefault(unit, row)

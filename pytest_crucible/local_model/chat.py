@@ -1,6 +1,6 @@
 r"""Chat messages as a prompt, for a model that learned questions and answers but no role markers.
 
-One message is the prompt as it stands, so that clients that can only send messages send the same prompt as clients that
+One message is the unchanged prompt, so that clients that can only send messages send the same prompt as clients that
 send a text. Several messages are a conversation, in the form that the base model was trained on:
 
     Document 12: ...                    system, or any other role

@@ -176,7 +176,7 @@ class Constraint:
 
 
 def read(stacks: frozenset[Stack], text: bytes) -> frozenset[Stack]:
-    """Return what can follow after a text; empty where the text does not fit."""
+    """Return what can follow after a text; empty if the text does not fit."""
     for byte in text:
         stacks = _read_byte(stacks, byte)
         if not stacks:

@@ -49,9 +49,9 @@ class Loss:
     of_sequences: bool = False
     """True when the formula is one of whole sequences, not of each position by itself."""
     curvature: Callable[[Floats, Settings], Floats] | None = None
-    """Returns the derivative of each derivative by its own log-probability; None where the derivatives are constant."""
+    """Returns the derivative of each derivative by its own log-probability; None if the derivatives are constant."""
     counted_by: tuple[str, ...] = ()
-    """Inputs that are all 0 where a position adds nothing to the loss; empty where each position does."""
+    """Inputs that are all 0 where a position adds nothing to the loss; empty if each position does."""
 
     def __call__(
         self,

@@ -50,7 +50,7 @@ class Layer:
 class Folded:
     """Weights in the form used for computing: norm(x, gain) @ W is normalise(x) @ (gain[:, None] * W).
 
-    `unembedding` (width, vocabulary) is the weight of that name where there is one, otherwise the embedding transposed.
+    `unembedding` (width, vocabulary) is the weight with that name if there is one, otherwise the embedding transposed.
     """
 
     embedding: Floats
@@ -227,7 +227,7 @@ def _columns(values: NDArray[ScalarT]) -> NDArray[ScalarT]:
 def loss_and_gradients(weights: Weights, shape: Shape, batch: Batch) -> tuple[float, Weights]:
     """Return the weighted sum of -log p(target) over a batch, and its gradient for every weight.
 
-    Raises ValueError where no position has a weight, where a row is longer than the context, and where the loss is not
+    Raises ValueError if no position has a weight, where a row is longer than the context, and where the loss is not
     finite.
     """
     folded = Folded.of(weights, shape)

@@ -84,7 +84,7 @@ def is_shown(name: str) -> bool:
 
 
 def configurations(*, has_reserved: bool = False) -> dict[str, str]:
-    """Return the files that transformers needs beside it, by name.
+    """Return the files that transformers needs next to it, by name.
 
     Special tokens that a text spells out are read as text, except where renderers have to write reserved ones.
     """

@@ -12,7 +12,7 @@ from pytest_crucible.records import Reply, Sample
 
 
 def choice_of(text: str, letters: str = "ABCD", options: Sequence[str] = ()) -> str | None:
-    r"""Return the letter that a reply chooses, as a reader would read it; None where a reader could not tell.
+    r"""Return the letter that a reply chooses, as a reader would read it; None if a reader could not decide.
 
     `options` are the options' texts: a reply without a letter that names exactly one of them chooses it.
 

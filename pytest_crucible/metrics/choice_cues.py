@@ -1,4 +1,4 @@
-"""Words that lead to a choice in running text, in the languages of common benchmarks, and patterns of a letter beside them."""
+"""Words that lead to a choice in running text, in the languages of common benchmarks, and patterns of a letter next to them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cue_patterns(letters: str) -> Mapping[str, re.Pattern[str]]:
 
 
 def letter_pattern(letters: str) -> str:
-    """Return a pattern of a letter that stands by itself, outside formulas.
+    """Return a pattern of a single letter outside formulas.
 
     Only Latin letters join it to a word: in other scripts a word may follow it without a blank.
     """

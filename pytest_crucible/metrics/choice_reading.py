@@ -17,7 +17,7 @@ _SEVERAL = ""
 _Place = tuple[int, str]
 """Where a choice ends in the reply, and its letter."""
 
-# An article or a pronoun cannot stand before these words, so that "A because" names the option.
+# An article or a pronoun cannot precede these words, so that "A because" names the option.
 _AFTER_LETTER = frozenset([
     "because", "since", "as", "for", "which", "due", "based", "but", "and", "or", "if", "when", "while", "with", "in", "on", "at",
     "by", "from", "per", "is", "would", "must", "seems", "rather", "than", "that",
@@ -35,7 +35,7 @@ _STRUCTURED = (
 
 
 def read_choice(text: str, letters: str, options: Sequence[str] = ()) -> str | None:
-    """Return the letter; None where a reader could not tell. `options` are the options' texts, in the order of the letters.
+    """Return the letter; None if a reader could not decide. `options` are the options' texts, in the order of the letters.
 
     A reply without a letter that names exactly one of the options chooses it.
     """
@@ -82,7 +82,7 @@ def _is_denied(plain: str, start: int) -> bool:
 
 
 def _after_cue(plain: str, match: re.Match[str], letters: str, *, strict: bool) -> str | None:
-    """Return the letter that a cue leads to, "" for several; None where it is an article, a pronoun or part of a formula."""
+    """Return the letter that a cue leads to, "" for several; None if it is an article, a pronoun or part of a formula."""
     letter, rest = match["letter"], plain[match.end() : match.end() + 200]
     if re.match(r"[)\]\"']*\s?\?", rest):
         return None

@@ -11,7 +11,7 @@ from pytest_crucible.records.reasoning import reasoning_length
 
 PYTHON = {"", "python", "py", "python3", "py3", "ipython", "pycon"}
 # Repetitions are possessive (++, *+): without them a long row of backticks is tried again at each length.
-# A fence may stand in a list item or a quotation. More than 8 markers before it are not one.
+# A fence may be in a list item or a quotation. More than 8 markers before it are not one.
 _OPENING = re.compile(
     r"(?P<lead>[ \t]*+(?:(?:[-*+>]|\d{1,9}[.)])[ \t]*+){0,8}+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^\n]*+)\n"
 )
@@ -23,7 +23,7 @@ _PROMPT = re.compile(r"^(?:>>>|\.\.\.)(?: |$)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The content of one fence, without the indentation of the list item that it stands in."""
+    """The content of one fence, without the indentation of its list item."""
 
     language: str
     code: str

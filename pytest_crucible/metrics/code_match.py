@@ -23,6 +23,7 @@ from pytest_crucible.records import Reply, Sample
 # Characters of code that are read.
 # Parsing and counting subtrees of a runaway reply would take minutes.
 LONGEST = 50_000
+# As in the published program: keywords count five times.
 KEYWORD_WEIGHT = 5.0
 _IGNORED = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 

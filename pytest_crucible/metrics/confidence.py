@@ -23,7 +23,7 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True, slots=True)
 class ReliabilityBin:
-    """Replies whose confidence lies in (low, high]; the first bin includes its lower end."""
+    """Replies whose confidence is in (low, high]; the first bin includes its lower end."""
 
     low: float
     high: float
@@ -40,7 +40,7 @@ class Calibration:
     ece: float
     """Sum over bins of n_bin / n * |accuracy - confidence|. Biased upwards in small samples: read it with its interval."""
     ece_interval: Interval | None
-    """None, as for the others, if all resamples agree: then these replies cannot tell how uncertain the value is."""
+    """None, as for the others, if all resamples agree: then these replies do not show how uncertain the value is."""
     brier: float
     """Mean of (confidence - correct)^2: 0 is perfect, 0.25 is a constant confidence of one half."""
     brier_interval: Interval | None

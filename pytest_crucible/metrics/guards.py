@@ -1,4 +1,4 @@
-"""Metrics of guards: what they catch, what they flag for nothing, and the spans of personal data that they find."""
+"""Metrics of guards: caught attacks, false alarms, and the spans of personal data that they find."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pytest_crucible.metrics.definition import NotApplicable, metric
 from pytest_crucible.metrics.text import NO_EXPECTED
 from pytest_crucible.records import Reply, Sample
 
-# A sign counts only where no operand stands before it: the last number of "16-3" is 3, of "= -3" it is -3.
+# A sign counts only if no operand precedes it: the last number of "16-3" is 3, of "= -3" it is -3.
 # Thousands are groups of exactly three digits, so "1,2" is two numbers.
 _NUMBER = re.compile(
     r"""(?<![\w.])                          # not inside a word or a number

@@ -15,6 +15,7 @@ from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
 
 VALID = "valid"
+# Characters of a label: a validator quotes the whole instance.
 MAX_MESSAGE = 200
 _FENCE = re.compile(
     r"^[ \t]*+```[ \t]*+(?:json[ \t]*+)?\r?\n(.*?)(?:^[ \t]*+```|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE

@@ -79,7 +79,7 @@ def _below(prompt: str, code: str) -> Iterator[str]:
 
 
 def _continue_prompt(prompt: str, code: str) -> Iterator[str]:
-    """Yield the prompt continued by a body: as it is, indented again, and with the first line's lost indentation put back."""
+    """Yield the prompt continued by a body: unchanged, indented again, and with the first line's lost indentation restored."""
     yield prompt + code
     beginning = prompt if prompt.endswith("\n") else f"{prompt}\n"
     indentation = _body_indentation(prompt)
@@ -97,7 +97,7 @@ def _defines(program: str, function: str) -> bool:
     """Return True if the program can be parsed and defines the function with a body that is more than a stub."""
     statements = tree.body if (tree := _parse(program)) is not None else []
     definitions = [node for node in statements if function in _bound_names(node)]
-    # A body without its indentation can be parsed, too: its return stands outside every function.
+    # A body without its indentation can be parsed, too: its return is then outside every function.
     is_body = any(isinstance(node, ast.Return) for node in statements)
     return bool(definitions) and not _is_stub(definitions[-1]) and not is_body
 
@@ -130,7 +130,7 @@ def _helpers(blocks: Sequence[Block], chosen: Block) -> str:
         return ""
     own, used = {name for node in tree.body for name in _bound_names(node)}, _used_names(tree)
     helpers: list[str] = []
-    # From the last to the first: a helper may use what stands before it.
+    # From the last to the first: a helper may use names defined before it.
     for block in reversed([block for block in blocks if block is not chosen and block.language in PYTHON]):
         other = _parse(textwrap.dedent(block.code))
         for node in reversed([node for node in (other.body if other else []) if isinstance(node, _DEFINITIONS)]):

@@ -19,7 +19,7 @@ def normalise(text: str) -> str:
     >>> normalise("  The\\n Answer ")
     'the answer'
     """
-    # ASCII has one form, and its lower case is what `casefold` makes.
+    # ASCII has one normal form, and `lower` is then equal to `casefold`.
     folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
     return " ".join(folded.split())
 

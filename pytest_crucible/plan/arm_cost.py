@@ -46,13 +46,13 @@ class PlannedRequest:
     characters: int
     max_tokens: float | None
     input_usd: float | None
-    """The price of a token of the prompt; None where it is not known."""
+    """The price of a token of the prompt; None if it is not known."""
     output_usd: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One reply that is not stored: how often the test asked for one, and the requests that would have been sent."""
+    """One reply that is not stored: how often the test called the model, and the requests that would have been sent."""
 
     calls: int
     requests: tuple[PlannedRequest, ...]
@@ -116,7 +116,7 @@ def _from_past(past: Past, replies: int, price: tuple[float | None, float | None
 
 
 def _from_requests(requests: Sequence[PlannedRequest]) -> Amounts:
-    """Return the amounts of first requests whose replies only max_tokens limits."""
+    """Return the amounts of first requests, whose replies are limited by max_tokens only."""
     read = [prompt_tokens(request.characters) for request in requests]
     written = [reply_tokens(request.max_tokens) for request in requests]
     costs = [
@@ -133,7 +133,7 @@ def _from_requests(requests: Sequence[PlannedRequest]) -> Amounts:
 
 
 def _predict_known(amounts: Iterator[float | None], replies: int) -> Forecast | None:
-    """Forecast a sum; None where an earlier amount is not known."""
+    """Forecast a sum; None if an earlier amount is not known."""
     listed = list(amounts)
     known = [amount for amount in listed if amount is not None]
     return predict_total(known, replies) if len(known) == len(listed) else None
@@ -146,7 +146,7 @@ def _token_count(reply: Usage) -> float | None:
 
 
 def _cost(reply: Usage, input_usd: float | None, output_usd: float | None) -> float | None:
-    """Return dollars by the price of today, or else what was recorded."""
+    """Return dollars by today's price, or else the recorded ones."""
     if input_usd is None or output_usd is None:
         return reply.usd
     if input_usd == output_usd == 0:
@@ -157,7 +157,7 @@ def _cost(reply: Usage, input_usd: float | None, output_usd: float | None) -> fl
 
 
 def sum_amounts(estimates: Sequence[ArmEstimate]) -> dict[str, Forecast | None]:
-    """Return the sums over arms and experiments, which run one after the other; None where a part is not known."""
+    """Return the sums over arms and experiments, which run one after the other; None if a part is not known."""
     amounts = [estimate.amounts for estimate in estimates]
     return {unit: _sum_unit(amounts, unit) for unit in UNITS}
 

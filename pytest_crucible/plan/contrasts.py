@@ -88,7 +88,7 @@ def _claim_text(margin: Any, alternative: str | None) -> str:
 def with_declared_relevance(contrasts: Iterable[Contrast], metrics: Iterable[MetricFacts]) -> tuple[Contrast, ...]:
     """Return comparisons with the relevant differences that their metrics declare.
 
-    One that has its own, makes another claim than "no regression", or is about another value than the metric stays as it is.
+    A comparison is unchanged if it has its own, makes another claim than "no regression", or is about another value.
     """
     declared = {facts.name: facts for facts in metrics if facts.relevant is not None}
     return tuple(_apply_declaration(contrast, declared.get(contrast.metric)) for contrast in contrasts)

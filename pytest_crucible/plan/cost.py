@@ -1,6 +1,6 @@
-"""Forecasts of what a run will take: from what earlier replies took, or from its prompts and the limits of its replies.
+"""Forecasts of a run's tokens and cost: from earlier replies, or from its prompts and the limits of its replies.
 
-Pure functions. An amount that nothing tells is unknown, not 0.
+Pure functions. An amount without a source is unknown, not 0.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def prompt_tokens(characters: int) -> Forecast:
 
 
 def reply_tokens(most: float | None) -> Forecast | None:
-    """Forecast the tokens of a reply that nothing but `max_tokens` limits; None without a limit."""
+    """Forecast the tokens of a reply from `max_tokens` alone; None without a limit."""
     return None if most is None else Forecast(most / 2, 0.0, most)
 
 
 def add_forecasts(parts: Iterable[Forecast | None]) -> Forecast | None:
-    """Return the sum of independent forecasts; None where one is unknown.
+    """Return the sum of independent forecasts; None if one is unknown.
 
     >>> add_forecasts([Forecast(10.0, 7.0, 13.0), Forecast(20.0, 16.0, 24.0)])
     Forecast(value=30.0, low=25.0, high=35.0)
@@ -64,7 +64,7 @@ def add_forecasts(parts: Iterable[Forecast | None]) -> Forecast | None:
 
 
 def add_together(parts: Iterable[Forecast | None]) -> Forecast | None:
-    """Return the sum of forecasts that err together, such as tokens by one guess of their length; None where one is unknown.
+    """Return the sum of forecasts that err together, such as tokens by one guess of their length; None if one is unknown.
 
     >>> add_together([Forecast(10.0, 7.0, 13.0), Forecast(20.0, 16.0, 24.0)])
     Forecast(value=30.0, low=23.0, high=37.0)
@@ -78,7 +78,7 @@ def add_together(parts: Iterable[Forecast | None]) -> Forecast | None:
 
 
 def scale(forecast: Forecast | None, factor: float | None) -> Forecast | None:
-    """Return a multiple of a forecast; None where either is unknown. Nothing of what is unknown is nothing: a model may be free."""
+    """Return a multiple of a forecast; None if either is unknown. Zero times an unknown forecast is zero: a model may be free."""
     if factor == 0:
         return Forecast.of(0.0)
     if forecast is None or factor is None:

@@ -101,7 +101,7 @@ def plan_terms(
 
 
 def check_expected(targets: Sequence[Target], contrasts: Sequence[Contrast], samples: Sequence[Sample]) -> None:
-    """Raise SpecError where a statistic cannot use the samples' `expected`, or a field of the samples."""
+    """Raise SpecError if a statistic cannot use the samples' `expected`, or a field of the samples."""
     check_fields([*targets, *contrasts], *sample_fields(samples))
     for what, measure in _measures(targets, contrasts):
         problem_of = STATISTICS[measure.statistic].expected_problem
@@ -136,7 +136,7 @@ def _with_passed(
     has_passed = any(
         metric.name == PASSED.name
         for metric in facts
-        # a suite may have a metric of that name: its own counts
+        # a suite's own metric with this name takes precedence
     )
     is_needed = PASSED.name in named or not (facts or open_metrics)
     return (*facts, PASSED) if is_needed and not has_passed else tuple(facts)

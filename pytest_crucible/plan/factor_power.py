@@ -20,7 +20,7 @@ FACTOR_DEVIATION = 0.02
 
 
 def factor_levels(plan: Plan) -> list[tuple[str, int]]:
-    """Return (factor, levels) of each source of random noise beside the samples; trainings once for each arm that has several."""
+    """Return (factor, levels) of each random factor; trainings once for each arm that has several."""
     shared = [(name, getattr(plan.draws(0), name)) for name in plan.random_factors if name != "trainings"]
     own = (
         [plan.draws(number).trainings for number in range(len(plan.arms))] if "trainings" in plan.random_factors else []
@@ -31,7 +31,7 @@ def factor_levels(plan: Plan) -> list[tuple[str, int]]:
 def effect_over_factors(
     contrast: Contrast, facts: MetricFacts, plan: Plan, *, deviation: float, n: int, alpha: float, level: float
 ) -> DetectableEffect:
-    """Return what a comparison of means can show when its interval counts every random factor.
+    """Return the difference that a comparison of means can show when its interval counts every random factor.
 
     `deviation` is that of the differences of `n` samples or groups. One bound decides a margin at `alpha`, and a two-sided test
     at `level` everything else.
@@ -83,7 +83,7 @@ def _needed(
 
 
 def assumed_noise(plan: Plan, facts: MetricFacts) -> str:
-    """Return what is assumed of the factors, such as `their difference has a standard deviation of 2 points between rounds`."""
+    """Return the assumption about the factors, such as `their difference has a standard deviation of 2 points between rounds`."""
     names = " and between ".join(dict.fromkeys(name for name, _ in factor_levels(plan)))
     size = FACTOR_DEVIATION * (facts.high - facts.low)
     amount = f"{size * 100:g} points" if facts.kind in (None, "binary") else f"{size:.2g}"

@@ -1,6 +1,6 @@
 """Fingerprints of everything that an answer depends on besides the model.
 
-Stored replies may stand in for new ones only when all parts are equal.
+Stored replies may replace new ones only when all parts are equal.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def fingerprint(
 ) -> Fingerprint:
     """Return hashes of the dataset's rows, the function (and what it reads), the metrics, and how replies are sampled.
 
-    `reasoning` is part of it as a word: metrics score a reply with its reasoning, or without it.
-    `case` tells the cases of a parametrised function apart, `owner` is the class of a method.
+    `reasoning` is the setting: metrics score a reply with its reasoning, or without it.
+    `case` distinguishes the cases of a parametrised function, `owner` is the class of a method.
     """
     used = list(metrics)
     return Fingerprint(

@@ -75,7 +75,7 @@ class Value:
 
     terms: tuple[Term, ...]
     function: str = ""
-    """Empty for a metric alone, which stands for its mean."""
+    """Empty for a metric alone, which means its mean."""
     condition: Condition | None = None
     """On the first metric."""
     by: By | None = None
@@ -89,7 +89,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A value and what is required of it."""
+    """A value and the requirement on it."""
 
     value: Value
     relation: Relation
@@ -111,7 +111,7 @@ def parse_requirement(text: object, what: str) -> Requirement:
 
 
 def parse_value(text: object, what: str) -> Value:
-    """Parse what a comparison is about. Raises SpecError that points at the place."""
+    """Parse the measure of a comparison. Raises SpecError that points at the place."""
     parser = _Parser(text, what)
     value = parser.value()
     if parser.kind == "relation":
@@ -121,7 +121,7 @@ def parse_value(text: object, what: str) -> Value:
 
 
 def parse_fields(text: object, what: str) -> By:
-    """Parse fields that stand alone, without `by`: `sex & race within age(25, 45)`. Raises SpecError that points at the place."""
+    """Parse fields without `by`: `sex & race within age(25, 45)`. Raises SpecError that points at the place."""
     parser = _Parser(text, what, FIELD_EXAMPLE)
     fields = parser.fields()
     parser.expect_end()

@@ -50,7 +50,7 @@ def ends_early(estimate: ArmEstimate, share: float) -> ArmEstimate:
 
 
 def whole_amounts(estimate: ArmEstimate) -> Amounts | None:
-    """Return the amounts of all replies of an arm, as if none were stored; None where all are."""
+    """Return the amounts of all replies of an arm, as if none were stored; None if all are."""
     if not estimate.to_send:
         return None
     share = (estimate.to_send + estimate.stored + estimate.cached) / estimate.to_send
@@ -73,12 +73,12 @@ def _from(forecast: Forecast, share: float) -> Forecast:
 
 
 def _of_further(trials: Sequence[Forecast | None], count: int) -> Forecast | None:
-    """Return the sum of further trials; None where a known one is unknown. Trials differ, and each is a forecast itself."""
+    """Return the sum of further trials; None if a known one is unknown. Trials differ, and each is a forecast itself."""
     forecasts = [forecast for forecast in trials if forecast is not None]
     drawn = predict_total([forecast.value for forecast in forecasts], count)
     if drawn is None or len(forecasts) < len(trials):
         return None
-    # What is not known of one trial, such as the length of replies, is unknown of all in the same way.
+    # An amount that is unknown for one trial, such as the length of replies, is unknown for all.
     low, high = (
         count * sum(getattr(forecast, end) - forecast.value for forecast in forecasts) / len(forecasts)
         for end in ("low", "high")

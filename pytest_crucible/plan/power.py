@@ -33,7 +33,7 @@ LOG_DEVIATION = 0.4
 
 
 def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[DetectableEffect, ...]:
-    """Return what each comparison can show with 80 % power, when `family_size` comparisons share alpha.
+    """Return the difference that each comparison can show with 80 % power, when `family_size` comparisons share alpha.
 
     Each cluster counts as one sample. A statistic without a formula is left out.
     """
@@ -90,7 +90,7 @@ def _assumed_scores(facts: MetricFacts) -> str:
 
 
 def _units(contrast: Contrast, plan: Plan) -> int:
-    """Return the number of samples, or groups, that a comparison has: those of its slice, if it is about one."""
+    """Return the number of samples, or groups, of a comparison; of its slice, if it has one."""
     units = plan.groups or plan.selected
     return max(2, round(units * contrast.slice_size / plan.planned)) if contrast.slice else units
 
@@ -166,14 +166,14 @@ def _two_sided_level(contrast: Contrast, alpha: float, family_size: int) -> floa
 
 
 def _changes(detectable: float | None) -> str:
-    """Return the assumed changes: `20 % of samples`, and where a larger difference is detectable, no others."""
+    """Return the assumed changes: `20 % of samples`; for a larger detectable difference, none in the other direction."""
     if detectable is None or detectable <= DISCORDANCE:
         return f"{DISCORDANCE * 100:g} % of samples"
     return f"{detectable * 100:.2g} % of samples, all in one direction"
 
 
 def _detectable_in_groups(contrast: Contrast, groups: int, level: float) -> float | None:
-    """Return the smallest difference of proportions that is shown over groups, each of which changes as one."""
+    """Return the smallest detectable difference of proportions over groups whose samples change together."""
     if groups < 2 or contrast.margin is not None:
         return _detectable_score(contrast, groups, math.sqrt(DISCORDANCE), 1.0, level)
     # By a t test.
@@ -186,7 +186,7 @@ def _detectable_in_groups(contrast: Contrast, groups: int, level: float) -> floa
 def _needed(contrast: Contrast, facts: MetricFacts, deviation: float, alpha: float, *, grouped: bool) -> int | None:
     """Return the samples (or groups) that prove the margin with 80 % power, if the arms are truly equal."""
     margin = contrast.margin
-    # Equal arms are not superior, whatever the number of samples.
+    # No number of samples proves equal arms superior.
     if margin is None or contrast.alternative == "superior" or facts.kind is None:
         return None
     margins = (-margin, margin) if contrast.alternative == "equivalent" else (-margin,)

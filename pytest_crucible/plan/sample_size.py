@@ -25,7 +25,7 @@ ASSUMED = (
 
 
 def samples_to_detect(difference: float, spread: PairVariability, *, alpha: float, power: float) -> int | None:
-    """Return the samples on which a two-sided test finds a difference of this size; None where no number is enough.
+    """Return the samples on which a two-sided test finds a difference of this size; None if no number is enough.
 
     >>> samples_to_detect(0.05, ASSUMED[0], alpha=0.05, power=0.8)
     622
@@ -39,7 +39,7 @@ def samples_to_detect(difference: float, spread: PairVariability, *, alpha: floa
 
 
 def samples_to_prove(margin: float, spread: PairVariability, *, alpha: float, power: float) -> int | None:
-    """Return the samples that prove an equally good candidate no more than the margin worse; None where no number is enough.
+    """Return the samples that prove an equally good candidate no more than the margin worse; None if no number is enough.
 
     For a score without declared bounds no number is: nothing is proven about its mean.
 

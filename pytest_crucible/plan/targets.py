@@ -46,7 +46,7 @@ def parse_target(text: str, *, decide: DecisionRule | None = None) -> Target:
 
 
 def parse_measure(text: str, what: str) -> Measure:
-    """Parse what a comparison is about, such as `accuracy` or `auroc(score)`.
+    """Parse the measure of a comparison, such as `accuracy` or `auroc(score)`.
 
     `what` names it in messages. Raises SpecError as `parse_target` does, and for a condition that no arm can be better at.
 
@@ -94,7 +94,7 @@ def _check_slices(fields: dict[str, Any], relation: str, what: str) -> None:
 
 
 def _measure_fields(value: Value, what: str) -> dict[str, Any]:
-    """The fields of a Measure. Raises SpecError for what the grammar has and the product has not built yet."""
+    """The fields of a Measure. Raises SpecError for parts of the grammar that are not built yet."""
     row, percent = _statistic(value, what)
     condition = value.condition
     if row.condition == ("never" if condition else "always"):

@@ -13,7 +13,7 @@ TRAINING = {name: MetricFacts(name=name, low=low, high=high) for name, (low, hig
 
 
 def check_form(target: Target) -> None:
-    """Raise SpecError for a statistic of what is one number: a share, a count or a percentile of it means nothing."""
+    """Raise SpecError for a statistic of a single number: its share, count or percentile means nothing."""
     if target.expression != target.metric:
         relation, value = target.inner_relation or target.relation, target.inner_value
         instead = f"{target.metric} {relation} {target.value if value is None else value:g}"
@@ -24,7 +24,7 @@ def check_form(target: Target) -> None:
 
 
 def check_comparison(metric: str, of_training: Container[str]) -> None:
-    """Raise SpecError for a comparison of trainings: one number an arm leaves nothing to test."""
+    """Raise SpecError for a comparison of trainings, which cannot be tested with one number in each arm."""
     if metric in of_training:
         raise SpecError(
             f"ab_compare({metric!r}) names a number of the training, of which each arm has one, so that nothing can be "

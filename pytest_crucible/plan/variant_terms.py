@@ -1,7 +1,7 @@
 """Terms of targets and comparisons that name a variant of the samples: `exact_match[she]`, `exact_match.drop[homoglyph]`.
 
 A term is a metric of its own in the analysis. Its values are the metric's on the twins of that variant, or a view of them
-and of the values on the samples as they are.
+and of the values on the original samples.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class VariantNames:
         return tuple(dict.fromkeys((*self.groups, *self.variants, *self.not_run)))
 
     def reason_not_run(self, name: str) -> str:
-        """Return why the variant that a term names is not run; empty where it is, and for other names."""
+        """Return why the variant that a term names is not run; empty if it is run, and for other names."""
         match = _TERM.fullmatch(ALIASES.get(name, name))
         return "" if match is None else self.not_run.get(match["variant"], "")
 
     def problem(self, name: str) -> str:
-        """Return why a term names nothing that is run; empty for other names."""
+        """Return why nothing that a term names is run; empty for other names."""
         match = _TERM.fullmatch(name)
         if match is None or match["variant"] in self.known:
             return ""
@@ -82,7 +82,7 @@ def read_term(
     metric, view = split_view(match["metric"], metrics)
     if metric in known.metrics and view:
         raise SpecError(
-            f"{name}: {metric} has no value on the samples as they are, so no {view}: write {metric}[{match['variant']}]"
+            f"{name}: {metric} has no value on the original samples, so no {view}: write {metric}[{match['variant']}]"
         )
     if metric not in metrics and metric not in known.metrics and not open_metrics:
         return None
@@ -121,7 +121,7 @@ def term_metric(name: str) -> str:
 
 
 def split_view(term: str, metrics: Mapping[str, MetricFacts]) -> tuple[str, str]:
-    """Return a metric and its view, which is empty where the term has none.
+    """Return a metric and its view, which is empty if the term has none.
 
     >>> split_view("a.drop", {}), split_view("a.drop", {"a.drop": MetricFacts(name="a.drop")})
     (('a', 'drop'), ('a.drop', ''))

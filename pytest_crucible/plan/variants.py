@@ -14,7 +14,7 @@ from pytest_crucible.records.errors import SpecError
 
 
 def sample_variants(samples: Sequence[Sample]) -> tuple[Variant, ...]:
-    """Return the variants that the samples bring along, in the order in which their names first occur."""
+    """Return the variants of the samples' own, in the order in which their names first occur."""
     twins: dict[str, dict[str, Twin | NoTwin]] = {}
     for sample in samples:
         for name, twin in sample.variants.items():

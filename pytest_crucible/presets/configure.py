@@ -11,7 +11,7 @@ from pytest_crucible.records.errors import SpecError
 
 
 def configure(root: Path) -> Callable[[], object]:
-    """Read the presets' tables; returns a function that restores the settings of before. Raises SpecError."""
+    """Read the presets' tables; return a function that restores the former settings. Raises SpecError."""
     table = read_table(root, "antagonist")
     if not table and "pytest_crucible.presets.cns3.rule_values" not in sys.modules:
         return lambda: None

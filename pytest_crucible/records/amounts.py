@@ -47,6 +47,6 @@ def amount_text(amount: float | None, is_share: bool) -> str:
 
 
 def _parse_share(amount: Any) -> float | None:
-    """Return 0.1 for "10 %"; None for what is not a share."""
+    """Return 0.1 for "10 %"; None for other texts."""
     match = _SHARE.fullmatch(amount) if isinstance(amount, str) else None
     return float(match[1]) / 100 if match else None

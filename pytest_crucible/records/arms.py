@@ -25,7 +25,7 @@ class Adapter:
     trained_on: tuple[str, ...] = ()
     """Declared training files, relative to the configuration. They change no reply."""
     variables: Mapping[str, Any] = field(default_factory=dict)
-    """Values for test functions: `prompt` is the argument of that name, the others are `sampler.variables`."""
+    """Values for test functions: `prompt` is the argument with this name, the others are `sampler.variables`."""
     guard: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of guards: `before` those that read requests, `after` those that read replies."""
 

@@ -21,7 +21,7 @@ class SweepLook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoosingHalf:
-    """The replies of a family's members, and what was decided on them."""
+    """The replies of a family's members, and the decisions based on them."""
 
     plan: Plan
     """Its arms are the members, in grid order."""

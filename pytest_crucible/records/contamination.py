@@ -31,7 +31,7 @@ class Overlap:
     file: str
     sha256: str = ""
     problem: str = ""
-    """Why the file cannot be checked; empty where it was. An unchecked file is not a clean one."""
+    """Why the file cannot be checked; empty if it was. An unchecked file is not a clean one."""
     rows: int = 0
     samples: int = 0
     matches: tuple[Match, ...] = ()

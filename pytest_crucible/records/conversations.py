@@ -30,16 +30,16 @@ class StoredCall:
     messages: Any
     """As sent: a text, a list of messages, or token ids."""
     parameters: Mapping[str, Any] | None
-    """Where the test gave some itself; None for those of the adapter."""
+    """Sampling parameters of the call itself; None if it used those of the adapter."""
     text: str | None
-    """None where there was no reply: `error` then has the reason."""
+    """None without a reply: `error` then has the reason."""
     reasoning: str
-    """What the model reasoned before its answer; empty where it sent none."""
+    """What the model reasoned before its answer; empty if it sent none."""
     think: int
     """Leading characters of the text that are the reasoning, in a `<think>` block; 0 where it was sent apart."""
     error: str
     paid_by: str | None
-    """The run that paid for a cached or copied reply: its id, empty where that is not known; None for this run."""
+    """The run that paid for a cached or copied reply: its id, empty if that is not known; None for this run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +57,6 @@ class Conversation:
     """Empty for stores of formats before 4, for imported results and for tests that ask a model by themselves."""
     scores: Mapping[str, bool | float | str | None]
     input: Any = None
-    """The input of the sample as its variant sends it; None for the sample as it is."""
+    """The input of the sample as its variant sends it; None for the original sample."""
     draw: str = ""
     """The reply among those of the arm to the sample, such as `terse.txt, round 2`; empty if there is one reply."""

@@ -1,4 +1,4 @@
-"""Results of data checks: whether a dataset is what a suite expects."""
+"""Results of data checks: whether a dataset meets the expectations of a suite."""
 
 from __future__ import annotations
 

@@ -39,9 +39,9 @@ class Origin:
     source: str
     licence: str
     files: Mapping[str, str] = field(default_factory=dict)
-    """File -> SHA-256 of it as it was read."""
+    """File -> its SHA-256 when it was read."""
     official: bool | None = None
-    """True when every file is, byte for byte, the published one; None where that is not known."""
+    """True when every file is, byte for byte, the published one; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

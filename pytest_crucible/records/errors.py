@@ -33,7 +33,7 @@ class DatasetError(SpecError):
 
 
 class ServiceLost(SpecError):
-    """A service that is gone, is late, or has lost what was made on it."""
+    """A service that is gone, is late, or has lost its sessions and models."""
 
 
 class BackendError(CrucibleError):

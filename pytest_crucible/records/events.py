@@ -12,7 +12,7 @@ from pytest_crucible.records.outcomes import Request
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One event, with its experiment, arm and sample; these are empty for an event that belongs to none.
+    """One event, with its experiment, arm and sample; each is empty if the event belongs to none.
 
     Names are `request.stop`, `request.retry`, `limiter.wait`, `hedge.fired`, `hedge.won`, `cache.hit`, `vote`,
     `budget`, `checkpoint`, `train.step`, and where somebody listens `request.start`, `experiment.start`, `experiment.stop`,

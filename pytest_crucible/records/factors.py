@@ -1,4 +1,4 @@
-"""Factors: sources of noise beside the samples. They span a table of replies to each sample in an arm."""
+"""Factors: sources of noise other than the samples. They span a table of replies to each sample in an arm."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Draws(NamedTuple):
         return variant * self.size // self.prompts + repeat
 
     def twin(self, variant: int) -> int:
-        """Return the number of a variant's twin; 0 is the sample as it is."""
+        """Return the number of a variant's twin; 0 is the original sample."""
         return variant // self.prompts
 
     def twin_at(self, place: int) -> int:

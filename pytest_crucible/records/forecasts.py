@@ -1,4 +1,4 @@
-"""Forecasts of what a run will take: amounts with their intervals, and those of each arm."""
+"""Forecasts of a run's tokens and cost, with intervals, in total and for each arm."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Forecast:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amounts:
-    """Forecasts of what some replies will take; None where it is not known."""
+    """Forecasts of the tokens and cost of some replies; None if unknown."""
 
     requests: Forecast | None = None
     tokens: Forecast | None = None
@@ -32,7 +32,7 @@ class Amounts:
     basis: str
     """Where the forecasts come from."""
     errs_with_others: bool = False
-    """Whether they err as those of other arms do: by one guess of the replies' length, or since a run ends early."""
+    """Whether their errors are shared with other arms: one guess of the replies' length, or a run that ends early."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

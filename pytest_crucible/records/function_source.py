@@ -1,6 +1,6 @@
 """The source of a test function, with the constants and functions that it reads.
 
-A prompt template is usually a constant beside the test, in its class or in a module of prompts: without these an edited
+A prompt template is usually a constant next to the test, in its class or in a module of prompts: without these an edited
 prompt would reuse old replies.
 """
 

@@ -85,7 +85,7 @@ class PairVariability:
     metric: str
     baseline: str
     pairs: int
-    """0 where the variability is assumed, not measured."""
+    """0 if the variability is assumed, not measured."""
     deviation: float
     """Standard deviation of the differences."""
     discordance: float | None
@@ -102,4 +102,4 @@ class TrendPoint:
     started: str
     estimate: Estimate
     change: Change
-    """Why the trend changes at this point; empty where it does not."""
+    """Why the trend changes at this point; empty if it does not."""

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from pytest_crucible.records.statistics import Proportion
 
-# End the names of what a judged metric tells beside its score: its level and a person's; how a reply fares in each
+# End the names of a judged metric's side values: its level and a person's; how a reply fares in each
 # place.
 HUMAN, ORDERS = ".human", ".orders"
 CLEAN = "clean"
-"""The key of the label of the reply to the sample as it is, where a sample has labels of replies to its variants, too."""
+"""The key of the label of the reply to the original sample, if a sample has labels of replies to its variants, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

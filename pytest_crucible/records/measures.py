@@ -21,18 +21,18 @@ class MetricFacts:
     """None until the first run has shown whether the values are bool or numbers."""
     direction: Direction = "higher"
     is_directed: bool = True
-    """False where nothing shows which direction is better: differences are candidate minus baseline, without a verdict."""
+    """False if it is unknown which direction is better: differences are candidate minus baseline, without a verdict."""
     low: float = float("-inf")
     high: float = float("inf")
     version: str = ""
     is_conditional: bool = False
-    """It is about a part of the samples by its definition, such as attacks: reports do not remark that it applies to no others."""
+    """It applies to a part of the samples by definition, such as attacks: reports do not mention the others."""
     applies_to: AppliesTo | None = None
-    """The samples that it is about, where their expected decision says so; None for all."""
+    """The samples that it applies to, if that depends on their expected decision; None for all."""
     is_part: bool = False
     """A part of another metric, such as the number of spans found: statistics use it, and reports do not list it."""
     of_ensemble: bool = False
-    """Observed along with an ensemble's replies: arms that have none are left out, and no failure is worth the worst value."""
+    """Observed with an ensemble's replies: arms without one are left out, and failures do not count as the worst value."""
     relevant: float | None = None
     """The smallest difference of its mean that matters, where the metric declares one."""
     relevant_is_share: bool = False
@@ -72,11 +72,11 @@ class Measure:
     further: tuple[str, ...] = ()
     """Metrics after the first."""
     written: str = ""
-    """The metric as it is written, where the statistic is of its parts: `pii` of `pii.found` and `pii.annotated`."""
+    """The metric as written, if the statistic uses its parts: `pii` of `pii.found` and `pii.annotated`."""
     by: By | None = None
     """The fields whose slices are compared, or of which `slice` is one."""
     slice: str = ""
-    """The slice that a comparison is about; empty where it is about all samples, or all slices together."""
+    """The slice that a comparison is about; empty if it is about all samples, or all slices together."""
     slice_size: int = 0
     """The number of samples in that slice."""
 
@@ -134,7 +134,7 @@ class Contrast(Measure):
     is_relative: bool = False
     """The margin, or the relevant difference, is a share of a ratio: 0.1 was written as "10 %"."""
     relevant: float | None = None
-    """The smallest difference that matters to a regression gate. A margin says the same of other claims: never both."""
+    """The smallest difference that matters to a regression gate. A margin has this role for other claims; never both."""
 
     @property
     def limit(self) -> float | None:
@@ -150,7 +150,7 @@ class Contrast(Measure):
 
     @property
     def decides(self) -> bool:
-        """Return whether a verdict is given. An estimate has none, and no part in the session's error rate."""
+        """Return whether a verdict is given. An estimate has none, and costs nothing of the session's error rate."""
         return self.alternative != "estimate"
 
     @property

@@ -12,7 +12,7 @@ from pytest_crucible.records.errors import SpecError
 
 
 def load_object(reference: Any) -> Any:
-    """Return the object of a "module:attribute" string, the module of a "module" string, and anything else as it is."""
+    """Return the object of a "module:attribute" string, the module of a "module" string, and any other value unchanged."""
     if not isinstance(reference, str):
         return reference
     module, _, attribute = reference.partition(":")
@@ -30,7 +30,7 @@ def import_from_here() -> None:
 def import_function(setting: str, reference: str) -> Callable[..., Any]:
     """Return the user's function that a setting names as "module:function".
 
-    Raises SpecError where it is missing; `setting` begins the sentence, such as "adapter 'v2' has script". What the module
+    Raises SpecError if it is missing; `setting` begins the sentence, such as "adapter 'v2' has script". What the module
     itself raises passes: it is an error in the suite's code, reported with its line.
     """
     module, _, name = reference.partition(":")

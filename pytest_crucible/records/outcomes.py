@@ -18,7 +18,7 @@ class Unit(NamedTuple):
     position: int
     """The sample's place in its dataset."""
     variant: int
-    """0 is the sample as it is with the first form of the prompt; then come its other forms, and then its twins likewise."""
+    """0 is the original sample with the first form of the prompt; then come the other forms, and then its twins likewise."""
     arm: int
     """0 is the candidate; the baselines follow in the plan's order."""
     repeat: int
@@ -88,7 +88,7 @@ class Reply:
     consensus: float | None = None
     """The share of an ensemble's votes for its answer; None without a vote."""
     detection: Detection | None = None
-    """What a guard said: that which answers as an adapter, or of those around one that which flags, or else scores, highest."""
+    """A guard's judgement: of the guard that is the adapter, or of the guard around it that flags, or else scores, highest."""
 
     @property
     def answer(self) -> str:
@@ -146,7 +146,7 @@ UNEXPLAINED = "not applicable"
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One metric's value for one reply. None says that the metric does not apply, and `reason` why."""
+    """One metric's value for one reply. None if the metric does not apply; `reason` then has the reason."""
 
     unit: Unit
     metric: str
@@ -176,7 +176,7 @@ class ScoreColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmOutcomes:
-    """Everything that is stored of one arm, as parallel columns over its units that are not lost.
+    """Everything that is stored about one arm, as parallel columns over its units that are not lost.
 
     A repeat here is a place in the arm's table of replies to a sample (`Draws`), which is more where there are factors.
     """

@@ -21,14 +21,14 @@ from pytest_crucible.records.variants import PlannedVariant
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprint:
-    """Hashes that must be equal before stored replies may stand in for new ones, part by part, so that a difference has a name."""
+    """Hashes that must be equal before stored replies may replace new ones, part by part, so that a difference has a name."""
 
     dataset: str
     function: str
     metrics: str
     sampling: str
     reasoning: str = ""
-    """The setting `crucible_reasoning`; empty where no metric is applied, and in runs from before there was one."""
+    """The setting `crucible_reasoning`; empty if no metric is applied, and in runs from before there was one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +82,9 @@ class Plan:
     prompts: tuple[PromptForm, ...] = ()
     """Forms of the prompt: every sample is sent with each of them; empty if the test has its own prompt."""
     arm_prompts: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of the text of the variable `prompt` by arm, or by member of a family; empty where the adapters have none."""
+    """SHA-256 of the text of the variable `prompt` by arm, or by member of a family; empty if the adapters have none."""
     variants: tuple[PlannedVariant, ...] = ()
-    """Named variants of the samples: each is sent beside the samples as they are."""
+    """Named variants of the samples: each is sent in addition to the original samples."""
     variant_terms: tuple[VariantTerm, ...] = ()
     """What targets and comparisons use of the variants."""
     variant_metrics: tuple[MetricFacts, ...] = ()
@@ -101,7 +101,7 @@ class Plan:
     look_alpha: float | None = None
     """The error rate of each claim where the run may stop at any look (--crucible-stop); None for one without looks."""
     stages: tuple[Stage, ...] = ()
-    """The stages of the session; empty where all samples are sent at once."""
+    """The stages of the session; empty if all samples are sent at once."""
     first_stage: int = 0
     """The stage at which the experiment begins."""
 
@@ -126,7 +126,7 @@ class Plan:
 
     @property
     def failed_check(self) -> CheckResult | None:
-        """The first data check that failed; None where the experiment may be sent."""
+        """The first data check that failed; None if the experiment may be sent."""
         return next((result for result in self.checks if result.state == "failed"), None)
 
     @property
@@ -153,7 +153,7 @@ class Plan:
 
     @property
     def variant_numbers(self) -> range:
-        """The numbers of all variants: the forms of the prompt of the samples as they are, and those of their twins."""
+        """The numbers of all variants: the prompt forms of the original samples, and those of their twins."""
         return range(max(len(self.prompts), 1) * (1 + len(self.variants)))
 
     def count_replies(self, arm: int) -> int:
@@ -161,7 +161,7 @@ class Plan:
         return self.draws(arm).size * (self.selected + sum(variant.samples for variant in self.variants))
 
     def variant_name(self, twin: int) -> str:
-        """Return the name of a variant by the number of its twins; empty for 0, the samples as they are."""
+        """Return the name of a variant by the number of its twins; empty for 0, the original samples."""
         return self.variants[twin - 1].name if twin else ""
 
     def draw_text(self, arm: int, place: int) -> str:

@@ -16,7 +16,7 @@ _QUOTES = "`\"'"
 def reasoning_length(text: str) -> int:
     """Return how many leading characters of a reply's text are its `<think>` blocks.
 
-    Only what the reply begins with counts: a tag further on, or in a code block, is part of the answer. A chat template may
+    Only a block at the beginning counts: a later tag, or one in a code block, is part of the answer. A chat template may
     write the opening tag itself, so that only the closing one is in the reply; and a reply that was cut at its length may have
     no closing tag: then all of it is reasoning.
 

@@ -142,7 +142,7 @@ _KEYS_WITHOUT_TOKENS = re.compile("|".join([_OF_SERVICES, _USER]))
 
 
 def key_places(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where keys of services, JSON Web Tokens and logins of URLs begin and end: what a hider removes without secrets.
+    """Yield where keys of services, JSON Web Tokens and logins of URLs begin and end: a hider removes these in any case.
 
     >>> list(key_places("x-api-key: tml-0123456789abcdef"))
     [(11, 31)]

@@ -31,7 +31,7 @@ class StoredWeights:
 
     sha256: str
     file: str
-    """The name of the file in the folder of that hash."""
+    """The name of the file in the folder of this hash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class LogEntry:
     evidence: Mapping[str, Any] = field(default_factory=dict)
     """What the proof showed when it was recomputed."""
     forced: tuple[str, ...] = ()
-    """What the proof lacks, where --force promoted all the same."""
+    """The requirements that the proof does not meet, if --force promoted nevertheless."""
     why: str = ""
     digest: str = ""
     """Of a registration: the SHA-256 of the version's stored row."""

@@ -25,7 +25,7 @@ class Verdict:
     proven: bool
     reason: str
     suite_error: bool = False
-    """True when the suite is wrong rather than the model: a target that names what nothing scored. Always fails."""
+    """True for an error in the suite, such as a target on a metric without scores. Always fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +62,11 @@ class Analysis:
     inapplicable: Mapping[str, str] = field(default_factory=dict)
     """Metric -> why it does not apply to some sample of the candidate."""
     failed_metrics: Mapping[str, str] = field(default_factory=dict)
-    """Metric -> what it raised, where it has no value of any sample because it failed on all."""
+    """Metric -> its error, if it failed on all samples."""
     looks: Mapping[str, Look] = field(default_factory=dict)
     """Subject of a comparison -> the look at pooled replies that decides it."""
     ended: str = ""
-    """Why the session ended before the last stage of the experiment; empty where it did not."""
+    """Why the session ended before the last stage of the experiment; empty if it did not."""
     out_of_reach: tuple[str, ...] = ()
     """The texts of the targets that could not be met any more when the session ended."""
     sections: Mapping[str, SectionOutcome] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 CONTROL, WORST = "control", "worst"
-"""Names in brackets: the samples sent again as they are, and the worst over all attacked variants."""
+"""Names in brackets: the original samples sent again, and the worst over all attacked variants."""
 SAME_ANSWER = "same_answer"
 LEAKED, OBEYED = "leaked", "obeyed"
 CERTIFIED, SMOOTHED = "certified_edits", "smoothed"
@@ -35,12 +35,12 @@ class PlannedAttack:
     attack: str
     kind: str
     strength: float | None
-    """None where the attack has no strength."""
+    """None if the attack has no strength."""
     draws: int
     asks_for: str = ""
     """`code` or `secret`, for an injection."""
     requests: int = 1
-    """The most requests that one draw sends for a sample and arm, beside those of a model that rewrites texts."""
+    """The most requests that one draw sends for a sample and arm, without those of a model that rewrites texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ class Robustness:
 
     attacks: tuple[PlannedAttack, ...]
     controls: int
-    """How often each sample is sent again as it is: once, or as often as with attacks where the worst is judged."""
+    """How often each original sample is sent again: once, or as often as with attacks if the worst is judged."""
     not_run: Mapping[str, str] = field(default_factory=dict)
     """Attacks that are not run, with the reason; targets on them are undecided."""
     normalise: str = "text"
     """What makes two replies one answer, for `same_answer`."""
     kept: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
-    """Variant -> sample -> whether a person says that the expected answer is still right."""
+    """Variant -> sample -> whether the expected answer is still right, by a person's label."""
     certificate_requests: int = 0
     """Requests of a certificate for one sample and arm; 0 without certificates."""
 

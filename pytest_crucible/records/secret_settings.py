@@ -36,7 +36,7 @@ def secrets_in(settings: Any, environment: Mapping[str, str] = _NO_VARIABLES) ->
     """Yield the secrets in settings: values with such a name, all headers, and parts of URLs and of `--name=value`.
 
     A variable of `environment` that headers, a URL's login or query, or a setting such as `api_key_env` name is a secret,
-    whatever its own name is.
+    under any name.
 
     >>> set(secrets_in({"base_url": "https://host/v1?user=$TEAM"}, {"TEAM": "crucible-7"}))
     {'crucible-7'}

@@ -70,7 +70,7 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_pa
 
 
 def from_plain(kind: type[Record], plain: Any) -> Record:
-    """Build a record of that class from what `to_plain` made of it."""
+    """Build a record of the class from the result of `to_plain`."""
     build: Builder = _builder(cast(Hashable, kind))
     return cast(Record, build(plain))
 

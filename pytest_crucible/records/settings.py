@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # The run store, below pytest's root directory.
 DEFAULT_STORE = ".crucible/crucible.db"
+# The error rate of a session's claims, and of commands on stored runs and files.
+DEFAULT_ALPHA = 0.05
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ class Stage:
 
 
 StageEnd = Literal["", "miss", "out of reach", "until"]
-"""Why a session ends after or within a stage; empty where it goes on."""
+"""Why a session ends after or within a stage; empty if it goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,6 @@ class StageProgress:
     alpha: float
     """The error rate of all claims of the session together at this stage."""
     ended: str = ""
-    """Why the session ended before the last stage, as verdicts say it; empty where it did not."""
+    """Why the session ended before the last stage, in the words of verdicts; empty if it did not."""
     out_of_reach: tuple[str, ...] = ()
     """The texts of the targets that could not be met any more."""

@@ -57,7 +57,7 @@ class Estimate:
 class BoundedValue:
     """A value and its bounds from one set of values: as observed, or with the lost ones at an extreme.
 
-    `lower` and `upper` are one-sided bounds at level 1 - alpha each; None where none can be had.
+    `lower` and `upper` are one-sided bounds at level 1 - alpha each; None if none can be had.
     """
 
     value: float | None
@@ -80,7 +80,7 @@ class Evidence:
 
     @property
     def weakest_p_value(self) -> float | None:
-        """The largest p-value over all values of the lost samples; None where they could reverse the difference."""
+        """The largest p-value over all values of the lost samples; None if they could reverse the difference."""
         readings = (self.observed, self.worst, self.best)
         values = [reading.value for reading in readings if reading.value is not None]
         p_values = [reading.p_value for reading in readings if reading.p_value is not None]
@@ -112,11 +112,11 @@ class TargetResult:
     needed: int | None
     """About how many samples would prove it at this estimate; None when no number would."""
     note: str = ""
-    """How a number of the training was found; or why an estimate or a bound is missing, and what to do."""
+    """The source of a number of the training; or why an estimate or a bound is missing, and what to do."""
     suite_error: str = ""
     """The reason why the target is impossible, as the metric's values have shown: it gets no verdict."""
     reduced: ReducedEvidence | None = None
-    """The evidence without excluded samples; None where the estimate has none of them."""
+    """The evidence without excluded samples; None if the estimate has none of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class Comparison:
     method: str
     evidence: Evidence
     detectable: float | None
-    """The smallest difference that this many pairs show with 80 % power, given how much pairs differ here."""
+    """The smallest difference that this many pairs show with 80 % power, given the observed differences of pairs."""
     needed: int | None
     """About how many samples would decide at this estimate."""
     effects: tuple[EffectSize, ...] = ()
@@ -176,12 +176,12 @@ class Comparison:
     suite_error: str = ""
     """The reason why the comparison gets no verdict: no two values of the metric could exceed its margin."""
     reduced: ReducedEvidence | None = None
-    """The evidence without excluded samples; None where no pair is one of them."""
+    """The evidence without excluded samples; None if no pair is one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proportion:
-    """A share of samples, or a correlation over them, with its interval; None where these samples have none."""
+    """A share of samples, or a correlation over them, with its interval; None if these samples have none."""
 
     value: float | None
     interval: Interval | None
@@ -205,17 +205,17 @@ class MemberPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diversity:
-    """An ensemble beside its members, by one metric of right and wrong, on the samples that all of them answered."""
+    """An ensemble compared with its members, by one binary metric, on the samples that all of them answered."""
 
     arm: str
     metric: str
     n: int
     accuracies: Mapping[str, Proportion]
-    """Of each member, by its name; empty where no sample was answered by all."""
+    """Of each member, by its name; empty if no sample was answered by all."""
     best: str | None
     """The most accurate member. It was chosen by these samples, which flatters it."""
     oracle: Proportion
-    """Some member is right: what a perfect choice between them would reach."""
+    """The share of samples on which some member is right, which a perfect choice between them would reach."""
     ensemble: Proportion
     pairs: tuple[MemberPair, ...]
     note: str = ""
@@ -237,7 +237,7 @@ class AATest:
     clusters: int | None = None
     method: str = "-"
     rate: float | None = None
-    """None where the comparison could not be made at all; `note` says why."""
+    """None if the comparison could not be made at all; `note` has the reason."""
     interval: Interval | None = None
     holds: bool | None = None
     note: str = ""

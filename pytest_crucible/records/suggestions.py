@@ -23,5 +23,5 @@ def suggest(name: str, names: Iterable[str], *, otherwise: str = "", always: str
 
 
 def closest_name(name: str, names: Iterable[str], *, cutoff: float = NEAR) -> str | None:
-    """Return the name that is most similar; None where none reaches the similarity `cutoff`, from 0 to 1."""
+    """Return the name that is most similar; None if none reaches the similarity `cutoff`, from 0 to 1."""
     return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)), None)

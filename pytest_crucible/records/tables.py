@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-# `json` is any JSON value: a text stays as it is in files that have no other way to say it, everything else becomes
+# `json` is any JSON value: a text is unchanged in files without a JSON type, everything else becomes
 # JSON.
 ColumnKind = Literal["text", "integer", "number", "flag", "json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportTable:
-    """Rows are tuples in the order of the columns; what is unknown is None."""
+    """Rows are tuples in the order of the columns; unknown values are None."""
 
     columns: Mapping[str, ColumnKind]
     rows: Iterable[tuple[Any, ...]]

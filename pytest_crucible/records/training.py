@@ -18,11 +18,11 @@ class TrainingResult:
     final_loss: float
     """Mean over the last tenth of the steps, since batches differ."""
     loss_reduction: float | None
-    """1 - final / first; None where the first loss is not above 0, as that of a policy may be."""
+    """1 - final / first; None if the first loss is not above 0, as that of a policy may be."""
     convergence_steps: int | None
-    """The first step from which the loss stays near its end; None where it is not reduced, or still changes at the end."""
+    """The first step from which the loss stays near its end; None if it is not reduced, or still changes at the end."""
     largest_gradient_norm: float | None
-    """None where the training service does not report it."""
+    """None if the training service does not report it."""
     gradient_norms_finite: bool | None
     """False when a loss, a gradient or the weights became infinite or NaN, which ends a training; None as above."""
 
@@ -44,7 +44,7 @@ class Lineage:
     """The lineage of a trained adapter: everything that determined its weights, and the course of its training."""
 
     adapter_sha256: str
-    """Hash of the file beside it; empty where a service has the weights."""
+    """Hash of the file next to it; empty if a service has the weights."""
     base: str
     base_sha256: str
     recipe: str
@@ -64,7 +64,7 @@ class Lineage:
     learning_rates: tuple[float, ...]
     seconds: float
     stopped: str | None = None
-    """Why training ended before its recipe did; such an adapter is used only where its path is named."""
+    """Why training ended before its recipe did; such an adapter is used only if its path is given."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
     """The adapter's `hyperparameters`: the keywords with which the recipe was called."""
     adapter: str = ""
@@ -78,7 +78,7 @@ class Lineage:
     kept: tuple[int, ...] = ()
     """The steps before the end of training whose weights were kept, each in a directory of its own with its lineage."""
     step: int | None = None
-    """Of such weights: their step. The losses and the result are those until then."""
+    """The step of kept weights. The losses and the result are those until then."""
     simulated: bool = False
     """True where a stand-in was trained under another model's name."""
     inherited: Mapping[str, str] = field(default_factory=dict)

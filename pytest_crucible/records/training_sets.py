@@ -1,6 +1,6 @@
 """Training sets: the stored replies that they are made of, and their rows.
 
-What there is one of for each reply is a named tuple: a frozen dataclass takes four times as long to make.
+Records of single replies are named tuples: a frozen dataclass takes four times as long to make.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ class Attempt(NamedTuple):
     variant: int
     repeat: int
     prompt: Any
-    """A text or messages; None where it is neither, or where the test called the model several times."""
+    """A text or messages; None if it is neither, or where the test called the model several times."""
     template: int | None
-    """The key of the prompt form that the test wrote around the sample's own texts; None where the whole prompt is the sample's."""
+    """The key of the prompt form that the test wrote around the sample's own texts; None if the whole prompt is the sample's."""
     own: str
     """The sample's own texts in the prompt."""
     reply: str | None
-    """The reply to the call; None where it has none."""
+    """The reply to the call; None if it has none."""
     calls: int
     state: AttemptState
     value: float | None
-    """The value of the metric that decides; None where it does not apply, or was not measured."""
+    """The value of the metric that decides; None if it does not apply, or was not measured."""
 
 
 class TrainingRow(NamedTuple):

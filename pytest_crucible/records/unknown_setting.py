@@ -9,6 +9,6 @@ class UnknownSetting(SpecError):
     """An unknown key of an adapter, such as `lora.rnak`."""
 
     def __init__(self, adapter: str, key: str, rest: str) -> None:
-        """`rest` is the end of the sentence: what does not know the key, and what to write."""
+        """`rest` is the end of the sentence: the owner of the settings, and what to write."""
         super().__init__(f"adapter {adapter!r} has {key!r}{rest}")
         self.key, self.rest = key, rest

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pytest_crucible.records.statistics import Interval
 
-# The name of the event that tells what was spent by then.
+# The name of the event with the amounts spent so far.
 BUDGET = "budget"
 
 
@@ -41,11 +41,11 @@ class EventCount:
     error: str | None
     n: int
     counted: int = 0
-    """How many told tokens."""
+    """The number of events that reported tokens."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     priced: int = 0
-    """How many told a cost."""
+    """The number of events that reported a cost."""
     cost_usd: float | None = None
     first: float = 0.0
     """When the first of them began, in seconds since 1970."""
@@ -62,7 +62,7 @@ class ArmEvents:
     """Of requests that were answered."""
     first_tokens: array[float] = field(default_factory=lambda: array("d"))
     waits: array[float] = field(default_factory=lambda: array("d"))
-    """For a turn. A wait of less than a millisecond is not told of."""
+    """For a turn. Waits of less than a millisecond are not recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,26 +96,26 @@ class Usage:
     failed: Mapping[str, int]
     """Class of error, such as `429` or `timeout`, to count."""
     cancelled: int
-    """Losers of hedges, and what was in flight when a sample timed out. Their latency is unknown, so it is in no percentile."""
+    """Losers of hedges, and requests in flight when a sample timed out. Their latency is unknown, so no percentile has it."""
     retried: int
     hedged: int
     hedges_won: int
     cached: int
     """Replies that were read from the cache: nothing was sent."""
     input_tokens: int | None
-    """Of all requests that told it; None where none did."""
+    """Of all requests that reported it; None if none did."""
     output_tokens: int | None
     uncounted: int
-    """Answered requests that told no tokens."""
+    """Answered requests that reported no tokens."""
     cost_usd: float | None
-    """Of all requests whose cost is known; None where none is."""
+    """Of all requests whose cost is known; None if none is."""
     unpriced: int
     """Answered and cancelled requests whose cost is unknown."""
     latency: LatencySummary | None
     """From sending a request to its reply, of those that were answered: without rate limit wait, without failed attempts."""
     first_token: LatencySummary | None
     waited: LatencySummary | None
-    """Waiting time for a turn, over all turns: most may not have waited at all. None where none did."""
+    """Waiting time for a turn, over all turns: most may not have waited at all. None if none did."""
     seconds: float
     """From the first request sent to the last one over."""
 

@@ -1,8 +1,8 @@
-"""Views of a metric on a variant of the samples, compared with the samples as they are.
+"""Views of a metric on a variant of the samples, compared with the original samples.
 
 exact_match[she]             the metric on the twins
-exact_match.drop[she]        the samples as they are minus the twins, signed so that positive is worse
-exact_match.broken[she]      where the sample as it is is right: the share of the replies to its twins that are wrong
+exact_match.drop[she]        the original samples minus the twins, signed so that positive is worse
+exact_match.broken[she]      if the original sample is right: the share of the replies to its twins that are wrong
 exact_match.broken_any[she]  likewise: whether any of these replies is wrong
 """
 
@@ -47,7 +47,7 @@ def term_facts(name: str, view: str, facts: MetricFacts, draws: int = 1) -> Metr
 
 
 def view_problem(view: str, facts: MetricFacts) -> str:
-    """Return why a metric has no such view; empty where it has, or where its kind is not known yet."""
+    """Return why a metric has no such view; empty if it has, or where its kind is not known yet."""
     if view in (BROKEN, BROKEN_ANY) and facts.kind not in (None, "binary"):
         return f"{view} needs a metric of yes and no, and {facts.name!r} is {facts.kind}: write {facts.name}.{DROP}"
     return ""

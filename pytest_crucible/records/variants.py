@@ -1,15 +1,15 @@
 """Variants: named forms of the samples of an experiment, such as an attacked prompt or one with a swapped pronoun.
 
 A variant gives each sample a twin, which shares its id, its group and its metadata and has an input of its own. An experiment
-sends each sample as it is, and then its twin in each variant: to all arms, interleaved, with the same repeats. Targets and
-comparisons use the samples as they are, unless they name a variant: `exact_match[she] >= 0.9`.
+sends each original sample, and then its twin in each variant: to all arms, interleaved, with the same repeats. Targets and
+comparisons use the original samples, unless they name a variant: `exact_match[she] >= 0.9`.
 
 A dataset brings variants along with its samples:
 
     Sample(id="s1", input="He is late.", variants={"she": Twin(input="She is late."), "they": NoTwin("no plural verb")})
 
 Samples without a twin of some name do not have that variant. A variant is not part of a dataset's hash: stored replies to the
-samples as they are stay in use when a variant is added.
+original samples stay in use when a variant is added.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Twin:
 
 @dataclass(frozen=True, slots=True)
 class NoTwin:
-    """Says that a variant does not apply to a sample: nothing is sent, and every metric is not applicable."""
+    """Marks a variant that does not apply to a sample: nothing is sent, and no metric applies."""
 
     reason: str
 

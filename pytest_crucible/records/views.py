@@ -23,13 +23,13 @@ def experiment_name(nodeid: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of a table. The first cell names what the row is about."""
+    """One line of a table. The first cell is the subject."""
 
     cells: tuple[str, ...]
     state: State | None = None
     """The verdict in this row, if it has one."""
     below: str = ""
-    """A sentence that stands below the row."""
+    """A sentence below the row."""
     experiment: str = ""
     """Nodeid. A section leaves it empty: it is filled in when the tables of several experiments are joined."""
 
@@ -161,7 +161,7 @@ class Claim:
 
     subject: str
     p_value: float | None
-    """None where the data allow no test. The claim still counts in its family."""
+    """None if the data allow no test. The claim still counts in its family."""
     fails: bool = False
     """True: when the claim is proven, the session fails. It then joins the session's Holm family and gets a verdict.
 

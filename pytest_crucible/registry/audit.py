@@ -16,7 +16,7 @@ from pytest_crucible.store.versions import StoredRegistry, changed_versions
 def registry_problems(
     store: RunStore, registry: StoredRegistry, versions: Sequence[Version], folder: Path
 ) -> tuple[str, ...]:
-    """Return what is wrong, a sentence each; empty where everything is as it was registered."""
+    """Return the faults, a sentence each; empty if everything is as it was registered."""
     return tuple(_problems(store, registry, versions, folder))
 
 

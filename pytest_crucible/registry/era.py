@@ -47,7 +47,7 @@ def era_runs(store: RunStore, production: Version) -> list[str]:
 
 
 def look_of_run(runs: list[str], run: str) -> int:
-    """Return the number of a run's look; a run without new answers has that of the last one before the session."""
+    """Return the number of a run's look; a run without new answers has the number of the last one before the session."""
     return runs.index(run) + 1 if run in runs else max(len(runs), 1)
 
 

@@ -1,4 +1,4 @@
-"""The log directory of a tinker-cookbook training: its checkpoints, and its own numbers beside them."""
+"""The log directory of a tinker-cookbook training: its checkpoints, and its own numbers next to them."""
 
 from __future__ import annotations
 

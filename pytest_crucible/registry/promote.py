@@ -58,9 +58,9 @@ class Promotion:
 
 
 def promote_run(store: RunStore, request: Promotion) -> tuple[LogEntry, ...]:
-    """Promote the candidate of a run; return what was appended to the log.
+    """Promote the candidate of a run; return the entries that were appended to the log.
 
-    Raises SpecError with all that the proof lacks, each in a line, unless it is forced; StoreError for a broken log.
+    Raises SpecError with all unmet requirements, one a line, unless it is forced; StoreError for a broken log.
     """
     version = candidate_version(store, request)
     expires = request.expiry(version) if request.to == PRODUCTION else None
@@ -140,7 +140,7 @@ def _production(store: RunStore, state: RegistryState, version: Version) -> Prod
 
 
 def _evidence(proof: Proof, production: Production | None) -> dict[str, Any]:
-    """Return what the log keeps of a proof, as plain data."""
+    """Return a proof as plain data for the log."""
     return {
         "verdicts": [
             {"experiment": verdict.nodeid, "subject": verdict.subject, "state": verdict.state, "proven": verdict.proven}

@@ -34,7 +34,7 @@ class Proof:
     alpha: float
     """The error rate at which the verdicts were decided again."""
     look: int | None
-    """The number of this run among those that spend one era's alpha; None where each run has its own."""
+    """The number of this run among those that spend one era's alpha; None if each run has its own."""
     plans: tuple[Plan, ...]
     """The experiments that give verdicts."""
     analyses: tuple[Analysis, ...]
@@ -70,7 +70,7 @@ def load_proof(store: RunStore, run: str, *, alpha: float, look: int | None = No
         interrupted=facts["status"] != "finished",
         memory=memory,
         strict=strict,
-        # Claims of a plugin's section cannot be computed here, and yet they share alpha.
+        # Claims of a plugin's section cannot be computed without the plugin, but they share alpha.
         stored_claims=sum(verdict.kind == "claim" and ": " in verdict.subject for verdict in stored),
         look_share=level / facts["alpha"],
     )

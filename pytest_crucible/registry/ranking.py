@@ -36,13 +36,13 @@ class Ranking:
 def rank_versions(store: RunStore, versions: Sequence[Version], metric: str, *, alpha: float) -> tuple[Ranking, ...]:
     """Return a ranking for each test that scored the metric of two versions or more, by the latest run of each.
 
-    Raises SpecError where no test did.
+    Raises SpecError if no test did.
     """
     measured = _measured_versions(store, versions)
     rankings = tuple(_rankings(store, measured, metric, alpha))
     if not rankings:
         raise SpecError(
-            f"no two versions have scores of {metric!r} by one test on the same samples: measure one beside the other, "
+            f"no two versions have scores of {metric!r} by one test on the same samples: measure both in one run, "
             "with --crucible-adapter=NAME@1 --compare=NAME@2"
         )
     return rankings
@@ -93,7 +93,7 @@ def _rankings(
 
 
 def _scores_at(store: RunStore, place: Place, metric: str) -> tuple[MetricFacts, Scores, SampleAttributes] | None:
-    """Return a version's scores of the metric; None where it has none."""
+    """Return a version's scores of the metric; None if it has none."""
     key, number = place
     stored = load_experiment(store, key)
     inputs = analysis_inputs(stored, stored.finished)

@@ -71,7 +71,7 @@ def _version(model: str, number: int, frozen: FrozenAdapter, stored: Mapping[str
 
 
 def _step_text(frozen: FrozenAdapter) -> str:
-    """Return what the log says of weights that a recipe kept before its end."""
+    """Return the log's text on weights that a recipe kept before its end."""
     lineage = frozen.weights.lineage
     return "" if lineage is None or lineage.step is None else f"step {lineage.step} of {lineage.recipe}"
 

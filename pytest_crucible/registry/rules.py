@@ -1,4 +1,4 @@
-"""The rules of the registry: what a proof lacks for a state. Pure: a proof and facts in, sentences out.
+"""The rules of the registry: which requirements of a state a proof does not meet. Pure functions that return sentences.
 
 Requirements add up, so that states may be skipped: candidate, then staged, then production.
 """
@@ -36,7 +36,7 @@ class Situation:
 
     version: Version
     production: Production | None
-    """None where the model has no production version, or where the version is that one."""
+    """None if the model has no production version, or where the version is that one."""
     settings: RegistrySettings
     now: datetime.datetime
     expires: datetime.datetime | None = None
@@ -44,7 +44,7 @@ class Situation:
 
 
 def shortcomings(proof: Proof, to: VersionState, situation: Situation) -> list[str]:
-    """Return what the proof lacks for a state, a sentence each; empty where it suffices."""
+    """Return the requirements of a state that the proof does not meet, a sentence each; empty if it meets all."""
     problems = list(_candidate(proof))
     if to in ("staged", "production"):
         problems += _check_staged(proof, situation)
@@ -142,7 +142,7 @@ def _unproven(proof: Proof) -> Iterator[str]:
 
 
 def _unproven_sentence(proof: Proof, verdict: Verdict) -> str:
-    """Return why a met verdict proves nothing; empty for what has no proof to wait for."""
+    """Return why a met verdict proves nothing; empty for a verdict that needs no proof."""
     analysis = next(analysis for analysis in proof.analyses if analysis.plan.nodeid == verdict.nodeid)
     target = next((result for result in analysis.targets if result.target.text == verdict.subject), None)
     if target is not None:

@@ -28,7 +28,7 @@ class Checkpoint:
 
 
 def list_checkpoints(source: str) -> list[Checkpoint]:
-    """Return the checkpoints of a directory or a JSONL file, the oldest first. Raises SpecError where there is neither."""
+    """Return the checkpoints of a directory or a JSONL file, the oldest first. Raises SpecError if there is neither."""
     path = Path(source)
     if path.is_dir():
         return sorted(_in_directory(path), key=lambda checkpoint: max(time for _, _, time in checkpoint.state))

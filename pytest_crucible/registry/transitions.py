@@ -34,7 +34,7 @@ class Note:
 def change_state(store: RunStore, decide: Callable[[StoredRegistry], Sequence[LogEntry]]) -> tuple[LogEntry, ...]:
     """Append the entries that `decide` returns for the registry as it is, in one transaction. Raises what `decide` raises.
 
-    Where another transition came first, `decide` is called again with what that one has left.
+    If another transition came first, `decide` is called again with its result.
     """
     while True:
         registry = load_registry(store)
@@ -76,7 +76,7 @@ def retirement(status: VersionStatus, note: Note) -> tuple[LogEntry, ...]:
 
 
 def check_not_withdrawn(status: VersionStatus, run: str, started: str) -> None:
-    """Raise SpecError where a version was withdrawn after its proof began: what was found since is not in the proof."""
+    """Raise SpecError if a version was withdrawn after its proof began: the proof does not have the reason for it."""
     withdrawn = status.state == "rolled-back" or status.entry.action == "retire"
     if withdrawn and started <= status.entry.at:
         raise SpecError(

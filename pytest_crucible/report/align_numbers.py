@@ -11,7 +11,7 @@ DIGIT, POINT = "\u2007", "\u2008"
 
 
 def align_estimates(cells: Sequence[str]) -> list[tuple[str, str]]:
-    """Return each cell as its number and its interval, padded so that decimal points stand under each other.
+    """Return each cell as its number and its interval, padded so that decimal points are aligned.
 
     >>> align_estimates(["0.5 [0.25, 0.75]", "-10.25 [no interval]"])[0][0] == DIGIT * 2 + "0.5" + DIGIT
     True

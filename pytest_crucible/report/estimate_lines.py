@@ -1,4 +1,4 @@
-"""The lines of an estimate: what each arm will take, the whole run, and whether its budgets allow that."""
+"""The lines of an estimate: tokens and cost of each arm and of the whole run, and whether the budgets allow them."""
 
 from __future__ import annotations
 

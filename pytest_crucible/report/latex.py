@@ -107,7 +107,7 @@ def _sentence(statement: Statement) -> str:
 
 
 def _table(grid: Table, caption: str, *, many: bool) -> Iterator[str]:
-    """A table that continues on the next page. With several experiments the rows of each stand under its name."""
+    """A table that continues on the next page. With several experiments the rows of each are under its name."""
     columns = [_set(grid, k) for k in range(len(grid.heads))]
     wide = len(columns)
     yield "{\\footnotesize\\setlength\\tabcolsep{4pt}"
@@ -128,7 +128,7 @@ def _table(grid: Table, caption: str, *, many: bool) -> Iterator[str]:
 def _set(grid: Table, k: int) -> tuple[str, list[str]]:
     """Return a column's alignment and its cells as LaTeX.
 
-    Numbers stand to the right, estimates at their decimal points, and long texts are broken into lines.
+    Numbers are aligned right, estimates at their decimal points, and long texts are broken into lines.
     """
     cells = [row.cells[k] for row in grid.rows]
     if grid.is_number(k):

@@ -11,7 +11,7 @@ from pytest_crucible.report.model import Report, build_report
 from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.sections import section_excerpts
 
-# A mark stands beside the word, never instead of it: screen readers and plain text keep the verdict.
+# A mark is added to the word, and never replaces it: screen readers and plain text keep the verdict.
 MARKS = {"met": "✅", "missed": "❌", "undecided": "❔"}
 # Characters of a reply in an excerpt.
 A_REPLY = 600
@@ -22,7 +22,7 @@ Folded = tuple[str, list[str]]
 
 
 def render_markdown(run: Run, *, most: int = A_COMMENT) -> str:
-    """A run as GitHub-flavoured Markdown. What would make it too long is left out, the longest folded part first."""
+    """A run as GitHub-flavoured Markdown. If it is too long, parts are left out, the longest folded part first."""
     report = build_report(run)
     parts, left_out = list(_details(report)), list[str]()
     while len(text := "\n".join(_lines(report, parts, left_out)) + "\n") > most and parts:
@@ -127,7 +127,7 @@ def code(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    r"""Return a text as plain words in Markdown, whatever markup, mention or link it looks like.
+    r"""Return a text as plain words in Markdown, even if it looks like markup, a mention or a link.
 
     >>> plain("*bold* <b> a|b @all"), plain("0.810 [0.750, 0.858]"), plain("exact_match")
     ('\\*bold\\* &lt;b> a\\|b @<!-- -->all', '0.810 [0.750, 0.858]', 'exact_match')

@@ -26,7 +26,7 @@ class Report:
 
     run: Run
     state: State | None
-    """The run's state: missed if any verdict is, else undecided if any is; None where no verdict was given."""
+    """The run's state: missed if any verdict is, else undecided if any is; None if no verdict was given."""
     headline: str
     verdicts: tuple[Table, ...]
     """The tables with verdicts."""
@@ -54,7 +54,7 @@ class Report:
 
 
 def build_report(run: Run) -> Report:
-    """Return the report of a run. Of many experiments the worst stand first."""
+    """Return the report of a run. Of many experiments the worst come first."""
     run = worst_first(run)
     statements = tuple(method_statements(run))
     return Report(
@@ -86,14 +86,14 @@ def headline(run: Run) -> str:
 
 
 def _first_of(names: Iterable[str]) -> str:
-    """Return the first name, and how many there are beside it."""
+    """Return the first name, and the number of further ones."""
     first, *others = names or [""]
     return f"{first} and {len(others):,} more" if others else first
 
 
 def _suite_errors(run: Run) -> Iterator[Note]:
     """Yield a note for each target or comparison in error that has no row in the tables."""
-    # A subject that names nothing scored has no numbers, and so no row that could give the reason.
+    # A subject without scores has no numbers, and so no row that could give the reason.
     scored = {
         (analysis.plan.nodeid, subject)
         for analysis in run.experiments

@@ -117,7 +117,7 @@ assert [p_value(one) for one in adjusted][: len(REPORTED["p"])] == REPORTED["p"]
 
 
 def render_notebook(run: Run) -> str:
-    """A run as a notebook. Raises SpecError where nbformat is not installed."""
+    """A run as a notebook. Raises SpecError if nbformat is not installed."""
     report = build_report(run)
     cells = [
         v4.new_markdown_cell(_head(report)),

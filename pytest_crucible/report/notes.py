@@ -8,12 +8,12 @@ from pytest_crucible.records import Analysis, Estimate, Note, Run, experiment_na
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.sections import section_notes
 
-# A message of a model's or a scorer's may be long: a line of it says which one it is.
+# A message of a model or a scorer may be long: its first line identifies it.
 LONGEST_DETAIL = 200
 
 
 def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
-    """Yield the notes of a run, each with its experiment's name. With a verbosity above 0: only what that adds."""
+    """Yield the notes of a run, each with its experiment's name. With a verbosity above 0: only the additional ones."""
     # The tables have the reasons of verdicts already.
     reasons = {verdict.reason for verdict in run.verdicts}
     for analysis in run.experiments:
@@ -35,7 +35,7 @@ def _inapplicable(analysis: Analysis) -> Iterator[str]:
     for variant in plan.variants:
         for reason, samples in variant.reasons.items():
             yield f"variant {variant.name} does not apply to {samples:,} of {plan.selected:,} samples ({reason})"
-    # A variant that does not apply to a sample says nothing of the arm.
+    # A variant that does not apply to a sample shows nothing about the arm.
     expected = {facts.name for facts in plan.metrics if facts.of_ensemble or facts.is_conditional}
     expected |= {term.facts.name for term in plan.variant_terms}
     for estimate in analysis.estimates:

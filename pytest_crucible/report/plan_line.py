@@ -18,7 +18,7 @@ WIDTH = 80
 def announcement(
     plan: Plan, foresight: Sequence[DetectableEffect], not_queried: Sequence[str] = (), *, replayed: bool = False
 ) -> str:
-    """Return lines of at most 80 columns: arms and samples, then each metric, then what no request is sent for.
+    """Return lines of at most 80 columns: arms and samples, then each metric, then parts without requests.
 
     `crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies`, and below it
     `  accuracy: can detect differences of 8.8 points or more`.
@@ -43,7 +43,7 @@ def announcement(
 
 
 def _attack_lines(plan: Plan) -> Iterator[str]:
-    """Yield what a reply of a variant costs, where that is more than one request."""
+    """Yield the number of requests of a variant's reply, if that is more than one."""
     robustness = plan.robustness
     if robustness is None:
         return
@@ -119,7 +119,7 @@ def _list(numbers: Sequence[int]) -> str:
 
 
 def _factor_lines(plan: Plan) -> Iterator[str]:
-    """Yield a line for each random factor: what it does to the intervals is known only after the run."""
+    """Yield a line for each random factor, whose effect on the intervals is known only after the run."""
     for name in plan.random_factors:
         # An arm that is one model has no noise between trainings.
         tables = [getattr(plan.draws(number), name) for number in range(len(plan.arms))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+# Characters of a text in a sentence or a cell; a longer one is cut.
 MOST = 2_000
 # Characters of a sample's id: beside a number in a table or above a reply, a long one would hide everything else.
 AN_ID = 200

@@ -31,9 +31,9 @@ def _duration(seconds: float) -> str:
 
 
 class ProgressLine:
-    """Rewrites the line below the cursor, and puts the cursor back when it is done: what pytest had written stays.
+    """Rewrites the line below the cursor, and moves the cursor back at the end, so that pytest's own output stays.
 
-    `column` is where the cursor stands on pytest's own line.
+    `column` is the cursor's position on pytest's own line.
     """
 
     def __init__(self, write: Callable[[str], None], *, width: int, column: int) -> None:

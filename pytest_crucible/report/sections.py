@@ -1,4 +1,4 @@
-"""The sections of all experiments, joined for the report formats. No section is known by its name here."""
+"""The sections of all experiments, joined for the report formats. This module knows no section by its name."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def _target_row(analysis: Analysis, result: TargetResult, verdicts: dict[tuple[s
         f"{estimate.lost:,}",
         _ruling(verdict, analysis),
     )
-    # The cells of a proven verdict say all, and so does the number of one training.
+    # A proven verdict, and the number of one training, need no sentence below the row.
     is_known = estimate.is_of_training and estimate.value is not None and estimate.interval is None
     is_proven = verdict.state == "met" and verdict.proven and not estimate.is_of_training
     says_all = is_proven or is_known
@@ -132,7 +132,7 @@ def _pair_row(analysis: Analysis, comparison: Comparison, verdicts: dict[tuple[s
 
 
 def _no_direction(metric: str) -> str:
-    """Return why a comparison has no verdict, and what gives it one."""
+    """Return why a comparison has no verdict, and how to get one."""
     return f"nothing shows which direction is better: --metric {metric}:higher or --metric {metric}:lower does"
 
 

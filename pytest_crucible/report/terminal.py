@@ -28,7 +28,7 @@ _COLOURS: dict[str, Markup] = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line with its markup; colour only repeats what the words say."""
+    """One line with its markup; colour only repeats the words."""
 
     text: str
     markup: Markup = field(default_factory=dict)
@@ -66,7 +66,7 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
 def _short(run: Run) -> Iterator[Line]:
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     for verdict in run.verdicts:
-        # Met without proof still says how much worse the candidate may be.
+        # Without proof, the line still shows how much worse the candidate may be.
         if verdict.state != "met" or (verdict.kind == "comparison" and not verdict.proven):
             yield Line(
                 f"{verdict.nodeid}::{verdict.subject}: {sentence(verdict, analyses[verdict.nodeid], run.family_size)}",
@@ -88,7 +88,7 @@ def _notes(run: Run, verbosity: int) -> Iterator[Line]:
 
 
 def _table(grid: Table, many: bool, width: int) -> Iterator[Line]:
-    """One table; with several experiments each one's rows stand under its name.
+    """One table; with several experiments the rows of each are below its name.
 
     Where a row does not fit into the terminal, its subject gets a line of its own.
     """

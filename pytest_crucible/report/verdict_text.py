@@ -92,7 +92,7 @@ def _claim(verdict: Verdict, analysis: Analysis, p_name: str) -> str:
 
 
 def find_claim(verdict: Verdict, analysis: Analysis) -> Claim | None:
-    """Return the claim that a verdict is about; None where the section is not known here, or raised."""
+    """Return the claim that a verdict is about; None if the section is unknown, or raised."""
     name, _, subject = verdict.subject.partition(": ")
     outcome = analysis.sections.get(name)
     return next((claim for claim in outcome.claims if claim.subject == subject), None) if outcome else None

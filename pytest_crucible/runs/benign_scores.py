@@ -31,7 +31,7 @@ class BenignScores:
 
 
 def read_benign_scores(store: RunStore, run: str) -> BenignScores:
-    """Return the scores of all experiments of a run that judged a guard. Raises SpecError where none did."""
+    """Return the scores of all experiments of a run that judged a guard. Raises SpecError if none did."""
     scores: dict[object, float] = {}
     texts: list[str] = []
     guard, has_groups = "", False

@@ -14,7 +14,7 @@ from pytest_crucible.plan.contrasts import with_declared_relevance
 from pytest_crucible.plan.design import without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.slices import check_fields, expand_slices
-from pytest_crucible.records import Contrast, Plan, PromptForm, Run
+from pytest_crucible.records import Contrast, Plan, PromptForm, Run, VariantTerm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import suggest
@@ -132,29 +132,10 @@ def _table(
         finished=ours_entry[2] and theirs_entry[2],
         known_kinds=store.known_kinds(plan, ours_entry[0] + 1),
     )
-    answers = inputs.answers
-    known_facts = metric_facts(inputs)
-    scored = [
-        name for name, facts in known_facts.items()
-        if facts.kind != "text" and all(name in arm.scores for arm in answers)
-    ]  # fmt: skip
-    terms = {term.facts.name: term for term in comparable_terms(plan, {name: known_facts[name] for name in scored})}
-    contrasts = ask((*scored, *terms)) or _contrasts_of_suite(ours_entry[1], scored, terms)
-    known_facts |= {name: term.facts for name, term in terms.items()}
-    if any(contrast.by is not None for contrast in contrasts):
-        fields = load_fields(store, plan)
-        check_fields(contrasts, *fields)
-        contrasts = expand_slices(contrasts, *fields)
-    decidable = (without_unfounded_claim(contrast, known_facts[contrast.metric]) for contrast in contrasts)
-    named_contrasts = tuple(
-        dataclasses.replace(contrast, baseline=plan.arms[1].name)
-        for contrast in with_declared_relevance(decidable, known_facts.values())
-    )
+    contrasts, terms = _choose_comparisons(store, plan, inputs, ours_entry[1], ask)
     changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
-    named = {name for contrast in named_contrasts for name in contrast.metrics}
-    chosen_terms = tuple(term for name, term in terms.items() if name in named)
-    queried = dataclasses.replace(plan, contrasts=named_contrasts, variant_terms=chosen_terms)
+    queried = dataclasses.replace(plan, contrasts=contrasts, variant_terms=terms)
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
     sample_ids = all_sample_ids(store, plan.dataset_sha256) if plan.exclusions else ()
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
@@ -162,10 +143,35 @@ def _table(
     return whole, notes_of_experiment
 
 
+def _choose_comparisons(
+    store: RunStore, plan: Plan, inputs: AnalysisInputs, suite: Plan, ask: ChooseContrasts
+) -> tuple[tuple[Contrast, ...], tuple[VariantTerm, ...]]:
+    """Return the comparisons of both arms, and the terms on variants that they name."""
+    known_facts = metric_facts(inputs)
+    scored = [
+        name for name, facts in known_facts.items()
+        if facts.kind != "text" and all(name in arm.scores for arm in inputs.answers)
+    ]  # fmt: skip
+    terms = {term.facts.name: term for term in comparable_terms(plan, {name: known_facts[name] for name in scored})}
+    contrasts = ask((*scored, *terms)) or _contrasts_of_suite(suite, scored, terms)
+    known_facts |= {name: term.facts for name, term in terms.items()}
+    if any(contrast.by is not None for contrast in contrasts):
+        fields = load_fields(store, plan)
+        check_fields(contrasts, *fields)
+        contrasts = expand_slices(contrasts, *fields)
+    decidable = (without_unfounded_claim(contrast, known_facts[contrast.metric]) for contrast in contrasts)
+    chosen = tuple(
+        dataclasses.replace(contrast, baseline=plan.arms[1].name)
+        for contrast in with_declared_relevance(decidable, known_facts.values())
+    )
+    named = {name for contrast in chosen for name in contrast.metrics}
+    return chosen, tuple(term for name, term in terms.items() if name in named)
+
+
 def _moved_arm(
     store: RunStore, plan: Plan, arm: int, entry: Entered, number: int, places: Mapping[int, int]
 ) -> MovedArm:
-    """Return an arm of a stored experiment, moved to the places of the plan's arm of that number."""
+    """Return an arm of a stored experiment, moved to the places of the plan's arm with this number."""
     key, own, _ = entry
     texts = [form.sha256 for form in own.prompts]
     prompts = [texts.index(form.sha256) for form in plan.prompts] or [0]
@@ -174,7 +180,7 @@ def _moved_arm(
 
 
 def _inputs(store: RunStore, plan: Plan, arms: Sequence[MovedArm]) -> AnalysisInputs:
-    """Return both arms' outcomes, on the samples as they are and on the plan's variants."""
+    """Return both arms' outcomes, on the original samples and on the plan's variants."""
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(plan) else ()
     on_variants = [arm.on_variants() if plan.variants else {} for arm in arms]
     return AnalysisInputs(
@@ -194,7 +200,7 @@ def _plan(
     names = [candidate.name, baseline.name]
     # Reports name arms, so both need a name of their own.
     if names[0] == names[1]:
-        # Two runs of one adapter: the beginning of the run's id tells the arms apart.
+        # Two runs of one adapter: the beginning of the run's id distinguishes the arms.
         names = [f"{name}@{side.run[:6]}" for name, side in zip(names, (ours, theirs), strict=True)]
     # Rounds and repeats are paired, so those that only one run has are left out.
     rounds = min(ours_plan.rounds, theirs_plan.rounds)
@@ -216,7 +222,7 @@ def _plan(
 
 
 def _common_prompts(ours: Plan, theirs: Plan) -> tuple[PromptForm, ...]:
-    """Return the prompts of both plans, by their texts. Raises SpecError where there are some, and none in common."""
+    """Return the prompts of both plans, by their texts. Raises SpecError if both have prompts, and none in common."""
     texts = {form.sha256 for form in theirs.prompts}
     common = tuple(form for form in ours.prompts if form.sha256 in texts)
     if not common and (ours.prompts or theirs.prompts):

@@ -75,7 +75,7 @@ def measure_curves(store: RunStore, run: str, labels: Mapping[str, str], base: s
     """Return the curves of a run whose arms are checkpoints and their base.
 
     `labels` has the checkpoints' labels by the names of their arms, in the order of the training. Without a metric the curves are
-    by those that the suite compares or targets, else by all that have a direction. Raises SpecError where no experiment compares
+    by those that the suite compares or targets, else by all that have a direction. Raises SpecError if no experiment compares
     its arms, and for a metric without scores.
     """
     alpha = store.run(run)["alpha"]
@@ -98,7 +98,7 @@ def measure_curves(store: RunStore, run: str, labels: Mapping[str, str], base: s
 def _split_experiments(
     store: RunStore, run: str, names: AbstractSet[str]
 ) -> tuple[Sequence[AnalysisInputs], tuple[str, ...]]:
-    """Return the experiments with all of these arms, and the nodeids of the others. Raises SpecError where none has them."""
+    """Return the experiments with all of these arms, and the nodeids of the others. Raises SpecError if none has them."""
     inputs = [analysis_inputs(stored, stored.finished) for stored in load_experiments(store, run)]
     compared = [each for each in inputs if names <= {arm.name for arm in each.plan.arms}]
     if not compared:

@@ -17,7 +17,7 @@ BASE = "base"
 def curve_view(
     curves: TrainingCurves, title: str, notes: Sequence[str], training: str, values: Mapping[str, float | None]
 ) -> View:
-    """Return the curves with the training's own numbers beside them.
+    """Return the curves, next to the training's own numbers.
 
     `training` names the number, empty without one; `values` has its value by the label of a checkpoint.
     """

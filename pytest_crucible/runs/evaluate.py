@@ -67,7 +67,7 @@ def conclude(
 
 
 def alpha_at_end(store: RunStore, run: str, alpha: float) -> float:
-    """Return the error rate of the session's claims: alpha, or with stages the share of that at which it ended."""
+    """Return the error rate of the session's claims: alpha, or with stages its share at the stage at which it ended."""
     plans = [plan for _, plan, _ in store.experiments(run)]
     return alpha_of(load_ending(store, run, plans), plans, alpha)
 
@@ -167,7 +167,7 @@ def _estimate(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family
 
 
 def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
-    """Return what the analysis of a stored experiment needs. It is not finished where a budget or deadline cut it short."""
+    """Return the inputs of the analysis of a stored experiment. It is not finished where a budget or deadline cut it short."""
     expected = stored.expected_values() if uses_expected(stored.plan) else ()
     of_variants = _variant_answers(stored)
     inputs = AnalysisInputs(
@@ -190,7 +190,7 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
 def _variant_answers(stored: StoredExperiment) -> dict[str, tuple[ArmOutcomes, ...]]:
     """Return the arms' outcomes on each variant.
 
-    Samples without a twin are skipped, not lost; so are those whose expected answer is not right any more, as people say.
+    Samples without a twin are skipped, not lost; so are those whose expected answer is no longer right by a person's label.
     """
     if not stored.variants:
         return {}

@@ -21,7 +21,7 @@ from pytest_crucible.store.runs import RunStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedExperiment:
-    """The search in one experiment; None where it has too few samples."""
+    """The search in one experiment; None if it has too few samples."""
 
     nodeid: str
     result: SearchResult | None

@@ -78,7 +78,7 @@ VERDICTS: Mapping[str, ColumnKind] = {
 class StoredRuns:
     """Stored runs. Each method reads them and returns a data frame whose first column, `run`, is the id of the run.
 
-    What is unknown is missing (`pandas.NA` or NaN), never 0. Each method raises StoreError where the store cannot be read.
+    Unknown values are missing (`pandas.NA` or NaN), never 0. Each method raises StoreError where the store cannot be read.
     """
 
     store: str
@@ -87,7 +87,7 @@ class StoredRuns:
     """Ids of the runs, newest first."""
 
     def __post_init__(self) -> None:
-        """Raise SpecError where there is no run: a frame's columns are read from the runs."""
+        """Raise SpecError without runs: a frame's columns are read from the runs."""
         if not self.ids:
             raise SpecError(
                 "StoredRuns needs the id of a run: use runs.load() or runs.query(), which return stored runs"
@@ -102,7 +102,7 @@ class StoredRuns:
         return self._read_stored(tables.replies)
 
     def repeats(self) -> pd.DataFrame:
-        """Return what each number of a repeat stands for: its prompt, training and round."""
+        """Return the prompt, training and round of each number of a repeat."""
         return self._read_stored(tables.repeats)
 
     def estimates(self) -> pd.DataFrame:
@@ -152,7 +152,7 @@ def query(
     """Return the stored runs that fit all conditions, newest first.
 
     `adapter` is the name of an arm, `suite` a text in the name of an experiment, `tag` a tag of the run. `since` is a date or a
-    time, also as ISO 8601 text; without a time zone it is local time. `store` is as for `load`. Raises SpecError where no run
+    time, also as ISO 8601 text; without a time zone it is local time. `store` is as for `load`. Raises SpecError if no run
     fits, and for an invalid `since`.
     """
     where, start = _location(store), _parse_since(since)

@@ -38,7 +38,7 @@ class ImportedRun:
         return cls(files=files, tasks=tasks, alpha=wishes.alpha)
 
     def check_compared(self) -> None:
-        """Raise SpecError where no task has two arms with a metric in common."""
+        """Raise SpecError if no task has two arms with a metric in common."""
         if any(task.plan.contrasts for task in self.tasks):
             return
         arms = {arm.arm: sorted(names_of(arm)) for task in self.tasks for arm in task.task.arms}
@@ -50,7 +50,7 @@ class ImportedRun:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on what was read: assumptions, and rows that were left out."""
+        """Notes on reading the file: assumptions, and rows that were left out."""
         notes = [*(file.notes for file in self.files), *(task.notes for task in self.tasks)]
         return tuple(dict.fromkeys(chain.from_iterable(notes)))
 

@@ -21,8 +21,7 @@ from pytest_crucible.plan.design import (
 from pytest_crucible.records import Arm, Contrast, Dataset, Fingerprint, MetricFacts, Plan, Role, Sample, Target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
-
-DEFAULT_ALPHA = 0.05
+from pytest_crucible.records.settings import DEFAULT_ALPHA
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +55,7 @@ class ImportedTask:
         targets = tuple(target for target in wishes.targets if set(target.metrics) <= {fact.name for fact in facts})
         plan_metrics(facts, targets, contrasts_of_task, open_metrics=False)
         check_expected(targets, contrasts_of_task, samples)
-        # The table of comparisons says it of those without a verdict.
+        # The table of comparisons reports it for those without a verdict.
         estimated = {contrast.metric for contrast in contrasts_of_task if not contrast.decides}
         decisive = {name for claim in (*contrasts_of_task, *targets) for name in claim.metrics} or set(assumed)
         assumptions = [sentence for name, sentence in assumed.items() if name in decisive - estimated]
@@ -126,7 +125,7 @@ def _groups(task: Task) -> dict[str, str]:
 
 
 def _arm(number: int, results: Results) -> Arm:
-    """Return an arm whose identity is its file: the file does not tell which weights answered."""
+    """Return an arm whose identity is its file, which does not show which weights answered."""
     role: Role = "baseline" if number else "candidate"
     return Arm(name=results.arm, role=role, adapter=results.arm, identity=results.identity)
 

@@ -10,7 +10,6 @@ from pytest_crucible import gate
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.runs.evaluate import alpha_at_end, analyse_run, concluded_run
 from pytest_crucible.runs.report_sections import BUILT_IN
-from pytest_crucible.sections import Section
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.store.runs import RunStore
 
@@ -18,10 +17,10 @@ Stored = Mapping[tuple[str, str], Mapping[str, Any]]
 """Stored verdicts by nodeid and subject."""
 
 
-def load_run(store: RunStore, run: str, sections: Mapping[str, Section | str] = BUILT_IN) -> Run:
-    """Return the run of that id. Nothing is written; the verdicts of a run that was killed rest on what it stored.
+def load_run(store: RunStore, run: str) -> Run:
+    """Return the run with this id. Nothing is written; a killed run is judged by its stored replies.
 
-    Sections of plugins are not known here. Their stored verdicts are shown all the same, and still share alpha.
+    Sections of plugins cannot be loaded. Their stored verdicts are shown nevertheless, and still share alpha.
     """
     facts, stored = store.run(run), _stored_verdicts(store, run)
     settings = (facts["manifest"] or {}).get("settings") or {}
@@ -29,7 +28,7 @@ def load_run(store: RunStore, run: str, sections: Mapping[str, Section | str] = 
     analyses_by_key, family_size = analyse_run(
         store,
         run,
-        load_sections(sections),
+        load_sections(BUILT_IN),
         alpha=alpha,
         interrupted=facts["status"] != "finished",
         memory=settings.get("memory", "off"),

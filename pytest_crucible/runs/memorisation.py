@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,11 +22,9 @@ ORDERS = 99
 # Samples that are scored together; half as many where they do not fit into the model's context.
 _SHARD = 16
 
-Show = Callable[[int, int], None]
-
 
 async def run_order_test(
-    backend: ScoresPrompts, texts: Sequence[str], *, orders: int = ORDERS, seed: int = 0, show: Show | None = None
+    backend: ScoresPrompts, texts: Sequence[str], *, orders: int = ORDERS, seed: int = 0
 ) -> OrderTest:
     """Return whether the order of the texts is more probable than random orders of them. Raises SpecError if no two fit together.
 
@@ -37,9 +35,7 @@ async def run_order_test(
     shards = await _find_shards(backend, texts)
     generator = np.random.default_rng(seed)
     own, others = await _score_all(backend, shards), []
-    for number in range(orders):
-        if show is not None:
-            show(number, orders)
+    for _ in range(orders):
         shuffled = [[shard[k] for k in generator.permutation(len(shard))] for shard in shards]
         others.append(await _score_all(backend, shuffled))
     return order_test(own, others)

@@ -26,7 +26,7 @@ class MovedArm:
     """Place of a reply to a sample -> its place in the comparison."""
 
     def answers(self) -> ArmOutcomes:
-        """Return the outcomes on the samples as they are."""
+        """Return the outcomes on the original samples."""
         return self._move(load_outcomes(self.store, self.key, self.number, self.plan.draws(self.number)))
 
     def on_variants(self) -> dict[str, ArmOutcomes]:

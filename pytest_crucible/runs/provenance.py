@@ -20,7 +20,7 @@ from pytest_crucible.adapters.config_tables import read_prices, read_table
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 
-# A fixed list: the environment also holds keys and private data. These change results or tell where a run was made.
+# A fixed list: the environment also holds keys and private data. These change results or identify the machine of a run.
 VARIABLES = (
     "CI",
     "CUDA_VISIBLE_DEVICES",
@@ -48,7 +48,7 @@ PACKAGES = ("pytest-crucible", "pytest", "numpy", "scipy", "sqlalchemy")
 
 
 def build_manifest(command: Sequence[str], directory: Path, root: Path, settings: Settings) -> dict[str, Any]:
-    """Return what reproducing a session needs, as plain data; secrets in it are not redacted yet.
+    """Return the data for reproducing a session, as plain data; secrets in it are not redacted yet.
 
     `command` are pytest's arguments, `directory` is where it was started and `root` its root directory.
     """

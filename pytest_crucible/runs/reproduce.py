@@ -39,7 +39,7 @@ class CollectPlans(Protocol):
 def reproduction_checks(
     facts: Mapping[str, Any], plans: Sequence[Plan], directory: Path, collect: CollectPlans
 ) -> Iterator[ReproductionCheck]:
-    """Compare everything that a run depends on with what is here: machine, commit, packages, experiments, adapters.
+    """Compare everything that a run depends on with the present state: machine, commit, packages, experiments, adapters.
 
     `directory` is pytest's root directory.
     """

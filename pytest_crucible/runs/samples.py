@@ -18,7 +18,7 @@ from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sample_rows import all_sample_ids, load_exchanges, mean_latencies, outcome_states
 
-# A faster arm is a file or a script: its latency would say nothing about a model.
+# A faster arm is a file or a script: its latency is not that of a model.
 INSTANT_S = 0.001
 
 
@@ -66,7 +66,7 @@ def _chapter(store: RunStore, key: int, analysis: Analysis) -> Chapter:
 
 def _worth_telling(seconds: list[float]) -> list[float]:
     """Return the latencies; NaN for each if none reaches `INSTANT_S`."""
-    # NaN where a sample has no reply: comparing with itself removes it, because `max` may return it.
+    # NaN if a sample has no reply: comparing with itself removes it, because `max` may return it.
     longest = max((latency for latency in seconds if latency == latency), default=0.0)
     return seconds if longest >= INSTANT_S else [math.nan] * len(seconds)
 

@@ -1,4 +1,4 @@
-"""The look at the end of a stage: whether a miss is proven by what the run store has."""
+"""The look at the end of a stage: whether the stored replies prove a miss."""
 
 from __future__ import annotations
 

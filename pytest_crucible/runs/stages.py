@@ -24,7 +24,7 @@ SUBJECT = "stages"
 
 
 def store_decision(store: RunStore, run: str, decision: StageDecision) -> StageDecision:
-    """Store the decision at a stage, before it takes effect; returns the one that was stored first."""
+    """Store the decision at a stage, before it takes effect; return the one that was stored first."""
     return from_plain(StageDecision, add_decision(store, run, SUBJECT, decision.stage, to_plain(decision)))
 
 
@@ -151,7 +151,7 @@ def _replies_by_stage(
 
 
 def ending_text(ending: StageDecision, plan: Plan) -> str:
-    """Return why the session ended, as verdicts and reports say it."""
+    """Return why the session ended, in the words of verdicts and reports."""
     name = plan.stages[ending.stage].name
     claim = f"{ending.nodeid.partition('::')[2]}: {ending.subject}"
     return {

@@ -39,7 +39,7 @@ def write_training_set(store: RunStore, made: Made, wanted: Wanted, path: Path) 
 
 @dataclass(frozen=True)
 class _File:
-    """A file to write, with its origins and what the card says of it."""
+    """A file to write, with its origins and the content of its card."""
 
     path: Path
     text: str
@@ -54,7 +54,7 @@ class _File:
 
 
 def set_facts(made: Made, wanted: Wanted) -> dict[str, Any]:
-    """Return what the cards of a training file and of its holdout both say."""
+    """Return the common part of the cards of a training file and its holdout."""
     shape, part = wanted.shape, next((part for part in made.parts if part.criterion), None)
     return {
         "what": "adversarial" if wanted.attacked else shape.task,
@@ -102,7 +102,7 @@ def _datasets(parts: Sequence[Part]) -> Iterator[Mapping[str, Any]]:
 
 
 def _write_all(texts: Sequence[tuple[Path, str]]) -> None:
-    """Write all texts as drafts, then rename them: what cannot be written leaves nothing behind."""
+    """Write all texts as drafts, then rename them: an error leaves no file behind."""
     drafts = [(path.with_name(f".{path.name}.{os.getpid()}"), path, text) for path, text in texts]
     try:
         for draft, _, text in drafts:

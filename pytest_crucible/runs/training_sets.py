@@ -56,12 +56,12 @@ class Part:
     plan: Plan
     number: int
     criterion: Criterion | None
-    """None where the experiment does not have the metric, or none was named."""
+    """None if the experiment does not have the metric, or none was named."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A training set, and what its card says of its sources."""
+    """A training set, and the facts about its sources for the card."""
 
     training_set: TrainingSet
     parts: tuple[Part, ...]
@@ -69,7 +69,7 @@ class Made:
 
 
 def make_training_set(store: RunStore, wanted: Wanted) -> Made:
-    """Return the training set. Raises SpecError where the runs have no samples for it, or where it needs more settings."""
+    """Return the training set. Raises SpecError if the runs have no samples for it, or where it needs more settings."""
     find_format(wanted.shape.format, wanted.shape.task)
     if wanted.gap and wanted.shape.task != "dpo":
         raise SpecError(

@@ -36,8 +36,8 @@ class Contradicted:
     """Names of the models, sorted."""
 
 
-def find_contradicted(store: RunStore, samples: Sequence[Sample], *, models: int = MODELS) -> list[Contradicted]:
-    """Return the samples for which `models` different models agree on another answer, and no model gives the expected one."""
+def find_contradicted(store: RunStore, samples: Sequence[Sample]) -> list[Contradicted]:
+    """Return the samples for which MODELS different models agree on another answer, and no model gives the expected one."""
     read = _answer_reader(samples)
     by_content = {
         (sample.id, canonical([sample.input, sample.expected])): sample
@@ -46,24 +46,24 @@ def find_contradicted(store: RunStore, samples: Sequence[Sample], *, models: int
     }
     answers: dict[str, dict[str, tuple[str, str]]] = {}
     for sample, identity, name, text in _replies(store, by_content):
-        # The first reply of the latest run stands for a model.
+        # A model is represented by its first reply in the latest run.
         answers.setdefault(sample.id, {})[identity] = (read(text), name)
     by_id = {sample.id: sample for sample in by_content.values()}
-    entries = [_find_contradiction(by_id[key], of_models, read, models) for key, of_models in answers.items()]
+    entries = [_find_contradiction(by_id[key], of_models, read) for key, of_models in answers.items()]
     return sorted((entry for entry in entries if entry is not None), key=lambda entry: entry.sample)
 
 
 def _find_contradiction(
-    sample: Sample, of_models: dict[str, tuple[str, str]], read: Callable[[str], str], models: int
+    sample: Sample, of_models: dict[str, tuple[str, str]], read: Callable[[str], str]
 ) -> Contradicted | None:
     expected = read(str(sample.expected))
     answers = sorted(answer for answer, _ in of_models.values())
-    if expected in answers or len(answers) < models:
+    if expected in answers or len(answers) < MODELS:
         return None
     answer, count = max(
         ((key, len(list(group))) for key, group in itertools.groupby(answers)), key=lambda item: item[1]
     )
-    if count < models or not answer:
+    if count < MODELS or not answer:
         return None
     arms = tuple(sorted(name for other, name in of_models.values() if other == answer))
     return Contradicted(sample=sample.id, expected=str(sample.expected), answer=answer, arms=arms)
@@ -100,7 +100,7 @@ def _is_text(expected: Any) -> bool:
 
 
 def _answer_reader(samples: Sequence[Sample]) -> Callable[[str], str]:
-    """Return how the answer in a reply is read: as its last number, as the one label that it names, or as it is."""
+    """Return the way to read the answer in a reply: as its last number, as the only label that it names, or as the whole text."""
     expected = {str(sample.expected) for sample in samples if _is_text(sample.expected)}
     if expected and all(final_number(text) is not None and len(text.split()) == 1 for text in expected):
         return lambda text: str(final_number(answer_text(text)) or "")

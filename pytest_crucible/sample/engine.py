@@ -22,7 +22,7 @@ PAUSE_S = 0.02
 
 
 class AllLost(CrucibleError):
-    """An arm that lost every sample so far: to continue would cost time and give a table of unknowns."""
+    """An arm that lost every sample so far: going on would cost time and give no result."""
 
 
 @dataclass(slots=True)
@@ -96,8 +96,8 @@ async def run_units(
     """Run all units, at most `concurrency` at a time, and keep each outcome as it comes.
 
     `planned` counts the units of each arm that are left; `answered` marks the arms that have stored replies of an earlier
-    run. While `behind()`, no unit is started: a model can be faster than a disk. Raises AllLost, or whatever `ask` and
-    `keep` raise. Then, and when it is cancelled itself, it cancels the units in flight.
+    run. While `behind()`, no unit is started: a model can be faster than a disk. Raises AllLost, and any error of `ask` and
+    `keep`. Then, and when it is cancelled itself, it cancels the units in flight.
     """
     breath = _LoopYield()
     watch = _Watch(arms, planned, [0] * len(arms), list(answered) or [False] * len(arms))

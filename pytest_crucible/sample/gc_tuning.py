@@ -16,9 +16,9 @@ ALLOCATED = 10_000
 
 @contextlib.contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Let the collector look seldom, and only at what is new; afterwards all is as it was.
+    """Let the collector run seldom, and only on new objects; restore its state afterwards.
 
-    Someone who has frozen objects, or looks seldom already or never, keeps that.
+    A process that has frozen objects, or collects more seldom or never, keeps its settings.
     """
     first, *others = gc.get_threshold()
     freezes = gc.get_freeze_count() == 0

@@ -42,7 +42,7 @@ class ReplyStream(AsyncIterator[str]):
             self._task.cancel(f"the test closed the stream after {self._length} characters")
 
     async def wait_closed(self) -> None:
-        """Wait until a closed stream has released what it held, and its call is recorded."""
+        """Wait until a closed stream has released its resources, and its call is recorded."""
         if self._task is not None and not self._task.done():
             await asyncio.wait((self._task,), timeout=CLOSE_S)
 
@@ -69,7 +69,7 @@ class ReplyStream(AsyncIterator[str]):
             self._pieces.put_nowait(None)
 
     def _open_attempt(self) -> Callable[[str], None]:
-        """Return the receiver of one attempt: what an earlier attempt has delivered is left out, another text altogether."""
+        """Return the receiver of one attempt. It skips the text that an earlier attempt has delivered."""
         position, is_same = 0, True
 
         def receive(piece: str) -> None:
@@ -90,7 +90,7 @@ class ReplyStream(AsyncIterator[str]):
             self._pieces.put_nowait(piece)
 
     def _add_rest(self, reply: Reply) -> None:
-        """Deliver what is left of the text. Raises BackendError for a text that does not continue the pieces."""
+        """Deliver the rest of the text. Raises BackendError for a text that does not continue the pieces."""
         delivered = "".join(self._texts)
         # A retry may be another draw; pieces that were read cannot be taken back. A cut reply ends within the last piece.
         if not (reply.text.startswith(delivered) or (reply.finish == "length" and delivered.startswith(reply.text))):
@@ -102,7 +102,7 @@ class ReplyStream(AsyncIterator[str]):
 
 
 def _retrieve_error(task: asyncio.Task[Reply]) -> None:
-    """Retrieve the error of a closed stream, so that asyncio does not warn of one that no longer matters."""
+    """Retrieve the error of a closed stream, so that asyncio does not warn about it."""
     if not task.cancelled():
         task.exception()
 

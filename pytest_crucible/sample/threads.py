@@ -27,11 +27,11 @@ class DaemonThreads(Executor):
         return future
 
     def leave_one(self) -> None:
-        """Allow one thread more, in place of one in which a function hangs."""
+        """Allow one more thread, to replace one in which a function hangs."""
         self._most += 1
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let idle threads end. A hanging one is left behind, whatever `wait` says."""
+        """Let idle threads end. A hanging one is left behind, even if `wait` is true."""
         for _ in range(self._started):
             self._work.put(None)
 

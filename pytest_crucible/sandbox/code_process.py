@@ -46,7 +46,7 @@ def _answer(handles: list[Any], function: Any, arguments: Sequence[Any], named: 
     try:
         result, status = function(*arguments, **named), "returned"
         if isinstance(result, types.CoroutineType):
-            # The tests await it: it runs here, before they do.
+            # The tests await it, so it runs in this process first.
             result, status = _run_coroutine(result), "awaited"
         answer = dump([status, result], handle)
         pipes.send(ANSWERS, answer)

@@ -18,7 +18,7 @@ _SYSTEM = ("/usr/lib", "/lib", "/lib64", "/usr/share/zoneinfo", "/dev/urandom", 
 
 @dataclass(frozen=True, slots=True)
 class Containment:
-    """The confinement available here. Where something is missing, no program runs."""
+    """The confinement available on this machine. If something is missing, no program runs."""
 
     files: bool
     """No file outside its own directory can be written, and none but Python's own libraries read."""
@@ -31,7 +31,7 @@ class Containment:
 
     @property
     def missing(self) -> str:
-        """One sentence about what is missing; empty when nothing is."""
+        """A sentence that names the missing parts; empty if nothing is missing."""
         lacking = [word for word, holds in (("Landlock", self.files), ("seccomp filters", self.calls)) if not holds]
         return f"{' and '.join(lacking)} not available on this machine: needs {NEEDED}" if lacking else ""
 

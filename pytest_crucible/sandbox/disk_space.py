@@ -9,6 +9,7 @@ from typing import Any
 
 # Small files take little disk space each, but many of them would slow the clean-up down.
 MOST_FILES = 1000
+# Bytes in the unit of st_blocks, on every file system (stat(2)).
 _BLOCK = 512
 File = tuple[int, int]
 """Device and inode: one file may be open, mapped and listed at once."""
@@ -31,7 +32,7 @@ def check_disk(folder: str, processes: Iterable[int], limits: Mapping[str, Any])
         for deleted in _open_files(process):
             sizes |= deleted
         for file in _mapped_files(process, os.path.realpath(folder)):
-            # Its size can no longer be asked for once it is closed: it may have that of the largest file.
+            # The size of a closed file is unknown: it may be that of the largest file.
             sizes.setdefault(file, limits["file_bytes"])
     disk_bytes = limits["disk_bytes"]
     return ("killed", f"it wrote more than {disk_bytes} bytes") if sum(sizes.values()) > disk_bytes else None

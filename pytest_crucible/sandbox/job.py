@@ -30,7 +30,7 @@ def serve_job(client_in: int, client_out: int, missing: str, libraries: tuple[st
 
 
 def _run(job: dict[str, Any], libraries: tuple[str, ...], client: int) -> dict[str, Any]:
-    """Run one job in processes and a directory of its own, all gone when this returns."""
+    """Run one job in processes and a directory of its own, which are gone when this returns."""
     job["token"] = secrets.token_hex(16)
     folder = tempfile.mkdtemp(prefix="crucible-program-")
     start = time.monotonic()

@@ -11,6 +11,7 @@ from pytest_crucible.sandbox.kernel import call, machine
 from pytest_crucible.sandbox.syscalls import Machine
 
 EXECUTE, WRITE, READ, LIST, TRUNCATE, IOCTL = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14, 1 << 15
+# All rights on files that versions 1 to 4 of Landlock know.
 EVERYTHING = (1 << 15) - 1
 # Rights on ordinary files only: no directories, devices, sockets, pipes or links.
 REMOVE, MAKE = 1 << 5, 1 << 8
@@ -32,7 +33,7 @@ def version() -> int:
 
 
 def restrict(numbers: Machine, *, readable: Iterable[str], writable: Iterable[str]) -> None:
-    """Take away all files but these (and those below them) from this process, permanently.
+    """Restrict this process permanently to these files and directories, and to the files below them.
 
     Raises OSError.
     """

@@ -33,7 +33,7 @@ def outcome(children: Children, job: Mapping[str, Any], ends: Sequence[tuple[int
 
 
 def _parse_report(report: bytes, token: str) -> dict[str, str] | None:
-    """Return the child's own report; None where it is cut short or lacks the token."""
+    """Return the child's own report; None if it is cut short or lacks the token."""
     try:
         fields = json.loads(report.partition(b"\n")[0])
         is_known = fields["status"] in REPORTED

@@ -1,4 +1,4 @@
-"""Arguments and results as bytes that carry data alone: whatever was written, reading them runs no code.
+"""Arguments and results as bytes that carry data alone: reading them never runs code.
 
 Numbers, text, bytes, lists, tuples, sets, dictionaries, Decimal, Fraction and range cross as they are, and their subclasses
 as these. numpy's arrays become lists. An iterator becomes one over its first items, a function a handle on itself.
@@ -40,7 +40,7 @@ def dump(value: Any, handle: Callable[[Any], int] | None = None) -> bytes:
 
 
 def load(data: bytes, function: Callable[[int], Any]) -> Any:
-    """Return the value; `function` gives the function of a handle. Raises ValueError for anything but what `dump` writes."""
+    """Return the value; `function` gives the function of a handle. Raises ValueError for bytes that `dump` did not write."""
     try:
         return _decode(json.loads(data), function)
     except (LookupError, TypeError, ArithmeticError, RecursionError) as error:

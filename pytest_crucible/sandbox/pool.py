@@ -21,7 +21,7 @@ from pytest_crucible.sandbox.submission import Submission
 
 ROOT = str(Path(__file__).resolve().parents[2])
 _START = "import sys; sys.path.insert(0, {root!r}); from pytest_crucible.sandbox.supervisor import main; sys.path.pop(0); main()"
-# The complete environment inside: nothing of the user's.
+# The complete environment inside, without the user's variables.
 _ENVIRONMENT = {"PYTHONHASHSEED": "0", "LC_ALL": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 DEFAULT = Limits()
 
@@ -128,7 +128,7 @@ def _send_job(supervisor: subprocess.Popen[bytes], messages: Iterable[bytes]) ->
 
 
 def _stop(supervisor: subprocess.Popen[bytes]) -> None:
-    """End a supervisor: closing its input tells it to end and to clean up."""
+    """End a supervisor: when its input is closed, it cleans up and ends."""
     with suppress(OSError):
         supervisor.communicate(timeout=5)
     if supervisor.poll() is None:

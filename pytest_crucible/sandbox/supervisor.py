@@ -49,5 +49,5 @@ def _serve(client_in: int, client_out: int, missing: str, libraries: tuple[str, 
         serve_job(client_in, client_out, missing, libraries)
         os._exit(0)
     except BaseException:
-        # The client is gone, or what it sent can no longer be followed.
+        # The client is gone, or its messages cannot be parsed.
         os._exit(1)

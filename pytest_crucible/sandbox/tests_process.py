@@ -80,7 +80,7 @@ class _Code:
         self._end({"status": status, "detail": f"the tests call {proxy.__name__} with {problem}"})
 
     def _exception(self, names: list[str], text: str) -> BaseException:
-        """Return an exception of the first class that is known here: of the tests' helpers, or built in."""
+        """Return an exception of the first class that this process knows: of the tests' helpers, or built in."""
         for name in map(str, names):
             for known in (self._namespace.get(name), getattr(builtins, name, None)):
                 if isinstance(known, type) and issubclass(known, BaseException):

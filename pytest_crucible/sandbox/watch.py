@@ -20,7 +20,7 @@ MOST_REPORT = 1 << 16
 
 @dataclass(slots=True)
 class Children:
-    """The processes of one job, the one that reports first, and what they have sent so far."""
+    """The processes of one job, the reporting one first, and their output so far."""
 
     processes: tuple[int, ...]
     output: int

@@ -23,7 +23,7 @@ class Schedule:
     times: Times
     command: Sequence[str]
     folder: Path
-    """Where it was written: the command runs there."""
+    """The folder in which it was written, and in which the command runs."""
     programs: str = ""
     """The folder with this environment's programs, which schedulers do not have in their path."""
 
@@ -85,9 +85,9 @@ def _render(template: str, times: Times, **facts: Any) -> str:
 
 
 def programs_folder(executable: str, command: Sequence[str]) -> str:
-    """Return the folder of an interpreter where it has the command's program too, else the folder of that program.
+    """Return the folder of an interpreter if the command's program is there too, else the folder of the program.
 
-    Empty where there is no such program, or it is named by a path.
+    Empty if there is no such program, or it is named by a path.
     """
     program = command[0]
     if "/" in program:

@@ -1,4 +1,4 @@
-"""Writes a command so that a shell, cron, systemd and GitHub each run it as it was given, whatever its characters."""
+"""Writes a command so that a shell, cron, systemd and GitHub each run it unchanged, with any characters."""
 
 from __future__ import annotations
 

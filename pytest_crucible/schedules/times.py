@@ -26,7 +26,7 @@ class Times:
     minute: int
 
     def after(self, moment: datetime.datetime, zone: datetime.tzinfo | None) -> Iterator[datetime.datetime]:
-        """Yield the times after a moment, without end. Without a zone they are in that of this machine."""
+        """Yield the times after a moment, without end. The default is the time zone of this machine."""
         day = moment.astimezone(zone).date()
         while True:
             at = datetime.datetime.combine(day, datetime.time(self.hour, self.minute), zone).astimezone(zone)
@@ -38,7 +38,7 @@ class Times:
 def next_times(
     times: Times, moment: datetime.datetime, zone: datetime.tzinfo | None = None, *, number: int = 3
 ) -> list[datetime.datetime]:
-    """Return the next times after a moment, in a time zone; by default in that of this machine.
+    """Return the next times after a moment, in a time zone, by default this machine's.
 
     >>> start = datetime.datetime(2026, 11, 27, 12, tzinfo=datetime.UTC)
     >>> [f"{at:%a %H:%M}" for at in next_times(parse_times("mon-fri 02:30"), start, start.tzinfo)]

@@ -9,9 +9,9 @@ from pytest_crucible.records.reasoning import reasoning_length, reasoning_text
 
 
 def scored_reply(reply: Reply, reasoning: Reasoning) -> Reply:
-    """Return the reply that metrics are applied to. The store keeps the reply as it came.
+    """Return the reply that metrics are applied to. The store keeps the original.
 
-    Under "strip", `text` is the answer alone and `reasoning` what the model wrote before it, wherever the server put it; this
+    Under "strip", `text` is the answer alone and `reasoning` the text before it, in any form in which servers send it; this
     holds for an ensemble's members, for further choices, and for a string that the test returned. Under "keep" nothing changes.
     """
     if reasoning == "keep":

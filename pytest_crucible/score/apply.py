@@ -25,7 +25,7 @@ from pytest_crucible.score.answer import scored_reply
 
 
 class BadScore(ValueError):
-    """An invalid score; the message says which value was returned and what is expected."""
+    """An invalid score; the message has the value and the expected values."""
 
 
 Scored = tuple[list[Observation], list[Lost]]
@@ -50,9 +50,9 @@ async def score_outcome(
 ) -> Scored:
     """Return all scores of one outcome: those of the test function, and those of the metrics.
 
-    Metrics see the reply without its reasoning, unless `reasoning` says to keep it.
+    Metrics see the reply without its reasoning, unless `reasoning` is "keep".
     Where a metric's model is out of budget, the run was interrupted: the sample is lost, and a resumed run scores it.
-    Raises Refused where a metric's model would refuse every request.
+    Raises Refused if a metric's model would refuse every request.
     """
     passed = passed and all(metric.name != "passed" for metric in metrics)
     observations, lost = own_scores(outcome, passed=passed)

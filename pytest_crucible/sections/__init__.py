@@ -1,4 +1,4 @@
-"""Sections of a report, one module each: what it computes, which claims it tests, and what it shows.
+"""Sections of a report, one module each: its computation, its claims and its view.
 
 A section is any object, a module for example, with the three functions of `Section`. The built-in ones are registered through
 the hook `pytest_crucible_sections`, as everyone's are.
@@ -58,7 +58,7 @@ class Section(Protocol):
     """One part of the report. Its name is the key under which the hook returns it."""
 
     def compute(self, inputs: SectionInputs, /) -> Any:
-        """Return the section's result for one experiment, or None where it has nothing to show.
+        """Return the section's result for one experiment, or None if it has nothing to show.
 
         Pure: it reads nothing but `inputs`, and neither writes nor prints.
         """
@@ -67,7 +67,7 @@ class Section(Protocol):
         """Return the p-values of a result: those that can fail the session, and those of the section's own family."""
 
     def view(self, result: Any, claims: Sequence[Claim], /) -> View:
-        """Return what is shown of a result. `claims` are those of the result, with their adjusted p-values."""
+        """Return the view of a result. `claims` are those of the result, with their adjusted p-values."""
 
 
 __all__ = [

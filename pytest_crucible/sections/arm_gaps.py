@@ -1,4 +1,4 @@
-"""Each arm's quality beside an extreme of its slices, for the section of slices; members of an ensemble too."""
+"""Each arm's quality with an extreme of its slices, for the section on slices; also for members of an ensemble."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ArmGap:
 
 
 def find_gaps(inputs: SectionInputs) -> Iterator[ArmGap]:
-    """Yield the extremes of all arms, and of the members of an ensemble, beside the quality of each."""
+    """Yield the extremes of all arms, and of the members of an ensemble, with the quality of each."""
     metric = "correct" if "correct" in inputs.scores else main_metric(inputs.plan, inputs.scores)
     attributes = SampleAttributes(inputs.clusters, slicings=inputs.slicings)
     table = ScoreTable(inputs.facts, inputs.scores, attributes, inputs.twins)

@@ -12,7 +12,7 @@ from pytest_crucible.sections.inputs import SectionInputs
 
 
 def compute(inputs: SectionInputs) -> tuple[ArmOverlap, ...] | None:
-    """Return the overlaps of the arms with their training files; None where no training file is known."""
+    """Return the overlaps of the arms with their training files; None without a known training file."""
     return inputs.plan.overlaps or None
 
 

@@ -1,4 +1,4 @@
-"""Data checks: what was checked before sampling."""
+"""Data checks: the results of checks before sampling."""
 
 from __future__ import annotations
 

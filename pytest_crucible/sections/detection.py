@@ -1,4 +1,4 @@
-"""Detection: how well guards separate attacks from benign texts, what they flag by category, and what they find by type."""
+"""Detection: how well guards separate attacks from benign texts, with flags by category and findings by type."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Detector:
 
 
 def compute(inputs: SectionInputs) -> tuple[Detector, ...] | None:
-    """Return each arm's detection; None where no guard was judged."""
+    """Return each arm's detection; None if no guard was judged."""
     if SCORE not in inputs.scores or CAUGHT not in inputs.scores or ALARM not in inputs.scores:
         return None
     return tuple(_detector(inputs, number) for number in range(len(inputs.plan.arms))) or None

@@ -1,4 +1,4 @@
-"""Diversity of an ensemble: its accuracy beside its members', and how often these err together."""
+"""Diversity of an ensemble: its accuracy and its members', and how often members err together."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def claims(diversities: Sequence[Diversity]) -> Sequence[Claim]:
 
 
 def view(diversities: Sequence[Diversity], claims: Sequence[Claim]) -> View:
-    """Return two tables: each ensemble beside its best member, and each pair of members."""
+    """Return two tables: each ensemble with its best member, and each pair of members."""
     return View(
         title="Ensembles",
         tables=(_levels(diversities), _pairs(diversities)),

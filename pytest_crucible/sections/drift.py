@@ -16,7 +16,7 @@ from pytest_crucible.sections.inputs import SectionInputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """One baseline on one metric: the replies of today against those of an earlier run."""
+    """One baseline on one metric: today's replies compared with those of an earlier run."""
 
     arm: str
     run: str
@@ -32,7 +32,7 @@ def compute(inputs: SectionInputs) -> tuple[Drift, ...] | None:
 
 
 def claims(drifts: Sequence[Drift]) -> Sequence[Claim]:
-    """Return a claim for each drift, in a family of their own: what is wrong with a server costs the candidate nothing."""
+    """Return a claim for each drift, in a family of their own: a server's drift costs the candidate no power."""
     return tuple(
         Claim(
             subject=f"{drift.arm} on {drift.comparison.contrast.metric} since run {drift.run}",

@@ -26,7 +26,7 @@ class SlicedDrops:
     metric: str
     alpha: float
     drops: tuple[tuple[str, Drop], ...]
-    """The name of the slice, and the drop in it; empty where there would be more than MOST_DROPS."""
+    """The name of the slice, and the drop in it; empty if there would be more than MOST_DROPS."""
 
 
 def slice_drops(inputs: SectionInputs, data: VariantData, metrics: Sequence[str]) -> Iterator[SlicedDrops]:

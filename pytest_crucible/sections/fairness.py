@@ -37,7 +37,7 @@ class ArmFairness:
     """By slice; empty without stated probabilities."""
     theil: float | None
     base_rates: str
-    """Two slices whose base rates are proven to differ, as text; empty where none are."""
+    """Two slices whose base rates are proven to differ, as text; empty if none are."""
 
 
 def compute(inputs: SectionInputs) -> tuple[ArmFairness, ...] | None:

@@ -1,4 +1,4 @@
-"""Inputs of a section: one experiment's plan, scores and replies, and what the run store has about it."""
+"""Inputs of a section: one experiment's plan, scores and replies, and the run store's details about it."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class StoredDetails(Protocol):
 
 
 class NoStoredDetails:
-    """Details of an experiment that was put together from several runs, as `crucible compare` does: there are none."""
+    """The empty details of an experiment that was put together from several runs, as by `crucible compare`."""
 
     def events(self) -> Mapping[str, ArmEvents]:
         return {}
@@ -131,9 +131,9 @@ class SectionInputs:
     facts: Mapping[str, MetricFacts]
     """Each metric's declaration, its kind resolved."""
     scores: Mapping[str, tuple[Scores, ...]]
-    """Metric -> arm -> one score a sample, repeats averaged; on the samples as they are."""
+    """Metric -> arm -> one score a sample, repeats averaged; on the original samples."""
     clusters: Clusters | None
-    """A number for the group of each sample; None where samples are independent."""
+    """A number for the group of each sample; None if samples are independent."""
     stored: StoredDetails
     looks: Mapping[Contrast, Look] = field(default_factory=dict)
     """The looks at pooled replies by which comparisons are decided."""

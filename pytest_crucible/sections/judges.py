@@ -28,7 +28,7 @@ JudgeQuality = PlaceBias | HumanAgreement
 
 
 def compute(inputs: SectionInputs) -> tuple[JudgeQuality, ...] | None:
-    """Return one record for each judged metric of each arm; None where no judge left evidence about itself."""
+    """Return one record for each judged metric of each arm; None if no judge left evidence about itself."""
     return (
         tuple(
             quality
@@ -45,7 +45,7 @@ def claims(qualities: Sequence[JudgeQuality]) -> Sequence[Claim]:
 
 
 def view(qualities: Sequence[JudgeQuality], claims: Sequence[Claim]) -> View:
-    """Return a note for each judged metric and arm: a score is worth what its judge is."""
+    """Return a note for each judged metric and arm: a score is only as good as its judge."""
     return View(
         title="Judges",
         notes=tuple(
@@ -56,7 +56,7 @@ def view(qualities: Sequence[JudgeQuality], claims: Sequence[Claim]) -> View:
 
 
 def _qualities(arm: Arm, answers: ArmOutcomes, *, level: float) -> Iterator[JudgeQuality]:
-    """Yield what judges left beside their scores, in the first repeat of each sample."""
+    """Yield the judges' side values, in the first repeat of each sample."""
     for name, rows in answers.told.items():
         values = [json.loads(text) for _, repeat, text in rows if repeat == 0]
         try:
@@ -64,7 +64,7 @@ def _qualities(arm: Arm, answers: ArmOutcomes, *, level: float) -> Iterator[Judg
                 yield _place_bias(arm.name, name.removesuffix(ORDERS), values, level)
             else:
                 yield _agreement(arm.name, name.removesuffix(HUMAN), values, level)
-        # One judged pair tells nothing about the judge; the scores themselves are reported elsewhere.
+        # One judged pair shows nothing about the judge; the scores themselves are reported elsewhere.
         except NotEnoughData:
             continue
 

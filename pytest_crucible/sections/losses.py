@@ -37,7 +37,7 @@ class Losses:
 
 
 def compute(inputs: SectionInputs) -> Losses:
-    """Return what was lost and what failed, in every arm."""
+    """Return the lost samples and the failures of every arm."""
     arms = list(zip(inputs.plan.arms, inputs.answers, strict=True))
     return Losses(
         repeats=max(inputs.plan.draws(number).size for number in range(len(arms))),

@@ -1,4 +1,4 @@
-"""Many arms: three or more beside each other, with the ranks that remain possible and the arms that may be the best."""
+"""Many arms: three or more, with the ranks that remain possible and the arms that may be the best."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _tables(inputs: SectionInputs) -> Iterator[ManyArms]:
             continue
         arms = [pair for pair in zip(names, scores, strict=True) if pair[1].seen.any() or not facts.of_ensemble]
         if len(arms) >= FEWEST_ARMS:
-            # A session with stages may have ended at this one, so that ranks spend what it may err at this one.
+            # A session with stages may have ended at this one, so that ranks use the error rate of this stage.
             rank_alpha = inputs.stages.alpha if inputs.stages else inputs.alpha
             yield compare_many_arms(facts, arms, attributes, alpha=inputs.alpha, rank_alpha=rank_alpha)
 
@@ -116,7 +116,7 @@ def distance_text(result: ArmResult, table: ManyArms) -> str:
 
 
 def _ratio(result: ArmResult, table: ManyArms) -> tuple[float, Interval | None]:
-    """Return the arm's geometric mean over that of the best arm: below 1 it has less, whether that is better or worse."""
+    """Return the arm's geometric mean over that of the best arm: below 1 it has less, which may be better or worse."""
     sign, interval = (1 if table.direction == "higher" else -1), result.difference_interval
     if interval is not None:
         low, high = sorted(math.exp(sign * end) for end in (interval.low, interval.high))

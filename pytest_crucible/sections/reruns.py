@@ -26,7 +26,7 @@ class Rerun:
     since: str
     """The day of the first comparison."""
     look: int | None = None
-    """The number of the look at the replies of all sessions; None where this session decides alone."""
+    """The number of the look at the replies of all sessions; None if this session decides alone."""
     replies: tuple[int, ...] | None = None
     """The number of replies in all sessions, of the candidate and then of the baseline."""
     level: float | None = None

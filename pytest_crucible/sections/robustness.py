@@ -1,4 +1,4 @@
-"""Robustness: what each attack does to each arm, with both levels of every drop, and against a mere repetition."""
+"""Robustness: the effect of each attack on each arm, with both levels of every drop, and of a mere repetition."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Robustness:
 
 
 def compute(inputs: SectionInputs) -> Robustness | None:
-    """Return what the attacks did; None for an experiment without attacks."""
+    """Return the effects of the attacks; None for an experiment without attacks."""
     plan = inputs.plan
     if plan.robustness is None or not inputs.variants:
         return None
@@ -73,7 +73,7 @@ def compute(inputs: SectionInputs) -> Robustness | None:
     return Robustness(
         plan=plan,
         alpha=inputs.alpha,
-        # Where the run stopped depends on the scores, and these p-values do not know it.
+        # The scores decided where the run stopped, which these p-values do not take into account.
         drops=tuple(drops if plan.look_alpha is None else (replace(drop, p_value=None) for drop in drops)),
         breakages=tuple(compute_breakages(data, metrics)),
         shares=tuple(compute_shares(data, plan.variant_metrics)),
@@ -85,7 +85,7 @@ def compute(inputs: SectionInputs) -> Robustness | None:
 
 
 def claims(result: Robustness) -> Sequence[Claim]:
-    """Return a claim for each drop, in a family of their own: a claim that a marker names is the session's."""
+    """Return a claim for each drop, in a family of their own. Claims that a marker names belong to the session's family."""
     return tuple(
         Claim(subject=f"{drop.attack} changes {drop.metric} of {drop.arm}", p_value=drop.p_value)
         for drop in result.tested
@@ -93,7 +93,7 @@ def claims(result: Robustness) -> Sequence[Claim]:
 
 
 def view(result: Robustness, claims: Sequence[Claim]) -> View:
-    """Return the matrix of attacks and metrics, what is broken beyond the control, and what injections achieved."""
+    """Return the matrix of attacks and metrics, the breaks beyond the control, and the results of injections."""
     adjusted = {id(drop): claim.p_adjusted for drop, claim in zip(result.tested, claims, strict=True)}
     metrics = dict.fromkeys(drop.metric for drop in result.drops)
     return View(
@@ -115,7 +115,7 @@ def view(result: Robustness, claims: Sequence[Claim]) -> View:
 
 METHOD = Statement(
     text="Each sample was paired with its attacked variants and with a control, the same prompt sent again. A drop is the paired "
-    "difference of the sample as it is and the attacked one, judged as two arms are: by an exact unconditional or Tango's score "
+    "difference of the original sample and the attacked one, judged as two arms are: by an exact unconditional or Tango's score "
     "interval for one reply of yes or no, otherwise by the paired t or, with groups, CR2. The p-values of all drops are adjusted "
     "by Holm."
 )
@@ -148,7 +148,7 @@ def _matrix(result: Robustness, metric: str, adjusted: dict[int, float | None]) 
         heads=heads,
         rows=tuple(Row(cells=_cells(drop, adjusted.get(id(drop)))) for drop in result.drops if drop.metric == metric),
         numbers=("n", "n/a", "lost", "clean", "attacked", "adjusted p"),
-        note="A positive drop is worse. The control is the sample as it is, sent again.",
+        note="A positive drop is worse. The control is the original sample, sent again.",
     )
 
 
@@ -222,7 +222,7 @@ def _certificate_table(result: Robustness) -> Iterator[Table]:
 
 
 def _kept_notes(result: Robustness) -> Iterator[Note]:
-    """Yield the share of labels that people say are kept, attack by attack."""
+    """Yield the share of labels that are kept by people's judgement, attack by attack."""
     for variant, labels in (result.plan.robustness.kept if result.plan.robustness else {}).items():
         share = stats.wilson_interval(sum(labels.values()), len(labels), level=1 - result.alpha)
         share_text = with_interval(sum(labels.values()) / len(labels), share)

@@ -17,7 +17,7 @@ METHOD = Statement(
 
 
 def setting_tables(result: SettingMeans) -> tuple[Table, ...]:
-    """Return the means of the levels, and their differences; nothing where no claim can be made."""
+    """Return the means of the levels, and their differences; nothing if no claim can be made."""
     means = result.means
     if means is None:
         return ()
@@ -128,7 +128,7 @@ def _p_head(means: stats.MarginalMeans) -> str:
 
 
 def _left_out(result: SettingMeans, means: stats.MarginalMeans) -> str:
-    """Return what the means are of, and which combinations are left out."""
+    """Return a sentence on the samples and trainings of the means, and on combinations that are left out."""
     units = f"Trainings and samples ({means.n:,}) both count in the intervals."
     if not means.incomplete:
         return units

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 # Samples below which no slice of 20 can be searched.
 FEWEST_SAMPLES = 40
+# Rows of the table of findings, the least likely by chance first.
 MOST_FINDINGS = 10
+# Samples that a finding names, to be read first.
 _TO_READ = 3
 # Slices with more of their samples in common are one finding.
 _SAME = 0.7
@@ -148,7 +150,7 @@ def search(
     """Return the search by one metric against the first baseline, also over features of the user's own.
 
     With `ranks_features` it also returns the importance of features, which takes some seconds and scikit-learn.
-    None where too few samples have both scores, or no slice has 20 samples inside and outside.
+    None if too few samples have both scores, or no slice has 20 samples inside and outside.
     """
     from pytest_crucible.stats.slices.candidates import candidate_slices
     from pytest_crucible.stats.slices.search import search_slices

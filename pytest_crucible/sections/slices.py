@@ -1,4 +1,4 @@
-"""Slices: a metric slice by slice, to see where the candidate gains and where it loses; and each arm's gap beside its quality.
+"""Slices: a metric slice by slice, to see where the candidate gains and where it loses; and each arm's gap and quality.
 
 The fields are those that targets and comparisons name, and the samples' groups.
 """
@@ -72,7 +72,7 @@ class Slices:
 
 
 def compute(inputs: SectionInputs) -> Slices | None:
-    """Return each field's slices, and each arm's extremes; None where there is neither a field nor a group."""
+    """Return each field's slices, and each arm's extremes; None if there is neither a field nor a group."""
     fields = [*_sliced_metrics(inputs), *_groups(inputs)]
     gaps = tuple(find_gaps(inputs))
     return Slices(fields=tuple(fields), gaps=gaps) if fields or gaps else None
@@ -84,7 +84,7 @@ def claims(slices: Slices) -> Sequence[Claim]:
 
 
 def view(slices: Slices, claims: Sequence[Claim]) -> View:
-    """Return a table of the slices of each field, and one of the arms' extremes beside their quality."""
+    """Return a table of the slices of each field, and one of the arms' extremes with their quality."""
     return View(
         title="Slices",
         tables=(*gap_tables(slices.gaps), *map(_table, slices.fields)),
@@ -149,7 +149,7 @@ def flag_groups(inputs: SectionInputs) -> Mapping[str, Flags] | None:
 
 
 def _groups(inputs: SectionInputs) -> Iterator[SlicedMetric]:
-    """Yield the main metric by group; nothing where groups are not shown.
+    """Yield the main metric by group; nothing if groups are not shown.
 
     Samples of a group count as independent here: within a group there is nothing to cluster by.
     """

@@ -1,4 +1,4 @@
-"""Stages: the samples and replies of each, what ended the session, and the error rates."""
+"""Stages: the samples and replies of each, the end of the session, and the error rates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Stages:
     nodeid: str
     stages: tuple[StageRow, ...]
     ended: str
-    """Why the session ended before the last stage; empty where it did not."""
+    """Why the session ended before the last stage; empty if it did not."""
     alpha: float
     """The error rate of all claims of the session together at this stage."""
 

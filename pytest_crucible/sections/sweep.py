@@ -39,7 +39,7 @@ class SweepResult:
 
 
 def compute(inputs: SectionInputs) -> SweepResult | None:
-    """Return the sweep that the candidate has won; None where it was named."""
+    """Return the sweep that the candidate has won; None if it was named."""
     sweep, half = inputs.plan.sweep, inputs.stored.choosing_half()
     if sweep is None or half is None:
         return None
@@ -131,7 +131,7 @@ def _table(result: SweepResult, compared: SweepMembers) -> Table:
 
 
 def _together(result: SweepResult, compared: SweepMembers, percent: str) -> str:
-    """Return what ranks and differences are of, or why there are none."""
+    """Return a sentence on the basis of ranks and differences, or why there are none."""
     if compared.members.reason:
         return f"No ranks: {compared.members.reason}."
     dropped = "; of dropped ones at their last look" if result.dropped_after else ""

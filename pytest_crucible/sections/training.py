@@ -23,7 +23,7 @@ class Trainings:
 
 
 def compute(inputs: SectionInputs) -> Trainings | None:
-    """Return the training of each arm where it is known; None where no arm's is."""
+    """Return the training of each arm where it is known; None if no arm's is."""
     arms = inputs.plan.arms
     results = {arm.name: arm.training for arm in arms if arm.training is not None}
     results |= {one.name: one.result for arm in arms for one in arm.trainings if one.result is not None}
@@ -47,7 +47,7 @@ def claims(trainings: Trainings) -> Sequence[Claim]:
 
 
 def view(trainings: Trainings, claims: Sequence[Claim]) -> View:
-    """Return a note on each arm that a recipe kept before its end, and one where a target is about the candidate's training."""
+    """Return a note on each arm that a recipe kept before its end, and one if a target is about the candidate's training."""
     notes = [
         Note(text=f"{arm} has the weights of step {step}, which its recipe kept before its end")
         for arm, step in trainings.steps.items()

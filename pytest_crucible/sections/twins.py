@@ -1,6 +1,6 @@
 """Invariance: how often the candidate's score changes between versions of a prompt, and between repeats of one version.
 
-Only these words differ, so a change that repeats do not show is their doing. It is invariance, not causal fairness.
+Only these words differ, so they cause any change beyond that between repeats. It is invariance, not causal fairness.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _of_metric(inputs: SectionInputs, metric: str) -> Iterator[Invariance]:
     originals = _replies(inputs.scores[metric][0])
     names = [variant.name for variant in inputs.plan.variants]
     versions = dict.fromkeys([*sorted(set(labels) - {""}), *names])
-    # The replies to each version: those to the sample itself, where it is that version, or else to its twin.
+    # The replies to each version: those to the sample itself if it is this version, else to its twin.
     replies = {name: np.full_like(originals, np.nan) for name in versions}
     for name, of_arms in zip(names, inputs.twins[metric], strict=True):
         replies[name] = _replies(of_arms[0])

@@ -25,6 +25,7 @@ from pytest_crucible.records import (
 from pytest_crucible.sections import usage_view
 from pytest_crucible.sections.inputs import SectionInputs
 
+# The percentiles by which latencies are usually compared.
 SHARES = (0.5, 0.9, 0.95, 0.99)
 Amount = TypeVar("Amount", int, float)
 
@@ -40,7 +41,7 @@ class Usages:
 
 
 def compute(inputs: SectionInputs) -> Usages | None:
-    """Return the usage of each arm and judge that sent or read anything; None where none did."""
+    """Return the usage of each arm and judge that sent requests or read the cache; None if none did."""
     level = 1 - inputs.alpha
     usages = tuple(_usages(inputs.plan, inputs.stored.events(), level=level))
     simulated = frozenset(arm.name for arm in inputs.plan.arms if arm.simulated)
@@ -53,8 +54,8 @@ def claims(usages: Usages) -> Sequence[Claim]:
 
 
 def view(usages: Usages, claims: Sequence[Claim]) -> View:
-    """Return a table of requests and cost, one of percentiles, and what is unknown of them."""
-    # Scripted arms cost nothing that is worth a line.
+    """Return a table of requests and cost, one of percentiles, and notes on unknown values."""
+    # Scripted arms cost nothing, and need no line.
     called = [usage for usage in usages.usages if usage.arm not in usages.simulated and usage.sent]
     return usage_view.usage_view(usages.usages, called, level=usages.level)
 
@@ -70,7 +71,7 @@ def summarize_usage(arm: str, events: ArmEvents, *, level: float) -> Usage:
     """Return counts, sums and percentiles of one arm.
 
     Percentiles of latency are those of answered requests. A cancelled request took at least as long as it lived, and its
-    full latency is unknown: it is counted, and its time is not.
+    full latency is unknown: it is counted, but its time is left out.
     """
     stopped = [count for count in events.counts if count.name == "request.stop"]
     answered = [count for count in stopped if count.error is None]
@@ -105,7 +106,7 @@ def _total(counts: Sequence[EventCount]) -> int:
 
 
 def _sum_known(amounts: Sequence[Amount | None]) -> Amount | None:
-    """Return the sum of the known amounts; None where none is known."""
+    """Return the sum of the known amounts; None if none is known."""
     terms = [amount for amount in amounts if amount is not None]
     return sum(terms[1:], terms[0]) if terms else None
 

@@ -37,7 +37,7 @@ def usage_view(usages: Sequence[Usage], called: Sequence[Usage], *, level: float
 
 
 def _usage_table(usages: Sequence[Usage]) -> Table:
-    """Return a row for each arm. A cell is empty where its value is unknown: renderers drop columns of empty cells."""
+    """Return a row for each arm. A cell is empty if its value is unknown: renderers drop columns of empty cells."""
     has_price = any(usage.cost_usd is not None for usage in usages)
     rows = tuple(Row(cells=_cells(usage, has_price), below="; ".join(_remarks(usage))) for usage in usages)
     return Table(title="Requests, tokens, cost and latency", heads=HEADS, rows=rows, numbers=HEADS[1:])
@@ -72,7 +72,7 @@ def _latency(usage: Usage, share: float) -> str:
 
 
 def _remarks(usage: Usage) -> Iterator[str]:
-    """Yield what did not go smoothly; nothing where every request was answered at once."""
+    """Yield the errors, retries and waits; nothing if every request was answered at once."""
     if usage.failed:
         kinds = ", ".join(f"{kind} x {count:,}" for kind, count in sorted(usage.failed.items()))
         yield f"{sum(usage.failed.values()):,} failed ({kinds})"

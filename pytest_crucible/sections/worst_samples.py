@@ -74,7 +74,7 @@ def _worst_positions(inputs: SectionInputs, metric: str) -> list[int]:
     """Return positions, worst first. With a baseline only samples on which the candidate is behind it count."""
     sign = 1.0 if inputs.facts[metric].direction == "higher" else -1.0
     candidate, *baselines = (arm.values for arm in inputs.scores[metric])
-    # A sample that the baseline lost has no difference: as 0 it is not behind, and is left out.
+    # A sample that the baseline lost has no difference: it counts as 0, and is left out.
     behind = np.nan_to_num(sign * (candidate - baselines[0])) if baselines else np.zeros_like(candidate)
     # numpy sorts by the last key first: furthest behind, then lowest score, then position.
     order = np.lexsort((np.arange(len(candidate)), sign * candidate, behind))

@@ -26,7 +26,7 @@ class _Column:
 
 
 class ArmRows:
-    """One arm's results on the samples as they are, or on their twins in one variant, as the store gives them back."""
+    """One arm's results on the original samples, or on their twins in one variant, in the form that the store returns."""
 
     def __init__(self, stored: ArmOutcomes, draws: Draws) -> None:
         self._draws = draws
@@ -58,7 +58,7 @@ class ArmRows:
                 self.scores[observation.metric].add(position, repeat, observation.value)
 
     def outcomes(self) -> ArmOutcomes:
-        """Return the results so far. They share the lists, which grow: for a look, and not to be kept."""
+        """Return the results so far. They share the growing lists: use them at a look, and do not keep them."""
         return ArmOutcomes(
             positions=self.positions,
             repeats=self.repeats,

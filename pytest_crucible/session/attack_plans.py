@@ -47,7 +47,7 @@ CERTIFIED_FACTS = MetricFacts(name=CERTIFIED, kind="unbounded", low=-1.0, versio
 NO_MODEL = '[scorers] has no paraphraser: add paraphraser = { adapter = "NAME" }'
 NONE = "--crucible-attacks=none runs no attacks"
 Argument = Callable[[int, Sample], Any]
-"""Returns the value of an argument, by the number of the twin (0: the sample as it is) and the sample."""
+"""Returns the value of an argument, by the number of the twin (0: the original sample) and the sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class AttackPlan:
     names: VariantNames = field(default_factory=VariantNames)
     robustness: Robustness | None = None
     metrics: tuple[Metric, ...] = ()
-    """Applied to replies to twins alone."""
+    """Applied only to replies to twins."""
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     """Further arguments of the test function, by name."""
     late_variants: Mapping[int, LateVariant] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class AttackPlanner:
         certifying = self._certifying(marks, subject)
         variants, controls = _list_variants(active, certifying, subject)
         groups, not_run = variant_groups(active, controls, not_run)
-        # Twins are numbered from 1, those that the samples bring along first.
+        # Twins are numbered from 1, those of the samples' own first.
         numbers = {variant.name: len(subject.own) + k for k, variant in enumerate(variants, start=1)}
         metrics = injection_metrics(self._seed, [run.attack for run in runs], CANARY in subject.injected)
         return AttackPlan(

@@ -1,4 +1,4 @@
-"""The runs of an experiment's attacks: each attack at one strength, with its draws, and what makes its texts."""
+"""The runs of an experiment's attacks: each attack at one strength, with its draws and the maker of its texts."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Subject:
     judged: Sequence[str]
     """The terms of its targets and comparisons."""
     own: Sequence[str]
-    """The names of the variants that the samples bring along."""
+    """The names of the variants of the samples' own."""
 
     @property
     def injected(self) -> frozenset[str]:
-        """The arguments that the plan binds, unless the suite has a fixture of that name."""
+        """The arguments that the plan binds, unless the suite has a fixture with this name."""
         return frozenset(name for name in (CANARY, PERTURB) if name in self.takes and takes_fixture(self.item, name))
 
 
@@ -111,7 +111,7 @@ def _runs_of(mark: RobustnessMark, subject: Subject, attacks: Attacks, seed: int
 def _find_late(
     mark: RobustnessMark, attack: Attack, subject: Subject
 ) -> tuple[Callable[[Draw], Rewriting | Searching] | None, int]:
-    """Return what makes an attack's texts while the experiment runs, and the most requests for one; None for one with rules."""
+    """Return the maker of an attack's texts while the experiment runs, and its most requests a text; None for rules."""
     if attack is SEARCHING:
         metric = find_metric(mark, subject, SEARCH)
         return lambda draw: Searching(metric, mark.queries, draw), mark.queries + 1

@@ -1,4 +1,4 @@
-"""The variants of an experiment's attacks: the twins of each draw, the controls, and what brackets may name."""
+"""The variants of an experiment's attacks: the twins of each draw, the controls, and the names that brackets accept."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def late_variant(name: str, key: str, samples: Sequence[Sample]) -> Variant:
 
 
 def same_samples(samples: Sequence[Sample]) -> dict[str, Twin | NoTwin]:
-    """Return twins that are the samples as they are."""
+    """Return twins equal to their samples."""
     return {sample.id: Twin(input=sample.input) for sample in samples}
 
 
@@ -58,7 +58,7 @@ def control_names(attacked: Sequence[str], judged: Sequence[str]) -> tuple[str, 
 def variant_groups(
     runs: Sequence[AttackRun], controls: tuple[str, ...], not_run: Mapping[str, str]
 ) -> tuple[dict[str, VariantGroup], dict[str, str]]:
-    """Return what brackets may name, and what is not run; without an attack that is also the control."""
+    """Return the names that brackets accept, and those that are not run; without an attack also the control."""
     groups = {run.label: VariantGroup(name=run.label, variants=run.names) for run in runs}
     if not controls:
         reason = next(iter(not_run.values()), "no attack is run")

@@ -18,7 +18,7 @@ from pytest_crucible.records import BUDGET, BudgetSpent, Emit, Event
 
 
 def open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
-    """Return what the session may spend, and the prices. Raises SpecError for invalid prices or budgets."""
+    """Return the session's budgets and the prices. Raises SpecError for invalid prices or budgets."""
     prices = Prices(read_prices(config.rootpath))
     if not budgets:
         return Spending(prices=prices)

@@ -26,7 +26,7 @@ Ask = Callable[[Unit], Awaitable[Outcome]]
 
 
 def classify_exception(error: BaseException) -> Judgement:
-    """Return what an exception inside a test function means for its sample."""
+    """Return the outcome of a sample whose test function raised an exception."""
     if isinstance(error, pytest.skip.Exception):
         return "skipped"
     if isinstance(error, AssertionError | pytest.fail.Exception):
@@ -47,7 +47,7 @@ class ScoreRecorder:
         self._facts = facts
 
     def __call__(self, **scores: Any) -> None:
-        """Record one value for each name: bool, a number, None where the metric does not apply, or a str as a label.
+        """Record one value for each name: bool, a number, None if the metric does not apply, or a str as a label.
 
         Raises ValueError for an invalid score; the sample is then lost.
         """
@@ -97,7 +97,7 @@ class Call:
         )
 
     def arguments(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> dict[str, Any]:
-        """Return the function's fixtures, with this call's sample (its own, or a `sample` in its place), sampler and score."""
+        """Return the function's fixtures, with this call's sample (or another `sample` in its place), sampler and score."""
         arguments = dict(self.fixtures)
         sample = outcome.sample = sample or self.experiment.sample(outcome.unit)
         if "sample" in self.injected:
@@ -127,7 +127,7 @@ class Call:
         name = draws.cache_name(outcome.unit.repeat)
         twin = draws.twin(outcome.unit.variant)
         if twin:
-            # The reply to a twin is a draw of its own, also where its prompt is that of the sample.
+            # The reply to a twin is a draw of its own, even if its prompt is that of the sample.
             name = f"{self.experiment.plan.variant_name(twin)}: {name}{own_draw and f', {own_draw}'}"
         draw = None if name == repeat else name
         sampler = Sampler(backend, opened_arm.arm, sample, repeat, nodeid, outcome.calls, draw)
@@ -140,7 +140,7 @@ class Call:
             self.release(unit)
 
     def release(self, unit: Unit) -> None:
-        """Free what is reserved of the budget for a unit: it is done, or is not sent."""
+        """Free the budget that is reserved for a unit, which is done or is not sent."""
         if self.on_unit_done is not None:
             self.on_unit_done(
                 self.experiment.dataset.samples[unit.position].id,
@@ -155,7 +155,7 @@ class Call:
         return await self.run(outcome)
 
     async def run(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> Outcome:
-        """Call the function for a unit; with a `sample` in its own's place, whose requests are a `draw` of their own."""
+        """Call the function for a unit, or for another `sample` in its place, whose requests are a `draw` of their own."""
         arguments = self.arguments(outcome, sample, draw)
         # A guard may query a judge while the sample is sent: its request belongs to this unit, and is cached there.
         sample_id = self.experiment.dataset.samples[outcome.unit.position].id
@@ -225,7 +225,7 @@ class ScoredUnits:
         return outcome
 
     async def _score_failed(self, outcome: Outcome, sample: Sample) -> list[Observation]:
-        """Return what a failed reply to a twin obeyed or leaked until it failed: a failure is not an obeyed injection."""
+        """Return the injection scores of a failed reply to a twin, until it failed: a failure is not an obeyed injection."""
         replies = [call.reply for call in outcome.calls if call.reply is not None and not call.judge]
         reply = outcome.reply or (replies[-1] if replies else Reply(text=""))
         scored = Outcome(outcome.unit, reply=reply, calls=outcome.calls)

@@ -27,7 +27,7 @@ class CheckItems:
     only: bool
     """Whether the session checks and samples nothing."""
     lines: list[str] = field(default_factory=list)
-    """Lines of the summary. Warnings are among them where no experiment runs that could warn."""
+    """Lines of the summary. Warnings are among them if no experiment runs that could warn."""
     failed: dict[str, None] = field(default_factory=dict)
     """The experiments of which a check has failed."""
     _reported: set[str] = field(default_factory=set)
@@ -50,7 +50,7 @@ class CheckItems:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Report, in the controller, what a worker has checked."""
+        """Report a worker's checks, in the controller."""
         sent = getattr(report, "crucible_checks", None)
         if sent is not None and not self._is_worker:
             place, results = sent
@@ -74,7 +74,7 @@ class CheckItems:
             pytest.skip(f"not sampled: --crucible-checks=only{'' if has_checks else ', and it has no data check'}")
 
     def pop(self, item: pytest.Item) -> tuple[Place, Sequence[CheckResult]]:
-        """Return where an item is, and the results that were not reported yet."""
+        """Return the location of an item, and the results that were not reported yet."""
         nodeid = collected_nodeid(item)
         results = () if nodeid in self._reported else self.results.get(nodeid, ())
         self._reported.add(nodeid)

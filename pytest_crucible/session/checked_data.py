@@ -21,7 +21,7 @@ from pytest_crucible.session.marks import ExperimentMark, data_checks
 
 
 class CheckedData(NamedTuple):
-    """The samples of an experiment, and what its data checks found."""
+    """The samples of an experiment, and the results of its data checks."""
 
     selected: Selected
     dataset: Dataset
@@ -54,13 +54,13 @@ class CheckedDatasets:
 
     @property
     def runs_checks(self) -> bool:
-        """True if the session runs data checks: not where it sends nothing, nor for --crucible-sample."""
+        """True if the session runs data checks: not if it sends nothing, nor for --crucible-sample."""
         settings = self._settings
         is_dry = settings.estimate or settings.sample is not None or self._config.option.collectonly
         return settings.checks != "off" and not is_dry
 
     def samples_facts(self, data: CheckedData) -> dict[str, Any]:
-        """Return what a plan says of where its samples are from."""
+        """Return the fields of a plan about the origin of its samples."""
         return {
             "selected": len(data.dataset.samples),
             "origin": self._datasets.origins.get(data.dataset.name),
@@ -69,7 +69,7 @@ class CheckedDatasets:
         }
 
     def _check_context(self, item: pytest.Function) -> CheckContext:
-        """Return where a test's checks find files: beside it, and earlier comparisons beside the run store."""
+        """Return the folders of a test's checks: files next to the test, and earlier comparisons next to the run store."""
         cache = files_folder(self._config.rootpath, self._settings.store) / "contamination"
         return CheckContext(folder=item.path.parent, cache=cache)
 

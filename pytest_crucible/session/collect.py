@@ -25,7 +25,6 @@ from pytest_crucible.presets import configure
 from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
 from pytest_crucible.session.adapter_context import adapter_context
@@ -34,7 +33,7 @@ from pytest_crucible.session.checked_data import CheckedDatasets
 from pytest_crucible.session.data_checks import DataChecks
 from pytest_crucible.session.enter_run import enter_failed_checks, enter_joined_tests, enter_run
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.experiment_checks import check_markers
+from pytest_crucible.session.experiment_checks import check_markers, check_sample
 from pytest_crucible.session.joined_tests import JoinedTest, group_by_function, unique_ids
 from pytest_crucible.session.marked_items import MarkedItems
 from pytest_crucible.session.marks import experiment_mark
@@ -121,7 +120,7 @@ class ExperimentCollection:
             self._plan_looks()
         self.lines |= announce_plans(self.plans(), self._settings, self.opened_arms)
         if self._settings.sample is not None:
-            self._check_sample(self._settings.sample)
+            check_sample(self._settings.sample, self.experiments.values())
         # Training takes long, so it starts only when everything else is valid.
         if self._trained_names() and not self.problems and not self._settings.estimate:
             self._train(opener)
@@ -135,7 +134,7 @@ class ExperimentCollection:
                 self._data.check_data(item, experiment_mark(item))
 
     def store_plans(self, run: str) -> bool:
-        """Store the run and all plans, unless no request will be sent; returns whether requests will be sent."""
+        """Store the run and all plans, unless no request will be sent; return whether requests will be sent."""
         spends = not (self._config.option.collectonly or self._settings.sample is not None or self._settings.estimate)
         if self.plans() and spends and not self.problems:
             with self._gather_errors():
@@ -170,7 +169,7 @@ class ExperimentCollection:
             names = [*collect_names(experiment.opened_arms), *(arm.name for arm in self._judges)]
             self._resources.shared.spending.allow(item.nodeid, budget, names)
         self.experiments[item.nodeid] = experiment
-        # With a sweep it is not known yet which samples the plan rests on.
+        # With a sweep, the samples of the plan are not known yet.
         if self.opened_arms[0].family is None:
             self._resolve_stored_arms(item.nodeid)
 
@@ -193,7 +192,7 @@ class ExperimentCollection:
         return judge
 
     def _compare_training_files(self) -> None:
-        """Compare the samples of each experiment with what its arms were trained on, which is known when they are trained."""
+        """Compare the samples of each experiment with the files that its arms were trained on."""
         arms = [arm for experiment in self.experiments.values() for arm in experiment.plan.arms]
         members = [member.arm for opened in self.opened_arms for member in opened.competitors]
         if not any(arm.trained_on for arm in (*arms, *members)):
@@ -214,14 +213,14 @@ class ExperimentCollection:
         return {arm.name for plan in self.plans() if plan.failed_check is None for arm in plan.arms}
 
     def _train(self, opener: Opener) -> None:
-        """Train the adapters that are not trained yet, when everything else is valid, and update the plans."""
+        """Train the adapters that are not trained yet, and update the plans."""
         self.opened_arms = train_arms(opener, self.opened_arms, self._trained_names())
         self._resources.add_backends(*collect_backends(self.opened_arms))
-        opened = {experiment.arm.name: experiment for experiment in self.opened_arms}
-        arms = {name: experiment.arm for name, experiment in opened.items()}
+        opened = {opened_arm.arm.name: opened_arm for opened_arm in self.opened_arms}
+        arms = {name: opened_arm.arm for name, opened_arm in opened.items()}
         for nodeid, experiment in self.experiments.items():
-            asking = tuple(opened[arm.name] for arm in experiment.plan.arms)
-            self.experiments[nodeid] = replace(experiment, plan=_with_arms(experiment.plan, arms), opened_arms=asking)
+            trained = tuple(opened[arm.name] for arm in experiment.plan.arms)
+            self.experiments[nodeid] = replace(experiment, plan=_with_arms(experiment.plan, arms), opened_arms=trained)
         for joined in self.joined.values():
             joined.plan = _with_arms(joined.plan, arms)
         if self.sweep is not None:
@@ -233,24 +232,15 @@ class ExperimentCollection:
             }
 
     def _plan_sweep(self) -> None:
-        """Plan the sweep, and let the experiments rest on the samples that do not choose."""
+        """Plan the sweep; the experiments keep the samples that do not choose."""
+        from pytest_crucible.session.sweep_checks import check_confirmed, check_whole_experiments
         from pytest_crucible.session.sweep_plans import plan_sweep
 
-        family = self.opened_arms[0].arm.name
-        if self.joined or self._settings.sample is not None:
-            what = "a joined test sends" if self.joined else "--crucible-sample sends"
-            raise SpecError(
-                f"{what} single samples, and {family!r} is a family, of which an experiment chooses the winner: name a "
-                f"member, such as --crucible-adapter='{self.opened_arms[0].competitors[0].arm.name}'"
-            )
+        family = self.opened_arms[0]
+        check_whole_experiments(family, self._settings, has_joined_tests=bool(self.joined))
         if self.experiments:
-            self.sweep, changed = plan_sweep(self.opened_arms[0], self.experiments, self._settings.seed)
-            looks = "--crucible-stop" if self._settings.stop else "crucible_stages" if self._settings.stages else ""
-            if looks and not self.sweep.record.confirm:
-                raise SpecError(
-                    f"{looks} needs samples that have not chosen, and the sweep of {family!r} has confirm = 0: leave "
-                    "it out, or set confirm = 0.5"
-                )
+            self.sweep, changed = plan_sweep(family, self.experiments, self._settings.seed)
+            check_confirmed(self.sweep.record, self._settings)
             self.experiments |= changed
             for nodeid in changed:
                 with self._gather_errors(nodeid):
@@ -273,14 +263,6 @@ class ExperimentCollection:
                 looking = with_looks(plan, alpha)
                 self.experiments[plan.nodeid] = replace(self.experiments[plan.nodeid], plan=looking)
 
-    def _check_sample(self, sample_id: str) -> None:
-        """Raise SpecError if no experiment has the sample of --crucible-sample."""
-        if any(experiment.position(sample_id) is not None for experiment in self.experiments.values()):
-            return
-        ids = [sample.id for experiment in self.experiments.values() for sample in experiment.dataset.samples[:1000]]
-        hint = suggest(sample_id, ids, otherwise=f"the first is {ids[0]!r:.200}" if ids else "there is no experiment")
-        raise SpecError(f"--crucible-sample={sample_id}: no selected experiment has a sample of that id: {hint}")
-
     def plans(self) -> list[Plan]:
         """Return the plans of all selected experiments and joined tests without errors."""
         return [planned.plan for planned in self.experiments.values()] + [
@@ -301,5 +283,5 @@ class ExperimentCollection:
 
 
 def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
-    """Return the plan with its arms as they are after training. Those of stored runs are resolved already."""
+    """Return the plan with its trained arms. Arms of stored runs stay."""
     return replace(plan, arms=tuple(arms[arm.name] if arm.stored_run is None else arm for arm in plan.arms))

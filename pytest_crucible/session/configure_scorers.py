@@ -26,7 +26,7 @@ VALUES = {"premise": get_args(Premise), "precision": ("bfloat16", "float32")}
 
 
 def configure(root: Path, open_judge: Callable[[str, str], Judge]) -> Callable[[], None]:
-    """Read the table `[scorers]` and open nothing yet; returns a function that restores the scorers of before.
+    """Read the table `[scorers]` and open nothing yet; return a function that restores the former scorers.
 
     Raises SpecError for invalid settings.
     """
@@ -35,7 +35,7 @@ def configure(root: Path, open_judge: Callable[[str, str], Judge]) -> Callable[[
         _check(name, settings)
     if table.get("entailment", {}).get("kind") == "judge" and "judge" not in table:
         raise SpecError(
-            '[scorers] has entailment of kind "judge" but no judge: add judge = { adapter = "NAME" } beside it'
+            '[scorers] has entailment of kind "judge" but no judge: add judge = { adapter = "NAME" } to the table'
         )
     return configure_scorers(
         entailment=_entailment(table["entailment"], root) if "entailment" in table else None,

@@ -1,4 +1,4 @@
-"""Samples that the arms of an experiment were trained on, as far as their recipes and configuration tell."""
+"""Samples that the arms of an experiment were trained on, as far as their recipes and configuration list files."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from pytest_crucible.session.marks import ExperimentMark
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The samples of an experiment, and what they were selected from."""
+    """The samples of an experiment, and their source."""
 
     samples: Sequence[Sample]
     selection: Selection
@@ -85,7 +85,7 @@ class DeclaredDatasets:
         return beside if beside.exists() else self.config.rootpath / name
 
     def _large_file(self, item: pytest.Item, mark: ExperimentMark) -> LargeFile | None:
-        """Return the file of which only `limit` samples are needed; None where all samples have to be loaded."""
+        """Return the file of which only `limit` samples are needed; None if all samples have to be loaded."""
         if not isinstance(mark.dataset, str | Path) or mark.limit is None or mark.split or mark.fold or mark.stratify:
             return None
         name = str(mark.dataset)
@@ -108,7 +108,7 @@ class DeclaredDatasets:
 
 
 def declared_metrics(config: pytest.Config, declared: Sequence[Any]) -> tuple[Metric, ...]:
-    """Return the metrics of a marker and those beside them; strings are names of registered metrics. Raises SpecError."""
+    """Return the metrics of a marker, with their side values; strings are names of registered metrics. Raises SpecError."""
     registered = registered_metrics(config)
     metrics: dict[str, Metric] = {}
     for entry in declared:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EnteredExperiment:
-    """An experiment in the run store, and what it has there already."""
+    """An experiment in the run store, with its stored replies."""
 
     key: int
     arms: list[list[int]]

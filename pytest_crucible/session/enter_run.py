@@ -40,7 +40,7 @@ def enter_run(
 
 
 def enter_failed_checks(store: RunStore, run: str, experiments: Iterable[Experiment]) -> None:
-    """Enter the experiments whose data checks failed. Their verdicts are given: they are undecided."""
+    """Enter the experiments whose data checks failed. Their verdicts are undecided."""
     for experiment in experiments:
         if experiment.plan.failed_check is not None:
             store.enter_unanswered(run, experiment.plan, experiment.dataset.samples)

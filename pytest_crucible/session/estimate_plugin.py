@@ -46,7 +46,7 @@ class EstimatePlugin:
         self._estimator.add_request(unsent)
 
     def estimate(self, item: pytest.Function, experiment: Experiment) -> None:
-        """Estimate an experiment, and the choice of the winner where it is the one that chooses."""
+        """Estimate an experiment, with the choice of the winner if the experiment makes it."""
         resumed = self._resumed
         if resumed is not None and item.nodeid == resumed.sweep.record.test:
             self._estimator(item, resumed.sweep.choosing, resumed.further_trials, resumed.unsent)
@@ -82,7 +82,7 @@ class EstimatePlugin:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _early_ends(self) -> Iterator[str]:
-        """Yield why the run may take less than the numbers say, with intervals that reach down to it."""
+        """Yield the reasons why the run may cost less than the estimates, whose intervals include that."""
         resumed = self._resumed
         if resumed is not None and resumed.winner is None and resumed.sweep.record.looks:
             yield f"  {resumed.sweep.record.family}: at most so much, since members that are dropped answer less"

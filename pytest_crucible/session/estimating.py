@@ -155,7 +155,7 @@ class Estimator:
         done: Sequence[set[tuple[int, int]]],
         positions: Sequence[int] | None,
     ) -> list[Outcome]:
-        """Run each unit that is not stored up to its first request; return what came of it."""
+        """Run each unit that is not stored up to its first request; return the outcomes."""
         plan, threads = experiment.plan, DaemonThreads(self.settings.concurrency)
         call = Call.prepare(item, experiment, self.loop, threads)
         open_units = OpenUnits(plan, list(done), self.settings.seed, order=positions, twins=experiment.twins)
@@ -184,10 +184,10 @@ class Estimator:
 
 
 async def _call_until_request(call: Call, unit: Unit) -> Outcome:
-    """Call the test function; whatever ends it, what it has requested until then counts."""
+    """Call the test function; its requests until it ends, or fails, count."""
     outcome = Outcome(unit)
     arguments = call.arguments(outcome)
-    # A failure without a reply says nothing about the run, which will report it; a group comes from a test's own tasks.
+    # A failure without a reply does not matter to an estimate, and the run will report it; a group comes from a test's own tasks.
     with contextlib.suppress(Exception, NotSent, BaseExceptionGroup, pytest.skip.Exception, pytest.fail.Exception):
         if call.experiment.is_async:
             await call.function(**arguments)
@@ -202,7 +202,7 @@ def _unsent_units(plan: Plan, arm: str, unsent: Mapping[str, frozenset[int]]) ->
 
 
 def least_share(plan: Plan, samples: int) -> float:
-    """Return the share of an experiment's samples after which the scores may end it: 1 where nothing can."""
+    """Return the share of an experiment's samples after which the scores may end it; 1 if they cannot."""
     if plan.chooses and plan.sweep is not None and plan.sweep.looks:
         return plan.sweep.looks[0] / samples
     if plan.look_alpha is not None and not plan.chooses:
@@ -210,7 +210,7 @@ def least_share(plan: Plan, samples: int) -> float:
     if plan.stages and plan.first_stage:
         # The session may end before it begins.
         return 0.0
-    # A target is out of reach within the first stage only where it could hardly be met from the beginning.
+    # Within the first stage only a target that could hardly be met from the beginning gets out of reach.
     return min((plan.stages[0].samples or samples) / samples, 1.0) if plan.stages and samples else 1.0
 
 

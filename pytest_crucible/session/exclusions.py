@@ -1,4 +1,4 @@
-"""Samples without which each verdict is decided again, because what is judged was chosen or fitted on them."""
+"""Samples without which each verdict is decided again, because a part of the candidate was chosen or fitted on them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def find_exclusions(
 
 
 def _threshold_exclusions(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> tuple[Exclusion, ...]:
-    """Return the samples whose texts chose the threshold of a guard: on them it looks better than it is."""
+    """Return the samples whose texts chose the threshold of a guard: on them the guard looks better than it is."""
     chosen = [threshold for arm in arms for threshold in arm.chosen_by]
     if not chosen:
         return ()
-    # Most sessions have no guard and need none of this.
+    # Most sessions have no guard.
     from pytest_crucible.adapters.guard import input_text
     from pytest_crucible.guards.thresholds import find_used
 

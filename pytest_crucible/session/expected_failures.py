@@ -13,7 +13,7 @@ ExpectedFailure = Mapping[str, Any]
 
 
 def expected_failure(item: pytest.Item) -> ExpectedFailure | None:
-    """Return the marker of an item that has run, where its condition holds and it expects a failed assertion."""
+    """Return the marker of an item that has run, if its condition holds and it expects a failed assertion."""
     expected = item.stash.get(xfailed_key, None)
     if expected is None or item.config.option.runxfail:
         return None
@@ -25,7 +25,7 @@ def expected_failure(item: pytest.Item) -> ExpectedFailure | None:
 
 
 def forget_unexpected_pass(report: pytest.TestReport, call: pytest.CallInfo[Any]) -> None:
-    """Report a function that ran as passed, where pytest's own plugin has made an unexpected pass of it."""
+    """Report a function as passed that pytest's own plugin has reported as an unexpected pass."""
     if report.when == "call" and call.excinfo is None:
         report.outcome, report.longrepr = "passed", None
         if hasattr(report, "wasxfail"):

@@ -19,11 +19,11 @@ from pytest_crucible.records import Dataset, Draws, Outcome, Plan, Reasoning, Sa
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
 HAS_PROMPT_VARIABLE = pytest.StashKey[bool]()
-"""Marks the item of an experiment whose `prompt` is a variable of its adapters."""
+"""Marks the items of experiments whose `prompt` is a variable of the adapters."""
 
 
 def injected_names(prompts: Collection[str]) -> tuple[str, ...]:
-    """Return the arguments that an experiment binds itself; `prompt` is an ordinary fixture where no prompts are declared."""
+    """Return the arguments that an experiment binds itself; `prompt` is an ordinary fixture if no prompts are declared."""
     return (*INJECTED, PROMPT) if prompts else INJECTED
 
 
@@ -34,7 +34,7 @@ class FunctionCall(Protocol):
     def experiment(self) -> Experiment: ...
 
     async def run(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> Outcome:
-        """Call the function; with a `sample` in its own's place, whose requests are a `draw` of their own."""
+        """Call the function, or with another `sample`, whose requests are a `draw` of their own."""
 
 
 class LateVariant(Protocol):
@@ -69,11 +69,11 @@ class Experiment:
     prompts: tuple[str, ...] = ()
     """The texts of the prompt's forms."""
     arm_prompts: Mapping[str, str] = field(default_factory=dict)
-    """The text of the variable `prompt` by the name of its arm; empty where the adapters have none."""
+    """The text of the variable `prompt` by the name of its arm; empty if the adapters have none."""
     variants: tuple[Variant, ...] = ()
     """Named variants of the samples, in the order of the plan."""
     variant_metrics: tuple[Metric, ...] = ()
-    """Metrics of replies to twins alone."""
+    """Metrics that are applied only to replies to twins."""
     late_variants: Mapping[int, LateVariant] = field(default_factory=dict)
     """Variants whose texts are made while the experiment runs, by the number of their twins."""
     arguments: Mapping[str, Callable[[int, Sample], Any]] = field(default_factory=dict)
@@ -89,11 +89,11 @@ class Experiment:
         return self.draws[unit.arm].place(unit.variant, unit.repeat)
 
     def twin(self, unit: Unit) -> int:
-        """Return the number of a unit's twin; 0 is the sample as it is."""
+        """Return the number of a unit's twin; 0 is the original sample."""
         return self.draws[unit.arm].twin(unit.variant)
 
     def sample(self, unit: Unit) -> Sample:
-        """Return the sample as a unit sends it: as it is, or its twin."""
+        """Return the sample that a unit sends: the original, or its twin."""
         sample, number = self.dataset.samples[unit.position], self.twin(unit)
         twin = self.variants[number - 1].twin(sample.id) if number else None
         return twin_sample(sample, twin) if isinstance(twin, Twin) else sample

@@ -14,7 +14,8 @@ from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.markers import is_experiment, is_judged, takes_fixture
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.experiment import injected_names
+from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.session.experiment import Experiment, injected_names
 from pytest_crucible.session.joined_tests import uses_crucible
 from pytest_crucible.session.marks import check_spelling
 
@@ -37,7 +38,7 @@ def check_fixtures(item: pytest.Function, prompts: Collection[str]) -> None:
 
 
 def check_adapter(arms: Sequence[OpenedArm]) -> None:
-    """Raise SpecError where the argument `sampler` has no adapter."""
+    """Raise SpecError if the argument `sampler` has no adapter."""
     if arms[0].backend is None:
         raise SpecError(
             "no adapter to evaluate: give --crucible-adapter=NAME, or set crucible_adapter in pytest's configuration"
@@ -45,20 +46,20 @@ def check_adapter(arms: Sequence[OpenedArm]) -> None:
 
 
 def check_models(arms: Sequence[OpenedArm], what: str) -> None:
-    """Raise SpecError for recorded replies, which are those to the samples as they are."""
+    """Raise SpecError for recorded replies, which exist for the unchanged samples only."""
     if any(isinstance(arm.backend, KnowsItsSamples) for arm in arms):
         raise SpecError(f"recorded answers have no {what}: use a model")
 
 
 def check_pooling(plan: Plan) -> None:
-    """Raise SpecError for pooled sessions beside factors: their replies are repeats of one model and one prompt."""
+    """Raise SpecError for pooled sessions with factors: their replies are repeats of one model and one prompt."""
     if plan.prompts:
         raise SpecError(
             'crucible_memory = "pool" combines replies to one prompt, so prompts= cannot be used: leave one of them out'
         )
     if plan.variant_terms:
         raise SpecError(
-            'crucible_memory = "pool" combines replies to the samples as they are, and '
+            'crucible_memory = "pool" combines replies to the original samples, and '
             f"{plan.variant_terms[0].facts.name!r} is about a variant of them: leave one of them out"
         )
     if any(arm.trainings for arm in plan.arms):
@@ -70,6 +71,16 @@ def check_pooling(plan: Plan) -> None:
             f"so intervals would not count the noise of {factors}: "
             f"leave out the setting, or declare fixed={list(plan.random_factors)}"
         )
+
+
+def check_sample(sample_id: str, experiments: Collection[Experiment]) -> None:
+    """Raise SpecError if no experiment has the sample of --crucible-sample."""
+    if any(experiment.position(sample_id) is not None for experiment in experiments):
+        return
+    # The hint compares names, which takes long for many.
+    ids = [sample.id for experiment in experiments for sample in experiment.dataset.samples[:1000]]
+    hint = suggest(sample_id, ids, otherwise=f"the first is {ids[0]!r:.200}" if ids else "there is no experiment")
+    raise SpecError(f"--crucible-sample={sample_id}: no selected experiment has a sample with that id: {hint}")
 
 
 def check_markers(item: pytest.Item) -> None:

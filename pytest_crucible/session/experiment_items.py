@@ -88,7 +88,7 @@ class ExperimentItems:
         nodeid = collected_nodeid(item)
         experiment = self._collection.experiments.get(nodeid)
         self._collection.failures.raise_for(nodeid)
-        # A worker of xdist cannot refuse to begin: it skips its items, and their reports say why.
+        # A worker of xdist cannot refuse to begin: it skips its items, and their reports have the reason.
         if experiment is None or self._messages.errors:
             pytest.skip(self.skip_reason())
         if self._estimate is not None:
@@ -119,7 +119,7 @@ class ExperimentItems:
                 self._messages.problems.append(str(error))
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
-            # Also after an error: what was spent is spent.
+            # Also after an error: the money is spent.
             emit_budgets(self._publisher.emit, self._resources.shared.spending, collected_nodeid(item))
             self._messages.lines += scorer_reports()
 

@@ -1,4 +1,4 @@
-"""The metrics of an experiment: those that it declares, and those that its arms' kinds of adapter bring along."""
+"""The metrics of an experiment: those that it declares, and those of its arms' kinds of adapter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_crucible.session.marks import ExperimentMark, comparisons, scored_fa
 
 @dataclass(frozen=True, slots=True)
 class ExperimentMetrics:
-    """Metrics that score replies, and what is known of them and of the numbers that the test scores itself."""
+    """Metrics that score replies, and the facts of these and of the test's own numbers."""
 
     metrics: tuple[Metric, ...]
     facts: tuple[MetricFacts, ...]
@@ -38,7 +38,7 @@ def find_metrics(
     declared = declared_metrics(item.config, mark.metrics)
     # A test that scores itself may return nothing that these could score.
     of_kinds = _metrics_of_kinds(arms, samples) if "sampler" in takes else ()
-    # A metric that the suite declares replaces one of the same name that a kind brings along.
+    # A metric that the suite declares replaces a kind's metric of the same name.
     names = {metric.name for metric in declared}
     metrics = (*declared, *(metric for metric in of_kinds if metric.name not in names))
     _check_samples(metrics, samples)
@@ -49,7 +49,7 @@ def find_metrics(
 
 
 def _metrics_of_kinds(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> tuple[Metric, ...]:
-    """Return the metrics that the arms' kinds of adapter bring along, each once."""
+    """Return the metrics of the arms' kinds of adapter, each once."""
     return tuple(
         {metric.name: metric for arm in arms for metric in kind_of_arm(arm.arm).find_metrics(samples)}.values()
     )
@@ -63,7 +63,7 @@ def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None
 
 
 def _check_guard_classes(item: pytest.Function, samples: Sequence[Sample]) -> None:
-    # Most sessions have no guard and need none of this.
+    # Most sessions have no guard.
     from pytest_crucible.metrics.guards import check_classes
 
     measures: list[tuple[str, Measure]] = [(repr(target.text), target) for target in targets(item)]

@@ -98,7 +98,7 @@ class Interruptions:
         if before is not None and now - before < REPEAT_S:
             return
         self.received, self._received_at, self._pending = number, now, signal.Signals(number).name
-        # What is closed has its own time limits.
+        # Each part that is closed has its own time limit.
         if not self._closing and (before is not None or not self._waits):
             self.check()
 

@@ -1,4 +1,4 @@
-"""Builds the plan of a test from its markers and from what is known of its arms and samples."""
+"""Builds the plan of a test from its markers, arms and samples."""
 
 from __future__ import annotations
 

@@ -60,12 +60,12 @@ class Crucible:
         return BlockingSampler(sampler, self._loop().loop)
 
     def close(self) -> None:
-        """Cancel what the item has left unread: it is over."""
+        """Cancel the streams that the item has left unread."""
         if "sampler" in self.__dict__:
             self._loop().submit(self.sampler.close()).result()
 
     def score(self, **scores: Any) -> None:
-        """Record one value for each name: bool, a number, None where it does not apply, or a str as a label."""
+        """Record one value for each name: bool, a number, None if it does not apply, or a str as a label."""
         ScoreRecorder(self.outcome.scores, self._facts)(**scores)
 
 

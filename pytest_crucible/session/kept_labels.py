@@ -18,7 +18,7 @@ _COLUMNS = ("sample", "variant", "kept")
 def read_kept(
     marks: Sequence[RobustnessMark], item: pytest.Item, variants: Container[str]
 ) -> dict[str, dict[str, bool]]:
-    """Return variant -> sample -> label of the files that marks name, beside the test or below pytest's root directory.
+    """Return variant -> sample -> label of the files that marks name, next to the test or below pytest's root directory.
 
     Rows without a label, and of other variants, are left out. Raises SpecError with the line.
     """

@@ -1,7 +1,7 @@
 """Looks at an experiment's results while it runs: at each look a rule returns the arms that go on.
 
 The other arms get no more units. A look sees the samples from the beginning of the look order that are complete in all arms
-that go on. Which answers came first has no part in it: fast answers would decide.
+that go on. The order of arrival does not matter: otherwise fast answers would decide.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Looks:
         self._look()
 
     def of_live_arms(self, units: Iterator[Unit], skip: Callable[[Unit], None] = lambda unit: None) -> Iterator[Unit]:
-        """Yield the units of the arms that go on, as far as that is known when each is taken; call `skip` with the others."""
+        """Yield the units of the arms that go on at that moment; call `skip` with the others."""
         for unit in units:
             if not self.live:
                 return

@@ -1,4 +1,4 @@
-"""Replaces a terminal that was closed: whatever pytest writes to it would raise OSError, and end the session without verdicts."""
+"""Replaces a terminal that was closed: pytest's next output to it would raise OSError, and end the session without verdicts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def replace_lost_terminal() -> None:
 
 def _is_lost(number: int) -> bool:
     try:
-        # Writes nothing; a terminal that has hung up reports an I/O error all the same.
+        # Writes nothing; a terminal that has hung up reports an I/O error even for an empty text.
         os.write(number, b"")
     except OSError as error:
         return error.errno == errno.EIO

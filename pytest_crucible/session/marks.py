@@ -187,12 +187,12 @@ def _bounds(name: str, bounds: Any) -> tuple[float, float]:
 
 
 def _verdict_marks(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:
-    """Yield the markers that ask for verdicts: none for a practice experiment, whose module may have some for the others."""
+    """Yield the markers that give verdicts; none for a practice experiment, whose module may have some for others."""
     return iter(()) if is_practice(item) else _marks(item, name)
 
 
 def _marks(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:
-    """Yield markers in the order of the source: pytest lists decorators from the nearest up, a module's `pytestmark` as it is."""
+    """Yield markers in the order of the source: pytest lists decorators bottom up, a module's `pytestmark` in its own order."""
     for node in item.listchain():
         marks = [mark for mark in node.own_markers if mark.name == name]
         yield from marks if isinstance(node, pytest.Module) else reversed(marks)
@@ -215,7 +215,7 @@ def _keywords(mark: pytest.Mark, names: Iterable[str]) -> dict[str, Any]:
 
 
 def check_spelling(item: pytest.Item) -> None:
-    """Raise SpecError for a marker such as `quality_targets`. pytest only warns of it, and the target would be gone."""
+    """Raise SpecError for a marker such as `quality_targets`. pytest only warns about it, and the target would be ignored."""
     registered = {line.partition(":")[0].partition("(")[0].strip() for line in item.config.getini("markers")}
     for mark in item.own_markers:
         near = closest_name(mark.name, (*JUDGING, "data_check", "robustness"), cutoff=0.8)

@@ -20,6 +20,7 @@ from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.telemetry.notices import Notice, NotifySettings, read_notify_settings, secret_parts, send_notices
 
 LOOK_S = 0.5  # a budget lasts minutes: reading the ledger twice a second costs nothing beside it
+# pytest's exit statuses of sessions that did not judge.
 _BROKEN = {2: "was interrupted", 3: "ended with an internal error", 4: "was refused or its run store failed"}
 
 
@@ -66,7 +67,7 @@ class Notifier:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Send the messages on the end of the run; what could not be sent becomes a line of the summary."""
+        """Send the messages at the end of the run; each failure becomes a line of the summary."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -45,7 +45,7 @@ def _store_location(config: pytest.Config, settings: Settings) -> str:
 
 def _limiters(config: pytest.Config, settings: Settings, run: str) -> Limiters:
     """Return the limiters that all workers of the run share: --crucible-concurrency is per run, not per worker."""
-    # The controller sends no requests, and takes no part in what its workers share.
+    # The controller sends no requests, and does not use its workers' shared state.
     worker = getattr(config, "workerinput", None)
     workers = Workers(run, worker["workercount"]) if worker else None
     return Limiters(ordinary=settings.concurrency, workers=workers)

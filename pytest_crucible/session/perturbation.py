@@ -13,7 +13,7 @@ Perturb = Callable[[str], str]
 
 
 class Perturbations:
-    """Returns the function for each twin: it changes nothing in the samples as they are and in the controls."""
+    """Returns the function for each twin: it changes nothing in the original samples and in the controls."""
 
     def __init__(self, draws: Mapping[int, Draw]) -> None:
         """`draws` are those of attacked variants, by the number of the twins."""

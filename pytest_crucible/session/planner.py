@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
@@ -31,7 +32,7 @@ from pytest_crucible.session.experiment_checks import (
     check_pooling,
     check_return,
 )
-from pytest_crucible.session.experiment_metrics import find_metrics
+from pytest_crucible.session.experiment_metrics import ExperimentMetrics, find_metrics
 from pytest_crucible.session.item_plan import fingerprint_of, make_plan
 from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
 from pytest_crucible.session.prompt_files import hash_prompt, read_prompts
@@ -45,6 +46,29 @@ class PromptTexts(NamedTuple):
     texts: tuple[str, ...]
     arm_texts: Mapping[str, str]
     """By the name of the arm."""
+
+
+@dataclass(frozen=True)
+class Declarations:
+    """Markers, arguments, prompts and samples of a marked item, with everything that they name."""
+
+    item: pytest.Function
+    function: Callable[..., Any]
+    mark: ExperimentMark
+    takes: Collection[str]
+    """The arguments of the function."""
+    arms: tuple[OpenedArm, ...]
+    prompts: PromptTexts
+    data: CheckedData
+    scored: ExperimentMetrics
+    own_variants: tuple[Variant, ...]
+    attacks: AttackPlan
+    timeout_s: float | None
+
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """Twins are numbered from 1: those of the samples come before those of attacks."""
+        return (*self.own_variants, *self.attacks.variants)
 
 
 class ExperimentPlanner:
@@ -65,59 +89,83 @@ class ExperimentPlanner:
 
     def plan_experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
         """Return a marked item as an experiment. Raises SpecError for invalid markers or arguments."""
-        mark, takes = experiment_mark(item), inspect.signature(function).parameters
         check_return(function)
+        declared = self._read_declarations(item, function)
+        plan = self._make_plan(declared)
+        if self._settings.memory == "pool":
+            check_pooling(plan)
+        arms, attacks, uses_sampler = declared.arms, declared.attacks, "sampler" in declared.takes
+        if declared.variants and uses_sampler:
+            check_models(arms, "attacked replies" if attacks.variants else "replies to variants of the samples")
+        return Experiment(
+            function=function,
+            plan=plan,
+            dataset=declared.data.dataset,
+            metrics=declared.scored.metrics,
+            opened_arms=arms,
+            timeout_s=declared.timeout_s,
+            is_async=inspect.iscoroutinefunction(function),
+            warnings=_list_warnings(arms if uses_sampler else (), declared.data),
+            reasoning=self._settings.reasoning,
+            prompts=declared.prompts.texts,
+            arm_prompts=declared.prompts.arm_texts,
+            variants=declared.variants,
+            variant_metrics=attacks.metrics,
+            late_variants=attacks.late_variants,
+            arguments=attacks.arguments,
+        )
+
+    def _read_declarations(self, item: pytest.Function, function: Callable[..., Any]) -> Declarations:
+        """Return the declarations of a marked item, checked against each other."""
+        mark, takes = experiment_mark(item), inspect.signature(function).parameters
         if "sampler" in takes:
             check_adapter(self._opened_arms)
         arms = self._arms_to_query(item)
         prompts = _read_prompts(item, function, mark, arms)
         data = self._data.check_data(item, mark)
         scored = find_metrics(item, mark, arms, data.dataset.samples, takes)
-        # Twins are numbered from 1: those that samples bring along come first.
         own = sample_variants(data.dataset.samples)
-        attacks = self._plan_attacks(item, takes, arms, data.dataset.samples, scored.metrics, own)
-        variants = (*own, *attacks.variants)
-        reasoning = self._settings.reasoning
-        timeout_s = (self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None
-        plan = make_plan(
-            item,
+        return Declarations(
+            item=item,
+            function=function,
+            mark=mark,
+            takes=takes,
+            arms=arms,
+            prompts=prompts,
+            data=data,
+            scored=scored,
+            own_variants=own,
+            attacks=self._plan_attacks(item, takes, arms, data.dataset.samples, scored.metrics, own),
+            timeout_s=(self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None,
+        )
+
+    def _make_plan(self, declared: Declarations) -> Plan:
+        mark, arms, dataset, scored = declared.mark, declared.arms, declared.data.dataset, declared.scored
+        return make_plan(
+            declared.item,
             arms,
-            data.dataset,
+            dataset,
             declared=scored.facts,
             further=ensemble_facts(scored.facts, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
-            names=attacks.names,
-            open_metrics="score" in takes,
-            variants=plan_variants(variants, data.dataset.samples),
-            robustness=attacks.robustness,
-            prompts=prompts.forms,
-            arm_prompts={name: hash_prompt(text) for name, text in prompts.arm_texts.items()},
+            names=declared.attacks.names,
+            open_metrics="score" in declared.takes,
+            variants=plan_variants(declared.variants, dataset.samples),
+            robustness=declared.attacks.robustness,
+            prompts=declared.prompts.forms,
+            arm_prompts={name: hash_prompt(text) for name, text in declared.prompts.arm_texts.items()},
             fixed=mark.fixed,
             purpose=mark.purpose,
-            fingerprint=fingerprint_of(item, function, data.dataset, scored.metrics, timeout_s, reasoning),
-            exclusions=find_exclusions(arms, scored.metrics, data.dataset.samples),
-            **self._data.samples_facts(data),
+            fingerprint=fingerprint_of(
+                declared.item,
+                declared.function,
+                dataset,
+                scored.metrics,
+                declared.timeout_s,
+                self._settings.reasoning,
+            ),
+            exclusions=find_exclusions(arms, scored.metrics, dataset.samples),
+            **self._data.samples_facts(declared.data),
             **self._repeats_facts(mark),
-        )
-        if self._settings.memory == "pool":
-            check_pooling(plan)
-        if variants and "sampler" in takes:
-            check_models(arms, "attacked replies" if attacks.variants else "replies to variants of the samples")
-        return Experiment(
-            function=function,
-            plan=plan,
-            dataset=data.dataset,
-            metrics=scored.metrics,
-            opened_arms=arms,
-            timeout_s=timeout_s,
-            is_async=inspect.iscoroutinefunction(function),
-            warnings=_list_warnings(arms if "sampler" in takes else (), data),
-            reasoning=reasoning,
-            prompts=prompts.texts,
-            arm_prompts=prompts.arm_texts,
-            variants=variants,
-            variant_metrics=attacks.metrics,
-            late_variants=attacks.late_variants,
-            arguments=attacks.arguments,
         )
 
     def _plan_attacks(
@@ -129,7 +177,7 @@ class ExperimentPlanner:
         metrics: Sequence[Metric],
         own: Sequence[Variant],
     ) -> AttackPlan:
-        """Return the attacks of an experiment whose samples bring their own variants along."""
+        """Return the attacks of an experiment whose samples may have variants of their own."""
         names = [variant.name for variant in own]
         subject = Subject(
             item=item,
@@ -145,7 +193,7 @@ class ExperimentPlanner:
         return attacks
 
     def _repeats_facts(self, mark: ExperimentMark) -> dict[str, Any]:
-        """Return what the plan says of how often, and from which stage on, its samples are sent."""
+        """Return the fields of a plan about repeats and stages."""
         rounds = self._settings.rounds
         return {
             "repeats": mark.epochs * rounds,
@@ -191,7 +239,7 @@ class ExperimentPlanner:
         return self._opened_arms if comparisons(item) else self._opened_arms[:1]
 
     def _find_first_stage(self, mark: ExperimentMark) -> int:
-        # With `-o crucible_stages=` all samples are sent at once, and where an experiment would begin does not matter.
+        # With `-o crucible_stages=` all samples are sent at once, and the first stage of an experiment does not matter.
         if mark.stage is None or not self._stages:
             return 0
         return stage_number(self._stages, mark.stage, f"@pytest.mark.crucible(stage={mark.stage!r})")

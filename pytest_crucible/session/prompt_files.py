@@ -39,12 +39,12 @@ def read_prompts(
 
 
 def hash_prompt(text: str) -> str:
-    """Return what recognises the text of a prompt."""
+    """Return the hash that identifies the text of a prompt."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def find_prompts(item: pytest.Item, name: str) -> list[Path]:
-    """Return the files of that name: the one in the test's folder, then the one in pytest's root directory."""
+    """Return the files with this name: the one in the test's folder, then the one in pytest's root directory."""
     return [place for place in _places(item, name) if place.is_file()]
 
 

@@ -17,10 +17,10 @@ from pytest_crucible.session.prompt_files import find_prompts, read_prompt
 def read_arm_prompts(
     item: pytest.Item, function: Callable[..., Any], declared: Sequence[str], arms: Sequence[OpenedArm]
 ) -> dict[str, str]:
-    """Return the text of the variable `prompt` by arm, also by member of a family; empty where no arm has one.
+    """Return the text of the variable `prompt` by arm, also by member of a family; empty if no arm has one.
 
     Raises SpecError for a test without the argument, for `prompts=` in its marker, for an unknown file, for an arm without the
-    variable beside others that have it, and for two members of a family whose prompts have one text.
+    variable if others have it, and for two members of a family whose prompts have one text.
     """
     answering = list(_answering_arms(arms))
     names = {opened.arm.name: opened.arm.variables[PROMPT] for opened in answering if PROMPT in opened.arm.variables}
@@ -48,7 +48,7 @@ def read_arm_prompts(
 
 
 def check_joined_prompts(arms: Sequence[OpenedArm]) -> None:
-    """Raise SpecError for a variable `prompt` beside a test that joins with its items: pytest binds its arguments."""
+    """Raise SpecError for a variable `prompt` and a test that joins with its items: pytest binds its arguments."""
     for opened in _answering_arms(arms):
         if PROMPT in opened.arm.variables:
             raise SpecError(
@@ -65,7 +65,7 @@ def _answering_arms(arms: Sequence[OpenedArm]) -> Iterator[OpenedArm]:
 
 
 def _read_text(item: pytest.Item, name: str) -> str:
-    """Return the text of the file of that name, else the text itself."""
+    """Return the text of the file with this name, else the text itself."""
     if not could_name_file(name):
         return name
     places = find_prompts(item, name)

@@ -17,14 +17,14 @@ import pytest
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.versions import find_version
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.options import read_settings
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.session.adapter_context import adapter_context
+from pytest_crucible.session.settings import read_settings
 from pytest_crucible.store.runs import RunStore
 
 Result = TypeVar("Result")
 
-# Nothing is collected, and what an earlier session has written is left alone.
+# Nothing is collected, and files of earlier sessions stay unchanged.
 # The plugin is named because PYTEST_DISABLE_PLUGIN_AUTOLOAD may be set.
 OPTIONS = ("-pcrucible", "--collect-only", "-q", "--junitxml=", "--log-file=", "-o", "log_file=")
 
@@ -40,7 +40,7 @@ class _Caller(Generic[Result]):
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> bool:
-        # Recipes and scripts lie beside the tests, whose folders pytest puts on the path when it collects them.
+        # Recipes and scripts are next to the tests, whose folders pytest puts on the path when it collects them.
         paths = (self.directory, session.config.rootpath, *_test_folders(session.config))
         sys.path[:0] = [str(path) for path in dict.fromkeys(paths)]
         try:

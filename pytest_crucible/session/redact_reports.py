@@ -11,21 +11,21 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_crucible.options import read_settings
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider, redact
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.runs.provenance import configured_tables
 from pytest_crucible.session.run_redaction import run_redaction
+from pytest_crucible.session.settings import read_settings
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
 class KeyRedactor:
-    """A function that redacts the known keys in a text, everything that looks like a key, and what a guard finds."""
+    """A function that redacts the known keys in a text, everything that looks like a key, and a guard's findings."""
 
     def __init__(self, keys: Iterable[str], findings: Callable[[str], str] | None = None) -> None:
-        """`findings` removes what the guard of --crucible-redact finds; None without one."""
+        """`findings` redacts the findings of the guard of --crucible-redact; None without one."""
         self._known = set(keys)
         self._hide = hider(self._known)
         self._findings = findings
@@ -90,7 +90,7 @@ class ReportRedactor:
 
 
 def _findings_redactor(config: pytest.Config) -> Callable[[str], str] | None:
-    """Return the function that removes what the guard of --crucible-redact finds; None without the option."""
+    """Return the function that redacts the findings of the guard of --crucible-redact; None without the option."""
     name = read_settings(config).redact
     if not name:
         return None

@@ -135,12 +135,12 @@ class Resources:
             writer.close()
 
     def on_close(self, restore: Callable[[], object]) -> None:
-        """Call `restore` when the session ends: it puts back what the session changed in this process."""
+        """Call `restore` when the session ends: it restores a part of this process that the session changed."""
         self._restores.append(restore)
 
     def close(self) -> None:
         """Close everything that was opened, in order; raises the last error when all of it is closed. Idempotent."""
-        # An ExitStack runs its callbacks from the last to the first, whatever any of them raises.
+        # An ExitStack runs all its callbacks from the last to the first, even if some raise.
         with ExitStack() as stack:
             for restore in self._restores:
                 stack.callback(restore)

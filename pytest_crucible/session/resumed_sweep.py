@@ -23,7 +23,7 @@ class ResumedSweep:
     sweep: PlannedSweep
     winner: OpenedArm | None = None
     unsent: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    """Member -> the positions of the choosing samples that it is not sent: those after the look that was its last one."""
+    """Member -> the positions of the choosing samples that it is not sent: those after its last look."""
 
     @property
     def further_trials(self) -> int:
@@ -35,7 +35,7 @@ class ResumedSweep:
 
 
 def resume_sweep(sweep: PlannedSweep, store: RunStore) -> ResumedSweep:
-    """Return the sweep as the latest run left it. Raises SpecError where that run swept something else."""
+    """Return the sweep as the latest run left it. Raises SpecError if that run swept something else."""
     earlier = latest_plan(store, sweep.record.nodeid, before="")
     if earlier is None or earlier[1].sweep is None:
         return ResumedSweep(sweep)

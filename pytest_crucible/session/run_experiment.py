@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ import pytest
 from pytest_crucible.adapters.replay import check_all_replayed
 from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.cache.policy import CachePolicy
-from pytest_crucible.records import Emit, Outcome, Unit
+from pytest_crucible.records import Emit, Outcome
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.background_loop import BackgroundLoop
@@ -95,7 +95,7 @@ class ExperimentRunner:
     def _begin_spending(
         self, experiment: Experiment, done: list[set[tuple[int, int]]]
     ) -> Callable[[str, int, str], None] | None:
-        """Register which arms will be queried for which samples; returns what to call when a unit is done, if there is a budget."""
+        """Register which arms will be queried for which samples. With a budget, return the function to call when a unit is done."""
         nodeid, plan = experiment.plan.nodeid, experiment.plan
         if self.spending is None or self.spending.account(nodeid) is None:
             return None
@@ -133,32 +133,7 @@ class ExperimentRunner:
             positions = looks.order
         open_units = OpenUnits(plan, entered.done, self.settings.seed, order=positions, twins=experiment.twins)
         progress = Progress(total=sum(sum(open_units.count_open(number)) for number in range(plan.rounds)))
-        samples = experiment.dataset.samples
-        spanned = with_sample_spans(self.emit, call, plan, lambda position: samples[position].id)
-        scored = ScoredUnits(experiment, spanned, self.deadline)
-        keep = self._outcome_writer(experiment, scored, entered.arms, looks)
-
-        def units_of_round(number: int) -> Iterator[Unit]:
-            units = open_units.of_round(number)
-            units = units if stage is None else stage.until_over(units)
-            return units if looks is None else looks.of_live_arms(units, call.release)
-
-        async def run_rounds() -> None:
-            # A round begins when the one before has ended, so that a slow hour does not affect all of them.
-            for number in range(plan.rounds):
-                await run_units(
-                    units_of_round(number),
-                    scored,
-                    keep,
-                    concurrency=self.settings.concurrency,
-                    arms=tuple(arm.name for arm in plan.arms),
-                    planned=open_units.count_open(number),
-                    progress=progress,
-                    answered=[bool(units) or number > 0 for units in entered.done],
-                    behind=self.writer.behind,
-                )
-
-        future = self.loop.submit(run_rounds())
+        future = self.loop.submit(self._run_rounds(call, entered, open_units, progress, looks, stage))
 
         def tick() -> None:
             self.check_interrupt()
@@ -169,6 +144,36 @@ class ExperimentRunner:
         _wait(future, tick)
         show(None)
         return progress
+
+    async def _run_rounds(
+        self,
+        call: Call,
+        entered: EnteredExperiment,
+        open_units: OpenUnits,
+        progress: Progress,
+        looks: Looks | None,
+        stage: StageRun | None,
+    ) -> None:
+        experiment, plan = call.experiment, call.experiment.plan
+        samples = experiment.dataset.samples
+        spanned = with_sample_spans(self.emit, call, plan, lambda position: samples[position].id)
+        scored = ScoredUnits(experiment, spanned, self.deadline)
+        keep = self._outcome_writer(experiment, scored, entered.arms, looks)
+        # A round begins when the one before has ended, so that a slow hour does not affect all of them.
+        for number in range(plan.rounds):
+            units = open_units.of_round(number)
+            units = units if stage is None else stage.until_over(units)
+            await run_units(
+                units if looks is None else looks.of_live_arms(units, call.release),
+                scored,
+                keep,
+                concurrency=self.settings.concurrency,
+                arms=tuple(arm.name for arm in plan.arms),
+                planned=open_units.count_open(number),
+                progress=progress,
+                answered=[bool(done) or number > 0 for done in entered.done],
+                behind=self.writer.behind,
+            )
 
     def _begin_looks(self, experiment: Experiment, key: int, rule: LookRule | None) -> Looks | None:
         """Return the looks at the experiment, with the replies that are stored already; None for a run without looks."""

@@ -18,7 +18,7 @@ PASSED = "crucible_redaction"
 
 
 def pass_redaction(config: pytest.Config) -> dict[str, str]:
-    """Under xdist: return what a worker needs to redact as all others do. The key is drawn for each run and never stored."""
+    """Under xdist: return the state with which all workers redact alike. The key is drawn for each run and never stored."""
     if _SHARED not in config.stash:
         folder = tempfile.mkdtemp(prefix="crucible-numbers-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
@@ -27,7 +27,7 @@ def pass_redaction(config: pytest.Config) -> dict[str, str]:
 
 
 def run_redaction(config: pytest.Config) -> RunRedaction:
-    """Return what the redactions of this run share."""
+    """Return the common state of this run's redactions."""
     from pytest_crucible.detectors.numbers import SharedNumbers
     from pytest_crucible.detectors.replacements import RunRedaction
 
@@ -37,7 +37,7 @@ def run_redaction(config: pytest.Config) -> RunRedaction:
         if shared is None:
             config.stash[_REDACTION] = RunRedaction()
         elif not Path(shared["folder"]).is_dir():
-            # A worker on another machine counts on its own.
+            # A worker on another machine numbers its placeholders by itself.
             config.stash[_REDACTION] = RunRedaction(bytes.fromhex(shared["key"]), process=worker["workerid"])
         else:
             key = bytes.fromhex(shared["key"])

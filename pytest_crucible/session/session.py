@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from pytest_crucible.options import read_settings
 from pytest_crucible.records import Plan
-from pytest_crucible.records.errors import CrucibleError, StoreError
+from pytest_crucible.records.errors import StoreError
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.gc_tuning import collecting_seldom
@@ -25,20 +24,22 @@ from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.joined_items import Crucible, JoinedItems
 from pytest_crucible.session.joined_tests import function_nodeid
 from pytest_crucible.session.messages import Messages
-from pytest_crucible.session.notifier import open_notifier
 from pytest_crucible.session.open_resources import open_resources
+from pytest_crucible.session.optional_plugins import (
+    open_estimate,
+    open_session_notifier,
+    open_stage_plugin,
+    open_stages,
+)
 from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.settings import read_settings
 from pytest_crucible.session.stage_items import collected_nodeid
 from pytest_crucible.session.worker_links import announce_experiments
 from pytest_crucible.session.worker_reports import WorkerReports
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.guards import Guards
-    from pytest_crucible.backends.budget.budget import Budget
     from pytest_crucible.backends.not_sent import UnsentRequest
-    from pytest_crucible.session.estimate_plugin import EstimatePlugin
-    from pytest_crucible.session.stage_plugin import StagePlugin
-    from pytest_crucible.session.stages import SessionStages
 
 Result = TypeVar("Result")
 SESSION = pytest.StashKey["CrucibleSession"]()
@@ -83,13 +84,15 @@ class CrucibleSession:
         self._deadline = None if seconds is None else Deadline.after(seconds, text)
         checks = open_data_checks(config, self.run)
         self._collection = ExperimentCollection(config, self.settings, self._resources, checks)
-        self._expected: set[str] = set()
+        self._xfail_items: set[str] = set()
         self._joined = JoinedItems(self._collection, self._resources, self._publisher, self._deadline)
         self._messages = Messages(self._collection.problems)
         self._tests_and_verdicts = -1
-        stages = self._open_stages()
-        self._stages = None if stages is None else self._open_stage_plugin(stages)
-        self._estimate = self._open_estimate()
+        stages = open_stages(
+            self.settings, self.run, self._resources, lambda: self._xfail_items, is_worker=self.is_worker
+        )
+        self._stages = open_stage_plugin(config, stages, self.interruptions.check)
+        self._estimate = open_estimate(self.settings, self._collection, self._resources, self._messages)
         self._items = ExperimentItems(
             config,
             self.settings,
@@ -120,28 +123,6 @@ class CrucibleSession:
             stages=stages,
         )
 
-    def _open_stages(self) -> SessionStages | None:
-        if self.settings.stages is None:
-            return None
-        # Looks load the analysis, which a session without stages needs only at its end.
-        from pytest_crucible.session.stages import SessionStages
-
-        return SessionStages(
-            self.settings, self.run, lambda: self._resources.store, self.is_worker, lambda: self._expected
-        )
-
-    def _open_stage_plugin(self, stages: SessionStages) -> StagePlugin:
-        from pytest_crucible.session.stage_plugin import StagePlugin
-
-        return StagePlugin(self.config, stages, self.interruptions.check)
-
-    def _open_estimate(self) -> EstimatePlugin | None:
-        if not self.settings.estimate:
-            return None
-        from pytest_crucible.session.estimate_plugin import EstimatePlugin
-
-        return EstimatePlugin(self.settings, self._collection, self._resources, self._messages)
-
     def run_later_stages(self, session: pytest.Session) -> None:
         """Run the later stages of a worker's experiments, when its items have run."""
         if self._stages is not None:
@@ -169,22 +150,9 @@ class CrucibleSession:
         for name, plugin in (("crucible-stages", self._stages), ("crucible-estimate", self._estimate)):
             if plugin is not None:
                 self.config.pluginmanager.register(plugin, name)
-        self._register_notifier()
-
-    def _register_notifier(self) -> None:
-        """Register the plugin that sends messages, if the project has a table `[notify]`."""
-        try:
-            notifier = open_notifier(self.config, self.run, self._messages, self._open_budget)
-        # Reported with all other errors of the configuration.
-        except CrucibleError as error:
-            self._messages.problems.append(str(error))
-            return
-        if notifier is not None and not self.settings.estimate and self.settings.sample is None:
+        notifier = open_session_notifier(self.config, self.settings, self.run, self._resources, self._messages)
+        if notifier is not None:
             self.config.pluginmanager.register(notifier, "crucible-notifier")
-
-    def _open_budget(self) -> Budget | None:
-        shared = vars(self._resources).get("shared")
-        return None if shared is None else shared.spending.run
 
     # -- collection ---------------------------------------------------------------------------------------------
 
@@ -194,7 +162,7 @@ class CrucibleSession:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Plan the selected items. Errors end the session here, before any request is sent."""
+        """Plan the selected items. Errors end the session at this point, before any request is sent."""
         # Planning imports what adapters, scorers and statistics need; garbage collection would slow these imports.
         with collecting_seldom():
             self._collection.plan_items(session.items)
@@ -202,7 +170,7 @@ class CrucibleSession:
         self._collection.put_first(session.items)
         family = self._items.open_sweep()
         self._messages.expected_verdicts = self._count_verdicts()
-        self._expected = {item.nodeid for item in session.items if item.get_closest_marker("xfail")}
+        self._xfail_items = {item.nodeid for item in session.items if item.get_closest_marker("xfail")}
         if self._messages.begun and self._stages is not None:
             self._stages.order_items(session.items, self._plans_by_nodeid())
         problems = self._messages.problems
@@ -222,7 +190,7 @@ class CrucibleSession:
         return self._collection.guards
 
     def wait_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Return what a coroutine returns on the sampling loop."""
+        """Run a coroutine on the sampling loop and return its result."""
         return self._resources.loop.submit(coroutine).result()
 
     def plans(self) -> list[Plan]:
@@ -243,7 +211,7 @@ class CrucibleSession:
         return self._items.run_item(pyfuncitem)
 
     def report_lost_worker(self, worker: str) -> None:
-        """Tell the other workers that one has died: they may wait for a winner that it was to choose."""
+        """Inform the other workers that one has died: they may wait for a winner that it had to choose."""
         from pytest_crucible.session.sweep_waiting import report_lost_worker
 
         for family in self.workers.families:
@@ -293,7 +261,7 @@ class CrucibleSession:
             forget_unexpected_pass(report, call)
 
     def _worker_message(self, owner: str, item: str) -> dict[str, Any]:
-        """Return what the controller has to know, each part once."""
+        """Return the message to the controller, each part once."""
         self._messages.add_complaints(self._publisher.pop_failures())
         line = self._collection.lines.pop(owner, None)
         return {

@@ -19,9 +19,9 @@ from pytest_crucible.session.experiment import Experiment
 
 
 def run_single_sample(item: pytest.Function, experiment: Experiment, position: int, loop: BackgroundLoop) -> list[str]:
-    """Run one sample of the candidate in the main thread, where a debugger works; returns what was sent, answered and scored.
+    """Run one sample of the candidate in the main thread, where a debugger works; return the requests, the reply and the scores.
 
-    Raises what the test raises.
+    Raises the test's own exception.
     """
     call = Call.prepare(item, experiment, loop, DaemonThreads(1))
     outcome = Outcome(Unit(position, 0, 0, 0))

@@ -25,7 +25,7 @@ _REPEATED = pytest.StashKey[_Repeated]()
 
 
 def collected_nodeid(item: pytest.Item) -> str:
-    """Return the nodeid of the item as it was collected: that of its experiment."""
+    """Return the collected nodeid of the item, which is that of its experiment."""
     repeated = item.stash.get(_REPEATED, None)
     return item.nodeid if repeated is None else repeated.nodeid
 
@@ -46,7 +46,7 @@ def order_by_stage(
     begun = [item for item in items if _first_stage(item, plans) == 0]
     for number in range(1, len(stages)):
         begun += items_of_stage(items, plans, stages, number) if number <= last else []
-        # An experiment that would begin after the last stage still has its item, which tells why it is not run.
+        # An experiment that would begin after the last stage still has its item, whose report has the reason why it is not run.
         begun += [item for item in items if number > last and _first_stage(item, plans) == number]
     return begun
 

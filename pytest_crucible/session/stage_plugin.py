@@ -39,7 +39,7 @@ class StagePlugin:
         return self._worker is not None and self._worker.defer(item, plan)
 
     def begin_stage(self, item: pytest.Item, experiment: Experiment) -> StageRun:
-        """Return the stage that an item runs. Skips the item where the session does not reach it."""
+        """Return the stage that an item runs. Skips the item if the session does not reach it."""
         plan = experiment.plan
         number = stage_of(item, plan)
         reason = self._stages.reason_to_skip(plan, number)
@@ -69,7 +69,7 @@ class StagePlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Let --lf run an experiment again of which a later stage failed: pytest can run no item of that name."""
+        """Let --lf run an experiment again whose later stage failed: pytest cannot run a stage's item by its name."""
         collected = getattr(report, "crucible_collected", None)
         last_failed = self._config.pluginmanager.get_plugin("lfplugin")
         if collected is not None and report.failed and last_failed is not None:

@@ -36,7 +36,7 @@ class StageRun:
     on_out_of_reach: Callable[[str], None] | None
     """Stores that a target cannot be met any more, before no further unit is sent. None if the miss is expected."""
     check_session: Callable[[], None] = lambda: None
-    """Called by the main thread, several times a second: asks whether another worker has ended the session."""
+    """Called by the main thread, several times a second: checks whether another worker has ended the session."""
     is_over: Callable[[], bool] = lambda: False
     """Whether another experiment has ended the session."""
 
@@ -48,7 +48,7 @@ class StageRun:
             yield unit
 
     def look_rule(self, plan: Plan, length: int) -> StopOutOfReach | None:
-        """Return the rule of looks within the stage; None where no target could end it."""
+        """Return the rule of looks within the stage; None if no target could end it."""
         if self.strict or self.on_out_of_reach is None or not plan.targets:
             return None
         return StopOutOfReach(length, self.on_out_of_reach)
@@ -56,7 +56,7 @@ class StageRun:
 
 @dataclass(frozen=True)
 class StopOutOfReach:
-    """A rule of looks: all arms go on until a target cannot be met any more, whatever the samples that are left score."""
+    """A rule of looks: all arms go on until no scores of the remaining samples could meet a target."""
 
     length: int
     """The number of samples of the stage."""

@@ -32,7 +32,7 @@ class SessionStages:
     expected: Callable[[], set[str]]
     """Returns the experiments whose misses are expected failures."""
     _completed: dict[str, int] = field(default_factory=dict)
-    """Nodeid -> the last stage that ran to its end here."""
+    """Nodeid -> the last stage that ran to its end in this process."""
     _asked_at: float = 0.0
     _is_over: bool = False
 
@@ -47,7 +47,7 @@ class SessionStages:
         return len(self.stages) - 1 if until is None else stage_number(self.stages, until, f"--crucible-until={until}")
 
     def reason_to_skip(self, plan: Plan, stage: int) -> str:
-        """Return why an experiment does not run a stage; empty where it does. Decides the stages before, if need be."""
+        """Return why an experiment does not run a stage; empty if it does. Decides the earlier stages first if necessary."""
         name = self.stages[stage].name
         if stage > self.last:
             return f"not run: it begins at stage {name}, and --crucible-until={self.settings.until} ends before"
@@ -66,7 +66,7 @@ class SessionStages:
             store.enter_unanswered(self.run, plan, experiment.dataset.samples)
 
     def decide_before(self, stage: int) -> StageDecision | None:
-        """Return the decision that ended the session before a stage, or in it; None where it goes on."""
+        """Return the decision that ended the session before a stage, or in it; None if it goes on."""
         for number in range(stage):
             decision = self.decide_after(number)
             if decision.end:
@@ -92,7 +92,7 @@ class SessionStages:
             self.decide_after(self.last)
 
     def stage_run(self, plan: Plan, number: int) -> StageRun:
-        """Return what the runner of an experiment has to know of its stage."""
+        """Return the stage of an experiment, for its runner."""
 
         def store_out_of_reach(subject: str) -> None:
             decision = StageDecision(stage=number, end="out of reach", nodeid=plan.nodeid, subject=subject)
@@ -114,7 +114,7 @@ class SessionStages:
         self._completed[plan.nodeid] = number
 
     def _check_session(self, number: int) -> None:
-        """Ask, now and then, whether another worker has ended the session. Only workers have others."""
+        """Check, now and then, whether another worker has ended the session."""
         now = time.monotonic()
         if self.is_worker and not self._is_over and now - self._asked_at > ASK_EVERY_S:
             self._asked_at = now

@@ -23,7 +23,7 @@ def with_stored_runs(plan: Plan, store: Callable[[], RunStore]) -> Plan:
 
 
 def _with_run(arm: Arm, plan: Plan, store: RunStore) -> Arm:
-    """Return the arm with the id of its stored run, and what that run knew of it."""
+    """Return the arm with the id of its stored run, and with the facts that the run recorded."""
     _, run, stored = store.stored_candidate(arm.stored_run or "", plan.nodeid)
     changed = differences(plan.fingerprint, stored.fingerprint)
     changed += ["prompts"] if plan.prompts != stored.prompts else []

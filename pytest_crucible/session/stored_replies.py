@@ -1,4 +1,4 @@
-"""Stored replies that an experiment may use instead of new requests: their key, where they are, and which units they answer."""
+"""Stored replies that an experiment may use instead of new requests: their key, their run, and the units that they answer."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class SweepChoice:
     def begin(self, *, resume: bool) -> None:
         """Enter the sweep into the run; with `resume`, with the decisions of the latest earlier run.
 
-        Raises SpecError where that run swept something else.
+        Raises SpecError if that run swept something else.
         """
         earlier = latest_plan(self.store, self.record.nodeid, before=self.run) if resume else None
         if earlier is not None and earlier[1].sweep is not None:
@@ -51,10 +51,10 @@ class SweepChoice:
                 copy_decisions(self.store, earlier[0], self.run, subject)
 
     def choose(self, run_choosing: RunChoosing, flush: Callable[[], None]) -> OpenedArm:
-        """Let the members compete, and return the winner. Raises CrucibleError where no member has a score."""
+        """Let the members compete, and return the winner. Raises CrucibleError if no member has a score."""
 
         def decide(look: int, kept: list[str]) -> list[str]:
-            # A decision must not outlive the replies that it rests on.
+            # A decision must not be stored before the replies on which it is based.
             flush()
             body = {"samples": self.record.looks[look], "kept": kept}
             stored = add_decision(self.store, self.run, self.record.looks_subject, look, body)
@@ -82,7 +82,7 @@ class SweepChoice:
         return self._find_member(stored[0]["winner"])
 
     def apply(self, experiment: Experiment, winner: OpenedArm) -> Experiment:
-        """Return the experiment with the winner in the family's place, in the run store, too."""
+        """Return the experiment with the winner instead of the family, and update the run store."""
         changed = with_winner(with_sweep(experiment, self.record), winner)
         self.store.replace_plan(self.run, changed.plan)
         return changed
@@ -110,7 +110,7 @@ class SweepChoice:
 
 
 def check_same_sweep(run: str, before: Sweep, now: Sweep) -> None:
-    """Raise SpecError where a run swept something else than what would resume it."""
+    """Raise SpecError if the run to resume had another sweep."""
     change = next(sweep_changes(before, now), None)
     if change is not None:
         raise SpecError(f"run {run[:4]} {change}, or run without --crucible-resume")

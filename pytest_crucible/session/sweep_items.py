@@ -42,7 +42,7 @@ class SweepItems:
     def with_winner(
         self, item: pytest.Item, experiment: Experiment, run_choosing: RunChoosing, flush: Callable[[], None]
     ) -> Experiment:
-        """Return the experiment with the winner as its candidate. Skips the test where there will be none."""
+        """Return the experiment with the winner as its candidate. Skips the test if there will be none."""
         choice = self._choice
         if item.nodeid == choice.record.test:
             # Entered first: should this process die, its verdicts are undecided.

@@ -19,7 +19,7 @@ class SweepLooks:
 
     sweep: Sweep
     decide: Callable[[int, list[str]], list[str]]
-    """Stores the names of the members that go on after the look of this number, and returns those that were stored first."""
+    """Stores the names of the members that go on after the look with this number; returns those that were stored first."""
     _looks: int = field(default=0)
 
     def next_look(self, looked: int, complete: int) -> int | None:
@@ -29,7 +29,7 @@ class SweepLooks:
         return next((length for length in self.sweep.looks if looked < length <= complete), None)
 
     def arms_that_go_on(self, inputs: AnalysisInputs, looked_at: Sequence[int], live: frozenset[int]) -> frozenset[int]:
-        """Return the members that go on. Raises StoreError where the decision cannot be stored, and UnsuitableMetric."""
+        """Return the members that go on. Raises StoreError if the decision cannot be stored, and UnsuitableMetric."""
         if len(looked_at) == 1:
             self._check_scored(inputs.answers)
             return live

@@ -1,4 +1,4 @@
-"""Plans a sweep: which experiment chooses, the halves of its samples, and what the other experiments rest on."""
+"""Plans a sweep: which experiment chooses, the halves of its samples, and the samples of the other experiments."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def plan_sweep(
 ) -> tuple[PlannedSweep, dict[str, Experiment]]:
     """Return the sweep, and all experiments on the samples that their verdicts may rest on.
 
-    Raises SpecError where no experiment, or more than one, scores the metric that chooses, and for too few samples.
+    Raises SpecError if no experiment, or more than one, scores the metric that chooses, and for too few samples.
     """
     family = family_arm.family
     assert family is not None
@@ -83,7 +83,7 @@ def plan_sweep(
 
 
 def with_trained(sweep: PlannedSweep, family_arm: OpenedArm) -> PlannedSweep:
-    """Return the sweep with its members as they are after training."""
+    """Return the sweep with its trained members."""
     points = [member.settings for member in sweep.record.members]
     record = replace(sweep.record, members=_members(points, family_arm.competitors))
     return PlannedSweep(family_arm, _with_members(sweep.choosing, record, family_arm.competitors))
@@ -103,7 +103,7 @@ def with_sweep(experiment: Experiment, record: Sweep) -> Experiment:
 
 
 def with_winner(experiment: Experiment, winner: OpenedArm) -> Experiment:
-    """Return the experiment with the winner in the family's place."""
+    """Return the experiment with the winner instead of the family."""
     plan = experiment.plan
     return replace(
         experiment,
@@ -129,7 +129,7 @@ def _find_chooser(family: Family, plans: Sequence[Plan]) -> tuple[str, str]:
         (metric,) = names
     scoring = [plan.nodeid for plan in among if metric in _metric_names(plan)]
     if not scoring:
-        # A test that scores by itself shows its metrics only when it runs.
+        # The metrics of a test that scores by itself are known only when it runs.
         scoring = [plan.nodeid for plan in among if plan.open_metrics]
     if not scoring:
         use = closest_name(metric, names, cutoff=0.0) or "METRIC"
@@ -181,7 +181,7 @@ def _correct_for_choice(experiment: Experiment, record: Sweep, *, used: set[str]
 
 
 def _without(experiment: Experiment, record: Sweep, *, left_out: set[str]) -> Experiment:
-    """Return the experiment without the samples that have chosen. Raises SpecError where none is left."""
+    """Return the experiment without the samples that have chosen. Raises SpecError if none is left."""
     samples = experiment.dataset.samples
     kept = [sample for sample in samples if _sample_key(sample) not in left_out]
     if len(kept) == len(samples):
@@ -195,7 +195,7 @@ def _without(experiment: Experiment, record: Sweep, *, left_out: set[str]) -> Ex
 
 
 def _sample_key(sample: Sample) -> str:
-    """Return what makes a sample the same in another experiment."""
+    """Return the key by which a sample is recognised in another experiment."""
     return f"{sample.id} {canonical(sample.input)}"
 
 
@@ -224,7 +224,7 @@ def _with_members(choosing: Experiment, record: Sweep, competitors: Sequence[Ope
         choosing,
         opened_arms=tuple(competitors),
         warnings=(),
-        # Members compete on the samples as they are.
+        # Members compete on the original samples.
         variants=(),
         plan=replace(
             choosing.plan,

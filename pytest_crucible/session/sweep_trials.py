@@ -33,7 +33,7 @@ class SearchTrials:
     run_choosing: RunChoosing
 
     def run_all(self) -> PlannedSweep:
-        """Let all trials answer the choosing half; returns the sweep with them as its members."""
+        """Let all trials answer the choosing half; return the sweep with them as its members."""
         for number, member in enumerate(self.sweep.record.members):
             self._decide(number, dict(member.settings))
         self._ask(answered=0)

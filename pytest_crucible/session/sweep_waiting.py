@@ -1,6 +1,6 @@
 """Waiting for the winner of a sweep that another worker of pytest-xdist chooses, through the run store.
 
-The worker that chooses gives signs of life. When they stay away, or it reports a failure, those that wait go on without.
+The worker that chooses gives signs of life. If these stop, or it reports a failure, the waiting workers go on without a winner.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pytest_crucible.store.runs import RunStore
 
 # A winner is known within this time on every worker; a query of the run store takes a millisecond.
 POLL_S = 0.2
+# The interval of signs of life: many fit into SILENT_S, so that a few late ones do no harm.
 BEAT_S = 2.0
 # A worker whose machine sleeps, or swaps, is late; one that has died stays away.
 SILENT_S = 60.0
@@ -56,7 +57,7 @@ def signs_of_life(store: RunStore, run: str, family: str, worker: str) -> Iterat
 
 
 def report_failure(store: RunStore, run: str, family: str, reason: str) -> None:
-    """Tell those that wait that there will be no winner."""
+    """Report to the waiting workers that there will be no winner."""
     add_decision(store, run, subject_of_life(family), 1, {"failed": reason})
 
 

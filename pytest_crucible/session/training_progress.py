@@ -44,7 +44,7 @@ class TrainingProgress:
         )
 
     def announce(self) -> None:
-        """Show what would be trained, where nothing is run."""
+        """Show what would be trained, when nothing is run."""
         self._write_line(f"would train {self._description}")
 
     def share(self, name: str) -> None:
@@ -113,7 +113,7 @@ class TrainingProgress:
             self._write_line("".join(traceback.format_exception(type(cause), cause, own)).rstrip())
 
     def _write_line(self, line: str) -> None:
-        """Write a line of its own, wherever the cursor is."""
+        """Write a line of its own, at any position of the cursor."""
         if self._verbosity < 0:
             return
         line = self._hide(line)

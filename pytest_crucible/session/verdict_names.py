@@ -1,4 +1,4 @@
-"""Names of verdicts as arguments: `test_x.py::test_y::exact_match >= 0.8` stands for its experiment."""
+"""Names of verdicts as arguments: `test_x.py::test_y::exact_match >= 0.8` means its experiment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _IN_GROUP = re.compile(rf"(?P<test>.+\.py::(.+::)?{_TEST})@[^\]]+", re.DOTALL)
 def resolve_argument(argument: str) -> str:
     """Return the nodeid of a verdict's experiment or of a test, without the group that `--dist loadgroup` appends to it.
 
-    Any other argument is returned as it is.
+    Any other argument is returned unchanged.
 
     >>> resolve_argument("test_x.py::test_y[a b]::exact_match >= 0.8"), resolve_argument("test_x.py::test_y[a::b c]")
     ('test_x.py::test_y[a b]', 'test_x.py::test_y[a::b c]')

@@ -29,7 +29,7 @@ class Resolved:
     """The names of versions, resolved for this session."""
 
     names: dict[str, str]
-    """Name -> the version by its number; a name that means nothing here is missing, and opening it reports why."""
+    """Name -> the version by its number; an unknown name is missing, and opening it reports why."""
     alpha: float | None = None
     """The error rate of this run's look in the era of the production version that it compares with; None outside of one."""
 
@@ -47,7 +47,7 @@ def resolve_settings(config: pytest.Config, settings: Settings) -> Settings:
 
 
 def worker_input(config: pytest.Config) -> dict[str, Any] | None:
-    """Return what the names mean, as xdist can send it."""
+    """Return the resolved names as plain data, for xdist."""
     return asdict(config.stash[_RESOLVED]) if _RESOLVED in config.stash else None
 
 
@@ -55,7 +55,7 @@ def _resolve(config: pytest.Config, settings: Settings) -> Resolved:
     era_alpha = _read_era_alpha(config.rootpath)
     where = settings.store if "://" in settings.store else str(config.rootpath / settings.store)
     resolved = Resolved({})
-    # Opening the arms reports what is wrong, together with all other errors.
+    # Errors are reported when the arms are opened, together with all others.
     with contextlib.suppress(CrucibleError), _existing_store(where) as store:
         state = load_registry(store, check=False).state
         resolved = Resolved(_numbers(config.rootpath, settings, state, where))

@@ -34,7 +34,7 @@ class WorkerStages:
         self._barrier.enter(self._worker)
 
     def defer(self, item: pytest.Function, plan: Plan) -> bool:
-        """Remember an item that xdist has given to this worker; returns whether its experiment begins at a later stage."""
+        """Remember an item that xdist has given to this worker; return whether its experiment begins at a later stage."""
         if collected_nodeid(item) != item.nodeid:
             return False
         self._items.append(item)

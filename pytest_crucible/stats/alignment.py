@@ -12,9 +12,9 @@ from pytest_crucible.stats.arrays import Labels
 def align_pairs(
     candidate: npt.ArrayLike, baseline: npt.ArrayLike, clusters: Labels | None
 ) -> tuple[npt.ArrayLike, npt.ArrayLike, Labels | None]:
-    """Return the baseline, and the clusters, in the order of the candidate's index; others than Series as they are.
+    """Return the baseline, and the clusters, in the order of the candidate's index; values other than Series unchanged.
 
-    Raises ValueError where two Series have different labels, or labels that occur twice in another order.
+    Raises ValueError if two Series have different labels, or labels that occur twice in another order.
     """
     if not _has_index(candidate):
         return candidate, baseline, clusters

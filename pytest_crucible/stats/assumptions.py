@@ -86,7 +86,7 @@ def _nearly_normal(what: str, values: Array) -> str:
 
 
 def _repeats(repeats: tuple[int, ...]) -> list[str]:
-    """Return the sentence about the numbers of repeats in the arms; nothing where each sample has one."""
+    """Return the sentence about the numbers of repeats in the arms; nothing if each sample has one."""
     if max(repeats) == 1:
         return []
     counts = " or ".join(str(count) for count in sorted(set(repeats)))

@@ -247,7 +247,7 @@ def _bounds_of_ratio(arms: Arms, alpha: float) -> Bounds:
 
 def choose_row(question: Question, arms: Arms, estimand: Estimand) -> Row:
     design: Design = "two arms" if arms.differences is None else "pairs"
-    # Logarithms have no bounds, whatever the bounds of the values.
+    # Logarithms of bounded values have no bounds.
     scale: Scale = "unbounded" if estimand == "ratio" else arms.scale
     return find_row(question, design, scale, clustered=arms.clustered)
 
@@ -299,12 +299,12 @@ def _check_numbers(
 
 def _check_one_sided(alpha: float) -> None:
     check_share(alpha, "alpha")
-    # From 0.5 on the lower bound would lie above the upper one.
+    # From 0.5 on the lower bound would be above the upper one.
     if not alpha < 0.5:
         raise ValueError(f"a one-sided test or bound needs an alpha below 0.5, not {alpha!r}")
 
 
 def _check_margin(margin: float, arms: Arms, estimand: Estimand) -> None:
-    # Such a margin would be met by every candidate, whatever it does.
+    # Every candidate would meet such a margin.
     if estimand == "difference" and margin >= arms.bounds[1]:
         raise ValueError(f"margin={margin:g} can never be exceeded: two values differ by at most {arms.bounds[1]:g}")

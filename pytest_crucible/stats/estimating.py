@@ -136,7 +136,7 @@ def average_repeats(values: npt.ArrayLike) -> tuple[Array, int]:
         raise ValueError(f"values must be one a sample, or samples x repeats, not the shape {array.shape}")
     # Checked before averaging, so that the count is that of missing repeats, not of samples.
     finite(array.ravel())
-    # An empty table has no samples, whatever its number of columns.
+    # An empty table has no samples, even if it has columns.
     if array.ndim == 1 or not array.size:
         return array.ravel(), 1
     return array.mean(axis=1), array.shape[1]

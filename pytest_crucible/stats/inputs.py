@@ -68,7 +68,7 @@ def mean(values: Array) -> float:
 
 
 def scale_of(kind: Kind, bounds: Range) -> Scale:
-    """Return the scale: an infinite end makes any kind unbounded, and `unbounded` stays so whatever the ends.
+    """Return the scale: an infinite end makes any kind unbounded, and `unbounded` stays so for any ends.
 
     >>> scale_of("ordinal", (1, 5)), scale_of("positive", (0, math.inf))
     ('bounded', 'unbounded')

@@ -29,7 +29,7 @@ Size = Callable[[Arms, float], Effect]
 
 
 def effect_sizes(arms: Arms, level: float, estimand: Estimand = "difference") -> list[Effect]:
-    """Return the effect sizes of a comparison, the customary one first. One without a value says why.
+    """Return the effect sizes of a comparison, the customary one first. Those without a value have the reason.
 
     A comparison whose estimand is the ratio of geometric means does not repeat it as an effect size.
     """

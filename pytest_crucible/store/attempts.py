@@ -19,6 +19,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
 from pytest_crucible.store.variants import variant_keys
 
+# Rows that are fetched at a time: a call may have a long conversation.
 _PART = 1000
 _OWN = re.compile("\x01([im]\\d+)\x02")
 
@@ -47,7 +48,7 @@ def load_attempts(
             rows = connection.execution_options(yield_per=_PART).execute(_query(key, metric))
             for _, of_unit in itertools.groupby(rows, key=itemgetter(0, 1)):
                 calls = list(of_unit)
-                # Unpacked, because a named column of a row costs as much as all the rest of it.
+                # Unpacked, because reading a column by name takes as long as everything else.
                 position, repeat, form, is_scored, text, scored, failure, skipped, value, *lost = calls[0]
                 is_single = len(calls) == 1
                 prompt = prompts.read(form, position)
@@ -129,7 +130,7 @@ def _state(failure: str | None, skipped: bool | None, lost: Sequence[str | None]
 
 
 class _Prompt:
-    """A prompt as it was sent, and the part of it that is the sample's own."""
+    """A prompt as sent, and the sample's own part of it."""
 
     __slots__ = ("messages", "own", "template")
 
@@ -191,14 +192,14 @@ def _load_forms(connection: Connection, arm: int) -> Mapping[int, str]:
 
 
 class _Samples:
-    """The samples of one dataset by position, as they are or as a variant sends them."""
+    """The samples of one dataset by position: the originals, or a variant's twins."""
 
     def __init__(self, connection: Connection, dataset: str, is_gate: Callable[[Any], bool], variant: str = "") -> None:
         """`variant` is the hash of a variant's twins, if any."""
         table, twins = schema.samples, schema.twins
         columns = (table.c[name] for name in ("position", "sample_id", "sample_group", "input", "expected", "metadata"))
         rows = connection.execute(select(*columns).where(table.c.dataset == dataset))
-        # As plain tuples: a named column of a row costs as much as all the rest of it.
+        # As plain tuples: reading a column by name takes as long as everything else.
         self._rows = {position: facts for position, *facts in rows}
         self._sent = {position: (input, expected) for position, (_, _, input, expected, _) in self._rows.items()}
         if variant:

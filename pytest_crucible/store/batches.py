@@ -26,7 +26,7 @@ class _Lookup(Generic[Value]):
 
 
 class BatchReader(Generic[Value]):
-    """Finds values by key. `look_up` runs in the thread; what it raises is raised by every `find` of its batch."""
+    """Finds values by key. `look_up` runs in the thread; its error is raised by every `find` of the batch."""
 
     def __init__(self, look_up: Callable[[list[str]], Mapping[str, Value]]) -> None:
         self._look_up = look_up

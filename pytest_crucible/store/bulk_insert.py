@@ -26,7 +26,7 @@ ROWS_PER_STATEMENT = 20
 
 
 def insert_many(connection: Connection, table: Table, rows: Sequence[Row], *, over: bool) -> None:
-    """Insert rows, all with the same columns. A row whose key exists is left as it is, or replaced with `over`."""
+    """Insert rows, all with the same columns. A row whose key exists is left unchanged, or replaced with `over`."""
     dialect, names = f"{connection.dialect.name}.{connection.dialect.driver}", tuple(rows[0])
     plain = _with_json_as_text(table, rows)
     statement, by_place = _compile(dialect, table, names, over, 1)
@@ -48,7 +48,7 @@ def insert_many(connection: Connection, table: Table, rows: Sequence[Row], *, ov
 # The key is the dialect's name: each engine has a dialect of its own, and would compile all statements again.
 @functools.lru_cache
 def _compile(name: str, table: Table, names: tuple[str, ...], over: bool, rows: int) -> tuple[str, list[str] | None]:
-    """Return the statement and the order of its values; None where the driver takes values by name."""
+    """Return the statement and the order of its values; None if the driver takes values by name."""
     dialect: Dialect = registry.load(name)()
     insert = (insert_or_replace if over else insert_or_ignore)(dialect, table)
     if rows > 1:

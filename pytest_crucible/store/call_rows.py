@@ -15,18 +15,18 @@ from pytest_crucible.store.prompt_forms import SHORTEST, form_key, form_of, pack
 from pytest_crucible.store.sanitize import sanitize_text
 
 MOST_FORMS = 100_000
-"""Keys of stored forms that are remembered. A suite whose samples share no form would else fill the memory with them."""
+"""Keys of stored forms that are remembered. A suite whose samples share no form would otherwise fill the memory with them."""
 
 Row = dict[str, Any]
 Asked = tuple[int, Outcome, Sample]
-"""Key of the arm, what became of a unit, and its sample."""
+"""Key of the arm, outcome of a unit, and its sample."""
 
 
 class CallRows:
     """Turns the calls of units into rows of the tables `calls` and `messages`. It remembers which forms were written."""
 
     def __init__(self, hide: Callable[[str], str], run: Callable[[], str]) -> None:
-        """`hide` removes what must not be stored; `run` returns the id of this run."""
+        """`hide` redacts texts before they are stored; `run` returns the id of this run."""
         self._hide = hide
         self._run = run
         self._forms: set[int] = set()
@@ -62,7 +62,7 @@ class CallRows:
             yield row
 
     def _messages(self, call: ModelCall, texts: _KnownTexts, forms: list[Row]) -> int | None:
-        """Return the key of the form; None where the sample's input was sent as it is, which most tests do."""
+        """Return the key of the form; None if the sample's input was sent unchanged, as by most tests."""
         if call.text is texts.sample.input and not (call.system or call.judge):
             return None
         messages = redact(json.loads(call.text) if call.is_json else call.text, self._hide)
@@ -80,7 +80,7 @@ class CallRows:
         return key
 
     def _reply(self, reply: Reply | None, scored: str | None) -> Row:
-        """Return what a row says of a reply. A text that the table `replies` has is not stored again."""
+        """Return the columns about a reply. A text that the table `replies` has is not stored again."""
         if reply is None:
             return {"text": None, "is_scored": False, "reasoning_id": None, "think": None, "paid_by": None}
         is_scored = reply.text == scored
@@ -107,7 +107,7 @@ class _KnownTexts:
 
     @cached_property
     def input(self) -> Any:
-        """The sample's input as it is stored."""
+        """The stored input of the sample."""
         return redact(plain_or_repr(self.sample.input), self._hide)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Reading conversations back: what each arm was sent for one sample, turn by turn, and what it replied."""
+"""Reading conversations back: the messages to each arm for one sample, turn by turn, and its replies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def load_conversations(store: RunStore, experiment: int, plan: Plan, position: i
 
 
 def _of_twin(store: RunStore, experiment: int, plan: Plan, position: int, twin: int) -> Iterator[Conversation]:
-    """Yield the conversations about a sample as it is, or about its twin in a variant."""
+    """Yield the conversations about an original sample, or about its twin in a variant."""
     [exchange] = load_exchanges(store, experiment, plan, [position], twin)
     sample = load_sample(store, plan.dataset_sha256, position)
     if twin:
@@ -56,7 +56,7 @@ def load_sample(store: RunStore, dataset: str, position: int) -> Mapping[str, An
 
 
 def find_position(store: RunStore, dataset: str, sample: str) -> int | None:
-    """Return the position of the sample with this id; None where the dataset has none."""
+    """Return the position of the sample with this id; None if the dataset has none."""
     table = schema.samples
     query = select(table.c.position).where(table.c.dataset == dataset, table.c.sample_id == sample)
     with explain_errors(store.location), store.engine.connect() as connection:

@@ -13,7 +13,7 @@ from pytest_crucible.store.schema import decisions
 
 
 def add_decision(store: RunStore, run: str, subject: str, number: int, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Store a decision, unless it was made before; returns the stored one. Raises StoreError."""
+    """Store a decision, unless it was made before; return the stored one. Raises StoreError."""
     row = {"run": run, "subject": subject, "number": number, "body": dict(body)}
     with explain_errors(store.location), store.engine.begin() as connection:
         connection.execute(insert_or_ignore(store.engine.dialect, decisions), [row])

@@ -46,7 +46,7 @@ def redact_location(location: str) -> str:
 
 @contextlib.contextmanager
 def explain_errors(location: str) -> Iterator[None]:
-    """Raise a StoreError for a database error: which store, what is wrong, what to do."""
+    """Raise a StoreError for a database error, with the store, the cause and the remedy."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -73,7 +73,7 @@ _CAUSES = {
 
 
 def insert_or_ignore(dialect: Dialect, table: Table) -> Any:
-    """Return an INSERT that leaves an existing row as it is: two workers may write the same row."""
+    """Return an INSERT that leaves an existing row unchanged: two workers may write the same row."""
     return _insert(dialect, table).on_conflict_do_nothing()
 
 
@@ -153,7 +153,7 @@ def _postgresql(url: URL, busy_s: float) -> Engine:
 
 
 def _use_wal(connection: sqlite3.Connection, busy_s: float) -> None:
-    """Switch to write-ahead logging. Several workers may open a new file at once, and here SQLite does not wait by itself."""
+    """Switch to write-ahead logging. Several workers may open a new file at once, and SQLite does not wait in this case."""
     deadline = time.monotonic() + busy_s
     while True:
         try:
@@ -183,7 +183,7 @@ def _prepare(engine: Engine, location: str) -> None:
 
 
 def _stored_format(engine: Engine) -> int | None:
-    """Return the store's format; None where its tables are not complete yet: the format is written last."""
+    """Return the store's format; None if its tables are not complete yet: the format is written last."""
     if not inspect(engine).has_table(schema.store_format.name):
         return None
     with engine.connect() as connection:
@@ -224,6 +224,6 @@ def _exclusive_transaction(engine: Engine) -> Iterator[Connection]:
 
 
 def _check_writable(engine: Engine) -> None:
-    """Raise before sampling, not after it, where nothing can be written: an UPDATE that changes no row."""
+    """Raise before sampling if the store cannot be written, by an UPDATE that changes no row."""
     with engine.begin() as connection:
         connection.execute(schema.runs.update().where(schema.runs.c.id == "").values(status=""))

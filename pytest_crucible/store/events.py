@@ -13,6 +13,7 @@ from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import events
 
+# Rows that are fetched at a time.
 _PART = 500
 Place = tuple[str, str]
 """Nodeid of the experiment, name of the arm."""
@@ -28,7 +29,7 @@ def load_events(store: RunStore, run: str) -> dict[Place, ArmEvents]:
 
 
 def load_budgets(store: RunStore, run: str) -> tuple[BudgetSpent, ...]:
-    """Return what a run and its experiments have spent of their budgets, by their latest event."""
+    """Return the amounts that a run and its experiments have spent of their budgets, by their latest event."""
     query = select(events.c.experiment, events.c.facts).where(events.c.run == run, events.c.name == BUDGET)
     with explain_errors(store.location), store.engine.connect() as connection:
         latest = {row.experiment: row.facts for row in connection.execute(query.order_by(events.c.at))}

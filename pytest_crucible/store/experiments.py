@@ -146,7 +146,7 @@ class StoredExperiment:
         )
 
     def reply_texts(self, arm: int, twin: int) -> Mapping[tuple[int, int], str]:
-        """Return the texts of an arm's replies by (position, place): to the samples as they are (0), or to their twins."""
+        """Return the texts of an arm's replies by (position, place): to the original samples (0), or to their twins."""
         return outcomes.all_reply_texts(self.store, self.key, arm, self.plan.draws(arm), twin)
 
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
@@ -164,7 +164,7 @@ def load_experiment(store: RunStore, key: int) -> StoredExperiment:
 
 
 def find_experiment(store: RunStore, run: str, nodeid: str) -> StoredExperiment | None:
-    """Return a run's experiment of that name, be it the choosing half of a sweep; None where it has not begun."""
+    """Return a run's experiment with this name, even if it is the choosing half of a sweep; None if it has not begun."""
     table = schema.experiments
     query = select(table.c.id).where(table.c.run == run, table.c.nodeid == nodeid)
     with explain_errors(store.location), store.engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""Finds what a run has lost."""
+"""Finds the lost values of a run."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _PART = 500
 def load_outcomes(
     store: RunStore, experiment: int, number: int, draws: Draws | None = None, twin: int = 0
 ) -> ArmOutcomes:
-    """Return everything that is stored of one arm, on the samples as they are or on their twins in a named variant.
+    """Return everything stored about one arm, on the original samples or on their twins in a named variant.
 
     `draws` are its replies to a sample, needed where it has several prompts.
     """
@@ -33,7 +33,7 @@ def load_outcomes(
 
 
 def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
-    """Return everything that is stored of the arm with this key, as of an arm of that number. None has no outcomes."""
+    """Return everything stored about the arm with this key, as the arm with this number. None has no outcomes."""
     replies, observations, lost = schema.replies, schema.observations, schema.lost
     with explain_errors(store.location), store.engine.connect() as connection:
         units = connection.execute(_unit_query(replies).where(replies.c.arm == arm))

@@ -1,4 +1,4 @@
-"""Reads what the replies of earlier runs took: requests, tokens and seconds of each reply, from the counted events."""
+"""Reads the usage of earlier runs: requests, tokens and seconds of each reply, from the counted events."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ReplyUsage:
     input_tokens: int | None
     output_tokens: int | None
     usd: float | None
-    """None where the price of some request is not known."""
+    """None if the price of some request is not known."""
     seconds: float
 
 
@@ -39,7 +39,7 @@ class PastUsage:
 
 
 def past_usage(store: RunStore, nodeid: str, arm: str) -> PastUsage | None:
-    """Return the usage of an arm of an experiment, or else of another arm; None where no run sent a request."""
+    """Return the usage of an arm of an experiment, or else of another arm; None if no run sent a request."""
     query = (
         select(runs.c.id, runs.c.started)
         .join(experiments, experiments.c.run == runs.c.id)

@@ -1,4 +1,4 @@
-"""Messages as prompt forms: what a sample and earlier replies already say is referred to, not stored again.
+"""Messages as prompt forms: texts of the sample and of earlier replies are references, not stored again.
 
 A test usually writes one prompt around the texts of each sample. With these texts replaced by references, the messages of all
 samples are one form, which is stored once; and in a conversation of many turns no reply is stored twice.
@@ -20,11 +20,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 SHORTEST = 3
-"""Characters of a text that is worth a reference: shorter ones occur anywhere, and would make every sample's form another."""
+"""The fewest characters of a referenced text: shorter ones occur anywhere, and forms of samples would differ."""
 _REFERENCE = re.compile("\x01([imr]\\d+)\x02")
 _ENCODE = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 _COMPRESSED = b"x"
-"""The first byte of whatever zlib writes. JSON never begins with it, nor does a reference."""
+"""The first byte of zlib's output. JSON never begins with it, nor does a reference."""
 
 
 def sample_texts(input: Any, metadata: Any) -> dict[str, str]:
@@ -42,7 +42,7 @@ def sample_texts(input: Any, metadata: Any) -> dict[str, str]:
 
 
 def text_form(text: str) -> str:
-    """Return a text as it stands between the quotes of JSON."""
+    """Return a text as written between the quotes of JSON."""
     return _ENCODE(text)[1:-1]
 
 
@@ -55,7 +55,7 @@ def form_of(messages: Any, texts: Mapping[str, str]) -> str:
 
 
 def messages_of(form: str, texts: Mapping[str, str]) -> Any:
-    """Return the messages that `form_of` made a form of. Raises KeyError for a reference to a text that is not there."""
+    """Return the messages of a form that `form_of` made. Raises KeyError for a reference to a text that is not there."""
     return json.loads(_REFERENCE.sub(lambda match: texts[match[1]], form))
 
 

@@ -72,7 +72,7 @@ def clear(store: RunStore, what: Prunable) -> int:
 def _exclude_writers(connection: Connection) -> None:
     """Keep sessions from writing texts or messages until the transaction ends. SQLite has one writer at a time anyway.
 
-    Otherwise a session that finds its text here could commit a reference after `clear` has looked for references.
+    Otherwise a session that finds its text in the store could commit a reference after `clear` has looked for references.
     """
     if connection.dialect.name == "postgresql":
         # In the order in which sessions write them, because locks in another order could deadlock.

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 SHORTEST = 80
-"""The fewest characters of a text that is stored and redacted once.
+"""The fewest characters of a text that is stored and redacted only once.
 
 Two copies of a shorter one take no more bytes than a row of its own and two references (`python -m benchmarks.store_bytes`), and
 redacting it again takes no longer than remembering it.

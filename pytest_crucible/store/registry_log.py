@@ -21,7 +21,7 @@ class Head(NamedTuple):
 
 
 class LogRow(NamedTuple):
-    """One row of the log, as it is stored."""
+    """One stored row of the log."""
 
     number: int
     body: str
@@ -46,13 +46,13 @@ def read_log(connection: Connection) -> tuple[list[LogRow], Head]:
 
 
 def broken_row(rows: Sequence[LogRow], head: Head) -> int | None:
-    """Return the number of the first row that does not match its hash, or is missing; None where all of the log is intact."""
+    """Return the number of the first row that does not match its hash, or is missing; None if all of the log is intact."""
     digest = EMPTY.digest
     for expected, row in enumerate(rows, start=1):
         if row.number != expected or row.digest != chained_digest(digest, row.body):
             return expected
         digest = row.digest
-    # Rows taken from the end leave a chain that matches: the head shows that they were there.
+    # Without rows at its end the chain still matches, but the head shows that they existed.
     return None if head == Head(len(rows), digest) else min(len(rows), head.number) + 1
 
 

@@ -113,7 +113,7 @@ class StoredReplies:
 
 
 def encode_reply(reply: Reply, *, without: Collection[str] = ()) -> str | None:
-    """Return the fields of a reply that differ from the defaults, as ASCII JSON; None where JSON would change them.
+    """Return the fields of a reply that differ from the defaults, as ASCII JSON; None if JSON would change them.
 
     Texts to leave out are named by `without`.
 

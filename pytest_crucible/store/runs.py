@@ -87,7 +87,7 @@ class RunStore:
         self._insert_once(schema.experiments, row)
 
     def replace_plan(self, run: str, plan: Plan) -> None:
-        """Store the plan of an experiment that goes on: the winner of its sweep is known now, or its next trial."""
+        """Update the plan of an experiment, when the winner of its sweep or its next trial is known."""
         table, arms = schema.experiments, schema.arms
         of = (table.c.run == run, table.c.nodeid == plan.nodeid)
         self._execute(update(table).where(*of).values(plan=redact(to_plain(plan), self.hide), finished=False))
@@ -132,7 +132,7 @@ class RunStore:
     ) -> int:
         """Enter an arm of an experiment, and return its key. Safe to call again.
 
-        An arm on a `variant` of the samples refers to the `original`, the same arm on the samples as they are.
+        An arm on a `variant` of the samples refers to the `original`, the same arm on the original samples.
         """
         row = {"experiment": experiment, "number": number, "name": name, "fingerprint": fingerprint}
         self._insert_once(schema.arms, {**row, "variant": variant, "original": original})
@@ -178,7 +178,7 @@ class RunStore:
         self._execute(update(table).where(table.c.id == experiment).values(kinds=dict(kinds)))
 
     def known_kinds(self, plan: Plan, before: int) -> dict[str, str]:
-        """Return the kinds of the metrics in the experiment's latest earlier run; empty where metrics or test changed."""
+        """Return the kinds of the metrics in the experiment's latest earlier run; empty if metrics or test changed."""
         table = schema.experiments
         query = (
             select(table.c.kinds, table.c.plan)

@@ -61,7 +61,7 @@ def load_exchanges(
 ) -> list[Exchange]:
     """Return input and replies of the samples at some positions, in that order. Pass a few hundred at a time.
 
-    With a `twin` they are the replies to the samples' twins of that number.
+    With a `twin` they are the replies to the samples' twins with this number.
     """
     table = schema.samples
     query = select(table.c.position, table.c.input, table.c.expected)
@@ -85,8 +85,17 @@ def _arm_replies(
     store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws, twin: int
 ) -> Mapping[int, list[ArmReply]]:
     """Return an arm's replies by position, in the order of the repeats over all prompts."""
-    replies, lost = schema.replies, schema.lost
-    replies_by_position: dict[int, list[ArmReply]] = {}
+    by_position: dict[int, list[ArmReply]] = {}
+    of_arm = (store, experiment, number, positions, draws, twin)
+    for position, reply in (*_stored_replies(*of_arm), *_lost_replies(*of_arm)):
+        by_position.setdefault(position, []).append(reply)
+    return {position: sorted(of_sample, key=lambda reply: reply.repeat) for position, of_sample in by_position.items()}
+
+
+def _stored_replies(
+    store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws, twin: int
+) -> Iterator[tuple[int, ArmReply]]:
+    replies = schema.replies
     columns = ("failure", "skipped", "detail", "latency_s", "output_tokens")
     for position, repeat, failure, skipped, detail, latency_s, tokens, text in _of_arm(
         store,
@@ -103,34 +112,39 @@ def _arm_replies(
     ):
         state: OutcomeState = "failed" if failure else "skipped" if skipped else "answered"
         reason_and_detail = "; ".join(part for part in (failure, detail) if part)
-        reply = ArmReply(
-            repeat=repeat,
-            state=state,
-            text=text or "",
-            detail=reason_and_detail,
-            latency_s=latency_s,
-            output_tokens=tokens,
+        yield (
+            position,
+            ArmReply(
+                repeat=repeat,
+                state=state,
+                text=text or "",
+                detail=reason_and_detail,
+                latency_s=latency_s,
+                output_tokens=tokens,
+            ),
         )
-        replies_by_position.setdefault(position, []).append(reply)
-    whole = (lost.c.position.in_(positions), lost.c.metric == "")
+
+
+def _lost_replies(
+    store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws, twin: int
+) -> Iterator[tuple[int, ArmReply]]:
+    lost = schema.lost
     for position, repeat, reason, detail in _of_arm(
         store,
         lost,
         experiment,
         number,
         (lost.c.position, place_of(lost, draws, twin), lost.c.reason, lost.c.detail),
-        whole,
+        (lost.c.position.in_(positions), lost.c.metric == ""),
         twin,
     ):
         reason_and_detail = "; ".join(part for part in (reason, detail) if part)
-        gone = ArmReply(
-            repeat=repeat, state="lost", text="", detail=reason_and_detail, latency_s=None, output_tokens=None
+        yield (
+            position,
+            ArmReply(
+                repeat=repeat, state="lost", text="", detail=reason_and_detail, latency_s=None, output_tokens=None
+            ),
         )
-        replies_by_position.setdefault(position, []).append(gone)
-    return {
-        position: sorted(of_sample, key=lambda reply: reply.repeat)
-        for position, of_sample in replies_by_position.items()
-    }
 
 
 def _of_arm(

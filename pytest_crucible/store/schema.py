@@ -105,9 +105,9 @@ arms = Table(
     Column("cache_hits", Integer),
     # When the oldest of those was received.
     Column("cache_since", Float),
-    # Null: the samples as they are.
+    # Null: the original samples.
     Column("variant", Integer),
-    # Of a variant: the key of the same arm on the samples as they are.
+    # Of a variant: the key of the same arm on the original samples.
     Column("original", Integer),
     UniqueConstraint("experiment", "number"),
     Index("arms_by_fingerprint", "fingerprint"),
@@ -117,7 +117,7 @@ variants = Table(
     "variants",
     metadata,
     Column("experiment", ForeignKey("experiments.id"), primary_key=True),
-    # 0: the samples as they are.
+    # 0: the original samples.
     Column("number", Integer, primary_key=True),
     # Which form of the prompt; 0 is the test's own.
     Column("prompt", Integer, nullable=False),
@@ -214,7 +214,7 @@ calls = Table(
     Column("member", String(200), primary_key=True),
     # Counts equal requests of a unit from 1.
     Column("request", Integer, nullable=False),
-    # Null: the sample's input, as it is.
+    # Null: the unchanged input of the sample.
     Column("messages", BigInteger),
     # Null: the adapter's.
     Column("parameters", JSON),
@@ -321,7 +321,7 @@ decisions = Table(
     "decisions",
     metadata,
     Column("run", String(32), primary_key=True),
-    # What is decided, such as the arms that a sweep drops at its looks.
+    # The subject, such as the arms that a sweep drops at its looks.
     Column("subject", String(200), primary_key=True),
     # From 0, in the order in which they were made.
     Column("number", Integer, primary_key=True, autoincrement=False),
@@ -349,7 +349,7 @@ model_versions = Table(
     Column("model", String(LONGEST_TAG), nullable=False),
     # From 1, in the order of registration.
     Column("number", Integer, nullable=False),
-    # The SHA-256 of identity and parameters: what is registered again has the same number.
+    # The SHA-256 of identity and parameters: an adapter that is registered again has the same number.
     Column("key", String(64), nullable=False),
     # JSON as it was hashed: adapter table, identity, weights, lineage.
     Column("body", Text, nullable=False),
@@ -395,4 +395,4 @@ ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away."""
 
 FORMAT = 1 + len(ADDED)
-"""A store with a higher number belongs to a newer version; to one with a lower number is added what it lacks."""
+"""A store with a higher number belongs to a newer version; one with a lower number is upgraded."""

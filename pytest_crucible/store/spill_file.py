@@ -1,6 +1,6 @@
 """Spill files: rows that the database refused, in a file, until the next run enters them.
 
-The file is beside an SQLite store. Where that disk is full, or the store is a server's, it is in the directory for temporary files.
+The file is next to an SQLite store. If that disk is full, or the store is a server's, it is in the directory for temporary files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Rows = tuple[Table, bool, Sequence[Mapping[str, Any]]]
 
 
 def write_spill_file(location: str, run: str, rows: Iterable[Rows]) -> Path | None:
-    """Write rows to a file and return its path; None where no directory can be written."""
+    """Write rows to a file and return its path; None if no directory can be written."""
     lines = [json.dumps({"run": run})]
     lines += [
         json.dumps([table.name, overwrite, list(map(dict, many))], default=_binary)

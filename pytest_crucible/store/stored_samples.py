@@ -31,7 +31,7 @@ def expected_values(store: RunStore, dataset: str) -> list[Any]:
 
 
 def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
-    """Return each sample's metadata, in the dataset's order; empty where it has none."""
+    """Return each sample's metadata, in the dataset's order; empty if it has none."""
     table = schema.samples
     query = select(table.c.metadata).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:

@@ -17,6 +17,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
 from pytest_crucible.store.variants import variant_keys
 
+# Rows that are fetched at a time, so that a million of them never are in memory.
 _PART = 1000
 _PLACE: Mapping[str, ColumnKind] = {"run": "text", "experiment": "text", "arm": "text"}
 # The store's tables keep the column name of the first format.
@@ -26,7 +27,7 @@ UNIT: Mapping[str, ColumnKind] = {
     "sample": "text",
     "group": "text",
     "repeat": "integer",
-    # Empty for the samples as they are.
+    # Empty for the original samples.
     "variant": "text",
 }
 
@@ -56,7 +57,7 @@ REPLIES: Mapping[str, ColumnKind] = {
 REPEATS: Mapping[str, ColumnKind] = {
     **_PLACE,
     "repeat": "integer",
-    # Empty where the test has its own prompt.
+    # Empty if the test has its own prompt.
     "prompt": "text",
     # These count from 0.
     "training": "integer",
@@ -74,7 +75,7 @@ VARIANTS: Mapping[str, ColumnKind] = {
     "failure": "text",
     # Why the variant does not apply to the sample.
     "reason": "text",
-    # Empty: whether a person says that the expected answer is still right.
+    # Empty, for people's labels: whether the expected answer is still right.
     "kept": "text",
 }
 EVENTS: Mapping[str, ColumnKind] = {
@@ -94,7 +95,7 @@ EVENTS: Mapping[str, ColumnKind] = {
 
 
 def observations(store: RunStore, run: str) -> ExportTable:
-    """Every value, and after those of each arm what is lost of it: `lost` is then the reason, and `reason` what happened."""
+    """Every value, and after those of each arm its lost ones: `lost` is then the reason, and `reason` the details."""
     stored_values, lost = schema.observations, schema.lost
     values = (
         stored_values.c.metric,
@@ -115,7 +116,7 @@ def observations(store: RunStore, run: str) -> ExportTable:
 
 
 def replies(store: RunStore, run: str) -> ExportTable:
-    """Every reply, failure and skipped sample. What is lost has none. `input` and `expected` are those of the sample itself."""
+    """Every reply, failure and skipped sample. Lost units have no row. `input` and `expected` are those of the sample itself."""
     stored, samples = schema.replies.c, schema.samples.c
     others = (stored[name] for name in list(REPLIES)[len(UNIT) + 3 :])
     columns = (samples.input, samples.expected, stored_text(schema.replies), *others)
@@ -128,7 +129,7 @@ def replies(store: RunStore, run: str) -> ExportTable:
 
 
 def repeats(store: RunStore, run: str) -> ExportTable:
-    """Return what each number of a repeat stands for, arm by arm: its prompt, training, round and number in the round."""
+    """Return the prompt, training, round and number in the round of each repeat, arm by arm."""
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for _, plan, _ in store.all_experiments(run):
@@ -199,7 +200,7 @@ def _sent_form(replies: Stored) -> ScalarSelect[bytes]:
 
 
 def _sent_text(form: bytes | None, input: Any, metadata: Any) -> Any:
-    """Return what a request sent: a text or messages; None where it is not stored whole."""
+    """Return the prompt of a request: a text or messages; None if it is not stored whole."""
     try:
         return None if form is None else messages_of(unpack_form(form), sample_texts(input, metadata or {}))
     except KeyError:
@@ -217,7 +218,7 @@ TABLES: Mapping[str, Callable[[RunStore, str], ExportTable]] = {
 
 
 class _Arm(NamedTuple):
-    """One arm, on the samples as they are or on a variant of them."""
+    """One arm, on the original samples or on a variant of them."""
 
     key: int
     dataset: str
@@ -225,9 +226,9 @@ class _Arm(NamedTuple):
     first: int
     """The number of its first repeat, where repeats are counted over all prompts."""
     variant: str | None
-    """The name of the variant; None for the samples as they are."""
+    """The name of the variant; None for the original samples."""
     sha256: str
-    """The hash of its twins; empty for the samples as they are."""
+    """The hash of its twins; empty for the original samples."""
 
 
 def _arms(store: RunStore, run: str) -> Iterator[tuple[tuple[str, str, str], _Arm]]:

@@ -1,4 +1,4 @@
-"""Stores what training files are made of, under the SHA-256 of the file."""
+"""Stores the origins of training files, under the SHA-256 of the file."""
 
 from __future__ import annotations
 

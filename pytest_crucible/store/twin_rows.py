@@ -14,7 +14,7 @@ Row = dict[str, Any]
 
 
 def variant_rows(experiment: int, plan: Plan) -> list[Row]:
-    """Return the rows of `variants`: each form of the prompt of the samples as they are, then those of their twins."""
+    """Return the rows of `variants`: each form of the prompt of the original samples, then those of their twins."""
     prompts = max(len(plan.prompts), 1)
     rows: list[tuple[int, int, str | None, str | None]] = [(k, 0, None, None) for k in range(prompts)]
     rows += [

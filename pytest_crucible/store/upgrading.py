@@ -9,7 +9,7 @@ from pytest_crucible.store.schema import ADDED, FORMAT, store_format
 
 
 def upgrade(connection: Connection) -> None:
-    """Add what a store lacks, within the transaction. Of several processes one does it; the others find it done."""
+    """Add missing tables and columns, within the transaction. One of several processes does it; the others find them."""
     version = connection.execute(select(store_format.c.version).with_for_update()).scalar_one()
     for additions in ADDED[version - 1 :]:
         for addition in additions:

@@ -1,6 +1,6 @@
 """Variants of an arm: they have rows of their own in `arms`, which readers join to their arm.
 
-A variant is a form of the prompt, of the samples as they are (twin 0) or of their twins in a named variant (twin 1, 2 ...).
+A variant is a form of the prompt, of the original samples (twin 0) or of their twins in a named variant (twin 1, 2 ...).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pytest_crucible.store import schema
 
 
 def of_arm(experiment: int, number: int, twin: int = 0) -> ColumnElement[bool]:
-    """Return the condition for the rows of `arms` that are an arm of an experiment, on the samples as they are or on twins."""
+    """Return the condition for the rows of `arms` that are an arm of an experiment, on the original samples or on twins."""
     arms, first, named = schema.arms, schema.arms.alias(), schema.variants
     original = select(first.c.id).where(first.c.experiment == experiment, first.c.number == number).scalar_subquery()
     of_twin = select(named.c.number).where(named.c.experiment == experiment, named.c.twin == twin)
@@ -37,7 +37,7 @@ def place_of(table: Any, draws: Draws, twin: int = 0) -> ColumnElement[int]:
 def variant_keys(connection: Connection, experiment: int, number: int, twin: int = 0) -> list[tuple[int, int]]:
     """Return (key, variant) of each row of an arm, in the order of the prompts; empty for an arm that never began.
 
-    Variants of a twin are counted from 0, as those of the samples as they are.
+    Variants of a twin are counted from 0, as those of the original samples.
     """
     arms, named = schema.arms, schema.variants
     same = (named.c.experiment == arms.c.experiment) & (named.c.number == arms.c.variant)

@@ -1,4 +1,4 @@
-"""The states of all versions, from the entries of the registry's log. Nothing here reads the store."""
+"""The states of all versions, from the entries of the registry's log. This module does not read the store."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class RegistryState:
         return next((status for status in self.of(model) if status.state == state), None)
 
     def earlier_production(self, model: str) -> int | None:
-        """Return the version that a rollback restores; None where the model has no earlier one."""
+        """Return the version that a rollback restores; None if the model has no earlier one."""
         holder = self.holder(model, PRODUCTION)
         earlier = [number for number in self.tenures.get(model, ()) if holder is None or number != holder.number]
         return earlier[-1] if earlier else None

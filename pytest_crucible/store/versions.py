@@ -69,19 +69,19 @@ def add_version(store: RunStore, registry: StoredRegistry, version: Version, ent
 
 
 def version_key(identity: str, parameters: Mapping[str, Any]) -> str:
-    """Return what tells versions of one model apart: the SHA-256 of an adapter's identity and parameters."""
+    """Return the key that distinguishes versions of one model: the SHA-256 of an adapter's identity and parameters."""
     return _digest(canonical([identity, dict(parameters)]))
 
 
 def check_row(store: RunStore, registry: StoredRegistry, version: Version) -> None:
-    """Raise StoreError where a version is not what the log registered."""
+    """Raise StoreError if a version differs from its entry in the log."""
     digests = (entry.digest for entry in registry.entries if entry.digest and entry.version == version.name)
     if next(digests, "") != _digest(_body(store, version.model, version.number) or ""):
         raise StoreError(f"{version.name} is not what the registry log registered: restore the store from a backup")
 
 
 def find_number(store: RunStore, model: str, key: str) -> int | None:
-    """Return the number of the version with this key; None where it is not registered."""
+    """Return the number of the version with this key; None if it is not registered."""
     table = schema.model_versions
     with explain_errors(store.location), store.engine.connect() as connection:
         number = connection.execute(select(table.c.number).where(table.c.model == model, table.c.key == key)).scalar()

@@ -1,4 +1,4 @@
-"""Durable writes beside the sampling loop, which appends to lists that a thread commits several times a second."""
+"""Durable writes outside of the sampling loop, which appends to lists that a thread commits several times a second."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MAX_WAITING_ROWS = 10_000
 """Waiting rows that pause the sampling."""
 
 _FINISH_CHARACTERS = 16
-"""Characters stored of a reply's `finish`, for which a backend may have words of its own."""
+"""Stored characters of a reply's `finish`, for which a backend may have words of its own."""
 
 Row = dict[str, Any]
 
@@ -142,7 +142,7 @@ class Writer:
             self._count_added(1)
 
     def waiting(self, table: Table, key: str) -> Row | None:
-        """Return a row that was put and is not committed yet; None where the database has it."""
+        """Return a row that was put and is not committed yet; None if the database has it."""
         with self._lock:
             batches = (self._waiting, self._in_hand)
         for batch in batches:

@@ -1,4 +1,4 @@
-"""The winner among the members that are left. Pure: values in, a member out."""
+"""The winner among the remaining members. Pure functions."""
 
 from __future__ import annotations
 

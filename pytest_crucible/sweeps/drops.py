@@ -1,4 +1,4 @@
-"""Which members of a sweep go on after a look. Pure: values in, members out."""
+"""The members of a sweep that go on after a look. Pure functions."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Family:
     settings: Mapping[str, tuple[Any, ...]]
     """Dotted key of the adapter -> its values; in a search also one range."""
     by: str
-    """The metric that chooses, or `test_name::metric`; empty where the only metric does."""
+    """The metric that chooses, or `test_name::metric`; empty if the only metric does."""
     confirm: float
     """The share of samples that is kept for the verdicts."""
     drop: str
@@ -44,7 +44,7 @@ class Family:
 
     @property
     def grid(self) -> dict[str, tuple[Any, ...]]:
-        """The settings as they are written."""
+        """The settings as written in the configuration."""
         return {
             key: tuple(value.as_table() if isinstance(value, Range) else value for value in values)
             for key, values in self.settings.items()

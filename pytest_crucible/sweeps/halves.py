@@ -69,7 +69,7 @@ def look_lengths(order: Sequence[int], groups: Sequence[str | None], shares: Seq
 
 
 def _whole_groups(order: Sequence[int], groups: Sequence[str | None], length: int) -> int:
-    """Return the length up to the end of the group in which it lies."""
+    """Return the length, extended to the end of its last group."""
     while 0 < length < len(order):
         last, following = groups[order[length - 1]], groups[order[length]]
         if last is None or last != following:

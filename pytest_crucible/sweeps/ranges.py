@@ -19,7 +19,7 @@ class Range:
     low: float
     high: float
     log: bool = False
-    """Whether each factor is as likely as another, and not each difference."""
+    """Whether the range is logarithmic: equal factors, not equal differences, are equally likely."""
 
     @property
     def is_whole(self) -> bool:
@@ -34,7 +34,7 @@ class Range:
         return number if self.is_whole else min(max(float(f"{number:.4g}"), self.low), self.high)
 
     def as_table(self) -> dict[str, Any]:
-        """Return the range as it is written."""
+        """Return the range as written in the configuration."""
         return asdict(self)
 
 

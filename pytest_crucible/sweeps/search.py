@@ -1,4 +1,4 @@
-"""The settings of a search, proposed by Optuna from the trials before. Pure: values in, settings out.
+"""The settings of a search, proposed by Optuna from the trials before. Pure functions.
 
 The proposal of a trial depends on the seed, its number and the trials before it alone, so that a resumed run makes the same.
 """
@@ -49,7 +49,7 @@ def _count_values(values: Sequence[Any]) -> float:
 def propose(
     family: Family, scored: Sequence[tuple[Point, float]], *, seed: int, number: int, tried: Sequence[Point]
 ) -> dict[str, Any] | None:
-    """Return the settings of a trial by Optuna's TPE (Bergstra et al. 2011); None where all have been tried.
+    """Return the settings of a trial by Optuna's TPE (Bergstra et al. 2011); None if all have been tried.
 
     `scored` has the settings and the mean score of the trials before; a higher score is better. Raises SpecError without Optuna.
     """

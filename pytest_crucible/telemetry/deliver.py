@@ -1,4 +1,4 @@
-"""Sends messages with apprise, in a process of its own: JSON on standard input, what failed on standard output.
+"""Sends messages with apprise, in a process of its own: JSON on standard input, failures on standard output.
 
 In the session's process apprise and its HTTP client would write the URLs, which are secrets, into logs that pytest keeps.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def send(messages: list[dict[str, Any]]) -> list[str]:
-    """Send each message; return a reason for each, empty where it was sent."""
+    """Send each message; return a reason for each, empty if it was sent."""
     try:
         import apprise
     except ImportError:

@@ -21,7 +21,7 @@ class Listeners:
                 listener(event)
             except KeyboardInterrupt:
                 raise
-            # pytest.fail and pytest.exit derive from BaseException, and here they would end the sampling loop.
+            # pytest.fail and pytest.exit derive from BaseException, and would end the sampling loop.
             except BaseException as error:
                 self._drop(name, event, error)
 

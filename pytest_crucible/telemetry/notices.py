@@ -74,7 +74,7 @@ def _read_variable(name: str, value: Any) -> str:
 
 
 def secret_parts(url: str) -> Iterator[str]:
-    """Yield what to redact of a URL: the whole, and the parts that look like tokens.
+    """Yield the texts to redact for a URL: the whole URL, and its parts that look like tokens.
 
     >>> list(secret_parts("slack://T0KENAAAA/B0KENBBB"))
     ['slack://T0KENAAAA/B0KENBBB', 'T0KENAAAA/B0KENBBB', 'T0KENAAAA', 'B0KENBBB']

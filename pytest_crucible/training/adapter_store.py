@@ -1,6 +1,6 @@
 """Adapters that recipes have trained: a directory each, with weights and lineage, which appears whole or not at all.
 
-    KEY-DATA/       weights and lineage; KEY says what decides the weights but for the data, DATA which data were read
+    KEY-DATA/       weights and lineage; KEY is the hash of all settings, DATA that of the files that were read
     KEY-DATA/step-30/   the same of a step that the recipe kept before its end
     KEY-stopped/    the last good weights of a training that could not go on
     .unfinished-KEY/    the state of a training that was interrupted, or is running
@@ -49,7 +49,7 @@ class TrainedAdapter:
 
 
 def find_trained(recipe: Recipe, folder: Path) -> TrainedAdapter | None:
-    """Return the adapter that the recipe has made; None where base, recipe, settings or data have changed since."""
+    """Return the adapter that the recipe has made; None if base, recipe, settings or data have changed since."""
     for folder_of_adapter in sorted(folder.glob(f"{recipe.key}-*")):
         lineage = read_lineage(folder_of_adapter)
         if lineage is None or not _is_valid(lineage, recipe.folder):
@@ -75,7 +75,7 @@ def find_damaged(recipe: Recipe, folder: Path) -> Path | None:
 
 
 def _has_weights(recipe: Recipe, trained: TrainedAdapter) -> bool:
-    """Return whether the weights at the end of a training, and those of the recipe's step, are where they were."""
+    """Return whether the weights at the end of a training, and those of the recipe's step, still exist."""
     lineages: list[Lineage | None] = [trained.lineage]
     if recipe.at is not None and recipe.at in trained.lineage.kept:
         lineages.append(read_step(trained.path, recipe.at))
@@ -108,7 +108,7 @@ def train_or_load(
     """Return the recipe's adapter, and whether it was trained just now. One process trains, others wait and load it.
 
     Raises SpecError when the recipe raises, makes no step, or cannot continue. `session` is the same for all workers of one
-    session: a training that failed for one of them is not repeated by the others. `hide` redacts what is written of errors.
+    session: a training that failed for one of them is not repeated by the others. `hide` redacts the texts of errors in files.
     """
     trained = find_trained(recipe, folder)
     if trained is not None:
@@ -204,7 +204,7 @@ def _run_recipe(
             stopped = TrainingLost(str(error))
         except CrucibleError as error:
             raise SpecError(f"recipe {recipe.name!r} of adapter {recipe.adapter!r}: {error}") from error
-        # sys.exit in a recipe is a mistake there too; only an interrupt passes.
+        # sys.exit in a recipe is an error like others; only an interrupt passes.
         except (Exception, SystemExit) as error:
             raise SpecError(_describe_exception(recipe, error)) from error
     return read_files, stopped
@@ -244,7 +244,7 @@ def _store(recipe: Recipe, trainer: RecipeTrainer, folder: Path, lineage: Lineag
 
 
 def _describe_remainder(partial: TrainedAdapter) -> str:
-    """Return a clause that names what is left of a training that stopped."""
+    """Return a clause on the remains of a training that stopped."""
     if partial.lineage.adapter_sha256:
         return f"the last good adapter is kept in {str(partial.path)!r}"
     if partial.lineage.state:
@@ -293,7 +293,7 @@ def _lineage(
 def _files_of_parent(trainer: RecipeTrainer, folder: Path) -> Mapping[str, str]:
     """Return the files that the checkpoint was trained on which training started from: SHA-256 -> name.
 
-    Called after the recipe has ended, whose own files would else include the parent's lineage.
+    Called after the recipe has ended, whose own files would otherwise include the parent's lineage.
     """
     if trainer.parent_place is not None:
         lineage = read_lineage(trainer.parent_place)
@@ -303,7 +303,7 @@ def _files_of_parent(trainer: RecipeTrainer, folder: Path) -> Mapping[str, str]:
 
 
 def _relative_name(path: Path, folder: Path) -> str:
-    """Return a path relative to the recipe's folder where it lies below it, so that a project may be moved."""
+    """Return a path relative to the recipe's folder if it is below it, so that a project may be moved."""
     return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
 
 
@@ -311,7 +311,7 @@ def _describe_exception(recipe: Recipe, error: BaseException) -> str:
     """Return one sentence with the exception and the last line of the user's own code in its traceback."""
     exception = " ".join(traceback.format_exception_only(error)[-1].split())
     frames = traceback.extract_tb(error.__traceback__)
-    # A recipe often calls helpers that lie beside it: the innermost of these is the line to look at.
+    # A recipe often calls helpers in its folder: the innermost of these is the line to look at.
     own_frames = [frame for frame in frames if Path(frame.filename).parent == recipe.folder] or frames[-1:]
     where = (
         f" ({Path(own_frames[-1].filename).name}, line {own_frames[-1].lineno}; -v shows all of it)"

@@ -36,7 +36,7 @@ class Base(Protocol):
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of the weights; empty where the service does not report one."""
+        """The SHA-256 of the weights; empty if the service does not report one."""
         ...
 
     @property
@@ -46,7 +46,7 @@ class Base(Protocol):
 
     @property
     def is_recovered(self) -> bool:
-        """True once the service was lost and opened again: what else was opened on it has to be opened again, too."""
+        """True once the service was lost and opened again: its other clients have to be opened again, too."""
         ...
 
     def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch) -> RecipeTrainer:

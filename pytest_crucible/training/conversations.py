@@ -1,6 +1,6 @@
 """Conversations of several answers as data: each answer is learnt after the prompt that it would be sampled with.
 
-Where earlier answers stand in a prompt as they were learnt, the whole conversation is one row, as the cookbook's
+If earlier answers are unchanged in a later prompt, the whole conversation is one row, as the cookbook's
 `TrainOnWhat.ALL_ASSISTANT_MESSAGES` makes it. Some templates change earlier answers (they leave out what a model has thought, for
 example): an answer whose prompt is not the beginning of a later one is a row of its own.
 """
@@ -50,7 +50,7 @@ def encode_answers(messages: Any, encoder: Encoder, train_on: str) -> list[Answe
 def join_answers(answers: Sequence[Answer]) -> list[Datum]:
     """Return the answers as rows in which they count, as few as can be.
 
-    An end of an answer that later prompts do not have is a target all the same, because a target need not be the next token.
+    An end of an answer that later prompts do not have is nevertheless a target, because a target need not be the next token.
     """
     rows: list[list[Answer]] = []
     for answer in reversed(answers):

@@ -19,7 +19,7 @@ class Encoder(Protocol):
     def completion(self, text: str) -> list[int]: ...
 
     def conversation(self, messages: Any) -> tuple[list[int], list[int]]:
-        """Return prompt and completion, which is the last message. Raises TypeError for anything but a conversation."""
+        """Return prompt and completion, which is the last message. Raises TypeError unless it is a conversation."""
         ...
 
 
@@ -71,6 +71,6 @@ class TemplateEncoder:
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def _to_its_end(self, answer: str) -> str:
-        """Cut what a template writes after the end token: a sampled reply would never contain it."""
+        """Cut the text that a template adds after the end token: a sampled reply would never contain it."""
         end, cut = getattr(self.tokenizer, "eos_token", None), answer.rstrip()
         return cut if end and cut.endswith(end) else answer

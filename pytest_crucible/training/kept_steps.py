@@ -19,7 +19,7 @@ def step_folder(folder: Path, step: int) -> Path:
 
 
 def read_step(folder: Path, step: int) -> Lineage | None:
-    """Return the lineage of a kept step; None where it is damaged."""
+    """Return the lineage of a kept step; None if it is damaged."""
     return read_lineage(step_folder(folder, step))
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pytest_crucible.local_model.adam import AdamParams, NotFinite
-from pytest_crucible.local_model.batches import Datum
 from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, load_sampler, save_sampler
 from pytest_crucible.local_model.engine import Engine, Sampler, Trainer
 from pytest_crucible.local_model.lora import Adapter, LoraSpec
@@ -17,6 +15,7 @@ from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records import Lineage
 from pytest_crucible.training.base import Watch
 from pytest_crucible.training.encoding import EmbeddedEncoder
+from pytest_crucible.training.passes import Pass
 from pytest_crucible.training.saved_training import SavedTraining
 from pytest_crucible.training.saved_weights import SavedWeights, SaveWeights
 from pytest_crucible.training.tracked_reads import hash_file
@@ -112,17 +111,11 @@ class EmbeddedTrainer(RecipeTrainer):
         save_sampler(folder / SAMPLER_FILE, adapter, self.engine.base_sha256)
         return SavedWeights(adapter_sha256=hash_file(folder / SAMPLER_FILE))
 
-    def _pass(
-        self,
-        data: Sequence[Datum],
-        loss: str,
-        config: Mapping[str, float],
-        *,
-        forward_only: bool,
-        outputs: bool = True,
-    ) -> GradientResult:
+    def _pass(self, batch: Pass) -> GradientResult:
         try:
-            return self._trainer.forward_backward(data, loss, config, forward_only=forward_only, outputs=outputs)
+            return self._trainer.forward_backward(
+                batch.data, batch.loss, batch.config, forward_only=batch.forward_only, outputs=batch.outputs
+            )
         except ValueError:
             # The weights that gave this loss must not be saved: go back to those of the last finite loss.
             self._replace(self._good)
@@ -144,7 +137,7 @@ class EmbeddedTrainer(RecipeTrainer):
         path = self._folder / Path(checkpoint).expanduser()
         self._replace(load_sampler(path, self.engine.shape, self.engine.base_sha256))
         self._remember()
-        # The rank is the checkpoint's, whatever the configuration says.
+        # The rank is the checkpoint's, not that of the configuration.
         self.spec = self.adapter.spec
         weights = path / SAMPLER_FILE if path.is_dir() else path
         self.files.add(weights)

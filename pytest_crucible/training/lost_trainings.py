@@ -29,7 +29,7 @@ def train_through_losses(
     """Return the result of a training, which starts from the newest state that its service still has.
 
     With `on_lost = "resume"` a training that is lost starts again from there, when the service is back. `resume` is called with
-    the step of the state, `lose` with the reason of each loss. Raises SpecError where it fails.
+    the step of the state, `lose` with the reason of each loss. Raises SpecError if it fails.
     """
     losses, reached = 0, -1
     while True:
@@ -57,9 +57,9 @@ def _recover(recipe: Recipe, step: int) -> None:
 
 
 def _find_state(recipe: Recipe, states: SavedTrainings) -> SavedTraining | None:
-    """Return the newest state; None where the service does not have it any more, as after a restart without its files."""
+    """Return the newest state; None if the service does not have it any more, as after a restart without its files."""
     saved = states.find()
-    # States of this machine are files beside the adapters, which no restart takes away.
+    # States on this machine are files next to the adapters, which survive a restart.
     return saved if saved is None or not saved.state or recipe.base.holds_state(saved.state) else None
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from pytest_crucible.local_model.batches import Datum
 from pytest_crucible.local_model.training import GradientResult, add_gradients
@@ -21,18 +22,23 @@ from pytest_crucible.training.regularizers.reply_tokens import ADDED, ReplyToken
 from pytest_crucible.training.regularizers.term import Regularizer
 
 
-class Pass(Protocol):
+@dataclass(frozen=True)
+class Pass:
     """One pass of a batch through a model, which adds the gradients of its loss unless it is `forward_only`."""
 
-    def __call__(
-        self, data: Sequence[Datum], loss: str, config: Mapping[str, float], *, forward_only: bool
-    ) -> GradientResult:
-        """Return loss and outputs of a batch. Raises ValueError for invalid data, NotFinite for a loss that is not finite."""
-        ...
+    data: Sequence[Datum]
+    loss: str
+    config: Mapping[str, float]
+    forward_only: bool
+    outputs: bool = True
+    """Whether the outputs are read; without them a pass may take less time."""
+
+
+RunPass = Callable[[Pass], GradientResult]
 
 
 def pass_preferences(
-    run: Pass, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
+    run: RunPass, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
 ) -> GradientResult:
     """Return the loss of preferences, and add its gradients: a pass for the log-probabilities, and one with their weights.
 
@@ -40,16 +46,17 @@ def pass_preferences(
     """
     # How much each token counts depends on the log-probabilities of whole replies, which only a first pass gives.
     beta, data = read_beta(config), sides(pairs)
-    forward = run(data, "cross_entropy", {}, forward_only=True)
+    forward = run(Pass(data, "cross_entropy", {}, forward_only=True))
     result = dpo_loss(reply_logprobs(data, forward.outputs), pairs, beta)
     gradients: Mapping[str, Any] = {}
     if not forward_only:
-        gradients = run(weigh_replies(pairs, result.slopes), "cross_entropy", {}, forward_only=False).gradients
+        weighted = weigh_replies(pairs, result.slopes)
+        gradients = run(Pass(weighted, "cross_entropy", {}, forward_only=False)).gradients
     return GradientResult(result.loss, forward.outputs, result.metrics, dict(gradients))
 
 
 def pass_regularized(
-    run: Pass,
+    run: RunPass,
     data: Sequence[Datum],
     loss: str,
     config: Mapping[str, float],
@@ -63,18 +70,18 @@ def pass_regularized(
     """
     if loss == DPO:
         raise ValueError(f"loss {DPO!r} has a reference of its own and takes no regularizers: leave them out")
-    output = run(drop_inputs(data, ADDED), loss, config, forward_only=forward_only)
+    output = run(Pass(drop_inputs(data, ADDED), loss, config, forward_only))
     penalty = penalise(ReplyTokens(data, output.outputs, loss, config), regularizers)
     gradients = dict(output.gradients)
     if not forward_only:
         # Gradients add up until the next step, so that a sum of losses needs no pass of its own for each term.
-        add_gradients(gradients, run(penalty.data, "cross_entropy", {}, forward_only=False).gradients)
+        add_gradients(gradients, run(Pass(penalty.data, "cross_entropy", {}, forward_only=False)).gradients)
     total = {TOTAL: output.loss + penalty.total}
     return GradientResult(output.loss, output.outputs, {**output.metrics, **penalty.metrics, **total}, gradients)
 
 
 def preferences_of(data: Sequence[Any], loss: str) -> list[Preference]:
-    """Return the preferences of a batch; none for a batch of datums. Raises ValueError where the loss takes the other kind."""
+    """Return the preferences of a batch; none for a batch of datums. Raises ValueError if the loss takes the other kind."""
     pairs = [row for row in data if isinstance(row, Preference)]
     if pairs and loss != DPO:
         raise ValueError(f"loss {loss!r} takes rows of trainer.datums, and these are preferences: use loss={DPO!r}")

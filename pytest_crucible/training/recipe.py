@@ -20,6 +20,7 @@ from pytest_crucible.records.unknown_setting import UnknownSetting
 from pytest_crucible.training.base import Base
 from pytest_crucible.training.saved_training import SAVE_EVERY
 
+# Hexadecimal digits: 64 bits tell all trainings of a project apart, and make a short folder name.
 KEY_LENGTH = 16
 FAIL, RESUME = "fail", "resume"
 FORMAT = 2
@@ -50,7 +51,7 @@ class Recipe:
     """The step whose weights the adapter has, among those that the recipe keeps; None for its end."""
 
     find_version: Callable[[str], str] = field(default=str, compare=False)
-    """Returns where a registered version's weights are, such as those of `claims@1`; other texts unchanged. Raises SpecError."""
+    """Returns the path of a registered version's weights, such as those of `claims@1`; other texts unchanged. Raises SpecError."""
 
     @cached_property
     def sha256(self) -> str:
@@ -132,7 +133,7 @@ def _check_keywords(adapter: str, name: Any, function: Callable[..., object], ke
 
 
 def find_function(adapter: str, name: Any) -> Callable[..., object]:
-    """Import "module:function". Raises SpecError for a missing one, and for anything but a plain function."""
+    """Import "module:function". Raises SpecError for a missing one, and for an object that is not a plain function."""
     module, _, attribute = str(name).partition(":")
     try:
         function = getattr(importlib.import_module(module), attribute)

@@ -1,4 +1,4 @@
-"""Repeats the steps of an interrupted training without computing them, so that a recipe comes to where it was.
+"""Repeats the steps of an interrupted training without computing them, so that a recipe gets to the point where it was interrupted.
 
 A recipe is a function with a loop. Called again, it makes its first steps again; each returns the loss that it had then, until
 the saved state is reached. This is exact only for a recipe that gives the same batches again, which is checked.

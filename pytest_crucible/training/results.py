@@ -44,7 +44,7 @@ def convergence_steps(losses: Sequence[float]) -> int | None:
     """Return the first step from which the smoothed loss stays near `final_loss`: within 5 % of the whole reduction.
 
     Losses are smoothed by a running median over a tenth of the steps, which neither delays nor blurs a fall. The whole
-    reduction is from the first loss to `final_loss`. None where the loss was not reduced, and where it has stayed there for
+    reduction is from the first loss to `final_loss`. None if the loss was not reduced, and where it has stayed there for
     less than a fifth of the steps (at least two): it may still be falling.
 
     >>> convergence_steps([8.0, 4.0, 2.0, 1.0, 1.0, 1.0]), convergence_steps([4.0, 3.0, 2.0, 1.0])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import random
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from pytest_crucible.training.adapter_weights import AdapterWeights
 from pytest_crucible.training.log import TrainingLog
+from pytest_crucible.training.open_step import OpenStep
 from pytest_crucible.training.replay import Replay
 from pytest_crucible.training.saved_training import SAVE_EVERY, SavedTraining, SavedTrainings
 from pytest_crucible.training.saved_weights import SaveWeights
@@ -21,7 +23,7 @@ GRADIENT_NORM = "grad_norm:mean"
 """Tinker's name of this metric."""
 
 
-class Resumable(ABC):
+class Resumable(AdapterWeights):
     """A training whose steps are saved, and repeated from the saved state."""
 
     def __init__(self, seed: int) -> None:
@@ -30,9 +32,7 @@ class Resumable(ABC):
         self.files: set[Path] = set()
         self.kept: dict[int, SaveWeights] = {}
         """Step -> how its weights, which `checkpoint` has kept, are saved."""
-        self._sums = [0.0, 0.0]
-        self._tokens = 0
-        self._began: float | None = None
+        self._open_step = OpenStep()
         self._started = time.perf_counter()
         self._states: SavedTrainings | None = None
         self._save_every, self._saved_step = SAVE_EVERY, 0
@@ -99,7 +99,7 @@ class Resumable(ABC):
 
     def _repeat_step(self, replay: Replay) -> dict[str, float]:
         norm = replay.repeat_step(self.log)
-        self._sums, self._tokens, self._began = [0.0, 0.0], 0, None
+        self._open_step = OpenStep()
         self._keep_weights()
         if len(self.log.losses) == replay.saved.step:
             self._continue()
@@ -121,22 +121,10 @@ class Resumable(ABC):
 
     @abstractmethod
     def _keep_weights(self) -> None:
-        """Keep the weights as they are now, where they are those of a step to keep."""
-
-    @abstractmethod
-    def _save_state(self, folder: Path) -> str:
-        """Save adapter and optimiser: in the folder, or on a service, whose path is returned."""
-
-    @abstractmethod
-    def _load_state(self, saved: SavedTraining) -> None:
-        """Load adapter and optimiser."""
-
-    @abstractmethod
-    def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
-        """Return the function that saves the weights of a step that was kept before an interruption."""
+        """Keep the current weights, if they are those of a step to keep."""
 
 
-# A batch may lie in two passes of the data; recipes mix a few sets of data at most.
+# A batch may be in two passes of the data; recipes mix a few sets of data at most.
 @functools.lru_cache(maxsize=8)
 def _order(seed: int, epoch: int, count: int) -> list[int]:
     """Return the order of the rows in one pass of the data."""

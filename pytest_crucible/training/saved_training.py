@@ -1,4 +1,4 @@
-"""Unfinished trainings on disk: every few steps all that is needed to continue exactly where a training was interrupted.
+"""Unfinished trainings on disk: every few steps, the state from which a training continues exactly.
 
     .unfinished-KEY/step-20/training.json        losses, the batch of each step, the files that were read
     .unfinished-KEY/step-20/training.safetensors     adapter and optimiser, where no service has them
@@ -41,7 +41,7 @@ class SavedTraining:
     """SHA-256 of each file that was read until then, by path."""
     seconds: float
     state: str
-    """Path of the state on a service; empty where the weights lie beside this record."""
+    """Path of the state on a service; empty if the weights are next to this record."""
     place: Path
 
 
@@ -91,7 +91,7 @@ class SavedTrainings:
             }
             (draft / _FILE).write_text(json.dumps(record), encoding="utf-8")
             place = self._home / f"step-{step}"
-            # A state of this step is left of a training with other data.
+            # A state of this step may remain from a training with other data.
             shutil.rmtree(place, ignore_errors=True)
             os.rename(draft, place)
         finally:

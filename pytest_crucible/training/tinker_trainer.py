@@ -21,6 +21,7 @@ from pytest_crucible.records.errors import ServiceLost, SpecError
 from pytest_crucible.training.base import Watch
 from pytest_crucible.training.encoding import Encoder
 from pytest_crucible.training.log import TrainingLost, TrainingStopped
+from pytest_crucible.training.passes import Pass
 from pytest_crucible.training.preferences import DPO, LOSS, Preference, read_beta, sides
 from pytest_crucible.training.saved_training import SavedTraining
 from pytest_crucible.training.saved_weights import SavedWeights, SaveWeights
@@ -75,22 +76,14 @@ class TinkerTrainer(RecipeTrainer):
         saved = SavedWeights(checkpoint=self._save_weights(f"{self._name}-step-{step}"))
         return lambda folder: saved
 
-    def _pass(
-        self,
-        data: Sequence[Datum],
-        loss: str,
-        config: Mapping[str, float],
-        *,
-        forward_only: bool,
-        outputs: bool = True,
-    ) -> GradientResult:
-        run = self.client.forward if forward_only else self.client.forward_backward
-        rows, settings = [self._sdk_datum(datum) for datum in data], dict(config) or None
-        output = self._call("run forward and backward", lambda: run(rows, loss, settings))
+    def _pass(self, batch: Pass) -> GradientResult:
+        run = self.client.forward if batch.forward_only else self.client.forward_backward
+        rows, settings = [self._sdk_datum(datum) for datum in batch.data], dict(batch.config) or None
+        output = self._call("run forward and backward", lambda: run(rows, batch.loss, settings))
         total = float(output.metrics["loss:sum"])
         if not math.isfinite(total):
             self._has_failed = True
-            raise NotFinite(f"the {loss} loss is {total}")
+            raise NotFinite(f"the {batch.loss} loss is {total}")
         of_rows = [{name: values.to_numpy() for name, values in row.items()} for row in output.loss_fn_outputs]
         return GradientResult(total, of_rows, dict(output.metrics), {})
 

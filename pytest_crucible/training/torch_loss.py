@@ -12,7 +12,7 @@ CustomLoss = Callable[[Any, list[Any]], tuple[Any, dict[str, float]]]
 
 def make_loss(pairs: Sequence[Preference], beta: float) -> CustomLoss:
     """Return the function that the SDK calls with the log-probabilities of both replies of each pair."""
-    # Imported here: torch comes with Tinker's SDK only where somebody installs it.
+    # Imported here: torch is an optional dependency of Tinker's SDK.
     import torch
 
     weights = [torch.tensor(datum.inputs["weights"].tolist(), dtype=torch.float64) for datum in sides(pairs)]

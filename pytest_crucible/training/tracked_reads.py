@@ -1,4 +1,4 @@
-"""Records the files that a recipe reads, by whatever library: an adapter is out of date when one of them changes."""
+"""Records the files that a recipe reads through any library: an adapter is out of date when one of them changes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _install_hook() -> None:
 def _record_open(event: str, arguments: tuple[Any, ...]) -> None:
     if event != "open" or (files := _tracked.get(threading.get_ident())) is None:
         return
-    # os.open reports its flags, open() those that its mode stands for; files opened for writing are not data.
+    # os.open reports its flags, open() those of its mode; files opened for writing are not data.
     name, _, flags = arguments
     if isinstance(name, str | bytes | os.PathLike) and not (flags or 0) & _WRITES:
         path = Path(os.path.abspath(os.fsdecode(name)))

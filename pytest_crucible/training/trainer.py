@@ -1,12 +1,8 @@
-"""The trainer that a recipe gets as its argument; it logs each step by itself."""
+"""The trainer that a recipe gets as its argument. It logs each step."""
 
 from __future__ import annotations
 
-import math
-import time
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +13,15 @@ from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.training.conversations import LAST
 from pytest_crucible.training.encoding import Encoder
 from pytest_crucible.training.log import TrainingLog, TrainingStopped
-from pytest_crucible.training.passes import count_weights, datums_of, pass_preferences, pass_regularized, preferences_of
+from pytest_crucible.training.open_step import OpenStep
+from pytest_crucible.training.passes import (
+    Pass,
+    count_weights,
+    datums_of,
+    pass_preferences,
+    pass_regularized,
+    preferences_of,
+)
 from pytest_crucible.training.preferences import Preference, encode_preferences, reply_logprobs, sides, with_reference
 from pytest_crucible.training.regularizers.penalise import check_regularizers
 from pytest_crucible.training.regularizers.reference import add_reference, as_cross_entropy
@@ -26,7 +30,6 @@ from pytest_crucible.training.regularizers.term import Regularizer
 from pytest_crucible.training.replay import pass_digest
 from pytest_crucible.training.resumable import GRADIENT_NORM, Resumable
 from pytest_crucible.training.rows import encode_rows
-from pytest_crucible.training.saved_weights import SavedWeights, SaveWeights
 
 
 class RecipeTrainer(Resumable):
@@ -50,15 +53,18 @@ class RecipeTrainer(Resumable):
         self.parent: str | None = None
         """SHA-256 or path of the checkpoint that training started from."""
         self.parent_place: Path | None = None
-        """Where this checkpoint lies, if that is on this machine."""
+        """The path of this checkpoint, if it is on this machine."""
         self._to_keep: set[int] = set()
         self.find_version: Callable[[str], str] = str
-        """Returns where a registered version's weights are; other texts unchanged. Raises SpecError."""
+        """Returns the path of a registered version's weights; other texts unchanged. Raises SpecError."""
         self._encoder, self._context = encoder, context
         self._has_reference = False
         self._folder = folder
         self._watch = watch
-        self._passes: list[tuple[str, float]] = []
+
+    @property
+    def _has_begun(self) -> bool:
+        return bool(self.log.losses or self._open_step.passes)
 
     @property
     def tokenizer(self) -> Any:
@@ -72,22 +78,22 @@ class RecipeTrainer(Resumable):
         train_on: str = LAST,
         weights: Iterable[float] | None = None,
     ) -> list[Datum]:
-        """Encode rows to train on: a JSONL file beside the recipe, or mappings. Only completions count in the loss.
+        """Encode rows to train on: a JSONL file next to the recipe, or mappings. Only completions count in the loss.
 
         A row has `prompt` and `completion`, or `messages`, the last of which is the completion; with
         `train_on="all_assistant"` every answer of the assistant is one. The loss of a row is multiplied by its `weight`, by its
-        number in `weights`, and that of an answer by its message's `weight`, where there are some. Raises DatasetError, and
+        number in `weights`, and that of an answer by its message's `weight`, if there are some. Raises DatasetError, and
         ValueError for another `train_on`.
         """
         return encode_rows(self._locate(rows), self._encoder, self._context, train_on=train_on, weights=weights)
 
     def preferences(self, rows: str | Path | Iterable[Mapping[str, Any]]) -> list[Preference]:
-        """Encode preferences to train on with `loss="dpo"`: a JSONL file beside the recipe, or mappings.
+        """Encode preferences to train on with `loss="dpo"`: a JSONL file next to the recipe, or mappings.
 
         A row has `prompt`, `chosen` and `rejected`, or another form of `crucible export --what dpo`. The model as it is now is the
         reference. Raises DatasetError, and ValueError after the first step.
         """
-        if self.log.losses or any(self._sums):
+        if self._has_begun:
             raise ValueError("training has begun, and the starting model is the reference: call preferences before")
         pairs = encode_preferences(self._locate(rows), self._encoder, self._context)
         data = sides(pairs)
@@ -98,7 +104,7 @@ class RecipeTrainer(Resumable):
 
         Raises ValueError after the first step.
         """
-        if self.log.losses or any(self._sums):
+        if self._has_begun:
             raise ValueError("training has begun, and the starting model is the reference: call with_reference before")
         return add_reference(data, self._run_reference(as_cross_entropy(data)))
 
@@ -106,7 +112,7 @@ class RecipeTrainer(Resumable):
         """Return the outputs of the starting model, which is a reference from now on."""
         self._has_reference = True
         try:
-            return self._pass(data, "cross_entropy", {}, forward_only=True).outputs
+            return self._pass(Pass(data, "cross_entropy", {}, forward_only=True)).outputs
         except ValueError as error:
             raise self._training_error(error) from None
 
@@ -124,7 +130,7 @@ class RecipeTrainer(Resumable):
         A path, or a registered version by its number, such as `claims@1`. Raises ValueError after the first step, and SpecError
         for a version that is not registered.
         """
-        if self.log.losses or any(self._sums):
+        if self._has_begun:
             raise ValueError("training has begun: call start_from before the first step")
         if self._has_reference:
             raise ValueError("the reference is the model before start_from: call start_from before preferences")
@@ -134,7 +140,7 @@ class RecipeTrainer(Resumable):
     def checkpoint(self, step: int) -> None:
         """Keep the weights of this step, counted from 1, for adapters with `at = step`. Called before it, or right after it.
 
-        Raises ValueError for a step that is over, and for anything but a whole number above 0.
+        Raises ValueError for a step that is over, and unless it is a whole number above 0.
         """
         steps = len(self.log.losses)
         if isinstance(step, bool) or not isinstance(step, int) or step < 1:
@@ -154,7 +160,7 @@ class RecipeTrainer(Resumable):
         regularizers: Sequence[Regularizer] = (),
         **adam: float,
     ) -> float:
-        """Make one step of Adam along the gradients of a batch. Returns the loss per counted token, or per preference.
+        """Make one step of Adam along the gradients of a batch. Return the loss per counted token, or per preference.
 
         `config` configures the loss, and `regularizers` are terms that are added to it; further keywords are those of
         `AdamParams`. Raises TypeError for others.
@@ -162,7 +168,7 @@ class RecipeTrainer(Resumable):
         if unknown := sorted(set(adam) - set(AdamParams.__dataclass_fields__)):
             arguments = ", ".join(("batch", "loss", *AdamParams.__dataclass_fields__, "config", "regularizers"))
             raise TypeError(f"step has no argument {unknown[0]!r}: it takes {arguments}")
-        # What is read of a step is its loss alone.
+        # Only the loss of a step is read.
         self._forward_backward(batch, loss, config or {}, regularizers, forward_only=False, outputs=False)
         self.optim_step(AdamParams(learning_rate=learning_rate, **adam))
         return self.log.losses[-1]
@@ -194,8 +200,7 @@ class RecipeTrainer(Resumable):
     ) -> GradientResult:
         check_regularizers(regularizers)
         if not forward_only:
-            # Several batches may add up to one step, which began with the first of them.
-            self._began = self._began or time.perf_counter()
+            self._open_step.begin()
         digest = pass_digest(data, loss, config, regularizers)
         if self._replay is not None:
             if forward_only:
@@ -213,10 +218,8 @@ class RecipeTrainer(Resumable):
         if not forward_only:
             self._remember()
             self._save_state_if_due(digest)
-            self._passes.append((digest, float(output.loss)))
-            self._sums[0] += float(output.loss)
-            self._sums[1] += len(pairs) or count_weights(rows)
-            self._tokens += sum(len(datum.tokens) for datum in rows)
+            tokens = sum(len(datum.tokens) for datum in rows)
+            self._open_step.add(digest, float(output.loss), len(pairs) or count_weights(rows), tokens)
             for name, value in {"loss": loss, "rows": len(data), **config}.items():
                 self.log.note(name, value)
             for regularizer in regularizers:
@@ -239,8 +242,8 @@ class RecipeTrainer(Resumable):
             return pass_regularized(self._pass, rows, loss, config, regularizers, forward_only=forward_only)
         if pairs:
             return self._pass_pairs(pairs, config, forward_only=forward_only)
-        # Rows with a reference may be learnt without a term that reads it, too.
-        return self._pass(drop_inputs(rows, (REFERENCE,)), loss, config, forward_only=forward_only, outputs=outputs)
+        # Rows with a reference may also be trained on without a term that reads it.
+        return self._pass(Pass(drop_inputs(rows, (REFERENCE,)), loss, config, forward_only, outputs))
 
     def _pass_pairs(
         self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
@@ -249,7 +252,7 @@ class RecipeTrainer(Resumable):
         return pass_preferences(self._pass, pairs, config, forward_only=forward_only)
 
     def optim_step(self, params: AdamParams | None = None) -> dict[str, float]:
-        """Move the adapter along the gradients, and clear them. Returns the optimiser's metrics."""
+        """Move the adapter along the gradients, and clear them. Return the optimiser's metrics."""
         used = params or AdamParams()
         if self._replay is not None:
             return self._repeat_step(self._replay)
@@ -257,13 +260,14 @@ class RecipeTrainer(Resumable):
             metrics = self._move(used)
         except ValueError as error:
             raise self._training_error(error) from None
-        self._write_down(metrics.get(GRADIENT_NORM), used)
+        self._open_step.write(self.log, metrics.get(GRADIENT_NORM), used)
+        self._open_step = OpenStep()
         self._keep_weights()
         self._watch(self.log)
         return metrics
 
     def _keep_weights(self) -> None:
-        """Keep the weights as they are now, where they are those of a step to keep."""
+        """Keep the current weights, if they are those of a step to keep."""
         step = len(self.log.losses)
         if step not in self._to_keep or step in self.kept:
             return
@@ -274,54 +278,11 @@ class RecipeTrainer(Resumable):
         elif step < self._replay.saved.step:
             raise self._replay.refuse(f"the weights of step {step} are kept now, and were not before")
 
-    # -- differs between bases ----------------------------------------------------------------------------------------
-
     def sampler(self) -> Any:
         """Return a sampler of the current adapter."""
         if self._replay is not None:
             raise self._replay.refuse("the recipe samples from the weights of a step that is not computed again")
         return self._sampler()
-
-    @abstractmethod
-    def _sampler(self) -> Any:
-        """Return a sampler of the current adapter."""
-
-    @abstractmethod
-    def save(self, folder: Path) -> SavedWeights:
-        """Save the adapter; after a failed step, the last good one. Files are written to the folder."""
-
-    @abstractmethod
-    def _keep(self, step: int) -> SaveWeights:
-        """Keep the current weights, whatever later steps do; returns the function that saves them."""
-
-    @abstractmethod
-    def _pass(
-        self,
-        data: Sequence[Datum],
-        loss: str,
-        config: Mapping[str, float],
-        *,
-        forward_only: bool,
-        outputs: bool = True,
-    ) -> GradientResult:
-        """Return loss and outputs of a batch; without `outputs` these may be left out, which takes less time.
-
-        Raises ValueError for invalid data, NotFinite for a loss that is not finite.
-        """
-
-    @abstractmethod
-    def _move(self, params: AdamParams) -> dict[str, float]:
-        """Make a step. Raises ValueError without gradients, NotFinite for weights that are not finite."""
-
-    @abstractmethod
-    def _remember(self) -> None:
-        """Remember the current weights, which have given a finite loss."""
-
-    @abstractmethod
-    def _load(self, checkpoint: str | Path) -> str:
-        """Load the weights of a checkpoint; returns its name in the lineage."""
-
-    # -- the log ------------------------------------------------------------------------------------------------------
 
     def _training_error(self, error: ValueError) -> TrainingStopped:
         if isinstance(error, TrainingStopped):
@@ -330,20 +291,3 @@ class RecipeTrainer(Resumable):
             return TrainingStopped(str(error))
         self.log.finite = False
         return TrainingStopped(f"{error} (a lower learning rate may help, or grad_clip_norm)")
-
-    def _write_down(self, norm: float | None, params: AdamParams) -> None:
-        total, counted = self._sums
-        self._sums = [0.0, 0.0]
-        self.log.losses.append(total / counted if counted else total)
-        # NaN cannot be compared with a target: it counts as not reported.
-        self.log.gradient_norms.append(None if norm is None or math.isnan(norm) else float(norm))
-        self.log.tokens.append(self._tokens)
-        self.log.passes.append(self._passes)
-        self._passes = []
-        now = time.perf_counter()
-        self.log.seconds.append(now - (self._began or now))
-        self._tokens, self._began = 0, None
-        settings = asdict(params)
-        self.log.learning_rates.append(float(settings.pop("learning_rate")))
-        for name, value in settings.items():
-            self.log.note(name, value)

@@ -1,4 +1,4 @@
-"""Training sets from stored runs: which replies become rows, in which file format, and the card that says where they come from.
+"""Training sets from stored runs: the replies that become rows, the file formats, and the card with their origin.
 
 Rows are supervised (`sft`), preferences (`dpo`) or judged replies (`kto`); formats are those of TRL, OpenAI, tinker-cookbook and
 Axolotl.

@@ -42,7 +42,7 @@ class TrainingSet:
 
 
 def build_set(rows: Sequence[TrainingRow], shape: Shape, old: Sequence[Line], left_out: Counter[str]) -> TrainingSet:
-    """Return the lines of the files. `old` are lines to replay, in the same format. Adds to the counts of what is left out."""
+    """Return the lines of the files. `old` are lines to replay, in the same format. Counts the rows that are left out."""
     fitting = [row for row in rows if fits_format(row, shape.format, shape.task)]
     left_out[f"{shape.format} has no {shape.task} rows of longer conversations"] += len(rows) - len(fitting)
     kept = _alike(drop_duplicates(fitting, left_out))
@@ -72,7 +72,7 @@ def as_messages(row: TrainingRow) -> TrainingRow:
 
 
 def _replay(new: Sequence[Line], old: Sequence[Line], count: int, shape: Shape, left_out: Counter[str]) -> list[Line]:
-    """Return old lines for the training file: none that repeats a new row, also not one of the holdout."""
+    """Return old lines for the training file, without those that repeat a new row of it or of the holdout."""
     rows, old_rows = _parse(new), _parse(old)
     if len({isinstance(row.prompt, str) for row in (*rows, *old_rows)}) > 1:
         raise SpecError(

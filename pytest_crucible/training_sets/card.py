@@ -1,4 +1,4 @@
-"""The card of a training file: what it holds, where its rows come from, and what was left out."""
+"""The card of a training file: its content, the origin of its rows, and the rows that were left out."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def json_line(row: Mapping[str, Any]) -> str:
 
 
 def file_sha256(text: str) -> str:
-    """Return the SHA-256 of a text as it is written."""
+    """Return the SHA-256 of a text as written to a file."""
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
 def describe_file(text: str, origins: Sequence[Mapping[str, Any]], origins_text: str) -> dict[str, Any]:
-    """Return what a card says of one file: rows, samples, gate samples and hashes. It has no date: equal files have equal cards."""
+    """Return a card's facts about one file: rows, samples and hashes. Without a date, equal files have equal cards."""
     samples = {(origin.get("experiment"), origin.get("sample")) for origin in origins if "sample" in origin}
     return {
         "sha256": file_sha256(text),
@@ -42,5 +42,5 @@ def describe_file(text: str, origins: Sequence[Mapping[str, Any]], origins_text:
 
 
 def card_text(card: Mapping[str, Any]) -> str:
-    """Return a card as it is written."""
+    """Return the text of a card."""
     return json.dumps(to_plain(card), indent=1, ensure_ascii=False) + "\n"

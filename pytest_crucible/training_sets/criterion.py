@@ -29,7 +29,7 @@ class Criterion:
     relation: str
     limit: float
     best: float
-    """The best possible value, which a gold answer has; infinite or NaN where the metric declares none."""
+    """The best possible value, which a gold answer has; infinite or NaN if the metric declares none."""
     worst: float
     """The value of a reply that failed before it could be scored."""
 
@@ -43,7 +43,7 @@ class Criterion:
         return _COMPARE[self.relation](value, self.limit)
 
     def gap(self, chosen: float, rejected: float) -> float:
-        """Return by how much the chosen reply is better, in the metric's direction. NaN where a value is not known."""
+        """Return the difference by which the chosen reply is better, in the metric's direction. NaN if a value is unknown."""
         difference = chosen - rejected
         return -difference if self.relation in ("<", "<=") else difference
 

@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 def held_out_groups(rows: Sequence[TrainingRow], share: float, seed: int) -> frozenset[str]:
     """Return the groups of the holdout: their share is rounded, and neither file is left without a group.
 
-    The draw depends on the groups' names alone, so that a group stays where it is when other rows change.
+    The draw depends on the groups' names alone, so that a group stays in its file when other rows change.
     """
     groups = list(dict.fromkeys(row.group for row in rows))
     count = round(share * len(groups))

@@ -1,6 +1,6 @@
 """Removes rows that repeat an earlier row of a training set.
 
-The words that a test writes around all its samples say nothing about a sample: of a long template with short questions, nearly all
+The words that a test writes around all its samples do not distinguish them: of a long template with short questions, nearly all
 words would be equal. So prompts of one template are compared by the samples' own texts.
 """
 

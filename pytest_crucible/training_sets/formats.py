@@ -25,7 +25,7 @@ WriteRow = Callable[[TrainingRow], Json]
 
 
 def find_format(name: str, task: TrainingTask) -> WriteRow:
-    """Return the function that writes rows of a task in a format. Raises SpecError where the format has no such rows."""
+    """Return the function that writes rows of a task in a format. Raises SpecError if the format has no such rows."""
     if (name, task) not in _WRITERS:
         able = [other for other, other_task in _WRITERS if other_task == task]
         raise SpecError(f"{name} has no {task.upper()} format: use --format {able[0]}")

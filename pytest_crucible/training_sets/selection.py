@@ -56,7 +56,7 @@ def select_rows(attempts: Iterable[Attempt], task: TrainingTask, criteria: Crite
 def select_adversarial(attacked: Iterable[Attempt], clean: Iterable[Attempt], criteria: Criteria) -> Selected:
     """Return a row for each attacked prompt whose reply failed: with the gold answer, else with a reply to the sample that passed.
 
-    `clean` are the replies of the same arms to the samples as they are.
+    `clean` are the replies of the same arms to the original samples.
     """
     selected = Selected()
     passed: dict[tuple[str, int], Attempt] = {}
@@ -177,7 +177,7 @@ def _pair(
 
 
 def _is_wide(difference: float, gap: float) -> bool:
-    """Return whether a difference keeps the gap. One that is not known keeps it only where none is asked for."""
+    """Return whether a difference keeps the gap. An unknown one keeps it only if no gap is required."""
     # Scores are rounded: 0.7 - 0.2 is a little less than 0.5.
     return gap == 0 if math.isnan(difference) else difference >= gap - 1e-9
 

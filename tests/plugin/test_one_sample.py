@@ -85,7 +85,7 @@ def test_an_unknown_sample_is_a_usage_error(suite):
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["ERROR: --crucible-sample=q99: no selected experiment has a sample of that id: did you mean *"]
+        ["ERROR: --crucible-sample=q99: no selected experiment has a sample with that id: did you mean *"]
     )
 
 

@@ -12,7 +12,7 @@ from pytest_crucible.backends.budget.prices import Price, Prices
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, SpecError
 
-# Assumed length of an answer if neither a limit nor an earlier answer tells.
+# Assumed length of an answer, without a limit and before the first answer.
 ANSWER_TOKENS = 512
 # English has about four characters a token; three reserves rather too much than too little.
 CHARACTERS_A_TOKEN = 3
@@ -32,7 +32,7 @@ class Spending:
         self.budgets: dict[str, Budget] = {}
         """By experiment."""
         self._shared: dict[str, Budget] = {}
-        """The same, of experiments that spend from the budget of another."""
+        """The same, for experiments that spend from the budget of another."""
         self._prices = prices or Prices()
         self._unpriced: dict[str, str] = {}
         self._dearest = Price(0.0, 0.0)
@@ -119,7 +119,7 @@ class CostMeter:
 
     @property
     def price(self) -> Price | None:
-        """The price of the adapter's model; None where it is not known."""
+        """The price of the adapter's model; None if it is not known."""
         return self._price
 
     @classmethod

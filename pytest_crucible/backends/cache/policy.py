@@ -19,7 +19,7 @@ class CachedReply:
     identity: str
     at: float
     run: str = ""
-    """The run that paid; empty where that is not known."""
+    """The run that paid; empty if that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class KnownAdapter:
     """The key of its settings, see `settings_key`."""
     identity: str
     files: Mapping[str, str] = field(default_factory=dict)
-    """SHA-256 of the files it consists of, relative to the project; a changed file makes another adapter."""
+    """SHA-256 of its files, by path relative to the project. An adapter with a changed file is another adapter."""
 
 
 class ReplyCache(Protocol):

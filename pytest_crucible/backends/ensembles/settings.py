@@ -165,7 +165,7 @@ def _weights(adapter_name: str, options: Mapping[str, Any], count: int) -> tuple
 
 
 def _numbers(adapter_name: str, options: Mapping[str, Any], name: str, count: int) -> tuple[float, ...]:
-    """Return one number per member, none of them negative."""
+    """Return one number per member, each at least 0."""
     values = options[name]
     if not isinstance(values, list | tuple) or not all(map(_is_number, values)):
         also = f" or {BY_CONFIDENCE!r}" if name == "weights" else ""

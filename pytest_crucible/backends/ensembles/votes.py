@@ -98,7 +98,7 @@ def user_vote(function: OwnVote, name: str) -> Vote:
 
 
 def is_lead_safe(cast: Sequence[Ballot], open_weight: float, first: bool) -> bool:
-    """Return whether the leading answer stays ahead, whatever the others answer."""
+    """Return whether the leading answer wins for all possible answers of the others."""
     totals = sum_weights(cast)
     if not totals:
         return False

@@ -44,7 +44,7 @@ class Stretch:
         self.factor = 1.0
 
     def learn(self, seconds: float, delay: float) -> None:
-        """Record a request's latency and its delay. A request without a delay teaches nothing."""
+        """Record a request's latency and its delay. A request without a delay is ignored."""
         if delay < NEVER:
             moved = self.factor * (self._up if seconds > delay else self._down)
             self.factor = min(self.MOST, max(self.LEAST, moved))

@@ -15,6 +15,7 @@ from pytest_crucible.backends.http.connection import Response, Watch, is_event_s
 from pytest_crucible.backends.http.failures import CONNECT_S, connection_error
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 
+# A gateway redirects once or twice; more is a loop.
 MOST_REDIRECTS = 5
 
 

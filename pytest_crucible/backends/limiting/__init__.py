@@ -1,1 +1,1 @@
-"""Rate limiting: one limiter per server, shared by everything that queries it, which learns what the server allows."""
+"""Rate limiting: one limiter per server, shared by all adapters that query it. It learns the server's limits."""

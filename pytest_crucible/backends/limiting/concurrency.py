@@ -15,6 +15,7 @@ FORGETTING = 1 / 128
 # Shares of overload failures among recent requests: above STRAINED the window shrinks, above HELD it stops growing.
 # Lower shares may be chance.
 STRAINED, HELD = 0.2, 0.05
+# The weight of the latest request in the moving share of overload failures: it follows about the last 50.
 RECENT = 1 / 50
 
 
@@ -39,7 +40,7 @@ class Window:
         self.before = math.inf
 
     def allow(self, most: float) -> None:
-        """Apply another user limit; the smallest counts."""
+        """Apply another user limit; the smallest one holds."""
         self.most = min(self.most, most)
         self._update()
 

@@ -14,7 +14,7 @@ from pytest_crucible.records.errors import BackendError, Retryable
 
 REFUSED = "429"
 OVERLOADED = frozenset({"503", "529", "timeout"})
-# A failure that tells nothing about the server's load.
+# A failure that does not depend on the server's load.
 UNKNOWN = "connection"
 # Longer pauses are not applied to all requests.
 # A longer pause ends the experiment (retried.LONG_S); other arms then find out for themselves.
@@ -25,7 +25,7 @@ CALM_S = 5.0
 
 @dataclass(slots=True)
 class Sent:
-    """A request in flight, and what is needed to learn from its end."""
+    """A request in flight, with the state that its end is compared with."""
 
     at: float
     crowd: float
@@ -89,7 +89,7 @@ class Control:
             self.pacing.accept(sent.paced)
 
     def end(self, now: float, sent: Sent, outcome: Reply | BaseException | None) -> None:
-        """Record the end of a request. Cancellations and errors that are not the backend's teach nothing."""
+        """Record the end of a request. Cancellations and errors of other parts are ignored."""
         self.window.leave(spare=sent.spare)
         self.token_meter.settle(sent.charged, _tokens(outcome))
         if isinstance(outcome, Retryable):
@@ -98,7 +98,7 @@ class Control:
             self.accept(sent)
 
     def tighten(self, limits: Limits) -> None:
-        """Apply another user limit; the smallest counts."""
+        """Apply another user limit; the smallest one holds."""
         self.window.allow(limits.concurrency)
         self.pacing.allow(limits.requests_per_second)
         self.token_meter.most = min(self.token_meter.most, limits.tokens_per_minute)

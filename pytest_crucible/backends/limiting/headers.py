@@ -19,7 +19,7 @@ FEW = 3
 
 
 class RateLimitHeaders(Protocol):
-    """Rate limit headers of one response; None where a header is absent."""
+    """Rate limit headers of one response; None if a header is absent."""
 
     @property
     def limit_requests(self) -> int | None: ...

@@ -15,7 +15,7 @@ from pytest_crucible.records import Emit, Event, Reply, Request
 
 # A shorter wait is not published as an event.
 NOTICED_S = 0.001
-# Responses between two looks at the rate limit headers, which say the same each time.
+# Responses between two looks at the rate limit headers, which rarely change.
 READ_EVERY = 10
 
 

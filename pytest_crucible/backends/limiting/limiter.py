@@ -28,7 +28,7 @@ class Limiter:
         self._server_limits: tuple[float | None, float | None] = (None, None)
 
     def try_acquire(self, arm: str) -> _Permit | None:
-        """Return a permit if none has to be waited for, else None."""
+        """Return a permit if there is one now, else None."""
         if self._waiting:
             return None
         now = asyncio.get_running_loop().time()
@@ -63,7 +63,7 @@ class Limiter:
             return self._issue(control.take(now, spare=True)) if control.can_spare(now) else None
 
     def tighten(self, limits: Limits) -> None:
-        """Apply another adapter's limits for this server; the smallest count."""
+        """Apply another adapter's limits for this server; the smallest ones hold."""
         with self._state as control:
             control.tighten(limits)
 

@@ -1,4 +1,4 @@
-"""Permits: what a limiter issues, as wrappers use it."""
+"""Permits, which a limiter issues: the part of it that wrappers use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Permit(Protocol):
         """End the request. Idempotent; it must always be called, because a permit that is kept reduces the limit for good.
 
         The limiter learns from `outcome`: the reply (its tokens) or the error (a `Retryable` of kind 429, for example).
-        Cancellations and None teach nothing.
+        Cancellations and None are ignored.
         """
 
 

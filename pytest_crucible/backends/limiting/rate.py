@@ -13,7 +13,7 @@ PLATEAU = 100.0
 # If refusals come with a pause, the time spent below the limit before the next one is risked, in pauses.
 PAUSE_COST = 5.0
 MIN_CUT, MAX_CUT = 0.03, 0.5
-# Accepted requests assumed before the first: a refusal among few requests tells less about the rate than among many.
+# Accepted requests assumed before the first: a refusal among few requests shows less about the rate than among many.
 PRIOR = 5.0
 # Lowest rate, in requests per second, if everything is refused.
 SLOWEST = 1 / 15
@@ -95,7 +95,7 @@ class Pacing:
             self.backoff.begin(self.rate)
 
     def refuse(self, now: float, paused_until: float, sent_at: float, pause_s: float) -> None:
-        """Slow down. A request sent before the last cut tells nothing about the rate since."""
+        """Slow down. A request sent before the last cut is ignored: it shows the former rate."""
         self.pause_s = pause_s
         if sent_at < self.cubic.cut_at:
             return
@@ -113,7 +113,7 @@ class Pacing:
             self._begin(now)
 
     def allow(self, most: float) -> None:
-        """Apply another user limit; the smallest counts."""
+        """Apply another user limit; the smallest one holds."""
         self.most = min(self.most, most)
         self._update(self._plateau())
 

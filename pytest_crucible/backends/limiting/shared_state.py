@@ -20,6 +20,7 @@ from typing import Any
 
 from pytest_crucible.backends.limiting.control import Control
 
+# Rows of the shared file, one for each process: more than the workers of a run on one machine.
 MOST_PROCESSES = 256
 # How often a waiting process looks whether another one has made room.
 POLL_S = 0.005
@@ -87,7 +88,7 @@ class SharedState:
         self._remove_dead()
 
     def close(self) -> None:
-        """Leave, returning what is still held; the last process removes the file."""
+        """Leave and return all permits that are still held; the last process removes the file."""
         if self._map.closed:
             return
         with self as control:
@@ -122,7 +123,7 @@ class SharedState:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, 1, 1 + row)
 
     def _clear_row(self, row: int) -> None:
-        """Forget a process that has ended: nothing of it is in flight."""
+        """Forget a process that has ended: it has no requests in flight."""
         there, held, waits = _ROW.unpack_from(self._map, self._offset(row))
         self._control.window.held -= held
         self._held_before -= held

@@ -27,7 +27,7 @@ class LimiterState(Protocol):
         """Record whether requests of this process wait."""
 
     def reclaim_dead(self, control: Control, now: float) -> None:
-        """Reclaim, from time to time, what processes held that have died."""
+        """Reclaim, from time to time, the permits of processes that have died."""
 
     def close(self) -> None: ...
 

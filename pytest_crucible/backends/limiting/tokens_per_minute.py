@@ -6,6 +6,7 @@ import math
 
 # Assumed tokens of a request before the first answer.
 GUESS = 1000.0
+# The weight of the latest request in the moving mean of tokens: it follows about the last 32.
 RECENT = 1 / 32
 # Of sums of token fractions.
 ROUNDING = 1e-6

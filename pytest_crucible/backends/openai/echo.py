@@ -18,7 +18,7 @@ def echo_body(settings: Settings, text: str) -> tuple[str, bytes]:
 
 
 def parse_echo(answer: Mapping[str, Any], where: str) -> list[float]:
-    """Return the log-probabilities of the prompt's tokens but the first. Raises BackendError where there are none."""
+    """Return the log-probabilities of the prompt's tokens but the first. Raises BackendError if there are none."""
     try:
         logprobs = answer["choices"][0]["logprobs"]["token_logprobs"]
         count = answer["usage"]["prompt_tokens"]

@@ -13,7 +13,9 @@ from pytest_crucible.backends.openai.settings import Settings
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 
+# Timeout, conflict, too early, too many requests: the same request may succeed later, as with any status from 500.
 _RETRYABLE = (408, 409, 425, 429)
+# Key, payment, permission, path, method, model gone, not implemented: no request of this adapter can succeed.
 _PERMANENT = (401, 402, 403, 404, 405, 410, 501)
 _TOO_LONG = re.compile(
     r"context[ _](length|window|size)|maximum context|leaves no room in a context|prompt is too long|too many tokens",
@@ -120,7 +122,7 @@ def _parse_error(body: bytes) -> Mapping[str, Any]:
         error = None
     if isinstance(error, Mapping):
         return error
-    # An HTML page is a proxy's error page, which says less than its status.
+    # An HTML page comes from a proxy, and explains less than its status.
     text = "" if b"<html" in body[:200].lower() else body.decode("utf-8", "replace")
     return {"message": " ".join(text.split())}
 
@@ -148,7 +150,7 @@ def _describe(error: Mapping[str, Any], status: int, settings: Settings) -> str:
 
 
 def _redact(message: str, settings: Settings) -> str:
-    """Remove keys from a message: some servers return what they were sent, or most of it."""
+    """Remove keys from a message: some servers send back the key that they received, or most of it."""
     # The longest first: a key that contains another one must be replaced whole.
     for secret in sorted(settings.secrets, key=len, reverse=True):
         for part in {secret, secret.removeprefix("Bearer ")}:

@@ -19,7 +19,7 @@ _TIMESTAMP = 1e8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedLimits:
-    """The `x-ratelimit-*` headers of one response; None where a header is absent.
+    """The `x-ratelimit-*` headers of one response; None if a header is absent.
 
     Headers do not name the period: most servers count requests and tokens per minute, some requests per day.
     """
@@ -55,7 +55,7 @@ def read_headers(headers: Mapping[str, str]) -> ReportedLimits | None:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait before the next request; None if the server does not tell.
+    """Return the seconds to wait before the next request; None if the server does not report them.
 
     `retry-after-ms` and `retry-after` (seconds, or an HTTP date) come first, then the reset of the limit that is used up.
 

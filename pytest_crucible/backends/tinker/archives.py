@@ -21,6 +21,7 @@ from pytest_crucible.records.errors import SpecError
 TRAINING, SAMPLER, EXTERNAL = "weights", "sampler_weights", "external_weights"
 # The least that the service allows.
 _EXPORT_S = 3600
+# Without any byte for this long a download has stalled.
 _TIMEOUT_S = 60.0
 
 

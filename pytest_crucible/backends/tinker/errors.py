@@ -37,7 +37,7 @@ def is_too_long(error: BaseException) -> bool:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether the service is gone, or does not know any more what was made on it, as after a restart."""
+    """Return whether the service is gone, or has lost its sessions and models, as after a restart."""
     return getattr(error, "status_code", None) in LOST or _passing_kind(error) in ("connection", "timeout", "410")
 
 

@@ -22,6 +22,7 @@ BUSY_S = 30.0
 """A service that responds only with errors of its own for this long is not waited for any longer."""
 QUIET_S = 1.0
 """After this long without a response, the health of a service that is waited for is checked."""
+# The status of an account without credit: retrying helps only after a payment.
 UNPAID = 402
 ASIDE = ("SESSION", "TELEMETRY")
 """Kinds of the SDK's requests that succeed while no sample is answered: heartbeats and telemetry."""
@@ -68,7 +69,7 @@ class HealthMonitor:
         status = getattr(error, "status_code", None)
         if isinstance(status, int) or error is None:
             self._word_at, self._silent = self._clock(), None
-            # A heartbeat says nothing about whether samples are answered.
+            # A heartbeat does not show that samples are answered.
             if aside:
                 return
             if isinstance(status, int) and _is_trouble(status):

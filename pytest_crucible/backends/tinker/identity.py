@@ -13,7 +13,7 @@ CHECKPOINT = "tinker://"
 def identify_model(address: ServiceAddress, model: str, *, is_own: bool, is_local: bool) -> str:
     """Return the identity of a checkpoint or a base model.
 
-    The local model's full name is a path; its last two parts name the weights wherever they lie. Models of a service other
+    The local model's full name is a path; its last two parts name the weights in any folder. Models of a service other
     than the session's own have its URL before their name.
     """
     if is_local and not model.startswith(CHECKPOINT):

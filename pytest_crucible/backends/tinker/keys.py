@@ -10,7 +10,7 @@ from pytest_crucible.records.errors import SpecError
 
 
 def find_hosted_key(sdk: Any) -> tuple[str | None, set[str]]:
-    """Return the hosted service's key, None where the SDK finds one itself, and all secrets that the SDK may send.
+    """Return the hosted service's key, None if the SDK finds one itself, and all secrets that the SDK may send.
 
     Raises SpecError for a missing key and for a text that cannot be a key.
     """

@@ -25,7 +25,7 @@ _LOOK_S = 0.2
 
 
 def run_within(seconds: float, call: Callable[[], T], check: Callable[[float], None] = lambda waited_s: None) -> T:
-    """Return the result of a call, or raise what it or `check` raises. Raises TimeoutError when it is late.
+    """Return the result of a call, or raise its error or that of `check`. Raises TimeoutError when it is late.
 
     The thread of a late call is left running, because Python cannot stop it.
     """
@@ -102,7 +102,7 @@ class ListedModel:
     """A model that a service lists."""
 
     context: int | None = None
-    """Its context length in tokens; None where the service does not report it."""
+    """Its context length in tokens; None if the service does not report it."""
     stand_in: str = ""
     """The model that answers instead of it, on a local server; empty for a real one."""
     tokenizer: str = ""
@@ -110,7 +110,7 @@ class ListedModel:
 
 
 def fetch_models(url: str, key: str) -> dict[str, ListedModel]:
-    """Return a service's models in its own order, by name; empty where it does not list them."""
+    """Return a service's models in its own order, by name; empty if it does not list them."""
     httpx: Any = importlib.import_module("httpx")
     try:
         answer = httpx.get(f"{url}/api/v1/get_server_capabilities", headers={"x-api-key": key}, timeout=HEALTH_S)

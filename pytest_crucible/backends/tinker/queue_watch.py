@@ -25,7 +25,7 @@ def watch_queue(client: Any, service: str, queue: QueueState) -> None:
 
 
 def describe_state(service: str, state: str, reason: str | None = None) -> str:
-    """Return why requests wait, empty where they do not.
+    """Return why requests wait, empty if they do not.
 
     >>> describe_state("Tinker", "paused_capacity", "GPUs are busy"), describe_state("Tinker", "active")
     ('Tinker is paused: capacity (GPUs are busy)', '')

@@ -65,13 +65,13 @@ class Service:
 
     @functools.cached_property
     def models(self) -> Mapping[str, ListedModel]:
-        """The models that the service lists, by name; empty where it does not list them."""
+        """The models that the service lists, by name; empty if it does not list them."""
         from pytest_crucible.backends.tinker.polling import fetch_models
 
         return fetch_models(self.address.url, self.address.key) if self.address.key else {}
 
     def find_listed(self, model: str) -> ListedModel:
-        """Return what the service lists of a model; variants of a model have its name, a colon and a suffix."""
+        """Return the service's entry of a model; variants of a model have its name, a colon and a suffix."""
         from pytest_crucible.backends.tinker.polling import ListedModel
 
         return self.models.get(model) or self.models.get(model.partition(":")[0]) or ListedModel()

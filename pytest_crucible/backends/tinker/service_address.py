@@ -25,7 +25,7 @@ class ServiceAddress:
 
     url: str
     key: str | None = field(repr=False)
-    """None where the SDK finds a key itself: by `TINKER_CREDENTIAL_CMD`, or after `tinker auth login`."""
+    """None if the SDK finds a key itself: by `TINKER_CREDENTIAL_CMD`, or after `tinker auth login`."""
     project: str | None = None
 
 

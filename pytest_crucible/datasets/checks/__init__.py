@@ -1,4 +1,4 @@
-"""Data checks: what a dataset has to be before anything is sent.
+"""Data checks: requirements on a dataset, checked before anything is sent.
 
 Each expectation is a function that returns a `Check`, for `@pytest.mark.data_check(...)` and `check_samples`. All of them take
 `severity="error"` or `"warn"`; those on single values also take `mostly`, the least share of values that have to meet them.

@@ -124,11 +124,11 @@ def expect_balanced_answer_key(column: str = "expected", tolerance: float = 0.1,
 def expect_length_not_to_predict_label(
     label: str = "expected", column: str = "input", margin: float = 0.15, alpha: float = 0.05
 ) -> Finder:
-    """Expect that the length of a text does not tell its label.
+    """Expect that the length of a text does not reveal its label.
 
     For each label, the probability that a text of it is longer than a text of another label is estimated (the AUROC of the
-    length). It
-    fails where this is further than `margin` from 1/2 and a difference is proven (Mann-Whitney, Holm over the labels).
+    length). It fails where this is further than `margin` from 1/2 and a difference is proven (Mann-Whitney, Holm over the
+    labels).
     """
     check_share("margin", margin)
     check_share("alpha", alpha)

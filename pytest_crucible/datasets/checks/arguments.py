@@ -10,38 +10,38 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 
 
-def check_range(low: Any, high: Any, *, names: tuple[str, str] = ("min", "max")) -> None:
+def check_range(low: Any, high: Any) -> None:
     """Raise SpecError unless at least one end is a number, and the ends are in order."""
     if low is None and high is None:
-        raise SpecError(f"give {names[0]}, {names[1]} or both")
-    for name, end in zip(names, (low, high), strict=True):
+        raise SpecError("give min, max or both")
+    for name, end in (("min", low), ("max", high)):
         if end is not None:
             check_number(name, end)
     if low is not None and high is not None and low > high:
-        raise SpecError(f"{names[0]} is above {names[1]}; exchange them")
+        raise SpecError("min is above max; exchange them")
 
 
 def check_number(name: str, value: Any) -> None:
-    """Raise SpecError for what is not a finite number."""
+    """Raise SpecError unless the value is a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise SpecError(f"{name} is {value!r}; write a number")
 
 
 def check_share(name: str, value: Any) -> None:
-    """Raise SpecError for what is not a number between 0 and 1."""
+    """Raise SpecError unless the value is a number between 0 and 1."""
     check_number(name, value)
     if not 0 < value < 1:
         raise SpecError(f"{name} is {value!r}; write a share between 0 and 1, such as 0.05")
 
 
 def check_count(name: str, value: Any) -> None:
-    """Raise SpecError for what is not a whole number of at least 0."""
+    """Raise SpecError unless the value is a whole number of at least 0."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise SpecError(f"{name} is {value!r}; write a whole number")
 
 
 def check_flag(name: str, value: Any) -> None:
-    """Raise SpecError for what is not True or False."""
+    """Raise SpecError unless the value is True or False."""
     if not isinstance(value, bool):
         raise SpecError(f"{name} is {value!r}; write True or False")
 

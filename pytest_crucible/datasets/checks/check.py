@@ -24,6 +24,7 @@ from pytest_crucible.records.suggestions import suggest
 
 # Arguments that name a column, so that all columns are read in one pass over the samples.
 COLUMN_ARGUMENTS = ("column", "other", "answer", "prompt", "label")
+# Failing samples that a message names; the JSON report has all.
 SHOWN_IDS = 5
 # A schema or a list of a thousand labels would fill a nodeid.
 LONGEST_ARGUMENT = 60
@@ -38,7 +39,7 @@ class Finding:
     message: str
     """What is expected, for a row check: `between 0 and 99`. What was found, for a column check: `the mean is 41.2`."""
     fault: str = ""
-    """What the failing ones are or do: `repeat another text`; by default, that they are not `message`."""
+    """Describes the failing values, such as `repeat another text`; by default, that they are not `message`."""
     failing: Positions = field(default_factory=lambda: NOTHING)
     """Positions of samples that do not meet the expectation."""
     checked: int = 0
@@ -46,9 +47,9 @@ class Finding:
     is_met: bool = True
     """Of a column check. Of a row check it follows from `failing`."""
     is_open: bool = False
-    """Neither met nor missed is proven: the check warns, whatever its severity."""
+    """Neither met nor missed is proven: the check warns, even if its severity is an error."""
     p_value: float | None = None
-    """Of a check that fails where something is proven: its error rate is shared by all such checks of a dataset (Holm)."""
+    """For a check that fails on proof: all such checks of a dataset share one error rate (Holm)."""
     adjust: Callable[[float, int], Finding] | None = None
     """Returns the finding with an adjusted p-value, as one of so many."""
 
@@ -80,7 +81,7 @@ class Check:
     children: tuple[Check, ...] = ()
     """The checks that are combined into this one."""
     files: tuple[str, ...] = ()
-    """Files that the check reads beside the dataset; relative paths count from `folder`."""
+    """Further files that the check reads; relative paths count from `folder`."""
     drops: bool = False
     """Failing samples are left out of the experiment instead of failing the check."""
     identity: str = ""
@@ -95,7 +96,7 @@ class Check:
         return self.decide(table, self.search(table))
 
     def search(self, table: Table) -> Finding | str:
-        """Return what is found; or what was raised, which is a failed check and not an end of the session."""
+        """Return the finding, or the error: an error fails the check and does not end the session."""
         try:
             return self.find(table)
         except (MissingColumn, CrucibleError) as error:

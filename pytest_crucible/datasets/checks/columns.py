@@ -16,7 +16,7 @@ from pytest_crucible.records.suggestions import suggest
 
 Positions = npt.NDArray[np.intp]
 _OWN = {"id": 0, "input": 1, "expected": 2, "group": 3}
-"""Fields of every sample, by their place in what `iterate_fields` yields."""
+"""Fields of every sample, by their place in the rows of `iterate_fields`."""
 
 
 class MissingColumn(Exception):
@@ -55,7 +55,7 @@ class Column:
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64]:
-        """One number for each value that is not missing; NaN where it is not a number. Booleans are not numbers."""
+        """One number for each value that is not missing; NaN if it is not a number. Booleans are not numbers."""
         if self.types <= {int, float, type(None)}:
             try:
                 return np.array(self.present_values, dtype=np.float64)

@@ -70,5 +70,5 @@ def _join(table: Table, results: Sequence[CheckResult], least: int) -> Finding:
 
 
 def bind_files(check: Check, context: CheckContext) -> Check:
-    """Return the check with the places where its files are."""
+    """Return the check with the paths of its files."""
     return check if check.bind is None else replace(check, find=check.bind(context), bind=None)

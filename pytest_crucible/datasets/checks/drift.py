@@ -96,7 +96,7 @@ def _finding(row: DriftRow, margin: float | None, alpha: float) -> Finding:
 
 
 def drift_text(row: DriftRow, alpha: float, margin: float | None) -> str:
-    """Return what is known of a field's drift."""
+    """Return the facts about a field's drift."""
     drift = row.drift
     assert drift is not None
     proven = "drift proven" if row.is_proven(alpha) else "no drift proven"

@@ -17,7 +17,7 @@ _ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T].*)?")
 def read_time(value: Any) -> float | None:
     """Return the seconds since 1970 of a timestamp; None for any other value. Times without a zone are UTC.
 
-    Read are ISO 8601 (also with a blank, and dates alone), American dates such as 3/31/2026, `datetime` objects, and seconds
+    The formats are ISO 8601 (also with a blank, and dates alone), American dates such as 3/31/2026, `datetime` objects, and seconds
     since 1970 from 2000 to 2100.
 
     >>> read_time("2026-03-31T12:00:00Z") == read_time("2026-03-31 12:00") == read_time("3/31/2026 12:00")

@@ -31,7 +31,7 @@ CANARIES = re.compile(
     re.IGNORECASE,
 )
 """Marks by which benchmarks can be found in training data, as BIG-bench introduced them."""
-# English prose has about four characters a token in the tokenizers in use; it is an estimate, and messages say so.
+# English prose has about four characters a token in the tokenizers in use. Messages call it an estimate.
 CHARACTERS_A_TOKEN = 4
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.datasets.checks.arguments import check_number
+from pytest_crucible.datasets.checks.arguments import check_flag, check_number
 from pytest_crucible.datasets.checks.check import Finder, Finding, row_check
 from pytest_crucible.datasets.checks.columns import Column, Table
 from pytest_crucible.datasets.checks.read_times import read_time
@@ -20,8 +20,7 @@ from pytest_crucible.records.errors import SpecError
 @row_check
 def expect_column_values_to_be_valid_timestamps(column: str, allow_null: bool = True) -> Finder:
     """Expect timestamps: ISO 8601, American dates such as 3/31/2026, or seconds since 1970 in the years 2000 to 2099."""
-    if not isinstance(allow_null, bool):
-        raise SpecError("allow_null is True or False")
+    check_flag("allow_null", allow_null)
 
     def find(table: Table) -> Finding:
         values = table.column(column)
@@ -37,8 +36,7 @@ def expect_column_values_to_be_valid_timestamps(column: str, allow_null: bool = 
 @row_check
 def expect_column_timestamps_to_be_chronological(column: str, strict: bool = False) -> Finder:
     """Expect timestamps, none before the one above it in the order of the samples; with `strict`, none equal to it."""
-    if not isinstance(strict, bool):
-        raise SpecError("strict is True or False")
+    check_flag("strict", strict)
 
     def find(table: Table) -> Finding:
         values = table.column(column)
@@ -101,7 +99,7 @@ def expect_column_timestamp_intervals_to_be_regular(
 
 
 def _times(values: Column) -> npt.NDArray[np.float64]:
-    """Return seconds since 1970 for each value that is not missing; NaN for what is not a timestamp."""
+    """Return seconds since 1970 for each value that is not missing; NaN for other values."""
     times = (read_time(value) for value in values.present_values)
     return np.array([np.nan if time is None else time for time in times], dtype=np.float64)
 
@@ -116,7 +114,7 @@ def _end(name: str, value: Any) -> float | None:
 
 
 def _interval(value: Any) -> float:
-    """Return seconds. Raises SpecError for what is not a duration above 0."""
+    """Return seconds. Raises SpecError unless it is a duration above 0."""
     seconds: float | None = None
     if isinstance(value, dt.timedelta):
         seconds = value.total_seconds()

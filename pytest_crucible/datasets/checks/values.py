@@ -159,7 +159,7 @@ def _length(value: Any) -> int:
 
 
 def _keys(values: Column) -> list[Any]:
-    """Return what the values are compared by: texts as they are, and anything else with its kind."""
+    """Return the keys by which values are compared: texts unchanged, anything else with its type."""
     if values.types <= {str, type(None)}:
         return [("string", value) for value in values.present_values]
     return [_key(value) for value in values.present_values]

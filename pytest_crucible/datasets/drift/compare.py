@@ -44,7 +44,7 @@ class DriftRow:
     field: str
     kind: FieldKind | None
     drift: FieldDrift | None
-    """None where the values allow no test."""
+    """None if the values allow no test."""
     p_adjusted: float | None = None
     """Adjusted over all fields (Holm)."""
     missing: tuple[int, int] = (0, 0)
@@ -55,7 +55,7 @@ class DriftRow:
     note: str = ""
 
     def is_proven(self, alpha: float) -> bool:
-        """Return whether drift is proven, however small."""
+        """Return whether any drift, even a small one, is proven."""
         return self.p_adjusted is not None and self.p_adjusted <= alpha
 
     def fails(self, alpha: float) -> bool:
@@ -72,7 +72,7 @@ class DriftReport:
     margin: float | None
     seed: int
     left_out: tuple[int, int] = (0, 0)
-    """Rows of both datasets that are not compared, because another row of their group is."""
+    """Rows of both datasets that are left out, because one row of each group is compared."""
     only_old: tuple[str, ...] = ()
     only_new: tuple[str, ...] = ()
     """Fields that only one of the datasets has."""
@@ -119,7 +119,7 @@ def compare_datasets(
 
 
 def one_of_each_group(samples: Sequence[Sample], seed: int) -> Sequence[Sample]:
-    """Return one sample of each group, drawn by a hash of its content; all samples where there are no groups.
+    """Return one sample of each group, drawn by a hash of its content; all samples if there are no groups.
 
     Samples that share a passage or a template are alike, and tests of independent rows would find drift between any two sets
     of groups.
@@ -161,7 +161,7 @@ def kind_of(columns: Sequence[Column]) -> FieldKind:
 def _compare(old: Column, new: Column, *, seed: int, kind: FieldKind | None, embed: Embed) -> DriftRow:
     kind = kind or kind_of((old, new))
     row = DriftRow(field=old.name, kind=kind, drift=None, missing=(old.missing, new.missing))
-    # Each field has draws of its own, whatever the others are.
+    # Each field has draws of its own, so that adding a field does not change the others.
     seed = int.from_bytes(hashlib.sha256(f"{seed}:{old.name}".encode()).digest()[:4])
     try:
         if kind == "numbers":
@@ -197,7 +197,7 @@ def _draw_texts(texts: Sequence[str], seed: int) -> list[str]:
 
 
 def decide_row(row: DriftRow, margin: float | None, alpha: float, family_size: int) -> DriftRow:
-    """Return the row with its state against the margin, as one of so many fields; without a margin as it is."""
+    """Return the row with its state against the margin, corrected for the number of fields; unchanged without a margin."""
     # Texts have no distance: proven drift fails, as without a margin.
     if margin is None or row.drift is None or row.drift.distance is None:
         return row

@@ -50,7 +50,7 @@ def _cells(row: DriftRow, report: DriftReport) -> tuple[str, ...]:
     missing = f"{row.missing[0]:,}, {row.missing[1]:,}" if any(row.missing) else "0"
     if drift is None:
         return (row.field, "-", "-", missing, "-", "-", "-", "-", f"not compared: {row.note}")
-    # The upper bound alone: the lower one is wider than the test, and would be 0 beside some proven drifts.
+    # Only the upper bound: the lower one is more cautious than the test, and would be 0 for some proven drifts.
     upper = drift.upper(0.05)
     bounded = "-" if upper is None else f"{drift.distance:.3f} (<= {upper:.3f})"
     stability = "-" if row.stability is None else f"{row.stability[0] - row.stability[1]:+.3f}"

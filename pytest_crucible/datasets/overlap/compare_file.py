@@ -81,7 +81,7 @@ def _load(cache: Path | None, key: str) -> Overlap | None:
         return None
     try:
         return from_plain(Overlap, json.loads((cache / f"{key}.json").read_text(encoding="utf-8")))
-    # A damaged entry is as good as none.
+    # A damaged entry counts as missing.
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

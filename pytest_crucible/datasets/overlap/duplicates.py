@@ -16,7 +16,7 @@ from pytest_crucible.metrics.text import normalise
 NEAR = 20
 """One word in so many may differ: 5 %."""
 
-# A text of 19 words is near one of 20; below, one word is more than 5 % of whatever it is compared with.
+# A text of 19 words is near one of 20; in shorter texts, one word is more than 5 %.
 _SHORTEST = NEAR - 1
 
 # A text of 40 words has 6 pairs of rare words; one of 500 would have 378.

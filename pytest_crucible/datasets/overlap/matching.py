@@ -17,6 +17,7 @@ from pytest_crucible.records.contamination import How, Match, Overlap
 
 NEAR_MATCH = 0.8
 """One changed word among nine: 8 of 10 different words are common."""
+# Samples with such a row are counted, but only near ones are matches.
 SIMILAR = 0.5
 LONG, SHORT = 13, 8
 """Words of a sequence: 13 as Brown et al. (2020) count contamination, 8 as Chowdhery et al. (2022)."""

@@ -22,6 +22,7 @@ _SIGNATURE_WORDS = 2
 _SEED = 20071
 # Pairs that are expanded at a time: 64 MB.
 _MOST_PAIRS = 2_000_000
+# Rounding of a similarity: a pair just at the limit counts as similar.
 _SLACK = 1e-9
 Signatures = npt.NDArray[np.uint64]
 

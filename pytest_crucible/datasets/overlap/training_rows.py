@@ -1,4 +1,4 @@
-"""Training rows as texts: what a model read in each row, in whatever form the file has it."""
+"""Training rows as texts: everything that a model read in each row, from any of the usual forms."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def training_rows(rows: Iterable[Any]) -> Iterator[TrainingText]:
 
 
 def answer_text(value: Any) -> str | None:
-    """Return an answer as a text; None where it is unknown, as for a mapping without a label.
+    """Return an answer as a text; None if it is unknown, as for a mapping without a label.
 
     >>> answer_text("Yes"), answer_text(7), answer_text({"label": "SUPPORT", "claim": "c1"}), answer_text({"claim": "c1"})
     ('Yes', '7', 'SUPPORT', None)

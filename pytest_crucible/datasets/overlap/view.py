@@ -13,6 +13,7 @@ from pytest_crucible.records.contamination import How, Match, Overlap
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.serialize import to_plain
 
+# Rows of the table of matches: more are not read, and JSON has all.
 MOST_MATCHES = 100
 _HOW: tuple[How, ...] = ("exact", "long", "near", "group")
 
@@ -82,7 +83,7 @@ def overlap_view(
 ) -> View:
     """Return the comparison of a dataset with training files as a page, and the lines of tests of memorisation.
 
-    `similar` are the samples with similar embeddings, by file; None where these were not compared.
+    `similar` are the samples with similar embeddings, by file; None if these were not compared.
     """
     tables = (overlap_table(overlaps), *match_tables(overlaps)) if overlaps else ()
     if similar is not None:

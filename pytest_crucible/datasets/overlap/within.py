@@ -10,6 +10,7 @@ from pytest_crucible.datasets.overlap.duplicates import normalise_text
 from pytest_crucible.datasets.overlap.similar_sets import SimilarSets
 from pytest_crucible.datasets.overlap.words import Numbers, Vocabulary, split_words
 
+# Texts that are looked up at a time, which bounds the memory for pairs.
 _CHUNK = 4000
 
 

@@ -13,6 +13,7 @@ from scipy import stats
 
 from pytest_crucible.datasets.checks.columns import Column
 
+# A field with more values is a text or an identifier, not a category.
 MOST_CATEGORIES = 50
 # 435 pairs: a wider table is too long to read, and each pair costs a pass over the samples.
 MOST_FIELDS = 30
@@ -42,7 +43,7 @@ class _Field:
     name: str
     is_number: bool
     values: np.ndarray
-    """Numbers, or codes of categories; NaN where the value is missing."""
+    """Numbers, or codes of categories; NaN if the value is missing."""
 
 
 def _prepare(column: Column) -> _Field | None:

@@ -13,6 +13,7 @@ from pytest_crucible.datasets.checks.columns import Column
 from pytest_crucible.datasets.checks.read_times import read_time
 
 Numbers = npt.NDArray[np.float64]
+# Values and outliers that a profile lists for each field.
 MOST_VALUES = 10
 # Tukey's fences, and Iglewicz & Hoaglin's (1993) limit of the modified z-score.
 FENCE, MODIFIED_Z = 1.5, 3.5
@@ -92,7 +93,7 @@ def _summarise(values: Numbers, positions: list[int], ids: list[str]) -> NumberS
     fence = FENCE * (high - low)
     beyond = (values < low - fence) | (values > high + fence)
     deviation = np.median(np.abs(values - median))
-    # Where more than half of the values are equal, the deviation is 0 and says nothing.
+    # If more than half of the values are equal, the deviation is 0 and no measure of spread.
     far = (
         _NORMAL * np.abs(values - median) > MODIFIED_Z * deviation
         if deviation > 0

@@ -21,7 +21,7 @@ class Profile:
     fields: tuple[FieldProfile, ...]
     associations: tuple[Association, ...]
     quality: Mapping[str, float | None]
-    """Shares from 0 to 1, by name; None where a share is not defined. No score sums them up: they are different things."""
+    """Shares from 0 to 1, by name; None if a share is not defined. They measure different things, so there is no common score."""
 
 
 QUALITY = {
@@ -32,7 +32,7 @@ QUALITY = {
     "clean": "inputs that are not empty, without control characters or signs of a wrong encoding",
     "of one type": "values of the most frequent type of their field",
 }
-"""Name of a share -> what it is a share of."""
+"""Name of a share -> its denominator."""
 
 
 def profile_samples(samples: Sequence[Sample]) -> Profile:

@@ -10,6 +10,7 @@ from pytest_crucible.datasets.profiles.profile import QUALITY, Profile
 from pytest_crucible.records import Note, Row, Statement, Table, View
 from pytest_crucible.records.number_format import quantity
 
+# Rows of the table of associations, the strongest first.
 MOST_ASSOCIATIONS = 30
 # Longer values are texts, which a table of values cannot show.
 LONGEST_VALUE = 60

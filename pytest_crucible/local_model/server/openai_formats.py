@@ -98,7 +98,7 @@ def split_calls(reply: str, prefix: str) -> tuple[str | None, list[Json]]:
 
 
 def _required_tool(body: Body) -> str | None:
-    """Return the name of the tool that has to be called, empty for any; None where none has to be."""
+    """Return the name of the tool that has to be called, empty for any; None if none has to be."""
     choice = body.get("tool_choice")
     if choice in (None, "none", "auto"):
         return None

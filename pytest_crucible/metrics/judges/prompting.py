@@ -34,7 +34,7 @@ def judge_version(*question_parts: Any) -> Callable[[], str]:
 
 
 def judge_once(ask: AskJudge[Verdict]) -> AskJudge[Verdict]:
-    """Return `ask` with a memory of a task's last reply: a metric and its side values are one question."""
+    """Return `ask` with a memory of a task's last reply, because a metric and its side values need one request."""
     last_call: ContextVar[tuple[Reply, Sample, asyncio.Task[Verdict]] | None]
     last_call = ContextVar("crucible_last_verdict", default=None)
 
@@ -67,7 +67,7 @@ async def request_verdict(judge: Judge, prompt: str, names: Iterable[str]) -> st
 
 
 def _repeat_prompt(prompt: str, reply: str, names: Iterable[str]) -> str:
-    """Return the second request: the first one, the judge's reply to it, and what is missing."""
+    """Return the second request: the first one, the judge's reply, and a request for the missing verdict."""
     missing = f"This is your reply. Its last line is not a verdict. Write only that line:\n{MARK} {' or '.join(names)}"
     return "\n\n".join((prompt, *wrap_in_tags([("your_reply", reply)]), missing))
 

@@ -26,7 +26,7 @@ def rubric(
 ) -> Metric:
     """Return a metric whose value is that of the level which the judge assigns, from 0 to 1.
 
-    `levels` are names and their values; `question` tells what is judged, and when a level is reached. With `reference` the
+    `levels` are names and their values; `question` describes the quality to judge and each level. With `reference` the
     judge sees the expected answer. `human` is a key of the sample's metadata with the level that a person assigned to this
     very reply: then the report shows how far the judge agrees. Labels of replies to variants, too, are a mapping:
     {"clean": "good", "homoglyph": "poor"}. Raises SpecError for invalid levels.
@@ -81,9 +81,9 @@ def _human_metric(
 
 
 def _own_label(label: Any, variant: str) -> Any:
-    """Return a person's label of the reply to a variant, or to the sample as it is; None without one.
+    """Return a person's label of the reply to a variant, or to the original sample; None without one.
 
-    A plain label is that of one reply: the one to the sample as it is.
+    A plain label belongs to one reply: the one to the original sample.
     """
     if isinstance(label, Mapping):
         return label.get(variant or CLEAN)

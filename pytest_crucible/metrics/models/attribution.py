@@ -17,9 +17,9 @@ class ScoredReply(NamedTuple):
     calls: list[ModelCall] | None = None
     """Receives the requests, which are stored with those of the test."""
     variant: str = ""
-    """The variant that the reply is to; empty for the sample as it is."""
+    """The variant that the reply is to; empty for the original sample."""
     client: Any = None
-    """The SDK's SamplingClient of the arm, for metrics that measure the model itself; None where it is not a Tinker model."""
+    """The SDK's SamplingClient of the arm, for metrics that measure the model itself; None if it is not a Tinker model."""
 
 
 _CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 EXTRA = "semantic"
 # Its weights come as a package, so that tests download nothing.
 MINILM = "all-MiniLM-L6-v2"
+# Texts of one forward pass: the default of sentence-transformers on a CPU; a GPU takes more at once.
 BATCH_SIZES = {"cpu": 32, "cuda": 256}
 
 

@@ -54,7 +54,7 @@ def find_labels(labels: Mapping[int, str], model: str) -> Positions:
 
 
 def check_direction(scores: Sequence[Entailment], model: str) -> None:
-    """Raise SpecError for a model that takes the plain pairs for the opposite of what they are."""
+    """Raise SpecError for a model that judges plain pairs the wrong way round."""
     wrong = [
         (premise, hypothesis, score)
         for (premise, hypothesis, entails), score in zip(PLAIN, scores, strict=True)

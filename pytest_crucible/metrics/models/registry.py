@@ -31,7 +31,7 @@ def configure(
     judge: Callable[[], Judge] | None = None,
     paraphraser: Callable[[], Judge] | None = None,
 ) -> Callable[[], None]:
-    """Set how to open each scorer, None for none; returns a function that restores what was configured before."""
+    """Set how to open each scorer, None for none; return a function that restores the former configuration."""
     openers = {"entailment": entailment, "similarity": similarity, "judge": judge, "paraphraser": paraphraser}
     before = dict(_openers), dict(_opened)
     _replace({name: opener for name, opener in openers.items() if opener is not None}, {})
@@ -70,7 +70,7 @@ def paraphraser() -> Judge | None:
 
 
 def scorer_reports() -> list[str]:
-    """Return messages of the opened scorers about what they scored since the last call."""
+    """Return messages of the opened scorers about their work since the last call."""
     reports = [scorer.report() for scorer in _opened.values() if hasattr(scorer, "report")]
     return [report for report in reports if report]
 

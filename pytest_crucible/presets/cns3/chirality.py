@@ -6,7 +6,6 @@ batch, so that a sample's value depends on the other samples; here they are froz
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,16 +43,6 @@ def variances(embeddings: np.ndarray) -> np.ndarray:
 def distance(first: np.ndarray, second: np.ndarray, variance: np.ndarray) -> float:
     """Return sqrt(sum (a - b)^2 / variance)."""
     return float(np.sqrt(np.sum((first - second) ** 2 / variance)))
-
-
-async def batch_distances(scorer: SimilarityScorer, texts: Sequence[str], gold: Sequence[str]) -> list[float]:
-    """Return Thinker's distances: variances from this batch's gold claims, and the zero vector for an empty claim."""
-    right = np.asarray(await scorer.embed(list(gold)))
-    claims = np.asarray(await scorer.embed(list(texts)))
-    # Thinker embeds an empty claim as the zero vector.
-    claims = np.where(np.array([bool(text) for text in texts])[:, None], claims, 0.0)
-    variance = variances(right)
-    return [distance(claim, other, variance) for claim, other in zip(claims, right, strict=True)]
 
 
 async def measure_chirality(

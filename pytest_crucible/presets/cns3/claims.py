@@ -164,7 +164,7 @@ class _Reader:
             self.flaws.append(Flaw("unreadable", number, sources.strip()[:80]))
         if not text:
             self.flaws.append(Flaw("empty claim", number, name))
-        # The first one counts: relations refer to what stands above them.
+        # The first one counts: relations refer to claims above them.
         if name in self.claims:
             self.flaws.append(Flaw("duplicate id", number, name))
             return
@@ -195,7 +195,7 @@ def _document_flaws(
     """Yield the flaws that no single line shows."""
     if CENTRAL not in claims:
         yield Flaw("no central claim", 0, "no line is CLAIM[c1]")
-    # Checked last: a relation may stand before the claim that it names.
+    # Checked last: a relation may precede the claim that it names.
     for line, relation in relations:
         if relation.source not in claims:
             yield Flaw("unknown id", line, relation.source)

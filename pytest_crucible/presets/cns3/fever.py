@@ -59,7 +59,7 @@ def read_pages(paths: Iterable[Path], wanted: Collection[str]) -> dict[str, dict
 
 
 def page_number(page: str) -> str:
-    """Return the number by which a page is cited: the same in every run, whatever other pages there are.
+    """Return the number by which a page is cited: the same in every run, and independent of other pages.
 
     >>> page_number("Fox_2000") == page_number("Fox_2000") != page_number("Fox_2001")
     True

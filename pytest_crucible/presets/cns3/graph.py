@@ -50,7 +50,7 @@ def _root(parent: dict[str, str], name: str) -> str:
 
 
 def cycles(claims: Iterable[Claim], relations: Iterable[Relation]) -> tuple[tuple[str, ...], ...]:
-    """Return circles of claims that rest on each other, at most 100, none longer than 12, each from its first id on.
+    """Return cycles of claims that support each other, at most 100, each of at most 12 claims from its first id.
 
     Raises SpecError if networkx is not installed, but only for a graph with more relations than a tree.
 
@@ -73,7 +73,7 @@ def cycles(claims: Iterable[Claim], relations: Iterable[Relation]) -> tuple[tupl
 
 
 def _may_turn(edges: Sequence[tuple[str, str]]) -> bool:
-    """Return whether a claim that others rest on rests on another one itself: stars, like most replies, cannot have circles."""
+    """Return whether a supported claim supports another one. Without such a claim, as in most replies, there are no cycles."""
     return not {source for source, target in edges if source != target}.isdisjoint(
         target for source, target in edges if source != target
     )
@@ -84,11 +84,11 @@ def _from_first(cycle: Sequence[str]) -> tuple[str, ...]:
     return (*cycle[start:], *cycle[:start])
 
 
-def polarity_conflict(relations: Iterable[Relation], *, of: str = CENTRAL) -> bool:
-    """Return whether a claim is both supported and refuted: right if the documents disagree, and no error of the reply.
+def polarity_conflict(relations: Iterable[Relation]) -> bool:
+    """Return whether the central claim is both supported and refuted: right if the documents disagree, and no error of the reply.
 
     >>> polarity_conflict([Relation("c2", "supports", "c1"), Relation("c3", "refutes", "c1")])
     True
     """
-    labels = {relation.label for relation in relations if relation.target == of}
+    labels = {relation.label for relation in relations if relation.target == CENTRAL}
     return {"supports", "refutes"} <= labels

@@ -26,7 +26,7 @@ NOTHING_TO_CITE = NotApplicable("no document is evidence for or against the clai
 NO_CITATION = NotApplicable("the reply cites no document")
 NO_CENTRAL_CLAIM = NotApplicable("the reply has no central claim")
 UNMEASURED = "the models were not called: await the judgement's measure() first"
-# Reasons that tell nothing about the reply.
+# Reasons that do not depend on the reply.
 UNKNOWN = frozenset({NO_ENTAILMENT, NO_SIMILARITY, UNMEASURED})
 NO_EVIDENCE = NotApplicable("no claim that cites a document of the prompt relates to c1")
 
@@ -78,7 +78,7 @@ class Judgement:
     def citations(self) -> Citations:
         """The ids that the reply cites in its lines; ids echoed from the prompt do not count."""
         gold = self.gold
-        # Without the prompt's documents, those that the author cited stand for them.
+        # Without the prompt's documents, those that the author cited are used.
         prompt_documents = frozenset(gold.documents) or frozenset(gold.cited)
         return Citations(frozenset(self.extraction.documents), frozenset(gold.evidence), prompt_documents)
 
@@ -193,7 +193,7 @@ def _strength(probabilities: Entailment, supports: bool) -> float:
 
 
 def _reaches(score: float | NotApplicable, threshold: float) -> bool | NotApplicable:
-    """Return whether a score reaches a threshold. What the reply left out fails; what cannot be measured does not apply."""
+    """Return whether a score reaches a threshold. A missing part of the reply fails; an unmeasurable one does not apply."""
     if isinstance(score, NotApplicable):
         return score if score.reason in UNKNOWN else False
     return score >= threshold

@@ -26,7 +26,7 @@ JITTER = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
-    """Variances of embeddings over texts that are independent of what is scored."""
+    """Variances of embeddings over texts that are independent of the scored ones."""
 
     scorer: str
     """The scorer's identity, possibly without its precision: rounding does not change a variance."""

@@ -14,7 +14,7 @@ _rules: tuple[Rule, ...] = DEFAULT_RULES
 
 
 def use_rules(rules: tuple[Rule, ...]) -> Callable[[], object]:
-    """Set the rules of the session; returns a function that restores those of before."""
+    """Set the rules of the session; return a function that restores the former ones."""
     global _rules
     before, _rules = _rules, rules
     return lambda: use_rules(before)

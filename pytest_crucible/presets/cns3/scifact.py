@@ -51,7 +51,7 @@ def completion(claim: str, evidence: Sequence[tuple[str, str, Label]]) -> str:
 
 
 def samples(claims: Iterable[Row], corpus: Mapping[str, Row]) -> Iterator[dict[str, Any]]:
-    """Yield one sample per claim, whatever its label; claims that share a document, directly or through others, form a group.
+    """Yield one sample per claim with any label; claims that share a document, directly or through others, form a group.
 
     `corpus` maps a document's id to its row (title, abstract). Raises DatasetError for a missing document.
     """
@@ -120,7 +120,7 @@ def _one_line(text: str) -> str:
 
 
 def _cited_documents(row: Row) -> list[str]:
-    """Return the documents that the author cited; if a file does not tell, those that are evidence."""
+    """Return the documents that the author cited; if the file does not list them, those that are evidence."""
     return list(dict.fromkeys(map(str, row.get("cited_doc_ids") or row["evidence"])))
 
 

@@ -34,13 +34,13 @@ class Archive:
     parts: tuple[str, ...]
     """Texts, `PART` samples each."""
     note: str
-    """Which samples have no texts here, where there are any."""
+    """The sentence about samples whose texts are left out, if there are any."""
 
 
 def archive_samples(chapter: Chapter, *, room: int, seed: int) -> Archive:
     """Return the archive of an experiment, with as many texts as `room` characters hold.
 
-    Where not all fit, the worst and slowest samples have theirs, and some drawn by `seed`.
+    If not all fit, the worst and slowest samples have their texts, and some drawn by `seed`.
     """
     every = range(len(chapter.columns.ids))
     parts, positions = _fill_parts(chapter, every, room)
@@ -133,7 +133,7 @@ def _numbers(values: Sequence[float]) -> list[float | None]:
 
 
 def _round_number(value: float | None) -> float | None:
-    """Return a number rounded to six digits; None where it is not finite."""
+    """Return a number rounded to six digits; None if it is not finite."""
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.6g}")

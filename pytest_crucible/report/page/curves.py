@@ -10,12 +10,12 @@ from pytest_crucible.report.page.svg import element, label, svg_text
 # Pixels of the square, and of the space for its scales.
 SIDE, LEFT, BELOW, ABOVE = 260, 48, 40, 8
 _TICKS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-# The first arm is drawn whole, others with dashes: colours alone would not tell them apart in print.
+# The first arm is a solid line, others are dashed: colours alone would not tell them apart in print.
 _DASHES = ("", "6 3", "2 2", "8 3 2 3")
 
 
 def draw_curves(curves: Curves) -> str:
-    """Return the picture as text that can stand in a page."""
+    """Return the picture as text for a page."""
     parts = [
         element("rect", x=LEFT, y=ABOVE, width=SIDE, height=SIDE, fill="none", stroke="currentColor", stroke_opacity=0.3),
         *(part for tick in _TICKS for part in _scale(tick)),

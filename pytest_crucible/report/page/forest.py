@@ -48,7 +48,7 @@ class Forest:
     axis: Axis
 
     def strips(self) -> Iterator[tuple[Mark, str, str]]:
-        """Each line with its picture, and with its number so that decimal points stand under each other."""
+        """Each line with its picture, and with its number, aligned at decimal points."""
         for mark, cell in zip(self.marks, align_estimates([mark.shown for mark in self.marks]), strict=True):
             yield mark, svg_text(_strip(mark, self.axis)), " ".join(cell)
 

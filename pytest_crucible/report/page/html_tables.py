@@ -16,7 +16,7 @@ from pytest_crucible.report.printable import printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One cell of a page's table. `kind` says how it is set: word, number, estimate or verdict."""
+    """One cell of a page's table. `kind` decides its layout: word, number, estimate or verdict."""
 
     kind: str
     head: str
@@ -42,7 +42,7 @@ class Layout:
 
 
 def laid_out(grid: Table, many: bool = False) -> Layout:
-    """The table's cells by column; with several experiments the rows of each stand under its name."""
+    """The table's cells by column; with several experiments the rows of each are under its name."""
     columns = [_column(grid, k) for k in range(len(grid.heads))]
     heads = tuple(
         (column[0].kind if column else "word", head) for column, head in zip(columns, grid.heads, strict=True)

@@ -14,8 +14,9 @@ from pytest_crucible.report.page.svg import Axis, axis, element, label, svg_text
 
 WIDTH, HEIGHT = 360, 220
 LEFT, RIGHT, TOP, BOTTOM = 44, 22, 10, 34
+# Bars of a histogram. A choice: enough to show two peaks, and few enough for some hundred samples.
 BINS = 24
-# Above this many points a scatter is drawn in squares. Both are larger where more samples lie.
+# Above this many points a scatter is drawn in squares. Both are larger where there are more samples.
 POINTS = 1200
 CELLS = 28
 

@@ -25,7 +25,7 @@ from pytest_crucible.report.printable import printable
 from pytest_crucible.report.truncate import worst_states
 
 HERE = Path(__file__).parent
-# A mark stands beside the word, and colour only repeats it.
+# A mark is added to the word, and colour only repeats it.
 MARKS = {"met": "✓", "missed": "✗", "undecided": "?"}
 # Experiments up to which the samples of all are open.
 FEW = 3
@@ -50,7 +50,7 @@ class Scene:
 
 
 def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
-    """A page that needs nothing but itself. `chapters` are read while it is made."""
+    """A self-contained page. `chapters` are read while it is made."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     template = _environment().get_template("page.html.j2")
     states = worst_states(report.run)

@@ -15,6 +15,7 @@ from pytest_crucible.report.page.archive import text_of
 from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.sections import section_excerpts
 
+# Panels of each kind: a reader opens a few, and the archive has all samples.
 HOW_MANY = 5
 # Characters of a text in a panel; the sample's row in the archive has more.
 A_REPLY = 4_000
@@ -29,7 +30,7 @@ class Told:
     input: str
     expected: str
     said: tuple[tuple[str, str], ...]
-    """Arm, and what it said or what became of it."""
+    """Arm, and its reply or the state of its sample."""
 
 
 def excerpt_panels(chapter: Chapter) -> dict[str, tuple[Told, ...]]:

@@ -24,7 +24,7 @@ def element(tag: str, *inside: ElementTree.Element | str, **attributes: object) 
 
 
 def svg_text(root: ElementTree.Element) -> str:
-    """The picture as text that can stand in a page."""
+    """The picture as text for a page."""
     return ElementTree.tostring(root, encoding="unicode")
 
 

@@ -40,7 +40,7 @@ class Agreement:
 
     coefficient: str
     value: float | None = None
-    """None where only one category was used: agreement beyond chance is then 0/0."""
+    """None if only one category was used: agreement beyond chance is then 0/0."""
     interval: Interval | None = None
     se: float | None = None
     raw: float
@@ -65,7 +65,7 @@ def count_ratings(
 ) -> tuple[npt.NDArray[np.intp], tuple[Hashable, ...]]:
     """Return how often each unit (row) was put in each category (column), and the categories.
 
-    `ratings` is raters x units with None or NaN where a rating is missing; `levels` are the categories in order, by
+    `ratings` is raters x units with None or NaN if a rating is missing; `levels` are the categories in order, by
     default those that occur, sorted. Raises ValueError for ratings outside the levels and raters of unequal length.
 
     >>> counts, categories = count_ratings([["yes", "no", "yes"], ["yes", "yes", None]])
@@ -204,7 +204,7 @@ def mark_undefined(result: Agreement) -> Agreement:
 def add_interval(
     result: Agreement, value: float, se: float, quantile: float, *, level: float, method: str, transform: Transform
 ) -> Agreement:
-    """Return the coefficient with its interval, or with a note that says why it has none."""
+    """Return the coefficient with its interval, or with a note on why it has none."""
     if result.observed >= 1 - ROUNDING:
         return complete_perfect_agreement(result, level=level)
     if se <= ROUNDING:

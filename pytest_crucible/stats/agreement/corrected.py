@@ -38,7 +38,7 @@ Distribution = Literal["t", "normal"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedMean:
-    """A mean from many judgements and few labels, beside the result from the labels alone."""
+    """A mean from many judgements and few labels, with the result from the labels alone."""
 
     estimate: float
     interval: Interval | None

@@ -30,7 +30,7 @@ def gwet_ac1(
     level: float = 0.95,
     transform: Transform = "fisher",
 ) -> Agreement:
-    """Return Gwet's AC1 of ratings raters x units (None or NaN where missing), for nominal categories.
+    """Return Gwet's AC1 of ratings raters x units (None or NaN if missing), for nominal categories.
 
     Expected agreement is sum(share * (1 - share)) / (q - 1) over the q categories: list all of them in `levels`,
     including unused ones. Gwet 2008 (BJMSP 61:29), with its variance; R: irrCAC::gwet.ac1.raw, with transform="none".

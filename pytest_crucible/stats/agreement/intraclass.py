@@ -151,7 +151,7 @@ def _single(squares: _Squares, form: Form) -> float | None:
 
 
 def _of_form(single: float | None, form: Form, k: int) -> float | None:
-    """Return the correlation of the mean of k raters by Spearman-Brown; None where it is unbounded."""
+    """Return the correlation of the mean of k raters by Spearman-Brown; None if it is unbounded."""
     if single is None or not form.endswith("k"):
         return single
     return k * single / (1 + (k - 1) * single) if 1 + (k - 1) * single > 0 else None

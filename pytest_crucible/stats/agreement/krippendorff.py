@@ -40,7 +40,7 @@ def krippendorff_alpha(
     resamples: int = 2000,
     rng: int | np.random.Generator = 0,
 ) -> Agreement:
-    """Return Krippendorff's alpha of ratings raters x units, None or NaN where missing.
+    """Return Krippendorff's alpha of ratings raters x units, None or NaN if missing.
 
     Units with one rating do not count. Krippendorff 2011, "Computing Krippendorff's alpha-reliability"; Python:
     krippendorff.alpha(ratings, level_of_measurement=scale). Interval: percentiles of the bootstrap over units (the

@@ -31,7 +31,7 @@ class BootstrapMoments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BootstrapPosterior:
-    """The posterior of a mean from random weights. Fields that need draws are None where all values are equal."""
+    """The posterior of a mean from random weights. Fields that need draws are None if all values are equal."""
 
     mean: float
     """Exact, as is the variance of `bayesian_bootstrap_moments`."""

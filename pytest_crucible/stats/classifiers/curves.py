@@ -22,6 +22,7 @@ from pytest_crucible.stats.measures.row import (
 )
 
 METHOD = "bootstrap over texts"
+# The ends of a 95 % interval are then order statistics 50 and 1,950.
 RESAMPLES = 2_000
 SEED = 201
 """Seed of all resamples: equal data have equal intervals."""
@@ -129,7 +130,7 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
     differences = (ours - theirs)[~np.isnan(ours - theirs)]
     value, n = values[0] - values[1], len(first.values)
     positives = float(np.asarray(first.strata).sum())
-    # Two more texts on which the arms differ: no resample shows what was not seen.
+    # Two more texts on which the arms differ: resamples cannot show outcomes that did not occur.
     error = math.sqrt(float(differences.var(ddof=1)) + (0.5 / positives**2 if value == 0 else 0.0))
     if min(positives, n - positives) < 2 or not error:
         return None

@@ -32,7 +32,7 @@ from pytest_crucible.stats.measures.row import (
 )
 
 METHOD = "linearised ratio, paired"
-# Two more texts, on one of which either arm is better: what was not seen may still happen.
+# Two more texts, one in favour of each arm, for outcomes that did not occur.
 _PSEUDO = 0.5
 
 
@@ -143,7 +143,7 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
 
 
 def _influence(prepared: Prepared) -> Floats:
-    """Return what each text adds to the error of the ratio, times the number of texts."""
+    """Return each text's part of the error of the ratio, times the number of texts."""
     whole = np.asarray(prepared.strata)
     return np.asarray((prepared.values - _ratio(prepared) * whole) / whole.mean())
 

@@ -2,7 +2,7 @@
 
 A text is flagged where its score is at least the threshold. With n benign texts and a threshold above the largest score but k, at
 most k of them are false alarms. By the distribution-free tolerance limit (Wilks 1941, Ann. Math. Stat. 12:91) the true rate exceeds
-p with probability at most P(Binomial(n, p) <= k), whatever the distribution of the scores; ties only make it smaller.
+p with probability at most P(Binomial(n, p) <= k), for any distribution of the scores; ties only make it smaller.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def smallest_rate(n: int, confidence: float = CONFIDENCE) -> float:
 
 
 def allowed_alarms(n: int, false_alarms: float, confidence: float = CONFIDENCE) -> int | None:
-    """Return how many of n benign texts may be flagged so that the rate is at most `false_alarms`; None where none may.
+    """Return how many of n benign texts may be flagged so that the rate is at most `false_alarms`; None if none may.
 
     >>> allowed_alarms(299, 0.01), allowed_alarms(1000, 0.01), allowed_alarms(298, 0.01)
     (0, 4, None)
@@ -57,7 +57,7 @@ def allowed_alarms(n: int, false_alarms: float, confidence: float = CONFIDENCE) 
 
 
 def choose_threshold(benign: npt.ArrayLike, false_alarms: float, confidence: float = CONFIDENCE) -> float | None:
-    """Return the lowest threshold that flags at most the allowed number of benign scores; None where none can be had.
+    """Return the lowest threshold that flags at most the allowed number of benign scores; None if none can be had.
 
     `benign` are n scores. The threshold is the next multiple of 0.000001 above the (allowed + 1)-th largest of them, and may
     exceed 1.

@@ -1,6 +1,6 @@
-"""The population stability index (PSI), and what it is on average without drift.
+"""The population stability index (PSI), and its mean without drift.
 
-Its size without drift depends on the sample sizes, so the index alone says nothing: with ten bins, its mean is .4 at n = 50.
+Its size without drift depends on the sample sizes, so the index alone shows nothing: with ten bins, its mean is .4 at n = 50.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from pytest_crucible.stats.data_drift.categories import draw_tables
 
+# Ten bins of equal counts are customary.
 BINS = 10
 # The standard error of the mean of so many tables is a twentieth of the spread of the index.
 DRAWS = 400

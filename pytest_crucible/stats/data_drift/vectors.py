@@ -10,7 +10,9 @@ import numpy.typing as npt
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.data_drift.result import FieldDrift
 
+# With the observed order 2,000, so that p-values are multiples of 0.0005.
 DRAWS = 1999
+# Permutations of one matrix product, which bounds its memory.
 _BATCH = 100
 _ROUNDING = 1e-9
 

@@ -150,7 +150,7 @@ def hedges_gz(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float
 def cohens_dav(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
     """Return dav of pairs: mean difference over the root mean square of both arms' deviations.
 
-    It is on the scale of d, whatever the correlation of the arms. Cumming (2012). The interval is that of Algina &
+    It is on the scale of d for any correlation of the arms. Cumming (2012). The interval is that of Algina &
     Keselman (2003, EPM 63:537): the noncentral t limits of the paired t, rescaled; it excludes 0 exactly when the
     paired t test rejects. It treats the ratio of the two deviations as known, and is approximate therefore. Raises as
     `cohens_dz`.

@@ -57,7 +57,7 @@ def member_diversity(
 ) -> DiversityResult:
     """Return the diversity of an ensemble's members, from right (1) and wrong (0) answers.
 
-    `members` is members x samples, or members x samples x repeats, NaN where a member gave no answer; `combined` are
+    `members` is members x samples, or members x samples x repeats, NaN if a member gave no answer; `combined` are
     the ensemble's own answers, without the first axis. Repeats are averaged inside the sample. `clusters` has one label
     a sample. Raises ValueError for other values, other shapes, and fewer than two members.
 

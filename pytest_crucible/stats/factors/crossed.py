@@ -53,7 +53,7 @@ def crossed_mean(
     """Return the mean of scores over samples (the first axis) and the named factors (the further axes, in order).
 
     Factors are random, except `fixed` ones: the mean is then about their levels alone. NaN is a lost score; samples
-    without any score are left out. The mean is that of the samples' means. Raises ValueError where names and axes do not
+    without any score are left out. The mean is that of the samples' means. Raises ValueError if names and axes do not
     fit, and NotEnoughData below two samples, or five clusters.
 
     >>> scores = [[0.9, 0.7, 0.8], [0.5, 0.4, 0.3], [0.7, 0.6, 0.8], [0.6, 0.3, 0.6]]

@@ -51,7 +51,7 @@ def crossed_bounds(mean: CrossedMean, *, alpha: float, bounds: Range | None = No
 
     With finite `bounds` of the values they are taken after adding a sample (a cluster) at each bound, and are no narrower
     than Gaffke's by the samples alone: with rare disasters and little other noise the added sample errs in 8 % at a nominal
-    5 %. None where nothing varies and no bounds are known.
+    5 %. None if nothing varies and no bounds are known.
     """
     check_share(alpha, "alpha")
     centre, sources, method = mean.estimate, mean.sources, METHOD

@@ -1,4 +1,4 @@
-"""Grids of settings: which cells are whole, and which of them two levels of a setting can be compared in."""
+"""Grids of settings: the complete cells, and the cells in which two levels of a setting can be compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Grid:
     cells: Mapping[Cell, tuple[int, ...]]
     """The levels of the settings, in their order -> positions of the members."""
     incomplete: frozenset[Cell] = field(default=frozenset())
-    """Cells with a member that lacks data. What is left of such a cell may be the luckier part of it."""
+    """Cells with a member that lacks data. The rest of such a cell may be the luckier part."""
 
     def levels(self, setting: str) -> tuple[Hashable, ...]:
         """Return the levels of a setting that have a whole cell, in the order of the grid."""

@@ -28,12 +28,12 @@ def sample_means(cells: Array) -> Array:
 
 
 def level_means(cells: Array, axis: int) -> Array:
-    """Return each sample's mean at each level of the factor on an axis: samples x levels; NaN where all scores are lost."""
+    """Return each sample's mean at each level of the factor on an axis: samples x levels; NaN if all scores are lost."""
     return mean_over(cells, tuple(other for other in range(1, cells.ndim) if other != axis))
 
 
 def mean_over(cells: Array, axes: tuple[int, ...]) -> Array:
-    """Return the mean over some axes without the lost scores; NaN where all are lost."""
+    """Return the mean over some axes without the lost scores; NaN if all are lost."""
     seen = ~np.isnan(cells)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(seen, cells, 0.0).sum(axis=axes) / seen.sum(axis=axes))

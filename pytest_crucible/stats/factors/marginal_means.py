@@ -1,6 +1,6 @@
-"""Marginal means of settings: what a level of a setting is worth, averaged over the other settings of a grid.
+"""Marginal means of settings: the effect of a level of a setting, averaged over the other settings of a grid.
 
-Every cell of the grid weighs the same, as in R's emmeans, whatever its number of trainings. Nothing is said about cells that
+Every cell of the grid weighs the same, as in R's emmeans, with any number of trainings. There are no claims about cells that
 lack data: levels are compared only where the other settings are alike and both are whole. The random variation is that of
 the trainings (within cells, with Satterthwaite's degrees of freedom, so that cells may vary differently) and that of the
 samples, combined as in `sources`.
@@ -147,7 +147,7 @@ def _check_replicates(grid: Grid, seeds: Sequence[Hashable], trainings: Sequence
 
 
 def _means(table: _Trainings, setting: str) -> list[LevelMean]:
-    """Return the means of a setting's levels over the same combinations of the others; none where there are none."""
+    """Return the means of a setting's levels over the same combinations of the others; none if there are none."""
     blocks = table.grid.blocks(setting, table.grid.levels(setting))
     means = []
     for level, cells in blocks.items():

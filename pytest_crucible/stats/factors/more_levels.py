@@ -12,7 +12,7 @@ MOST_TIMES = 64
 
 
 def expected_half_width(sources: Sequence[Source], alpha: float, name: str = "", levels: int = 0) -> float:
-    """Return the expected half-width if the source of that name has this number of levels.
+    """Return the expected half-width if the source with this name has this number of levels.
 
     >>> samples = Source(name="samples", levels=1000, dof=999, variance=0.0002)
     >>> prompts = Source(name="prompts", levels=5, dof=4, variance=0.0008, floor=0.0001)

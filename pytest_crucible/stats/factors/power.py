@@ -1,8 +1,8 @@
-"""Power over random factors: what a design shows with 80 % power, and how many samples its factors leave enough.
+"""Power over random factors: the difference that a design shows with 80 % power, and the samples that suffice.
 
 A difference D has the variance of its sources; a new run measures each source on its own degrees of freedom, and tests by
 `sources.half_width`. The chance of D - half-width > 0 is averaged over what the new run will measure, and, where the sources are
-those of a run, over what that run says of the truth: a source's variance is its estimate times dof / chi-squared. For samples alone
+those of a run, over the truth given that run: a source's variance is its estimate times dof / chi-squared. For samples alone
 this is the average of `planning.next_sample.detectable_by_error`.
 """
 
@@ -33,7 +33,7 @@ def detectable_over_sources(
 ) -> float | None:
     """Return the smallest difference that a two-sided test of a run of this design shows with this power.
 
-    `measured` sources are estimates of a run; others are the truth. None where no difference is large enough.
+    `measured` sources are estimates of a run; others are the truth. None if no difference is large enough.
 
     >>> samples = Source(name="samples", levels=200, dof=199, variance=1.0)
     >>> rounds = Source(name="rounds", levels=5, dof=4, variance=1.0)
@@ -62,7 +62,7 @@ def samples_over_sources(
     power: float = 0.8,
     measured: bool = True,
 ) -> int | None:
-    """Return the samples with which a one-sided bound clears a distance; None where the factors forbid it, or nothing varies.
+    """Return the samples with which a one-sided bound clears a distance; None if the factors forbid it, or nothing varies.
 
     `pseudo` is the sum of squares of the pseudo-observations of an augmented bound.
     """
@@ -81,11 +81,12 @@ def samples_over_sources(
     return smallest_integer(clears, 3) if clears(_ENDLESS) else None
 
 
+# Samples beyond any budget: if these do not clear the distance, no number does.
 _ENDLESS = 10**9
 
 
 class _Cases:
-    """Stratified cases of what a run measures of each source, the same for every number of levels."""
+    """Stratified cases of the measured sources, the same for every number of levels."""
 
     def __init__(self, sources: Sequence[Source], *, measured: bool) -> None:
         rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The part of a weighted sum's variance that comes from the trainings, where they stand for cells of a grid."""
+"""The part of a weighted sum's variance that comes from the trainings, which represent cells of a grid."""
 
 from __future__ import annotations
 

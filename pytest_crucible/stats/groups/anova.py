@@ -1,6 +1,6 @@
 """One-way analysis of variance: whether the means of independent arms differ, and by how much of the variance.
 
-The omnibus test names no arm and gates nothing: test planned contrasts against the baseline whatever its result.
+The omnibus test names no arm and gates nothing: test planned contrasts against the baseline in any case.
 `welch_anova` is the better test unless the arms' variances are equal by design.
 """
 

@@ -1,6 +1,6 @@
 """Planned contrasts of several arms: each candidate against the baseline, with Holm's correction.
 
-The contrasts are the result. The omnibus test beside them describes the arms and gates nothing.
+The contrasts are the result. The omnibus test describes the arms and gates nothing.
 """
 
 from __future__ import annotations

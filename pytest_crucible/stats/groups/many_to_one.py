@@ -22,6 +22,7 @@ from pytest_crucible.stats.groups.posthoc import pooled_deviation, without_varia
 from pytest_crucible.stats.groups.studentized import average_over_scale, critical_value
 from pytest_crucible.stats.tails import t_p_value
 
+# The largest double below 1: log1p(-1) would be minus infinity.
 _ALMOST_ONE = 1 - 2.0**-53
 _LARGEST_LIKELY = 40.0
 """The normal tail beyond this limit is 0 in double precision."""

@@ -64,7 +64,7 @@ def noncentrality_interval(statistic: float, dof: Dof, *, level: float = 0.95) -
 
 
 def _noncentrality(statistic: float, dof: Dof, share: float) -> float:
-    """Return the noncentrality at which a share of all F lies below the statistic; 0 when fewer do at 0."""
+    """Return the noncentrality at which a share of all F is below the statistic; 0 when fewer do at 0."""
     return _falling_root(lambda noncentrality: float(ncfdtr(*dof, noncentrality, statistic)) - share)
 
 

@@ -12,7 +12,7 @@ from pytest_crucible.stats.results import Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContrastResult:
-    """First arm minus second arm. Statistic and interval are None where nothing varies."""
+    """First arm minus second arm. Statistic and interval are None if nothing varies."""
 
     first: int
     """Position of the arm, from 0."""
@@ -23,7 +23,7 @@ class ContrastResult:
     p_adjusted: float | None
     """The p-value to report: adjusted for the family of pairs."""
     p_value: float | None = None
-    """The p-value before adjustment; None where the test has only the adjusted one."""
+    """The p-value before adjustment; None if the test has only the adjusted one."""
     dof: float | None = None
     """None for normal statistics."""
     se: float | None = None

@@ -1,6 +1,6 @@
 """Analysis of variance of several arms with the same samples.
 
-The omnibus test names no arm and gates nothing: test planned contrasts against the baseline whatever its result.
+The omnibus test names no arm and gates nothing: test planned contrasts against the baseline in any case.
 """
 
 from __future__ import annotations

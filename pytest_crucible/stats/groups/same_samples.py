@@ -1,6 +1,6 @@
 """Rank tests of several arms with the same samples: Friedman, Iman and Davenport, and Nemenyi for pairs.
 
-The omnibus tests name no arm and gate nothing: test planned contrasts against the baseline whatever their result.
+The omnibus tests name no arm and gate nothing: test planned contrasts against the baseline in any case.
 Rank tests compare whether values tend to be larger, not means.
 """
 
@@ -131,7 +131,7 @@ def _rank_contrast(pair: tuple[int, int], means: Array, se: float, half: float, 
 
 
 def _row_ranks(matrix: npt.ArrayLike) -> Array:
-    """Return the ranks inside each row, counted column by column, so that memory stays that of the matrix.
+    """Return the ranks inside each row, counted column by column, so that it takes no more memory than the matrix.
 
     Values that differ by rounding alone are tied, so that 0.1 + 0.2 ties with 0.3.
     """

@@ -17,6 +17,7 @@ from scipy.special import gammaln, ndtr
 
 from pytest_crucible.stats.arrays import Array
 
+# Standard deviations around the middle of the range: steps of 1/4, and a mass of 1e-19 beyond 9.
 _SPREAD = np.linspace(-9.0, 9.0, 73)
 _STEP = float(_SPREAD[1] - _SPREAD[0])
 NEGLIGIBLE = 40.0

@@ -1,6 +1,6 @@
 """Welch's analysis of variance: whether the means of independent arms differ, for any variances.
 
-The omnibus test names no arm and gates nothing: test planned contrasts against the baseline whatever its result.
+The omnibus test names no arm and gates nothing: test planned contrasts against the baseline in any case.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from pytest_crucible.stats.means.one_way import one_way
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDesign:
-    """Design effect of clusters and the figures it comes from. None where the data do not define them."""
+    """Design effect of clusters and the figures it comes from. None if the data do not define them."""
 
     n: int
     clusters: int

@@ -132,7 +132,7 @@ def check_clustered(
     """Return finite values, cluster numbers and the number of clusters. Raises NotEnoughData below `fewest`."""
     array = finite(values)
     codes, count = cluster_codes(clusters, array.size)
-    # Below two clusters the variance between clusters is undefined, whatever the caller allows.
+    # Below two clusters the variance between clusters is undefined, even if the caller allows so few.
     if count < max(fewest, 2):
         raise NotEnoughData(f"{quantity(count, 'cluster')}: a cluster-robust interval needs at least {max(fewest, 2)}")
     return array, codes, count

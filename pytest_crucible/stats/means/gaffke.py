@@ -9,7 +9,7 @@ and the augmented t in up to 9 %.
 Clusters get one weight each, on the distance of their total from m. The end is that of a large cluster: sum s^3 / sum s^2 of
 their sizes s, the size of an average cluster if all are equal. With the end of an average cluster, or of the cluster of an
 average sample, sizes of 1 to 20 err in up to 19 and 9 % at a nominal 5 % where large clusters are lost whole, with this one in 5 to
-6 %. The end of the largest cluster errs less, and often proves nothing beside a single large one.
+6 %. The end of the largest cluster errs less, and often proves nothing if a single cluster is large.
 
 The weights are exponential variables divided by their sum, so P(mean <= m) = P(sum_i E_i (x_i - m) <= 0), which is computed
 by the saddlepoint approximation of Lugannani & Rice (1980, Advances in Applied Probability 12:475) with a relative error below
@@ -31,6 +31,7 @@ from pytest_crucible.stats.planning.roots import bracketed_root
 
 # Newton's steps end below this; further digits would be lost in the approximation.
 _EXACT = 1e-10
+# Ends a search that rounding keeps from converging.
 _STEPS = 100
 # Below this distance from the centre, the two terms of the approximation cancel all digits.
 _CENTRE = 1e-4

@@ -15,7 +15,7 @@ from pytest_crucible.stats.arrays import ROUNDING, Array, Codes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneWay:
-    """The variance of single values in two components. None where the data do not define one."""
+    """The variance of single values in two components. None if the data do not define one."""
 
     n: int
     groups: int

@@ -25,7 +25,7 @@ SMALLEST = math.ulp(0.0)
 def point_mass_interval(
     value: float, n: int, *, bounds: Range, level: float = 0.95, alternative: Alternative = "two-sided"
 ) -> Interval:
-    """Return the interval for a mean when n independent observations equal `value` and the population lies in `bounds`.
+    """Return the interval for a mean when n independent observations equal `value` and the population is in `bounds`.
 
     Each end alone errs in at most a share 1 - level, so a one-sided alternative only moves the other end to infinity.
 

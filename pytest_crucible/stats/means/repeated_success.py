@@ -32,7 +32,7 @@ class RepeatedSuccess:
     """"pass@k" or "pass^k", with the number."""
     mean: float
     interval: Interval | None
-    """None for one sample, and for too few clusters; `note` then says so."""
+    """None for one sample, and for too few clusters; `note` has the reason."""
     per_sample: tuple[float, ...] = field(repr=False)
     k: int
     note: str = ""

@@ -26,7 +26,7 @@ Repeats = Sequence[Sequence[float]] | npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VarianceComponents:
-    """The variance components of a mean over samples. Fields are None where one repeat per sample cannot determine them."""
+    """The variance components of a mean over samples. Fields are None if one repeat per sample cannot determine them."""
 
     mean: float
     """Mean of the samples' means."""
@@ -76,7 +76,7 @@ def variance_components(groups: Repeats) -> VarianceComponents:
         se=se,
         se_single=single,
         se_repeats_doubled=doubled,
-        # Doubling the samples halves every part of the variance, whatever its source.
+        # Doubling the samples halves the variance from every source.
         se_samples_doubled=se / math.sqrt(2),
         samples=split.groups,
         repeats=values.size,

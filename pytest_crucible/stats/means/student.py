@@ -112,7 +112,7 @@ def paired_differences(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Arr
 
 
 def bounds_of_difference(bounds: Range | None) -> Range | None:
-    """Return the bounds of the difference of two scores that lie in `bounds`.
+    """Return the bounds of the difference of two scores in `bounds`.
 
     >>> bounds_of_difference((1.0, 5.0))
     (-4.0, 4.0)

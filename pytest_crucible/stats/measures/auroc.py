@@ -54,7 +54,7 @@ class Area:
 
 
 def labels_problem(samples: Sequence[Sample]) -> str:
-    """Why the samples' `expected` cannot be labels; empty where they can."""
+    """Why the samples' `expected` cannot be labels; empty if they can."""
     for sample in samples:
         if label_number(sample.expected) is None:
             return (
@@ -65,7 +65,7 @@ def labels_problem(samples: Sequence[Sample]) -> str:
 
 
 def expected_problem(samples: Sequence[Sample]) -> str:
-    """Why the samples' `expected` cannot be labels of two classes; empty where they can."""
+    """Why the samples' `expected` cannot be labels of two classes; empty if they can."""
     problem = labels_problem(samples)
     if problem:
         return problem
@@ -126,7 +126,7 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
     if not math.isfinite(difference.variance):
         note = "fewer than 2 samples of a class, or clusters with one: a comparison needs at least 2 of each"
         return _difference(difference.value, None, None, (None, None), first, n, clusters, note=note)
-    # Where nothing varies the pseudo-samples are all that limits what was not seen; test and interval stay one procedure.
+    # If nothing varies, only the pseudo-samples allow for other outcomes. Test and interval stay one procedure.
     tested = difference if difference.variance > 0 else careful
     error = math.sqrt(tested.variance)
     p_value = min(1.0, 2 * float(scipy.special.stdtr(tested.dof, -abs(tested.value) / error)))
@@ -238,7 +238,7 @@ def _part(sums: Floats, counts: Floats, n: int, pseudo: float) -> tuple[float, i
     clusters = int((counts > 0).sum())
     total = float(sums @ sums)
     if pseudo:
-        # Pseudo-clusters are as large as an average one: what was not seen comes in clusters, too.
+        # Pseudo-clusters are as large as an average one: unseen values come in clusters, too.
         size = n / clusters
         total, clusters, n = total + 2 * (pseudo * size) ** 2, clusters + 2, n + round(2 * size)
     if clusters < 2:
@@ -266,7 +266,7 @@ def _bound_area(prepared: Prepared, area: Area, alpha: float) -> tuple[float, fl
 
 
 def _design_effect(prepared: Prepared, area: Area) -> float:
-    """Return the factor by which clusters widen the variance, at least 1: the score bound does not know them."""
+    """Return the factor by which clusters widen the variance, at least 1: the score bound does not take clusters into account."""
     if prepared.clusters is None:
         return 1.0
     alone = _combine(_placements(prepared), replace(prepared, clusters=None))

@@ -39,6 +39,7 @@ from pytest_crucible.stats.measures.row import (
     no_data,
 )
 
+# As in the papers that defined the error; another number gives another error.
 BINS = 10
 METHOD = "ece of 10 bins, all signs"
 # A confidence such as 0.1 + 0.2, times 10, comes out just above 3 and would fall into the next bin.
@@ -150,7 +151,7 @@ def higher_is_better(measure: Measure, facts: MetricFacts) -> bool:
 
 
 def check(measure: Measure, facts: Sequence[MetricFacts]) -> str:
-    """Why these metrics have no calibration error; empty where they have one."""
+    """Why these metrics have no calibration error; empty if they have one."""
     for metric in facts:
         if metric.kind not in (None, "binary") and not (metric.low >= 0 and metric.high <= 1):
             return f"{metric.name!r} lies between {metric.low:g} and {metric.high:g}: declare bounds=(0, 1)"

@@ -166,7 +166,7 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
 def _plan_margin(
     first: Floats, second: Floats, shape: dict[str, Any], method: str
 ) -> Callable[[float, float, float], int | None] | None:
-    """Return what plans the samples of a margin from these pairs; None where another method than Gaffke's decides it."""
+    """Return the function that plans the samples of a margin from these pairs; None if Gaffke's bound does not decide it."""
     if method != "gaffke":
         return None
     low, high = shape["bounds"]
@@ -269,7 +269,7 @@ def any_reach(measure: Measure, facts: MetricFacts) -> Numbers:
 
 
 def metric_direction(measure: Measure, facts: MetricFacts) -> bool:
-    """Higher is better where it is for the metric; a condition with < or <= turns the direction around."""
+    """The direction of the metric; a condition with < or <= reverses it."""
     falling = measure.inner_relation is not None and measure.inner_relation not in _RISING
     return (facts.direction == "higher") != falling
 

@@ -45,7 +45,7 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
     )
     difference = _describe(first, values, f"mover of {method}")
     if math.isinf(low) and math.isinf(high):
-        # Nothing could ever be proven by as few, whatever they showed.
+        # So few replies cannot prove anything.
         return replace(difference, note=f"too few samples to bound a difference of p{first.quantile * 100:g}")
     tiny = abs(difference.value or 0.0) <= NOISE * max(map(abs, values))
     return replace(

@@ -17,9 +17,9 @@ from pytest_crucible.stats.measures.row import Clusters, Floats, Numbers, Numeri
 
 
 def one_value_a_sample(prepared: Prepared, samples: Clusters | None, *, weighted: bool = True) -> Prepared:
-    """Return values of samples from those of replies; unchanged where each value is a sample's.
+    """Return values of samples from those of replies; unchanged if each value is a sample's.
 
-    Not `weighted`, a sample counts once, whatever its number of replies.
+    Without `weighted`, a sample counts once, with any number of replies.
 
     >>> replies = Prepared(values=np.array([1.0, 1.0, 0.0, 0.0]), kind="binary", bounds=(0.0, 1.0))
     >>> one_value_a_sample(replies, np.array([0, 0, 0, 1])).values.tolist(), float(replies.values.mean())
@@ -66,7 +66,7 @@ def joint_shape(first: Prepared, second: Prepared) -> dict[str, Any]:
     if first.reach or second.reach:
         reaches = [arm.reach or arm.bounds for arm in (first, second)]
         ends = min(low for low, _ in reaches), max(high for _, high in reaches)
-        # Weighted values are neither 0 or 1 nor above 0, whatever their replies are.
+        # Weighted values are neither binary nor positive, even if the replies are.
         kind = kind if kind == "unbounded" else "bounded"
     return {"kind": kind, "bounds": ends, "clusters": first.clusters}
 

@@ -1,4 +1,4 @@
-"""A statistic as one row: what it takes, how it is estimated, bounded and compared."""
+"""A statistic as one row: its arguments, and its estimate, bounds and comparison."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Column:
     """One metric in one arm, one entry a sample."""
 
     values: Floats
-    """NaN where the sample was not scored."""
+    """NaN if the sample was not scored."""
     low: Floats
-    """The same with what is lost at the lowest value that exists, perhaps -inf."""
+    """The same with lost values at the lowest value that exists, perhaps -inf."""
     high: Floats
 
 
@@ -50,9 +50,9 @@ class Observations:
     lost: Flags
     """Samples of which a score of some metric is lost."""
     samples: Clusters | None = None
-    """The sample of each entry, rising, where the entries are replies; None where each is a sample of its own."""
+    """The sample of each entry, rising, where the entries are replies; None if each is a sample of its own."""
     counts_samples: bool = False
-    """A sample counts once, whatever its number of replies: at looks a value must not depend on later samples."""
+    """A sample counts once, with any number of replies: at looks a value must not depend on later samples."""
     clusters: Clusters | None = None
     expected: Sequence[Any] = ()
     """The samples' `expected`; empty unless the row uses it."""
@@ -71,7 +71,7 @@ class Prepared:
     kind: Kind = "unbounded"
     bounds: Numbers = (float("-inf"), float("inf"))
     reach: Numbers | None = None
-    """The ends of the values, where they lie beyond the bounds of what they are the mean of."""
+    """The ends of the values, if these may exceed the bounds of the metric."""
     size: int | None = None
     """Number of replies, where a sample has several."""
     replies: tuple[Floats, Clusters] | None = None
@@ -80,9 +80,9 @@ class Prepared:
     columns: SlicedColumns | None = None
     """Several metrics with their slices, where the statistic is the extreme of these."""
     problem: str = ""
-    """Why nothing can be computed from these observations; empty where something can."""
+    """Why nothing can be computed from these observations; empty if something can."""
     note: str = ""
-    """What stands beside a result although something can be computed."""
+    """A remark on a result that can be computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +110,9 @@ class Difference:
     n: int
     clusters: int | None
     deviation: float | None
-    """Square root of n times the standard error; None where sample sizes cannot be planned from it."""
+    """Square root of n times the standard error; None if sample sizes cannot be planned from it."""
     dof: float | None = None
-    """Degrees of freedom of the standard error; None where it is one of n samples."""
+    """Degrees of freedom of the standard error; None if it is one of n samples."""
     discordance: float | None = None
     """Proportion of pairs that disagree, where a paired test of proportions is planned by it."""
     span: float = float("inf")
@@ -139,7 +139,7 @@ class Statistic:
 
     name: str
     title: str
-    """What a sentence calls it, such as "percentile"."""
+    """Its name in sentences, such as "percentile"."""
     takes: tuple[str, ...]
     """What each of its metrics is, in order."""
     example: str
@@ -192,12 +192,12 @@ class Statistic:
 
 
 def no_data(prepared: Prepared) -> Measured:
-    """The answer where nothing can be computed."""
+    """The result if nothing can be computed."""
     return Measured(None, None, None, prepared.problem or "no data")
 
 
 def no_bounds(prepared: Prepared) -> tuple[BoundedValue, str]:
-    """The answer where nothing can be bounded."""
+    """The result if nothing can be bounded."""
     return BoundedValue(value=None, lower=None, upper=None), prepared.problem or "no data"
 
 

@@ -98,5 +98,5 @@ def _end(values: Floats, bounds: Numbers, alpha: float, side: Side) -> float:
 
 
 def _interval(values: Floats, bounds: Numbers, alpha: float) -> Interval | None:
-    # None where every mean is excluded, which a drift in the order of the samples can do.
+    # None if every mean is excluded, which a drift in the order of the samples can do.
     return betting_sequence(values, bounds=bounds, alpha=alpha).interval()

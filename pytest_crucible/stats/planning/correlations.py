@@ -23,7 +23,7 @@ FEWEST = 4.0
 def power_correlation(
     n: float, correlation: float, *, alpha: float = 0.05, alternative: Alternative = "two-sided"
 ) -> float:
-    """Return the power to tell a correlation of n pairs from 0.
+    """Return the power to detect a correlation with n pairs.
 
     R: pwr::pwr.r.test(n, r). Raises NotEnoughData below four pairs.
 
@@ -39,7 +39,7 @@ def power_correlation(
 def samples_for_correlation(
     correlation: float, *, alpha: float = 0.05, power: float = 0.8, alternative: Alternative = "two-sided"
 ) -> SampleSize:
-    """Return the number of pairs needed to tell a correlation from 0.
+    """Return the number of pairs needed to detect a correlation.
 
     R: pwr::pwr.r.test(r=, power=)$n.
 
@@ -57,7 +57,7 @@ def samples_for_correlation(
 def detectable_correlation(
     n: float, *, alpha: float = 0.05, power: float = 0.8, alternative: Alternative = "two-sided"
 ) -> float:
-    """Return the smallest correlation that n pairs tell from 0; negative for the alternative `less`.
+    """Return the smallest correlation that n pairs detect; negative for the alternative `less`.
 
     >>> round(detectable_correlation(85), 3)
     0.298

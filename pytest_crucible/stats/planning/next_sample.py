@@ -1,4 +1,4 @@
-"""Plan the next sample: what as many samples will show, and how many would decide, from the errors measured in a run.
+"""Plan the next sample from the errors measured in a run: the difference that as many samples show, and how many would decide.
 
 With few groups, the measured errors are uncertain themselves. A plan that took them as known would promise a power of 80 % and
 have 70 %. Degrees of freedom are those of the error, such as Satterthwaite's for groups.
@@ -24,6 +24,7 @@ from pytest_crucible.stats.proportions.paired import tango_statistic
 
 # Discordant pairs from which the normal formula is as good as enumeration, which takes longer the more there are.
 MANY_DISCORDANT = 200
+# See `_like_the_test`: the smallest n at which four changes, all for the worse, are proof.
 FIFTY = 50
 # A table this large has its shares to six digits.
 _LARGE = 10**6
@@ -33,7 +34,7 @@ def detectable_by_error(se: float, dof: float, *, alpha: float = 0.05, power: fl
     """Return the smallest difference that a two-sided t test of a new run of this size shows with this power.
 
     `se` is the standard error that a run measured, on `dof` degrees of freedom. The power is the average over the error of
-    that run and of the new one: (Z + d) / s > t, with t s - d s' nearly normal. None where no difference is large enough.
+    that run and of the new one: (Z + d) / s > t, with t s - d s' nearly normal. None if no difference is large enough.
 
     >>> round(detectable_by_error(1.0, 199), 3), round(detectable_by_error(1.0, 5), 3)
     (2.827, 4.213)
@@ -51,7 +52,7 @@ def detectable_by_error(se: float, dof: float, *, alpha: float = 0.05, power: fl
 
 
 def detectable_paired_change(n: int, discordance: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
-    """Return the smallest difference of paired proportions that n pairs show with this power; None where none is found.
+    """Return the smallest difference of paired proportions that n pairs show with this power; None if none is found.
 
     `discordance` is the share of pairs that disagree. A difference beyond it is one in which all changes go one way, so
     that the discordance is the difference itself. McNemar's test by enumeration; Connor's formula for many pairs.
@@ -162,7 +163,7 @@ def samples_for_paired_margin(
 
     A margin is a difference that is to be excluded, on either side: -0.05 for non-inferiority, (-0.05, 0.05) for
     equivalence. The bound's variance is the one under the margin (Tango 1998), which few discordant pairs make larger than
-    that of the data. None where the difference is a margin itself, and for a margin that no two shares could exceed.
+    that of the data. None if the difference is a margin itself, and for a margin that no two shares could exceed.
 
     >>> samples_for_paired_margin((-0.05,), 0.2), samples_for_paired_margin((-0.05,), 0.02)
     (507, 107)

@@ -32,7 +32,7 @@ from pytest_crucible.stats.tails import normal_p_value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NonInferiority:
-    """The result of a non-inferiority test. `noninferior` and the p-value are None where the data do not decide."""
+    """The result of a non-inferiority test. `noninferior` and the p-value are None if the data do not decide."""
 
     method: str
     estimate: float | None

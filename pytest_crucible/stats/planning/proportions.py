@@ -39,7 +39,7 @@ def power_proportions(
     alternative: Alternative = "two-sided",
     strict: bool = True,
 ) -> float:
-    """Return the power to tell two rates apart with n samples of each arm.
+    """Return the power to distinguish two rates with n samples of each arm.
 
     R: power.prop.test(n, p1, p2), pwr::pwr.2p.test. `n_baseline` is the size of the second arm where it differs.
     `strict` counts both tails of the two-sided z test, so that power is alpha at no difference; R's default counts only
@@ -65,7 +65,7 @@ def samples_for_proportions(
     alternative: Alternative = "two-sided",
     strict: bool = True,
 ) -> SampleSize:
-    """Return the samples of the first arm needed to tell two rates apart.
+    """Return the samples of the first arm needed to distinguish two rates.
 
     The second arm is `ratio` times as large. R: power.prop.test(p1, p2, power=)$n, pwr::pwr.2p.test(h, power=)$n.
     Infinite for equal rates, and for a difference on the other side of a one-sided test.

@@ -108,7 +108,7 @@ def detectable_t(
 def detectable_mean(n: int, deviation: float, *, alpha: float = 0.05, power: float = 0.8) -> float | None:
     """Return the smallest mean difference that a two-sided t test on n values detects.
 
-    `detectable_t` times the standard deviation. None when the deviation is 0: data without variation do not say what
+    `detectable_t` times the standard deviation. None when the deviation is 0: data without variation do not show what
     they could detect. Raises NotEnoughData below two values.
 
     >>> round(detectable_mean(50, 1.0), 6)

@@ -85,7 +85,7 @@ def chi2_goodness_of_fit(
 
 
 def noncentrality_interval(statistic: float, dof: float, *, level: float = 0.95) -> Interval:
-    """Return the noncentralities for which a chi-square statistic lies in neither tail (Steiger 2004); ends >= 0.
+    """Return the noncentralities for which a chi-square statistic is in neither tail (Steiger 2004); ends >= 0.
 
     >>> interval = noncentrality_interval(10.4, 3)
     >>> round(interval.low, 4), round(interval.high, 4)

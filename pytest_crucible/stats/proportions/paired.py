@@ -62,7 +62,7 @@ def tango_lower(gained: int, lost: int, n: int, z: float) -> float:
 def tango_statistic(gained: int, lost: int, n: int, difference: float) -> float:
     """Return Tango's z for "the true difference is `difference`"; positive when the data lie above it.
 
-    Tango 1998, eq. (8)-(10). At 0 it is McNemar's (gained - lost) / sqrt(gained + lost). Infinite where the
+    Tango 1998, eq. (8)-(10). At 0 it is McNemar's (gained - lost) / sqrt(gained + lost). Infinite if the
     hypothesis leaves no variance and the data disagree with it; 0 without pairs.
 
     >>> tango_statistic(12, 4, 50, 0.0)

@@ -34,6 +34,7 @@ from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import normal_p_value
 
 METHOD = "exact unconditional"
+# Gained and lost pairs each: from here on the normal formula replaces enumeration, which takes too long.
 MANY = 2000
 SHIFT = 2.0
 
@@ -152,5 +153,5 @@ def _discordance_range(difference: float) -> Range:
 
 
 def _gained_rates(difference: float, discordance: Array) -> Array:
-    """The share of gained pairs among the discordant ones; any where there are none."""
+    """The share of gained pairs among the discordant ones; any if there are none."""
     return np.clip((1 + difference / np.maximum(discordance, np.finfo(np.float64).tiny)) / 2, 0.0, 1.0)

@@ -124,7 +124,7 @@ def _wald(x1: int, n1: int, x2: int, n2: int, level: float, method: str, clip: b
 
 
 def describe_degenerate(x1: int, n1: int, x2: int, n2: int) -> str:
-    """Return why a statistic does not exist; empty where it does."""
+    """Return why a statistic does not exist; empty if it does."""
     if not (n1 and n2):
         return "an arm without values cannot be compared"
     return "all samples of both arms have the same outcome" if x1 + x2 in (0, n1 + n2) else ""

@@ -28,7 +28,7 @@ NEGLIGIBLE = 1e-13
 CONVERGED = 1e-5
 """A bound whose p-value is this near to alpha, on the scale of normal quantiles, is exact enough."""
 TIED = 1e-9
-"""Statistics that differ by less are equal: the observed outcome belongs to its own region, whatever the rounding."""
+"""Statistics that differ by less are equal: the observed outcome belongs to its own region despite rounding."""
 SMOOTH = 6.0
 """With a larger standard deviation of the outer count, the probability hardly bends within one standard error."""
 ROUGH_GRID, SMOOTH_GRID = (41, 9), (13, 5)

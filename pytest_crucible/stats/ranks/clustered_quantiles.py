@@ -1,6 +1,6 @@
 """Quantiles of values that come in clusters: several replies to one sample, samples that share a passage.
 
-A quantile lies below a value where the share of values up to there is proven to exceed q (Woodruff 1952, JASA 47:635). Such a
+A quantile is below a value where the share of values up to there is proven to exceed q (Woodruff 1952, JASA 47:635). Such a
 share is a clustered proportion: it is bounded by Clopper-Pearson's limits at the effective number of values (Korn & Graubard
 1998; R: survey::svyquantile(interval.type="beta") takes the variance at the quantile alone, here it is that of each share).
 """
@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Array, Codes, Labels, Side, check_share, check_side, cluster_codes
@@ -52,24 +51,8 @@ def clustered_shares(values: npt.ArrayLike, clusters: Labels) -> ClusteredShares
     return ClusteredShares(array[last], shares[kept], _design_effects(codes, count)[kept], array.size, count)
 
 
-def clustered_quantile_interval(values: npt.ArrayLike, q: float, clusters: Labels, *, level: float = 0.95) -> Interval:
-    """Return an interval for the q-quantile of clustered values: its ends are observed, or infinite where there are too few.
-
-    Raises NotEnoughData below five clusters.
-
-    >>> seconds, samples = [second / 10 for second in range(80)], [second // 4 for second in range(80)]
-    >>> interval = clustered_quantile_interval(seconds, 0.5, samples)
-    >>> interval.low, interval.high
-    (1.9, 6.0)
-    """
-    check_share(level, "level")
-    shares, tail = clustered_shares(values, clusters), (1 - level) / 2
-    low, high = (clustered_quantile_bound(shares, q, alpha=tail, side=side) for side in ("lower", "upper"))
-    return Interval(low=low, high=high, level=level, method=METHOD)
-
-
 def clustered_quantile_bound(shares: ClusteredShares, q: float, *, alpha: float, side: Side) -> float:
-    """Return a one-sided bound for the q-quantile: an observed value, or infinite where there are too few clusters."""
+    """Return a one-sided bound for the q-quantile: an observed value, or infinite if there are too few clusters."""
     check_share(q, "q")
     check_share(alpha, "alpha")
     check_side(side)
@@ -96,7 +79,7 @@ def _is_above(shares: ClusteredShares, place: int, q: float, alpha: float) -> bo
 
 
 def _first(size: int, holds: Callable[[int], bool]) -> int:
-    """Return the first place from which a condition holds, `size` if nowhere. Shares rise, and so does what they prove."""
+    """Return the first place from which a condition holds, `size` if nowhere. Shares rise, and so does their evidence."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2

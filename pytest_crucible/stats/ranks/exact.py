@@ -16,7 +16,7 @@ import numpy as np
 from pytest_crucible.stats.arrays import Array, check_choice
 
 Method = Literal["auto", "exact", "asymptotic"]
-"""auto: exact up to a fixed size, whatever the values are."""
+"""auto: exact up to a fixed size, for any values."""
 
 FUZZ = 10 * float(np.finfo(np.float64).eps)
 """A tail within this distance of its share counts as equal to it, as in R's qwilcox."""

@@ -1,6 +1,6 @@
 """Rank tests of several independent arms: Kruskal-Wallis for all at once, Dunn for pairs.
 
-The omnibus test names no arm and gates nothing: test planned contrasts against the baseline whatever its result.
+The omnibus test names no arm and gates nothing: test planned contrasts against the baseline in any case.
 Rank tests compare whether values tend to be larger, not means.
 """
 

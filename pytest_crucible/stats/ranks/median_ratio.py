@@ -29,7 +29,7 @@ def log_ratios(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Array:
 
 
 def median_of_ratios(logarithms: Array) -> float | None:
-    """Return the median logarithm, or None where more than half of the pairs have no ratio.
+    """Return the median logarithm, or None if more than half of the pairs have no ratio.
 
     >>> median_of_ratios(np.array([0.2, -np.inf, np.nan, 0.1])), median_of_ratios(np.array([np.nan, np.nan, 1.0]))
     (0.1, None)

@@ -50,7 +50,7 @@ def quantile_correlation(
 def quantile_difference_bound(
     first: QuantileArm, second: QuantileArm, correlation: float, *, alpha: float, side: Side
 ) -> float:
-    """Return the one-sided bound of first minus second; infinite where an arm has none.
+    """Return the one-sided bound of first minus second; infinite if an arm has none.
 
     >>> arms = [QuantileArm(value, lambda alpha, side, value=value: value + {"lower": -3, "upper": 4}[side]) for value in (10, 2)]
     >>> quantile_difference_bound(*arms, 0.0, alpha=0.05, side="lower")

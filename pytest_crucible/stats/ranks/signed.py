@@ -59,7 +59,7 @@ def wilcoxon_signed_rank(
     exact: the distribution of all sign flips given ties and zeros; R: wilcox.test(d, exact = TRUE),
     coin::wilcoxsign_test(distribution = "exact"). asymptotic: normal, with a continuity correction of 1/2 unless
     `correction` is False (then coin::wilcoxsign_test). auto: exact up to 200 non-zero differences (2,000 with zeros),
-    whatever the values. Differences are rounded, see `rounded_differences`; without a baseline the values are differences
+    for any values. Differences are rounded, see `rounded_differences`; without a baseline the values are differences
     already. For the interval see `pseudo_median`. All differences 0 is degenerate: p is 1. Raises NotEnoughData without
     pairs.
 

@@ -27,7 +27,7 @@ class BootstrapResult:
 
     estimate: float
     interval: Interval | None = None
-    """None where the data do not define one; `note` says why."""
+    """None if the data do not define one; `note` has the reason."""
     method: Method
     source: Source | None = None
     """How the distribution of the statistic was computed; None when nothing varies."""

@@ -81,7 +81,7 @@ def bca_shares(correction: float, acceleration: float, *, level: float = 0.95) -
 def bca_interval(
     distribution: Distribution, estimate: float, acceleration: float, *, level: float = 0.95
 ) -> Interval | None:
-    """Return Efron's bias-corrected and accelerated interval, or None where it is not defined.
+    """Return Efron's bias-corrected and accelerated interval, or None if it is not defined.
 
     R: boot.ci(type = "bca").
 

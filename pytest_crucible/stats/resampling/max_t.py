@@ -38,7 +38,7 @@ class MaxT:
     """Raw and family-wise adjusted p-values, in the order of the metrics."""
 
     statistics: tuple[float | None, ...]
-    """One-sample t of each metric's differences; None where they do not vary."""
+    """One-sample t of each metric's differences; None if they do not vary."""
     p_values: tuple[float, ...]
     p_adjusted: tuple[float, ...]
     alternative: Alternative

@@ -59,7 +59,7 @@ def count_sums_at_least(differences: Array, threshold: float) -> int:
 def compute_sign_flip_distribution(differences: npt.ArrayLike) -> Distribution | None:
     """Return the exact distribution of the sum under random signs, for differences on a grid, or None.
 
-    None where it would take too long. The grid passes through 0 (multiples of 0.01, say). Each difference adds half of
+    None if it would take too long. The grid passes through 0 (multiples of 0.01, say). Each difference adds half of
     the distribution above and half below: only additions of probabilities, so that p-values keep their digits far below
     those of an FFT. Where the whole distribution is too long, sums more improbable than 1e-18 (Hoeffding 1963) are left
     out, and `resolution` is 1e-15.

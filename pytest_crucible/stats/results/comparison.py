@@ -51,7 +51,7 @@ class ComparisonResult:
     alpha: float
     direction: Direction = "higher"
     dof: float | None = None
-    """Degrees of freedom of the standard error; None where the method has none."""
+    """Degrees of freedom of the standard error; None if the method has none."""
     margin: float | None = None
     bounds: Bounds | None = None
     """The one-sided bounds that decide the margin; None without a margin."""
@@ -88,7 +88,7 @@ class ComparisonResult:
 
     @property
     def non_inferior(self) -> bool | None:
-        """Not worse by the margin: True, False, or None where the bounds do not decide or without a margin."""
+        """Not worse by the margin: True, False, or None if the bounds do not decide or without a margin."""
         better, worse = self._bounds_towards_better()
         limit = self._limits()[0]
         if limit is None:
@@ -100,7 +100,7 @@ class ComparisonResult:
 
     @property
     def equivalent(self) -> bool | None:
-        """Within the margin on both sides: True, False, or None where the bounds do not decide or without a margin."""
+        """Within the margin on both sides: True, False, or None if the bounds do not decide or without a margin."""
         better, worse = self._bounds_towards_better()
         low, high = self._limits()
         if low is None or high is None or better is None or worse is None:

@@ -14,7 +14,7 @@ Status = Literal["ok", "degenerate", "insufficient_data", "insufficient_clusters
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """The size of an effect under its full name, such as "hedges g". `value` is None where it is not defined."""
+    """The size of an effect under its full name, such as "hedges g". `value` is None if it is not defined."""
 
     name: str
     value: float | None
@@ -28,14 +28,14 @@ class Effect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Significance:
-    """The result of a significance test. Statistic and p-value are None where the data do not define them."""
+    """The result of a significance test. Statistic and p-value are None if the data do not define them."""
 
     method: str
     """The test by name, with its variant: "wilcoxon signed-rank, exact, pratt"."""
     statistic: float | None
     p_value: float | None
     p_exact: float | None = None
-    """A p-value of an exact test of the same hypothesis, where there is one beside the method's own."""
+    """A p-value of an exact test of the same hypothesis, if there is one in addition to the method's own."""
     dof: tuple[float, ...] = ()
     """Degrees of freedom: none, one, or numerator and denominator."""
     estimate: float | None = None
@@ -54,7 +54,7 @@ class Significance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """A one-sided bound for a mean; None when the data do not define one, and `note` says why."""
+    """A one-sided bound for a mean; None when the data do not define one, and `note` has the reason."""
 
     value: float | None
     method: str

@@ -50,7 +50,7 @@ def rank_arms(
     Rank 1 has the highest mean, and equal means share the smaller rank. An arm ranks below those proven better and above
     those proven worse, with all pairs tested together by `compare_all_arms`: all true ranks lie inside in at least `level`
     of runs (Mogstad, Romano, Shaikh & Wilhelm 2024, REStud 91:476, section 3.2). `values` are those of the samples that all
-    arms have; with `lost`, an arm is proven better only if it is so whatever the lost values are. Raises NotEnoughData below
+    arms have; with `lost`, an arm is proven better only if that holds for all possible lost values. Raises NotEnoughData below
     two samples or five clusters.
 
     >>> rng = np.random.default_rng(0)

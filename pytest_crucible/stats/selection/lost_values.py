@@ -1,4 +1,4 @@
-"""All pairs of arms where some values are lost: claims that hold whatever the lost values are."""
+"""All pairs of arms where some values are lost: claims that hold for all possible lost values."""
 
 from __future__ import annotations
 

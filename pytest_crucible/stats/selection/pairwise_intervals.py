@@ -16,7 +16,7 @@ from pytest_crucible.stats.selection.pairwise_max_t import PairwiseMaxT
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PairwiseIntervals:
-    """k x k ends of the intervals of "mean of arm i minus mean of arm j"; infinite where nothing is known."""
+    """k x k ends of the intervals of "mean of arm i minus mean of arm j"; infinite if nothing is known."""
 
     low: Array
     high: Array
@@ -24,7 +24,7 @@ class PairwiseIntervals:
     method: str = "simultaneous max-t"
 
     def interval(self, arm: int, other: int) -> Interval | None:
-        """Return the interval of one difference; None where nothing is known."""
+        """Return the interval of one difference; None if nothing is known."""
         low, high = float(self.low[arm, other]), float(self.high[arm, other])
         if not np.isfinite([low, high]).all():
             return None
@@ -71,7 +71,7 @@ def _fill_constant(comparisons: PairwiseMaxT, low: Array, high: Array, level: fl
     arms = len(comparisons.means)
     span = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
     units = comparisons.n if comparisons.clusters is None else comparisons.clusters
-    # By Bonferroni over all pairs: what is unseen has no correlation to use.
+    # By Bonferroni over all pairs: outcomes that did not occur have no correlation to use.
     of_each = 1 - (1 - level) * 2 / (arms * (arms - 1))
     for i, j in zip(*np.nonzero((comparisons.errors == 0) & ~np.eye(arms, dtype=bool)), strict=True):
         interval = bounded_point_mass_interval(comparisons.differences[i, j], units, bounds=span, level=of_each)

@@ -32,7 +32,7 @@ class PairwiseMaxT:
     means: tuple[float, ...]
     differences: Array
     statistics: Array
-    """t of each difference; 0 where two arms never differ, infinite where they differ by a constant."""
+    """t of each difference; 0 where two arms never differ, infinite if they differ by a constant."""
     p_adjusted: Array
     """Family-wise adjusted; 1 on the diagonal."""
     errors: Array

@@ -26,7 +26,7 @@ class Scale(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Means as they are."""
+    """Means without a transformation."""
 
     def forward(self, means: Array) -> Array:
         return means

@@ -18,6 +18,7 @@ from pytest_crucible.stats.sequential.wealth import log_gains, stakes
 Method = Literal["betting", "asymptotic"]
 # Runs end undecided after this many times the samples of the fixed design, but not before SHORTEST samples.
 LONGEST = 20
+# For large effects: LONGEST times a few samples would end a run too early.
 SHORTEST = 1000
 
 
@@ -64,7 +65,7 @@ def price_of_looking(
     runs: int = 400,
     seed: int = 0,
 ) -> PriceOfLooking:
-    """Return what a two-sided sequence costs when the true mean is null + effect, by seeded simulation.
+    """Return the cost of a two-sided sequence when the true mean is null + effect, by seeded simulation.
 
     The values are simulated as beta within `bounds` with this mean and standard deviation (at the largest possible
     deviation: the two bounds alone); for differences give the bounds of a difference. The fixed n is that of a

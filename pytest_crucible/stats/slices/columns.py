@@ -14,7 +14,7 @@ from pytest_crucible.stats.slices.slicing import SliceMeans, Slicing
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SlicedColumns:
-    """One arm's metrics, one entry a sample; NaN where a metric does not apply to a sample."""
+    """One arm's metrics, one entry a sample; NaN if a metric does not apply to a sample."""
 
     metrics: tuple[str, ...]
     plus: tuple[Array, ...]

@@ -36,7 +36,7 @@ def difference_bounds(x1: Array, n1: Array, x2: Array, n2: Array, z: float, *, u
 
 
 def ratio_bounds(x1: Array, n1: Array, x2: Array, n2: Array, z: float, *, upper: bool) -> Array:
-    """Return one bound of each (x1 / n1) / (x2 / n2); 0 or infinite where the counts exclude no ratio on that side.
+    """Return one bound of each (x1 / n1) / (x2 / n2); 0 or infinite if the counts exclude no ratio on that side.
 
     >>> arms = [np.array([float(count)]) for count in (5, 56, 0, 29)]
     >>> ratio_bounds(*arms, 1.959963984540054, upper=False).round(4)

@@ -1,4 +1,4 @@
-"""Stated probabilities beside outcomes: reliability in bins, calibration error without its bias, area under the ROC curve."""
+"""Stated probabilities and outcomes: reliability in bins, calibration error without its bias, area under the ROC curve."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Bin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reliability:
-    """Stated probabilities of some samples, beside their outcomes."""
+    """Stated probabilities of some samples, with their outcomes."""
 
     n: int
     bins: tuple[Bin, ...]

@@ -44,7 +44,7 @@ class SliceMeans:
     """NaN for a slice without samples, or without a sample in some stratum."""
     totals: Array
     errors: Array
-    """Standard error of each mean; NaN where it is unknown."""
+    """Standard error of each mean; NaN if it is unknown."""
     centres: Array
     """The middle of the bounds of each mean: the mean, or with clusters that of samples and pseudo-clusters."""
     dof: Array
@@ -59,7 +59,7 @@ class SliceMeans:
     careful: tuple[Array, Array] | None = None
     """Means and standard errors with one more value at each bound, for independent scores between bounds."""
     matched: Array | None = None
-    """Clusters x slices: the yes or no of the one sample that a cluster has in a slice, NaN where it has none; None for others."""
+    """Clusters x slices: the yes or no of the one sample that a cluster has in a slice, NaN if it has none; None for others."""
     pseudo_clusters: int = 0
     """Number of the last clusters that are not of the data."""
 

@@ -16,7 +16,7 @@ _MOST_WORDS = 200
 _ROUNDS = 10
 _STARTS = 2
 _WORD = re.compile(r"[^\W\d_]{3,}")
-# Words of one in three texts say nothing about a topic.
+# Words in one of three texts do not distinguish topics.
 _COMMON = 1 / 3
 _FEWEST = 5
 
@@ -33,7 +33,7 @@ def find_topics(texts: Sequence[str], *, topics: int = TOPICS, seed: int = 0) ->
         return np.full(len(texts), -1, dtype=np.intp), ()
     centres = _k_means(weights, min(topics, len(texts)), np.random.default_rng(seed))
     codes = np.argmax(weights @ centres.T, axis=1)
-    # A text without a known word is near nothing.
+    # A text without a known word is similar to no other.
     codes = np.where(weights.any(axis=1), codes, -1)
     names = tuple(", ".join(words[at] for at in np.argsort(-centre, kind="stable")[:3]) for centre in centres)
     return codes.astype(np.intp), names

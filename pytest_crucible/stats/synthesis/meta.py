@@ -54,7 +54,7 @@ class MetaAnalysis:
 
     estimate: float
     interval: Interval | None
-    """None where all studies agree to the last digit and the adjustment takes its error from their spread."""
+    """None if all studies agree to the last digit and the adjustment takes its error from their spread."""
     se: float
     statistic: float | None
     p_value: float | None

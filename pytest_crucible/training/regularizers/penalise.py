@@ -1,4 +1,4 @@
-"""Regularizers of one batch together: what they add to the loss, and to its gradients."""
+"""Regularizers of one batch together: their part of the loss, and of its gradients."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def penalise(tokens: ReplyTokens, regularizers: Sequence[Regularizer]) -> Penalt
 
 
 def check_regularizers(regularizers: Sequence[Regularizer]) -> None:
-    """Raise TypeError for anything but a sequence of regularizers."""
+    """Raise TypeError unless it is a sequence of regularizers."""
     is_sequence = isinstance(regularizers, Sequence) and not isinstance(regularizers, str)
     if not is_sequence or not all(hasattr(regularizer, "evaluate") for regularizer in regularizers):
         raise TypeError(

@@ -13,7 +13,7 @@ from pytest_crucible.training.regularizers.reply_tokens import REFERENCE
 
 
 def as_cross_entropy(data: Sequence[Datum]) -> list[Datum]:
-    """Return rows that cross-entropy takes, whatever their own loss needs: their outputs have all log-probabilities."""
+    """Return the rows in the form that cross-entropy takes: their outputs have all log-probabilities."""
     targets = [datum.inputs["target_tokens"] for datum in data]
     return [
         replace(datum, inputs={"target_tokens": tokens, "weights": np.ones(tokens.shape, np.float32)})

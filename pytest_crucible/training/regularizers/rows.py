@@ -60,7 +60,7 @@ class Orthogonality(Weighted):
         cosines = units @ units.T
         np.fill_diagonal(cosines, 0.0)
         slopes = 4 * cosines @ units
-        # What points along a row changes its length alone.
+        # A component along a row changes only its length.
         slopes = (slopes - (slopes * units).sum(axis=1, keepdims=True) * units) / lengths
         of_rows = [slope[: len(row)] for slope, row in zip(slopes, rows, strict=True)]
         return Term(float((cosines * cosines).sum()), np.concatenate(of_rows))

@@ -59,7 +59,7 @@ def test_valid_settings_open_nothing(tmp_path, table):
         ),
         (
             'entailment = { kind = "judge" }',
-            '[scorers] has entailment of kind "judge" but no judge: add judge = { adapter = "NAME" } beside it',
+            '[scorers] has entailment of kind "judge" but no judge: add judge = { adapter = "NAME" } to the table',
         ),
     ],
     ids=["unknown", "no table", "missing key", "unknown kind", "unknown key", "invalid value", "no judge"],

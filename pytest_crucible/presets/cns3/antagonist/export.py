@@ -21,7 +21,7 @@ COLUMNS: Mapping[str, ColumnKind] = {
 
 
 def findings(store: RunStore, run: str) -> ExportTable:
-    """Return every finding with its evidence. `labelled`: a person found it too; None where no person has looked."""
+    """Return every finding with its evidence. `labelled`: a person found it too; None if no person has looked."""
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for *unit, text in labels(store, run, METRIC):

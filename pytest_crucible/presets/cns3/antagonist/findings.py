@@ -36,7 +36,7 @@ def findings(values: Mapping[str, float], rules: Sequence[Rule]) -> tuple[Findin
         evidence = {condition.value: values[condition.value] for condition in rule.when}
         # A rule cannot explain itself, or its finding would never count.
         cause = next((name for name in rule.caused_by if name in names and name != rule.name), None)
-        # The most severe rule of a name comes first, so later ones of that name change nothing.
+        # The most severe rule of a name comes first, so later ones with that name change nothing.
         gravest.setdefault(rule.name, Finding(rule.name, rule.severity, evidence, cause))
     return tuple(
         sorted(

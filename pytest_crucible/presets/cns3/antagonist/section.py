@@ -23,7 +23,7 @@ from pytest_crucible.sections.inputs import SectionInputs
 Replies = Mapping[tuple[int, int], Flagged]
 """Findings by position and repeat."""
 Judgement = Callable[[str, Flagged], bool | None]
-"""Returns whether a reply counts for a finding; None if it says nothing about it."""
+"""Returns whether a reply counts for a finding; None if it cannot show it."""
 # The gravest first, as in the tables.
 SEVERITIES = tuple(reversed(get_args(Severity)))
 
@@ -144,7 +144,7 @@ def _values(name: str, replies: Replies, judgement: Judgement, samples: int) -> 
         if value is not None:
             totals[position] += value
             counts[position] += 1
-    # 0/0 is NaN on purpose: the sample says nothing about this finding.
+    # 0/0 is NaN on purpose: the sample is no evidence on this finding.
     with np.errstate(invalid="ignore"):
         return np.asarray(totals / counts)
 
