@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
-from pytest_crucible.records.detections import Span
+from pytest_crucible.detectors.places import Place
 
 # At most ten labels: a domain has 253 characters.
 _AT = re.compile(r"@([\w-]{1,63}(?:\.[\w-]{1,63}){1,10})")
@@ -40,7 +40,7 @@ _ADDRESS_WORD = re.compile(
 _VERSION = re.compile(r"(?:\bv(?:ersion|er|\.)?|\brelease|\bSNMP) ?$", re.IGNORECASE)
 
 
-def find_emails(text: str) -> Iterator[Span]:
+def find_emails(text: str) -> Iterator[Place]:
     """Yield e-mail addresses; letters of any script may be in them."""
     for match in _AT.finditer(text):
         before = text[max(0, match.start() - 64) : match.start()][::-1]
@@ -49,10 +49,10 @@ def find_emails(text: str) -> Iterator[Span]:
         length = len(local[0].rstrip(_QUOTES)) if local and before[0] not in _QUOTES else 0
         domain = match[1]
         if length and _TOP_LEVEL.fullmatch(domain.rpartition(".")[2]) and domain[0] != "-":
-            yield Span("EMAIL_ADDRESS", match.start() - length, match.end())
+            yield match.start() - length, match.end()
 
 
-def find_urls(text: str) -> Iterator[Span]:
+def find_urls(text: str) -> Iterator[Place]:
     """Yield URLs that begin with a scheme or with `www.`, without the punctuation after them."""
     for match in _AFTER_SCHEME.finditer(text):
         scheme = _SCHEME.match(text[max(0, match.start() - 6) : match.start()][::-1])
@@ -63,17 +63,17 @@ def find_urls(text: str) -> Iterator[Span]:
             yield _trim_url(text, *match.span())
 
 
-def _trim_url(text: str, start: int, end: int) -> Span:
+def _trim_url(text: str, start: int, end: int) -> Place:
     url = text[start:end]
     trimmed = url.rstrip(_END_OF_SENTENCE)
     # `(see https://en.wikipedia.org/wiki/Cat_(animal))`: a parenthesis that closes one of the URL's own is part of it.
     unclosed = trimmed.count("(") - trimmed.count(")")
     while unclosed > 0 and url[len(trimmed) : len(trimmed) + 1] == ")":
         trimmed, unclosed = url[: len(trimmed) + 1], unclosed - 1
-    return Span("URL", start, start + len(trimmed))
+    return start, start + len(trimmed)
 
 
-def find_ip_addresses(text: str) -> Iterator[Span]:
+def find_ip_addresses(text: str) -> Iterator[Place]:
     """Yield IPv4 and IPv6 addresses that the standard library reads. `version 1.2.3.4` is not one."""
     for match in _FOUR.finditer(text):
         dot = match.start()
@@ -81,14 +81,14 @@ def find_ip_addresses(text: str) -> Iterator[Span]:
         start = dot - len(before) + len(before.rstrip(_DIGITS))
         address = text[start : match.end()]
         if _is_address(address) and _reads_as_address(address, text[max(0, start - 30) : start]):
-            yield Span("IP_ADDRESS", start, match.end())
+            yield start, match.end()
     end = 0
     for match in _COLONS.finditer(text):
         # Code has many pairs of colons, and no digits beside them.
         if match.start() >= end and _DIGIT.search(text, max(0, match.start() - 24), match.end() + 24):
             start, end = _address_around(text, match.start())
             if _LIKE_SIX.match(text, start, end) and _is_address(text[start:end]):
-                yield Span("IP_ADDRESS", start, end)
+                yield start, end
 
 
 def _address_around(text: str, place: int) -> tuple[int, int]:
