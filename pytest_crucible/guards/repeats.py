@@ -13,7 +13,7 @@ from pytest_crucible.detectors.characters import Codes
 
 REACH = 400
 """How much of the text behind a place is compared: no pattern of a rule reads further."""
-_FEW_PLACES, _MANY_PLACES = 32, 1_000
+FEW_PLACES, _MANY_PLACES = 32, 1_000
 Hashes = NDArray[np.uint64]
 # Odd, so that its powers have no common factor with 2**64.
 _BASE = 0x9E3779B97F4A7C15
@@ -21,7 +21,7 @@ _BASE = 0x9E3779B97F4A7C15
 
 def drop_repeats(text: str, places: Sequence[int]) -> list[int]:
     """Return the first of all places with equal text behind them; few places are returned as they are."""
-    if len(places) <= _FEW_PLACES:
+    if len(places) <= FEW_PLACES:
         return list(places)
     return list({text[place : place + REACH]: place for place in reversed(_unlike_neighbours(text, places))}.values())
 
