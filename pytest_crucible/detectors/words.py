@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.detectors.characters import Codes, list_signs, look_up, read_code_points
+from pytest_crucible.detectors.characters import Codes, list_signs, look_up, map_code_points, read_code_points
 
 Indices = NDArray[np.intp]
 Flags = NDArray[np.uint8]
@@ -21,13 +21,7 @@ def read_lowered(text: str) -> Codes:
     """Return a text in lower case, a code for each character: of a letter, blank or sign that is not ASCII only that it is one."""
     if text.isascii():
         return np.frombuffer(text.encode().lower(), dtype=np.uint8)
-    points = read_code_points(text)
-    has_point = np.zeros(0x110000, dtype=bool)
-    has_point[points] = True
-    codes = np.zeros(0x110000, dtype=np.uint8)
-    present = np.flatnonzero(has_point).tolist()
-    codes[present] = [_lower_code(chr(point)) for point in present]
-    return codes[points]
+    return map_code_points(read_code_points(text), lambda point: _lower_code(chr(point)))
 
 
 def _lower_code(character: str) -> int:

@@ -6,13 +6,13 @@ Words are those of Latin-1; a character that is not of Latin-1 separates words.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.detectors.characters import list_signs, look_up, read_code_points, read_codes
+from pytest_crucible.detectors.characters import join_code_points, list_signs, look_up, read_code_points, read_codes
 from pytest_crucible.guards.needs import Need
 from pytest_crucible.guards.repeats import FEW_PLACES, REACH, LongText
 
@@ -65,7 +65,7 @@ class LongForm:
 
     def __init__(self, text: str) -> None:
         self._text, self._codes = text, read_codes(text)
-        self._padded = np.concatenate([self._codes, np.zeros(_WIDTH, dtype=np.uint8)])
+        self._padded = np.concatenate([self._codes, np.zeros(2 * _WIDTH, dtype=np.uint8)])
         is_word = look_up(self._codes, _WORD_SIGNS)
         self._begins_word = is_word.copy()
         self._begins_word[1:] &= ~is_word[:-1]
@@ -82,7 +82,7 @@ class LongForm:
         lows, highs = np.searchsorted(numbers, starts.first), np.searchsorted(numbers, starts.after)
         for k in np.flatnonzero(lows < highs).tolist():
             literal = starts.literals[k]
-            exact = _confirm(self._text, literal, np.sort(places[order[lows[k] : highs[k]]]))
+            exact = self._confirm(literal, np.sort(places[order[lows[k] : highs[k]]]))
             if len(exact):
                 self._starts[literal] = exact
         return list(self._starts)
@@ -133,6 +133,19 @@ class LongForm:
             self._different[start] = np.array(different, dtype=np.intp)
         return self._different[start]
 
+    def _confirm(self, literal: str, places: Places) -> Places:
+        """Return the places where the whole literal stands and no letter is before it."""
+        text, rest = self._text, literal[_WIDTH : 2 * _WIDTH]
+        if rest.isascii() and rest:
+            first, after = _range(rest.encode())
+            numbers = self._pack(places + _WIDTH)
+            places = places[(numbers >= first) & (numbers < after)]
+        if len(literal) > 2 * _WIDTH or not literal.isascii():
+            places = _list(place for place in places.tolist() if text.startswith(literal, place))
+        if not text.isascii() and literal[0].isalnum():
+            places = _list(place for place in places.tolist() if place == 0 or not text[place - 1].isalnum())
+        return places
+
     def _possible_places(self, starts: Starts) -> Places:
         """Return where the first two characters of a literal stand."""
         places = np.flatnonzero(self._begins_word | look_up(self._codes, starts.signs))
@@ -150,6 +163,10 @@ class LongForm:
             numbers <<= np.uint64(8)
             numbers |= self._padded[places + k]
         return numbers
+
+
+def _list(places: Iterable[int]) -> Places:
+    return np.fromiter(places, dtype=np.intp)
 
 
 class _PackedNeed(NamedTuple):
@@ -179,18 +196,6 @@ def _range(head: bytes) -> tuple[int, int]:
     return number, number + (1 << 8 * (_WIDTH - len(head)))
 
 
-def _confirm(text: str, literal: str, places: Places) -> Places:
-    """Return the places where the whole literal stands and no letter is before it."""
-    is_whole = len(literal) <= _WIDTH and literal.isascii()
-    is_apart = text.isascii() or not literal[0].isalnum()
-    if is_whole and is_apart:
-        return places
-    exact = places.tolist() if is_whole else [place for place in places.tolist() if text.startswith(literal, place)]
-    if not is_apart:
-        exact = [place for place in exact if place == 0 or not text[place - 1].isalnum()]
-    return np.array(exact, dtype=np.intp)
-
-
 FEW_LETTERS = 3
 """Different words of one letter in any text: "a" and "I", and perhaps a name."""
 
@@ -213,7 +218,7 @@ def join_spelled_out(text: str) -> str:
     left[3:-1] &= ~triple
     if text.isascii():
         return codes[left].tobytes().decode()
-    return _decode(read_code_points(text)[left])
+    return join_code_points(read_code_points(text)[left])
 
 
 def has_run(text: str, characters: str, least: int) -> bool:
@@ -228,10 +233,6 @@ def has_pair(text: str, signs: str, letters: str) -> bool:
     codes = read_codes(text)
     is_sign, is_letter = look_up(codes, list_signs(signs)), look_up(codes, list_signs(letters))
     return bool((is_sign[1:] & is_letter[:-1]).any() or (is_sign[:-1] & is_letter[1:]).any())
-
-
-def _decode(codes: NDArray[np.uint32]) -> str:
-    return codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
 class CharacterTable:
@@ -249,4 +250,4 @@ class CharacterTable:
 
     def __call__(self, text: str) -> str:
         codes = self._table[read_code_points(text)]
-        return _decode(codes[codes != _DELETED])
+        return join_code_points(codes[codes != _DELETED])

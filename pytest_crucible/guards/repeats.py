@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,6 +25,24 @@ def drop_repeats(text: str, places: Sequence[int]) -> list[int]:
     if len(places) <= FEW_PLACES:
         return list(places)
     return list({text[place : place + REACH]: place for place in reversed(_unlike_neighbours(text, places))}.values())
+
+
+def find_match(text: str, places: Sequence[int], length: int, then: re.Pattern[str]) -> tuple[int, int] | None:
+    """Return the place of a start of this length after which a pattern matches, and the end of the match.
+
+    It is the first of a few places; of many the last, or the first one with equal text behind it.
+    """
+    is_few = len(places) <= FEW_PLACES
+    last = ""
+    for place in places if is_few else reversed(places):
+        part = text[place : place + REACH]
+        if part == last and not is_few:
+            continue
+        match, last = then.match(text, place + length), part
+        if match is not None:
+            first = place if is_few else next(other for other in places if text.startswith(part, other))
+            return first, first + match.end() - place
+    return None
 
 
 def _unlike_neighbours(text: str, places: Sequence[int]) -> list[int]:

@@ -19,7 +19,7 @@ from pytest_crucible.guards.kinds import GuardContext
 from pytest_crucible.guards.long_texts import LongForm, Starts, pack_starts
 from pytest_crucible.guards.needs import Need, read_needs
 from pytest_crucible.guards.normalise import read_forms, read_words
-from pytest_crucible.guards.repeats import drop_repeats
+from pytest_crucible.guards.repeats import drop_repeats, find_match
 from pytest_crucible.guards.settings import GuardSettings
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import BackendError, SpecError
@@ -186,10 +186,9 @@ def _locate(text: str, rule: Rule) -> tuple[int, int]:
     plain = text.lower()
     if len(plain) == len(text):
         for start in rule.starts:
-            for place in drop_repeats(plain, _search_start(plain, start)):
-                match = rule.then.match(plain, place + len(start))
-                if match is not None:
-                    return place, match.end()
+            place = find_match(plain, _search_start(plain, start), len(start), rule.then)
+            if place is not None:
+                return place
     return 0, len(text)
 
 
