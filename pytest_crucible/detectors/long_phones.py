@@ -20,10 +20,13 @@ from pytest_crucible.detectors.phone_forms import (
     MOST_DIGITS,
     NO_PHONE,
 )
+from pytest_crucible.detectors.phone_words import has_phone_word
 from pytest_crucible.detectors.places import Place, Places, read_places
 from pytest_crucible.detectors.words import Indices, TextWords
 
-_DIGITS = list_signs(digits)
+_DIGITS, _SIGNS_OF_DATE = list_signs(digits), list_signs("-./ ")
+# `1.2.2012`, `12.12.2012`, `2012-12-12`
+_PLACES_OF_SIGN = (1, 2, 4)
 
 
 class _Numbers(NamedTuple):
@@ -46,7 +49,10 @@ class _Numbers(NamedTuple):
 
 def find_long_phones(text: str) -> Places:
     """Return the telephone numbers of a long text, as `phones.find_phones` does those of a short one."""
-    numbers = _find_candidates(text)
+    forms = find_form_places(text)
+    if not len(forms) and not has_phone_word(text):
+        return read_places([])
+    numbers = _find_candidates(text, forms)
     if not len(numbers.starts):
         return numbers.list_places()
     words = read_phone_words(text)
@@ -57,15 +63,16 @@ def find_long_phones(text: str) -> Places:
     is_named = is_phone & ~is_clear
     if is_named.any():
         is_named[is_named] = have_names(text, words, numbers.starts[is_named], numbers.ends[is_named])
-    is_phone = is_clear | (is_named & ~_match(NO_PHONE, text, numbers, is_named))
+    may_be_date = is_named & _may_be_no_phone(numbers, words)
+    is_phone = is_clear | (is_named & ~_match(NO_PHONE, text, numbers, may_be_date))
     inside = _find_inside(text, numbers.select(numbers.has_form & ~is_phone))
     return np.concatenate([numbers.select(is_phone).list_places(), read_places(inside)])
 
 
-def _find_candidates(text: str) -> _Numbers:
+def _find_candidates(text: str, forms: Indices) -> _Numbers:
     places = read_places(map(re.Match.span, CANDIDATE.finditer(text)))
     starts, ends = places[places[:, 1] - places[:, 0] >= FEWEST_DIGITS].T
-    return _Numbers(starts, ends, have_places(find_form_places(text), starts, ends))
+    return _Numbers(starts, ends, have_places(forms, starts, ends))
 
 
 def _close(numbers: _Numbers, words: TextWords) -> _Numbers:
@@ -82,6 +89,13 @@ def _have_digits(numbers: _Numbers, words: TextWords) -> Mask:
     ends = np.minimum(numbers.ends, words.find_next(numbers.starts))
     count = before[ends] - before[numbers.starts]
     return (count >= FEWEST_DIGITS) & (count <= MOST_DIGITS)
+
+
+def _may_be_no_phone(numbers: _Numbers, words: TextWords) -> Mask:
+    """Return which numbers have a sign where a date has one, or a point: looking at each by the pattern takes longer."""
+    is_sign = look_up(words.codes, _SIGNS_OF_DATE)
+    has_sign: Mask = np.logical_or.reduce([is_sign[numbers.starts + k] for k in _PLACES_OF_SIGN])
+    return has_sign | have_places(np.flatnonzero(words.codes == ord(".")), numbers.starts, numbers.ends)
 
 
 def _match(pattern: re.Pattern[str], text: str, numbers: _Numbers, mask: Mask) -> Mask:
