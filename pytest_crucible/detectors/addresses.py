@@ -36,7 +36,7 @@ _DIGITS = "0123456789"
 _DIGIT = re.compile(r"[0-9]")
 _SIX_PART = re.compile(r"[0-9a-f:.]{1,45}", re.IGNORECASE)
 # Three groups, or one of three digits: `values[1::2]` and `a::b` are none.
-_LIKE_SIX = re.compile(r"[0-9a-f](?:[0-9a-f]{2}|:+[0-9a-f]+:+[0-9a-f])", re.IGNORECASE)
+LIKE_SIX = re.compile(r"[0-9a-f](?:[0-9a-f]{2}|:+[0-9a-f]+:+[0-9a-f])", re.IGNORECASE)
 _REACH_OF_DIGIT = 24
 _GROUPS, _GROUP = 8, "[0-9a-f]{1,4}"
 _WHOLE_SIX = re.compile(rf"(?:{_GROUP}:){{{_GROUPS - 1}}}{_GROUP}", re.IGNORECASE)
@@ -121,7 +121,7 @@ def _find_fours(text: str) -> Places:
 
 def _find_sixes_in_runs(text: str) -> Iterator[Place]:
     # A text that repeats an address, or what only looks like one, would take several times as long.
-    is_six = functools.cache(_is_six)
+    is_known_six = functools.cache(is_six)
     for start, end in find_six_runs(text).tolist():
         if end - start > _REACH_OF_DIGIT:
             yield from _find_sixes(text, start, end)
@@ -129,7 +129,7 @@ def _find_sixes_in_runs(text: str) -> Iterator[Place]:
         run = text[start:end]
         address = run.rstrip(".")
         end = start + len(address)
-        if is_six(address) and _is_apart(text, start, end):
+        if is_known_six(address) and _is_apart(text, start, end):
             yield start, end
 
 
@@ -142,7 +142,7 @@ def _find_sixes(text: str, begin: int, stop: int) -> Iterator[Place]:
             text, max(0, match.start() - _REACH_OF_DIGIT), match.end() + _REACH_OF_DIGIT
         ):
             start, end = _address_around(text, match.start())
-            if _is_six(text[start:end]):
+            if is_six(text[start:end]):
                 yield start, end
 
 
@@ -177,9 +177,9 @@ def _reads_as_address(text: str, start: int, end: int, has_word: Callable[[], bo
     return before.rstrip(" ")[-1:] not in _ENDS_OF_VERSION or _VERSION.search(text[max(0, start - 30) : start]) is None
 
 
-def _is_six(address: str) -> bool:
+def is_six(address: str) -> bool:
     """Return whether a text is an IPv6 address that does not look like code."""
-    if not _DIGIT.search(address) or not _LIKE_SIX.search(address):
+    if not _DIGIT.search(address) or not LIKE_SIX.search(address):
         return False
     if "." in address:
         return _is_address(address)
