@@ -38,13 +38,13 @@ def join_code_points(points: CodePoints) -> str:
     return str(text[:-1])
 
 
-def map_code_points(points: CodePoints, code: Callable[[int], int]) -> Codes:
-    """Return a code for each character; the function is called once for each different one."""
+def map_characters(points: CodePoints, read: Callable[[NDArray[np.str_]], Codes]) -> Codes:
+    """Return a code for each character; the function returns those of the different ones."""
     is_present = np.zeros(_ALL_POINTS, dtype=bool)
     is_present[points] = True
     codes = np.zeros(_ALL_POINTS, dtype=np.uint8)
-    present = np.flatnonzero(is_present).tolist()
-    codes[present] = list(map(code, present))
+    present = np.flatnonzero(is_present)
+    codes[present] = read(present.astype(np.uint32).view("<U1"))
     return codes[points]
 
 

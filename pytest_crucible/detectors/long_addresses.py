@@ -12,7 +12,7 @@ from pytest_crucible.detectors.characters import (
     Mask,
     list_signs,
     look_up,
-    map_code_points,
+    map_characters,
     read_code_points,
     read_codes,
 )
@@ -28,22 +28,23 @@ _PAD = 80
 _NONE = np.zeros((0, 2), dtype=np.intp)
 
 
-def _class(point: int) -> int:
-    """Return the class of a character: those of `[\\w.+%'&/=~!#$-]`, and the at sign."""
-    character = chr(point)
-    if character.isalnum():
-        return _DIGIT if character.isdecimal() else _LETTER
-    signs = {"_": _UNDERSCORE, "+": _SIGN, ".": _DOT, "-": _DASH, "@": _AT}
-    return signs.get(character, _QUOTE if character in "'!#$&/=~%" else 0)
+def _classify(characters: NDArray[np.str_]) -> Codes:
+    """Return the class of each character: those of `[\\w.+%'&/=~!#$-]`, and the at sign; 0 for others."""
+    signs = {"_": _UNDERSCORE, "+": _SIGN, ".": _DOT, "-": _DASH, "@": _AT} | dict.fromkeys("'!#$&/=~%", _QUOTE)
+    codes = np.where(np.char.isalnum(characters), _LETTER, 0)
+    codes[np.char.isdecimal(characters)] = _DIGIT
+    for sign, code in signs.items():
+        codes[characters == sign] = code
+    return codes.astype(np.uint8)
 
 
-_OF_ASCII = bytes(map(_class, range(128))) + bytes(128)
+_OF_ASCII = _classify(np.arange(128, dtype=np.uint32).view("<U1")).tobytes() + bytes(128)
 
 
 def _read_classes(text: str) -> Codes:
     if text.isascii():
         return np.frombuffer(text.encode().translate(_OF_ASCII), dtype=np.uint8)
-    return map_code_points(read_code_points(text), _class)
+    return map_characters(read_code_points(text), _classify)
 
 
 def find_email_places(text: str) -> tuple[Places, Places]:

@@ -24,7 +24,8 @@ from pytest_crucible.detectors.phone_words import has_phone_word
 from pytest_crucible.detectors.places import Place, Places, read_places
 from pytest_crucible.detectors.words import Indices, TextWords
 
-_DIGITS, _SIGNS_OF_DATE = list_signs(digits), list_signs("-./ ")
+_DIGITS, _POINTS, _SIGNS_OF_DATE = list_signs(digits), list_signs("-."), list_signs("-./ ")
+_NORTH_AMERICAN = "415-555-0123"
 # `1.2.2012`, `12.12.2012`, `2012-12-12`
 _PLACES_OF_SIGN = (1, 2, 4)
 
@@ -59,7 +60,8 @@ def find_long_phones(text: str) -> Places:
     numbers = _close(numbers, words)
     is_phone = _have_digits(numbers, words)
     is_phone[is_phone] = ~have_other_names(words, numbers.starts[is_phone])
-    is_clear = _match(CLEAR_PHONE, text, numbers, is_phone & numbers.has_form)
+    is_clear = is_phone & _are_north_american(numbers, words)
+    is_clear |= _match(CLEAR_PHONE, text, numbers, is_phone & numbers.has_form & ~is_clear)
     is_named = is_phone & ~is_clear
     if is_named.any():
         is_named[is_named] = have_names(text, words, numbers.starts[is_named], numbers.ends[is_named])
@@ -89,6 +91,16 @@ def _have_digits(numbers: _Numbers, words: TextWords) -> Mask:
     ends = np.minimum(numbers.ends, words.find_next(numbers.starts))
     count = before[ends] - before[numbers.starts]
     return (count >= FEWEST_DIGITS) & (count <= MOST_DIGITS)
+
+
+def _are_north_american(numbers: _Numbers, words: TextWords) -> Mask:
+    """Return which numbers are as 415-555-0123 or 415.555.0123: most are, and no pattern is needed for these."""
+    is_digit = look_up(words.codes, _DIGITS)
+    codes, starts = words.codes, numbers.starts
+    are_digits = [is_digit[starts + k] for k, sign in enumerate(_NORTH_AMERICAN) if sign != "-"]
+    is_apart = (codes[starts + 3] == codes[starts + 7]) & look_up(codes[starts + 3], _POINTS)
+    first = codes[starts] >= ord("2")
+    return np.logical_and.reduce([numbers.ends - starts == len(_NORTH_AMERICAN), is_apart, first, *are_digits])
 
 
 def _may_be_no_phone(numbers: _Numbers, words: TextWords) -> Mask:

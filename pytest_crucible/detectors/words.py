@@ -7,13 +7,15 @@ from collections.abc import Collection, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.detectors.characters import Codes, list_signs, look_up, map_code_points, read_code_points
+from pytest_crucible.detectors.characters import Codes, list_signs, look_up, map_characters, read_code_points
 
 Indices = NDArray[np.intp]
 Flags = NDArray[np.uint8]
 # Of characters that are not ASCII: a letter, a part of a word that is not a letter, and any other.
 OTHER_LETTER, _WORD_SIGN, _OTHER_SIGN = 0x80, ord("_"), 0x7F
 _LETTERS = list_signs("abcdefghijklmnopqrstuvwxyz" + chr(OTHER_LETTER))
+# The one character of another script that is an ASCII letter in lower case.
+_KELVIN = "\u212a"
 _WIDTH = 8
 
 
@@ -21,17 +23,21 @@ def read_lowered(text: str) -> Codes:
     """Return a text in lower case, a code for each character: of a letter, blank or sign that is not ASCII only that it is one."""
     if text.isascii():
         return np.frombuffer(text.encode().lower(), dtype=np.uint8)
-    return map_code_points(read_code_points(text), lambda point: _lower_code(chr(point)))
+    return map_characters(read_code_points(text), _lower)
 
 
-def _lower_code(character: str) -> int:
-    lowered = character.lower()
-    # The Kelvin sign is a k.
-    if lowered.isascii() and len(lowered) == 1:
-        return ord(lowered)
-    if character.isspace():
-        return ord(" ")
-    return _WORD_SIGN if character.isdecimal() else OTHER_LETTER if character.isalnum() else _OTHER_SIGN
+def _lower(characters: NDArray[np.str_]) -> Codes:
+    points = characters.view(np.uint32)
+    is_ascii, is_space, is_decimal, is_letter = (
+        points < 128, np.char.isspace(characters), np.char.isdecimal(characters), np.char.isalnum(characters),
+    )  # fmt: skip
+    ascii_codes = np.frombuffer(np.where(is_ascii, points, 0).astype(np.uint8).tobytes().lower(), dtype=np.uint8)
+    codes = np.select(
+        [is_ascii, characters == _KELVIN, is_space, is_decimal, is_letter],
+        [ascii_codes.astype(np.intp), ord("k"), ord(" "), _WORD_SIGN, OTHER_LETTER],
+        _OTHER_SIGN,
+    )
+    return codes.astype(np.uint8)
 
 
 class Vocabulary:
