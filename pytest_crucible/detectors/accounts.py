@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,9 @@ from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
 from pytest_crucible.detectors.long_numbers import (
     find_account_places,
     find_card_places,
-    find_security_number_places,
+    find_security_numbers,
 )
-from pytest_crucible.detectors.places import Place
+from pytest_crucible.detectors.places import Place, Places
 
 # Whole, in fours, or in the groups of American Express and Diners Club. It looks ahead: the second of two numbers may be a card.
 _CARD_BODY = (
@@ -111,11 +111,11 @@ def _is_called_card(text: str, start: int) -> bool:
     return _CARD_WORD.search(text[max(0, start - 40) : start]) is not None
 
 
-def find_social_security_numbers(text: str) -> Iterator[Place]:
-    """Yield US social security numbers in three groups. 000, 666 and 9xx are never issued."""
-    places = find_security_number_places(text) if len(text) >= LONG else None
-    for match in _find_matches(_SSN, text, places):
-        yield match.start() - len("123"), match.end()
+def find_social_security_numbers(text: str) -> Iterable[Place] | Places:
+    """Return US social security numbers in three groups. 000, 666 and 9xx are never issued."""
+    if len(text) >= LONG:
+        return find_security_numbers(text)
+    return ((match.start() - len("123"), match.end()) for match in _SSN.finditer(text))
 
 
 def find_ibans(text: str) -> Iterator[Place]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from pytest_crucible.detectors.characters import LONG
-from pytest_crucible.detectors.long_addresses import find_email_places, find_four_places, find_six_runs
+from pytest_crucible.detectors.long_addresses import find_email_places, find_four_places, find_six_places
 from pytest_crucible.detectors.places import Place, Places, read_places
 
 # At most ten labels: a domain has 253 characters.
@@ -120,17 +120,10 @@ def _find_fours(text: str) -> Places:
 
 
 def _find_sixes_in_runs(text: str) -> Iterator[Place]:
-    # A text that repeats an address, or what only looks like one, would take several times as long.
-    is_known_six = functools.cache(is_six)
-    for start, end in find_six_runs(text).tolist():
-        if end - start > _REACH_OF_DIGIT:
-            yield from _find_sixes(text, start, end)
-            continue
-        run = text[start:end]
-        address = run.rstrip(".")
-        end = start + len(address)
-        if is_known_six(address) and _is_apart(text, start, end):
-            yield start, end
+    places, runs = find_six_places(text)
+    yield from ((start, end) for start, end in places.tolist() if _is_apart(text, start, end))
+    for start, end in runs.tolist():
+        yield from _find_sixes(text, start, end)
 
 
 def _find_sixes(text: str, begin: int, stop: int) -> Iterator[Place]:

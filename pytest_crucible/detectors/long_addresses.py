@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from string import ascii_letters, digits, hexdigits
 
 import numpy as np
@@ -20,6 +21,9 @@ from pytest_crucible.detectors.places import Places
 
 Indices = NDArray[np.intp]
 _DIGITS, _ASCII_WORD = list_signs(digits), list_signs(f"{ascii_letters}{digits}_")
+_HEX, _GROUPS = list_signs(hexdigits), 8
+# In longer ones the digit has to be near the colons.
+_MOST_AT_ONCE = 24
 _SIX, _ENDS_OF_VERSION = list_signs(hexdigits + ":."), list_signs("vVnNrReEpP.\n")
 # Classes of characters in e-mail addresses.
 _LETTER, _DIGIT, _UNDERSCORE, _SIGN, _QUOTE, _DASH, _DOT, _AT = range(1, 9)
@@ -105,18 +109,18 @@ def find_four_places(text: str) -> tuple[Places, Places]:
     dots = np.flatnonzero(codes == ord("."))
     if len(dots) < 3:
         return _NONE, _NONE
-    first, second, third = dots[:-2], dots[1:-1], dots[2:]
     others = np.flatnonzero(~is_digit)
-    before = others[np.searchsorted(others, first) - 1]
-    after = others[np.searchsorted(others, third, side="right")]
-    next_to = np.searchsorted(others, first)
-    # Only digits are between the dots.
-    is_four = (others[np.minimum(next_to + 1, len(others) - 1)] == second) & (
-        others[np.minimum(next_to + 2, len(others) - 1)] == third
-    )
-    for begin, end in ((before, first), (first, second), (second, third), (third, after)):
+    first = np.searchsorted(others, dots[:-2])
+    # Most dots have no number before them that begins there.
+    before = others[first - 1]
+    first = first[_is_octet(codes, before + 1, dots[:-2]) & ~is_word[before] & (codes[before] != ord("."))]
+    # Only digits are between the dots, and behind them.
+    first = first[first + 3 < len(others)]
+    corners = [others[first + k] for k in range(-1, 4)]
+    before, after = corners[0], corners[-1]
+    is_four = (codes[corners[2]] == ord(".")) & (codes[corners[3]] == ord(".")) & ~is_word[after]
+    for begin, end in pairwise(corners):
         is_four &= _is_octet(codes, begin + 1, end)
-    is_four &= ~is_word[before] & (codes[before] != ord(".")) & ~is_word[after]
     is_four &= ~((codes[after] == ord(".")) & is_digit[np.minimum(after + 1, len(codes) - 1)])
     begins, ends = before[is_four] + 1, after[is_four]
     # One blank may be between.
@@ -140,16 +144,45 @@ def _is_octet(codes: Codes, begins: Indices, ends: Indices) -> Mask:
     return (value <= 255) & ((length == 1) | (digit[0] > 0))
 
 
-def find_six_runs(text: str) -> Places:
-    """Return runs of hexadecimal digits, colons and points with two colons in a row, or seven at all, and a digit."""
-    codes = np.pad(read_codes(text), 1)
-    is_six, is_colon = look_up(codes, _SIX), codes == ord(":")
-    pairs = np.append(0, np.cumsum(is_colon[:-1] & is_colon[1:]))
-    if not pairs[-1] and np.count_nonzero(is_colon) < 7:
-        return _NONE
+def find_six_places(text: str) -> tuple[Places, Places]:
+    """Return IPv6 addresses, and runs of their characters that have to be looked at one by one: long ones, and those with points.
+
+    A short address has a digit, and three digits of one group or three groups, since code has pairs of colons, too.
+    """
+    codes = np.pad(read_codes(text), _PAD)
+    is_colon, is_hex = codes == ord(":"), look_up(codes, _HEX)
+    if not (is_colon[:-1] & is_colon[1:]).any() and np.count_nonzero(is_colon) < _GROUPS - 1:
+        return _NONE, _NONE
+    is_six = look_up(codes, _SIX)
     changes = np.flatnonzero(is_six[1:] != is_six[:-1]) + 1
-    begins, ends = changes[::2], changes[1::2]
-    colons, numbers = np.append(0, np.cumsum(is_colon)), np.append(0, np.cumsum(look_up(codes, _DIGITS)))
-    has_colons = (pairs[ends - 1] > pairs[begins]) | (colons[ends] - colons[begins] >= 7)
-    may_be = has_colons & (numbers[ends] > numbers[begins])
-    return np.stack([begins, ends], axis=1)[may_be] - 1
+    runs = changes.reshape(-1, 2)
+    colons, doubles = _count(is_colon, runs), _count(is_colon[:-1] & is_colon[1:], runs, 2)
+    runs = runs[(_count(look_up(codes, _DIGITS), runs) > 0) & ((doubles > 0) | (colons >= _GROUPS - 1))]
+    is_unsure = (np.diff(runs)[:, 0] > _MOST_AT_ONCE) | (_count(codes == ord("."), runs) > 0)
+    sure = runs[~is_unsure]
+    return sure[_are_six(codes, is_colon, is_hex, sure)] - _PAD, runs[is_unsure] - _PAD
+
+
+def _are_six(codes: Codes, is_colon: Mask, is_hex: Mask, runs: Places) -> Mask:
+    """Return which runs of hexadecimal digits and colons are addresses between characters that end a word."""
+    begins, last = runs[:, 0], runs[:, 1] - 1
+    is_double = is_colon[:-1] & is_colon[1:]
+    colons, doubles = _count(is_colon, runs), _count(is_double, runs, 2)
+    groups = _count(is_hex[1:] & ~is_hex[:-1], runs - 1)
+    threes = _count(is_hex[:-2] & is_hex[1:-1] & is_hex[2:], runs, 3)
+    fives = _count(np.logical_and.reduce([is_hex[k : len(is_hex) - 4 + k] for k in range(5)]), runs, 5)
+    is_whole = (doubles == 0) & (colons == _GROUPS - 1) & (groups == _GROUPS)
+    is_short = (
+        (doubles == 1)
+        & (groups < _GROUPS)
+        & (is_hex[begins] | is_double[begins])
+        & (is_hex[last] | is_double[last - 1])
+    )
+    return (is_whole | is_short) & (fives == 0) & ((threes > 0) | (groups >= 3))
+
+
+def _count(mask: Mask, runs: Places, width: int = 1) -> NDArray[np.int32]:
+    """Return how many places each run has at which a part of this width begins."""
+    before = np.append(np.int32(0), np.cumsum(mask, dtype=np.int32))
+    count: NDArray[np.int32] = before[np.maximum(runs[:, 1] - width + 1, runs[:, 0])] - before[runs[:, 0]]
+    return count

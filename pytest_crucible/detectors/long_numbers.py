@@ -11,6 +11,7 @@ from pytest_crucible.detectors.characters import Codes, Mask, list_signs, look_u
 
 _DIGITS, _LETTERS, _SEPARATORS = list_signs(digits), list_signs(ascii_letters), list_signs(" -")
 _FORM_SEPARATORS, _POINTS, _OPENING = list_signs(" .-"), list_signs(".-"), list_signs("+(")
+_IN_WORDS = list_signs(f"{ascii_letters}{digits}_")
 _ALPHANUMERIC, _BEFORE_CARD = list_signs(ascii_letters + digits), list_signs(f"{ascii_letters}{digits}_.+-")
 # The farthest that a condition reads from a place.
 _REACH = 16
@@ -47,11 +48,24 @@ def find_card_places(text: str) -> list[int]:
     return _list(is_card & (around.has(_DIGITS, 4) | around.has(_SEPARATORS, 4)))
 
 
-def find_security_number_places(text: str) -> list[int]:
-    """Return the first separators of digits in groups of three, two and four."""
+def find_security_numbers(text: str) -> NDArray[np.intp]:
+    """Return the places of US social security numbers: what the pattern of `accounts` describes. shape (n, 2)"""
     around = _Around(text)
     is_number = around.has(_SEPARATORS, 0) & around.has(_DIGITS, -3, -2, -1, 1, 2, 4, 5, 6, 7)
-    return _list(is_number & (around.at(0) == around.at(3)))
+    is_number &= (around.at(0) == around.at(3)) & ~around.has(_BEFORE_CARD, -4) & ~around.has(_IN_WORDS, 8)
+    is_number &= ~(around.has(_POINTS, 8) & around.has(_DIGITS, 9))
+    places = np.flatnonzero(is_number)
+    area, group, serial = (_read_number(around, places, *at) for at in ((-3, -2, -1), (1, 2), (4, 5, 6, 7)))
+    is_issued = (area > 0) & (area != 666) & (area < 900) & (group > 0) & (serial > 0)
+    return np.stack([places - 3, places + 8], axis=1)[is_issued]
+
+
+def _read_number(around: _Around, places: NDArray[np.intp], *distances: int) -> NDArray[np.intp]:
+    """Return the number that the digits at these distances from each place are."""
+    number = np.zeros_like(places)
+    for distance in distances:
+        number = 10 * number + around.codes[_REACH + places + distance] - ord("0")
+    return number
 
 
 def find_form_places(text: str) -> NDArray[np.intp]:

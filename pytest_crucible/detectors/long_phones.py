@@ -20,7 +20,6 @@ from pytest_crucible.detectors.phone_forms import (
     MOST_DIGITS,
     NO_PHONE,
 )
-from pytest_crucible.detectors.phone_words import has_phone_word
 from pytest_crucible.detectors.places import Place, Places, read_places
 from pytest_crucible.detectors.words import Indices, TextWords
 
@@ -51,7 +50,8 @@ class _Numbers(NamedTuple):
 def find_long_phones(text: str) -> Places:
     """Return the telephone numbers of a long text, as `phones.find_phones` does those of a short one."""
     forms = find_form_places(text)
-    if not len(forms) and not has_phone_word(text):
+    # Without a letter there is no word either.
+    if not len(forms) and text.lower() == text.upper():
         return read_places([])
     numbers = _find_candidates(text, forms)
     if not len(numbers.starts):

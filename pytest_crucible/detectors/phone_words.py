@@ -46,16 +46,6 @@ OTHER_NUMBERS = frozenset(
 )  # fmt: skip
 
 
-_STEMS = sorted({word[:4] for word in PHONE_WORDS | WORDS_BEFORE_PREPOSITION | PLACES | WORDS_AFTER | {BEFORE_VERB}})
-
-
-def has_phone_word(text: str) -> bool:
-    """Return whether a text may have a word anywhere that makes a number a telephone's."""
-    lowered = text.lower()
-    # Letters of other scripts may be equal to these when case is ignored.
-    return not text.isascii() or any(stem in lowered for stem in _STEMS)
-
-
 def has_word_of_others(text: str) -> bool:
     """Return whether a text has a word of other numbers anywhere: that is faster than to look before each number."""
     lowered = text.lower()
