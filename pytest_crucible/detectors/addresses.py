@@ -119,11 +119,12 @@ def _find_fours(text: str) -> Places:
     return read_places(places)
 
 
-def _find_sixes_in_runs(text: str) -> Iterator[Place]:
+def _find_sixes_in_runs(text: str) -> Places:
     places, runs = find_six_places(text)
-    yield from ((start, end) for start, end in places.tolist() if _is_apart(text, start, end))
-    for start, end in runs.tolist():
-        yield from _find_sixes(text, start, end)
+    if not text.isascii():
+        places = read_places([place for place in places.tolist() if _is_apart(text, *place)])
+    others = [place for start, end in runs.tolist() for place in _find_sixes(text, start, end)]
+    return np.concatenate([places, read_places(others)])
 
 
 def _find_sixes(text: str, begin: int, stop: int) -> Iterator[Place]:

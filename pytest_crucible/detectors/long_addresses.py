@@ -21,12 +21,16 @@ from pytest_crucible.detectors.places import Places
 
 Indices = NDArray[np.intp]
 _DIGITS, _ASCII_WORD = list_signs(digits), list_signs(f"{ascii_letters}{digits}_")
+_ALPHANUMERIC = list_signs(ascii_letters + digits)
 _HEX, _GROUPS = list_signs(hexdigits), 8
 # In longer ones the digit has to be near the colons.
 _MOST_AT_ONCE = 24
 _SIX, _ENDS_OF_VERSION = list_signs(hexdigits + ":."), list_signs("vVnNrReEpP.\n")
 # Classes of characters in e-mail addresses.
 _LETTER, _DIGIT, _UNDERSCORE, _SIGN, _QUOTE, _DASH, _DOT, _AT = range(1, 9)
+_QUOTES, _OF_LABEL = (
+    list_signs("".join(map(chr, kinds))) for kinds in ((_QUOTE, _DOT, _DASH), (_LETTER, _DIGIT, _UNDERSCORE, _DASH))
+)
 _MOST_BEFORE, _MOST_LABEL, _MOST_LABELS = 64, 63, 10
 _PAD = 80
 _NONE = np.zeros((0, 2), dtype=np.intp)
@@ -55,9 +59,12 @@ def find_email_places(text: str) -> tuple[Places, Places]:
     """Return e-mail addresses, and places that are one only if their top-level domain is, `xn--...`."""
     classes = np.pad(_read_classes(text), _PAD)
     at = np.flatnonzero(classes == _AT)
-    starts, ends, last = _find_local(classes, at), *_find_domain(classes, at)
-    is_address = (starts < at) & (ends > last) & (classes[at + 1] != _DASH)
-    starts, ends, last = starts[is_address], ends[is_address], last[is_address]
+    ends, last = _find_domain(classes, at)
+    has_domain = (ends > last) & (classes[at + 1] != _DASH)
+    at, ends, last = at[has_domain], ends[has_domain], last[has_domain]
+    starts = _find_local(classes, at)
+    has_local = starts < at
+    starts, ends, last = starts[has_local], ends[has_local], last[has_local]
     letters = np.append(0, np.cumsum(classes == _LETTER))
     length = ends - last
     is_word = (length >= 2) & (length <= 24) & (letters[ends] - letters[last] == length)
@@ -71,7 +78,7 @@ def _find_local(classes: Codes, at: Indices) -> Indices:
     is_local = (classes > 0) & (classes < _AT)
     others = np.flatnonzero(~is_local)
     begins = np.maximum(others[np.searchsorted(others, at) - 1] + 1, at - _MOST_BEFORE)
-    is_quote = is_local & np.isin(classes, [_QUOTE, _DOT, _DASH])
+    is_quote = look_up(classes, _QUOTES)
     first = np.append(np.flatnonzero(~is_quote), len(classes))
     begins = np.minimum(first[np.searchsorted(first, begins)], at)
     return np.where(is_quote[at - 1], at, begins)
@@ -79,7 +86,7 @@ def _find_local(classes: Codes, at: Indices) -> Indices:
 
 def _find_domain(classes: Codes, at: Indices) -> tuple[Indices, Indices]:
     """Return where the domain behind each at sign ends, and where its last label begins; equal for none."""
-    is_label = np.isin(classes, [_LETTER, _DIGIT, _UNDERSCORE, _DASH])
+    is_label = look_up(classes, _OF_LABEL)
     others = np.flatnonzero(~is_label)
     last = at + 1
     ends = last.copy()
@@ -160,6 +167,8 @@ def find_six_places(text: str) -> tuple[Places, Places]:
     runs = runs[(_count(look_up(codes, _DIGITS), runs) > 0) & ((doubles > 0) | (colons >= _GROUPS - 1))]
     is_unsure = (np.diff(runs)[:, 0] > _MOST_AT_ONCE) | (_count(codes == ord("."), runs) > 0)
     sure = runs[~is_unsure]
+    # The ends of words of other scripts are left to be looked at.
+    sure = sure[~look_up(codes[sure[:, 0] - 1], _ASCII_WORD) & ~look_up(codes[sure[:, 1]], _ALPHANUMERIC)]
     return sure[_are_six(codes, is_colon, is_hex, sure)] - _PAD, runs[is_unsure] - _PAD
 
 
