@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from string import ascii_lowercase
+from string import ascii_lowercase, ascii_uppercase
 
 import numpy as np
 
@@ -180,12 +180,15 @@ def _milliseconds(read: Callable[[str], object], texts: list[str]) -> float:
     return best * 1000 / len(texts)
 
 
+# A letter of an account stands for 10 to 35.
+_AS_NUMBERS = {ord(letter): str(10 + k) for k, letter in enumerate(ascii_uppercase)}
 HOSTILE = {
     "spaces": " ", "one digit": "1", "digits apart": "1 ", "at signs": "a@", "points": "a.", "parentheses": "(", "colons": "a:",
     "addresses": "1.1.1.", "slashes": "http://", "www": "www.", "numbers": "123-45 ", "cards that fail": "4111 1111 1111 1112 ",
     "accounts that fail": "GB82 ", "orders": "ignore ", "leetspeak": "1gn0r3 ",
     "look-alikes": "\u0438\u0433\u043d\u043e\u0440\u0435 ",
-    "zero width": "\u200b", "marks": "a\u0301", "marks in turns": "\u0301\u0323", "surrogates": "\ud800", "phrases": "\ufdfa", "base64": base64.b64encode(b"hello world, how are you").decode() + " ",
+    "zero width": "\u200b", "marks": "a\u0301", "marks in turns": "\u0301\u0323", "surrogates": "\ud800", "phrases": "\ufdfa",
+    "base64": base64.b64encode(b"hello world, how are you").decode() + " ",
     "hex": "6162636465666768 ", "spelled out": "a b ", "words": "the quick brown fox ",
 }  # fmt: skip
 
@@ -222,6 +225,11 @@ def _letters(draw: random.Random, count: int) -> str:
     return "".join(draw.choices(ascii_lowercase, k=count))
 
 
+def _account(draw: random.Random) -> str:
+    body = f"WEST{_digits(draw, 14)}"
+    return f"GB{98 - int((body + 'GB00').translate(_AS_NUMBERS)) % 97:02}{body}"
+
+
 def _numbers(draw: random.Random, count: int, below: int, sign: str) -> str:
     return sign.join(f"{draw.randrange(below):x}" if below > 256 else str(draw.randrange(below)) for _ in range(count))
 
@@ -239,9 +247,10 @@ DIFFERENT: dict[str, Callable[[random.Random], str]] = {
     "e-mail addresses": lambda draw: f"{_letters(draw, 3)}@b.co",
     "IPv4 addresses": lambda draw: _numbers(draw, 4, 256, "."),
     "IPv6 addresses": lambda draw: f"{_numbers(draw, 2, 65536, '::')}:a1",
-    "URLs": lambda draw: f"ftp://{_letters(draw, 2)}",
+    "URLs": lambda draw: f"www.{_letters(draw, 2)}.a",
     "numbers of social security": lambda draw: f"{draw.randrange(100, 600)}-{draw.randrange(10, 99)}-{draw.randrange(1000, 9999)}",
     "numbers that may be cards": lambda draw: f"4{_digits(draw, 15)}",
+    "accounts": _account,
     "keys": lambda draw: f"sk-{_letters(draw, 16)}",
     "passwords": lambda draw: f"pwd:{_letters(draw, 3)}{_digits(draw, 3)}",
     "logins": lambda draw: f"://{_letters(draw, 1)}:{_letters(draw, 1)}@",
@@ -249,7 +258,10 @@ DIFFERENT: dict[str, Callable[[random.Random], str]] = {
 
 
 # Each part of these is found, or nearly: what that takes is the time of a text, whatever numpy does for all of them at once.
-ABOVE: tuple[str, ...] = ()
+ABOVE = (
+    "phrases", "the starts of all rules", "praise", "numbers beside words", "IPv4 addresses", "IPv6 addresses", "URLs",
+    "numbers that may be cards", "accounts", "keys", "passwords", "logins",
+)  # fmt: skip
 
 
 def hostile() -> Iterator[Figure]:
