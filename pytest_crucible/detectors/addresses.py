@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from pytest_crucible.detectors.characters import LONG
-from pytest_crucible.detectors.long_addresses import find_email_places, find_four_places, find_six_places
+from pytest_crucible.detectors.long_emails import find_email_places
+from pytest_crucible.detectors.long_ip_addresses import find_four_places, find_six_places
 from pytest_crucible.detectors.places import Place, Places, read_places
 
 # At most ten labels: a domain has 253 characters.

@@ -57,7 +57,8 @@ def find_security_numbers(text: str) -> NDArray[np.intp]:
     places = np.flatnonzero(is_number)
     area, group, serial = (_read_number(around, places, *at) for at in ((-3, -2, -1), (1, 2), (4, 5, 6, 7)))
     is_issued = (area > 0) & (area != 666) & (area < 900) & (group > 0) & (serial > 0)
-    return np.stack([places - 3, places + 8], axis=1)[is_issued]
+    numbers: NDArray[np.intp] = np.stack([places - 3, places + 8], axis=1)[is_issued]
+    return numbers
 
 
 def _read_number(around: _Around, places: NDArray[np.intp], *distances: int) -> NDArray[np.intp]:

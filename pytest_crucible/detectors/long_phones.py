@@ -90,7 +90,8 @@ def _have_digits(numbers: _Numbers, words: TextWords) -> Mask:
     before = np.concatenate([[0], np.cumsum(look_up(words.codes, _DIGITS), dtype=np.int32)])
     ends = np.minimum(numbers.ends, words.find_next(numbers.starts))
     count = before[ends] - before[numbers.starts]
-    return (count >= FEWEST_DIGITS) & (count <= MOST_DIGITS)
+    are_enough: Mask = (count >= FEWEST_DIGITS) & (count <= MOST_DIGITS)
+    return are_enough
 
 
 def _are_north_american(numbers: _Numbers, words: TextWords) -> Mask:
@@ -100,7 +101,8 @@ def _are_north_american(numbers: _Numbers, words: TextWords) -> Mask:
     are_digits = [is_digit[starts + k] for k, sign in enumerate(_NORTH_AMERICAN) if sign != "-"]
     is_apart = (codes[starts + 3] == codes[starts + 7]) & look_up(codes[starts + 3], _POINTS)
     first = codes[starts] >= ord("2")
-    return np.logical_and.reduce([numbers.ends - starts == len(_NORTH_AMERICAN), is_apart, first, *are_digits])
+    are_all: Mask = np.logical_and.reduce([numbers.ends - starts == len(_NORTH_AMERICAN), is_apart, first, *are_digits])
+    return are_all
 
 
 def _may_be_no_phone(numbers: _Numbers, words: TextWords) -> Mask:

@@ -1,4 +1,4 @@
-"""E-mail and IP addresses of long texts: what the patterns of `addresses` describe, decided by numpy for all places at once."""
+"""IP addresses of long texts: what the patterns of `addresses` describe, decided by numpy for all places at once."""
 
 from __future__ import annotations
 
@@ -8,15 +8,7 @@ from string import ascii_letters, digits, hexdigits
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.detectors.characters import (
-    Codes,
-    Mask,
-    list_signs,
-    look_up,
-    map_characters,
-    read_code_points,
-    read_codes,
-)
+from pytest_crucible.detectors.characters import Codes, Mask, list_signs, look_up, read_codes
 from pytest_crucible.detectors.places import Places
 
 Indices = NDArray[np.intp]
@@ -26,84 +18,9 @@ _HEX, _GROUPS = list_signs(hexdigits), 8
 # In longer ones the digit has to be near the colons.
 _MOST_AT_ONCE = 24
 _SIX, _ENDS_OF_VERSION = list_signs(hexdigits + ":."), list_signs("vVnNrReEpP.\n")
-# Classes of characters in e-mail addresses.
-_LETTER, _DIGIT, _UNDERSCORE, _SIGN, _QUOTE, _DASH, _DOT, _AT = range(1, 9)
-_QUOTES, _OF_LABEL = (
-    list_signs("".join(map(chr, kinds))) for kinds in ((_QUOTE, _DOT, _DASH), (_LETTER, _DIGIT, _UNDERSCORE, _DASH))
-)
-_MOST_BEFORE, _MOST_LABEL, _MOST_LABELS = 64, 63, 10
-_PAD = 80
+# Zeros around the text, so that no place read is outside.
+_PAD = 8
 _NONE = np.zeros((0, 2), dtype=np.intp)
-
-
-def _classify(characters: NDArray[np.str_]) -> Codes:
-    """Return the class of each character: those of `[\\w.+%'&/=~!#$-]`, and the at sign; 0 for others."""
-    signs = {"_": _UNDERSCORE, "+": _SIGN, ".": _DOT, "-": _DASH, "@": _AT} | dict.fromkeys("'!#$&/=~%", _QUOTE)
-    codes = np.where(np.char.isalnum(characters), _LETTER, 0)
-    codes[np.char.isdecimal(characters)] = _DIGIT
-    for sign, code in signs.items():
-        codes[characters == sign] = code
-    return codes.astype(np.uint8)
-
-
-_OF_ASCII = _classify(np.arange(128, dtype=np.uint32).view("<U1")).tobytes() + bytes(128)
-
-
-def _read_classes(text: str) -> Codes:
-    if text.isascii():
-        return np.frombuffer(text.encode().translate(_OF_ASCII), dtype=np.uint8)
-    return map_characters(read_code_points(text), _classify)
-
-
-def find_email_places(text: str) -> tuple[Places, Places]:
-    """Return e-mail addresses, and places that are one only if their top-level domain is, `xn--...`."""
-    classes = np.pad(_read_classes(text), _PAD)
-    at = np.flatnonzero(classes == _AT)
-    ends, last = _find_domain(classes, at)
-    has_domain = (ends > last) & (classes[at + 1] != _DASH)
-    at, ends, last = at[has_domain], ends[has_domain], last[has_domain]
-    starts = _find_local(classes, at)
-    has_local = starts < at
-    starts, ends, last = starts[has_local], ends[has_local], last[has_local]
-    letters = np.append(0, np.cumsum(classes == _LETTER))
-    length = ends - last
-    is_word = (length >= 2) & (length <= 24) & (letters[ends] - letters[last] == length)
-    places = np.stack([starts, ends], axis=1) - _PAD
-    may_be = ~is_word & (classes[np.minimum(last + 2, len(classes) - 1)] == _DASH)
-    return places[is_word], places[may_be]
-
-
-def _find_local(classes: Codes, at: Indices) -> Indices:
-    """Return where the part before each at sign begins, without quotation marks and slashes; the sign's place for none."""
-    is_local = (classes > 0) & (classes < _AT)
-    others = np.flatnonzero(~is_local)
-    begins = np.maximum(others[np.searchsorted(others, at) - 1] + 1, at - _MOST_BEFORE)
-    is_quote = look_up(classes, _QUOTES)
-    first = np.append(np.flatnonzero(~is_quote), len(classes))
-    begins = np.minimum(first[np.searchsorted(first, begins)], at)
-    return np.where(is_quote[at - 1], at, begins)
-
-
-def _find_domain(classes: Codes, at: Indices) -> tuple[Indices, Indices]:
-    """Return where the domain behind each at sign ends, and where its last label begins; equal for none."""
-    is_label = look_up(classes, _OF_LABEL)
-    others = np.flatnonzero(~is_label)
-    last = at + 1
-    ends = last.copy()
-    label_ends = others[np.searchsorted(others, last)]
-    active = np.flatnonzero((label_ends > last) & (label_ends - last <= _MOST_LABEL))
-    at_dot = label_ends[active]
-    for _ in range(_MOST_LABELS):
-        begins = at_dot + 1
-        label_ends = np.minimum(
-            others[np.minimum(np.searchsorted(others, begins), len(others) - 1)], begins + _MOST_LABEL
-        )
-        goes_on = (classes[at_dot] == _DOT) & (label_ends > begins)
-        active, begins, at_dot = active[goes_on], begins[goes_on], label_ends[goes_on]
-        last[active], ends[active] = begins, at_dot
-        if not len(active):
-            break
-    return ends, np.where(ends > at + 1, last, ends)
 
 
 def find_four_places(text: str) -> tuple[Places, Places]:
@@ -122,13 +39,12 @@ def find_four_places(text: str) -> tuple[Places, Places]:
     before = others[first - 1]
     first = first[_is_octet(codes, before + 1, dots[:-2]) & ~is_word[before] & (codes[before] != ord("."))]
     # Only digits are between the dots, and behind them.
-    first = first[first + 3 < len(others)]
     corners = [others[first + k] for k in range(-1, 4)]
     before, after = corners[0], corners[-1]
     is_four = (codes[corners[2]] == ord(".")) & (codes[corners[3]] == ord(".")) & ~is_word[after]
     for begin, end in pairwise(corners):
         is_four &= _is_octet(codes, begin + 1, end)
-    is_four &= ~((codes[after] == ord(".")) & is_digit[np.minimum(after + 1, len(codes) - 1)])
+    is_four &= ~((codes[after] == ord(".")) & is_digit[after + 1])
     begins, ends = before[is_four] + 1, after[is_four]
     # One blank may be between.
     behind = begins - 1 - (codes[begins - 1] == ord(" "))
@@ -142,13 +58,14 @@ def find_four_places(text: str) -> tuple[Places, Places]:
 def _is_octet(codes: Codes, begins: Indices, ends: Indices) -> Mask:
     """Return whether digits are a number up to 255 without a zero before it."""
     length = ends - begins
-    digit = [codes[np.minimum(begins + k, len(codes) - 1)].astype(np.intp) - ord("0") for k in range(3)]
+    digit = [codes[begins + k].astype(np.intp) - ord("0") for k in range(3)]
     value = np.select(
         [length == 1, length == 2, length == 3],
         [digit[0], 10 * digit[0] + digit[1], 100 * digit[0] + 10 * digit[1] + digit[2]],
         256,
     )
-    return (value <= 255) & ((length == 1) | (digit[0] > 0))
+    is_octet: Mask = (value <= 255) & ((length == 1) | (digit[0] > 0))
+    return is_octet
 
 
 def find_six_places(text: str) -> tuple[Places, Places]:
@@ -187,7 +104,8 @@ def _are_six(codes: Codes, is_colon: Mask, is_hex: Mask, runs: Places) -> Mask:
         & (is_hex[begins] | is_double[begins])
         & (is_hex[last] | is_double[last - 1])
     )
-    return (is_whole | is_short) & (fives == 0) & ((threes > 0) | (groups >= 3))
+    is_six: Mask = (is_whole | is_short) & (fives == 0) & ((threes > 0) | (groups >= 3))
+    return is_six
 
 
 def _count(mask: Mask, runs: Places, width: int = 1) -> NDArray[np.int32]:
