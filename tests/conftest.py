@@ -5,8 +5,10 @@ import functools
 import gc
 import os
 import pkgutil
+import shutil
 from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import postgresql_server
@@ -15,12 +17,18 @@ from hypothesis import settings
 from installed_distributions import read_distributions_once
 from left_patches import left_patches, module_names
 from run_sizes import choose_examples
+from shared_statements import share_compiled_statements
 from sqlalchemy import create_engine, text
 from warm_process import WarmProcesses
 
 import pytest_crucible
 
 pytest_plugins = ["pytester"]
+
+MEMORY = Path("/dev/shm")
+if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
+    # A test's files lie in memory: each run store waits for a disk several times, and a session for 50 ms.
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 settings.register_profile("everyday", max_examples=choose_examples(30))
 settings.register_profile("thorough", max_examples=60)  # CI_FULL=1 .ci/run
@@ -73,6 +81,7 @@ def _loaded_modules() -> None:
             with contextlib.suppress(ImportError):
                 import_module(name)
     read_distributions_once()
+    share_compiled_statements()
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What pytest reads of installed distributions when a session starts, read once for all sessions of a process.
 
-Each session asks all of them twice for their entry points, and those with plugins for their files.
+Each session asks all of them twice for their entry points, and those with plugins for their files, names and versions.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ INSTALLED_IN = sysconfig.get_path("purelib")
 
 
 def read_distributions_once() -> None:
-    """Keep entry points and files of distributions that are installed; those that a test makes are read as ever."""
-    for name in ("entry_points", "files"):
+    """Keep entry points, files and metadata of distributions that are installed; those that a test makes are read as ever."""
+    for name in ("entry_points", "files", "metadata"):
         setattr(Distribution, name, property(_read_once(getattr(Distribution, name).fget)))
 
 

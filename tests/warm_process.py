@@ -38,6 +38,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any
 
 from installed_distributions import read_distributions_once
+from shared_statements import share_compiled_statements
 
 FORKS = sys.platform == "linux"
 """Elsewhere libraries of the system do not survive a fork: there each process is a new interpreter."""
@@ -54,6 +55,22 @@ LIBRARIES = (
     "xdist.remote",
 )
 """What sessions import when they need it, where it is installed."""
+ADAPTERS = ("--crucible-adapter=v2", "--compare=v1")
+SUITE = """
+import pytest
+
+def v1(request):
+    return "2"
+
+def v2(request):
+    return "2"
+
+@pytest.mark.crucible(dataset=[{"input": "1 + 1", "expected": "2"}], metrics=["exact_match"])
+@pytest.mark.quality_target("exact_match >= 0.5", decide="point")
+@pytest.mark.ab_compare("exact_match")
+async def test_sum(sample, sampler):
+    return await sampler.generate(sample.input)
+"""
 
 
 class WarmProcesses:
@@ -246,6 +263,21 @@ def import_all() -> None:
             if not name.endswith("__main__"):
                 with contextlib.suppress(ImportError):
                     import_module(name)
+        share_compiled_statements()
+        paths = list(sys.path)
+        status = pytest.main(prepare_session(Path(nothing)))
+        assert status == pytest.ExitCode.OK, shown.getvalue()
+        sys.path[:] = paths
+        del sys.modules["test_sum"]
+
+
+def prepare_session(folder: Path) -> list[str]:
+    """Write a suite and return the arguments to run it: what a session compiles and caches, each process then has."""
+    (folder / "test_sum.py").write_text(SUITE, encoding="utf-8")
+    adapters = [f'[adapters.{name}]\nbackend = "scripted"\nscript = "test_sum:{name}"\n' for name in ("v1", "v2")]
+    (folder / "crucible.toml").write_text("".join(adapters), encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    return [str(folder), f"--rootdir={folder}", "-pno:cacheprovider", "-pno:asyncio", *ADAPTERS]
 
 
 def supervise(request: dict[str, Any], streams: Sequence[int]) -> None:
