@@ -45,14 +45,20 @@ def find_four_places(text: str) -> tuple[Places, Places]:
     for begin, end in pairwise(corners):
         is_four &= _is_octet(codes, begin + 1, end)
     is_four &= ~((codes[after] == ord(".")) & is_digit[after + 1])
-    begins, ends = before[is_four] + 1, after[is_four]
-    # One blank may be between.
+    places = np.stack([before + 1, after], axis=1)[is_four]
+    is_unsure = _may_be_other(codes, places)
+    return places[~is_unsure] - _PAD, places[is_unsure] - _PAD
+
+
+def _may_be_other(codes: Codes, places: Places) -> Mask:
+    """Return which numbers may be those of a section or a version."""
+    begins, ends = places.T
+    # One blank may be between the word and the number.
     behind = begins - 1 - (codes[begins - 1] == ord(" "))
-    is_unsure = (
+    may_be: Mask = (
         (codes[begins] == ord("0")) | (ends - begins == len("1.1.1.1")) | look_up(codes[behind], _ENDS_OF_VERSION)
     )
-    places = np.stack([begins, ends], axis=1) - _PAD
-    return places[~is_unsure], places[is_unsure]
+    return may_be
 
 
 def _is_octet(codes: Codes, begins: Indices, ends: Indices) -> Mask:

@@ -62,7 +62,7 @@ def have_names(text: str, words: TextWords, starts: Indices, ends: Indices) -> M
 
 
 class _Before(NamedTuple):
-    """What is before each number, within reach."""
+    """The words before each number, within reach."""
 
     first: Indices
     """Where the reach begins."""
@@ -111,7 +111,7 @@ def _are_called(words: TextWords, before: _Before, starts: Indices) -> Mask:
 
 
 def _find_before(places: Indices, starts: Indices) -> Indices:
-    """Return the last of the places, which are in order, before each start; -1 where there is none."""
+    """Return the last place before each start; -1 before the first. The places are in order."""
     with_none = np.concatenate([[-1], places])
     found: Indices = with_none[np.searchsorted(places, starts)]
     return found

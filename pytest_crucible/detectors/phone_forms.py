@@ -34,7 +34,7 @@ DATE = re.compile(
 )
 NO_PHONE = re.compile(rf"{DATE.pattern}|\d+\.\d+", re.DOTALL)
 CLEAR_PHONE = re.compile(rf"(?!(?:{NO_PHONE.pattern})\Z)(?:{CLEAR.pattern})", re.DOTALL)
-"""A number of `CLEAR` that is none of `NO_PHONE`."""
+"""Matches what `CLEAR` matches and `NO_PHONE` does not."""
 # All that a number has beside digits, but for its extension.
 _NO_DIGITS = b"+( .-/)"
 

@@ -117,10 +117,10 @@ class TextWords:
         return places
 
     def find_last(self, places: Indices) -> Indices:
-        """Return the number of the last word that begins before each place; -1 where there is none."""
+        """Return the number of the last word that begins before each place; -1 before the first word."""
         return np.searchsorted(self.starts, places) - 1
 
     def find_next(self, places: Indices) -> Indices:
-        """Return where the next word begins, from each place on; behind the text where there is none."""
+        """Return where the next word begins, from each place on; behind the text after the last word."""
         following: Indices = self.starts[np.searchsorted(self.starts, places)]
         return following

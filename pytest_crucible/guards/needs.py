@@ -1,4 +1,4 @@
-"""What a pattern needs: words that have to follow, so that most places of a long text need not be tried.
+"""Words that have to follow for a pattern to match, so that most places of a long text need not be tried.
 
 The words are read from the pattern itself, as the standard library parses it.
 """

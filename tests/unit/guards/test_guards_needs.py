@@ -13,7 +13,10 @@ from pytest_crucible.guards.rules import load_rules
     [
         (r"e\W{1,3}now", [{"now"}]),
         (r"(?:s|ing)?\W{1,3}(?:me|us)\W{1,3}that\b", [{"me", "us"}, {"that"}]),
-        (r"\W{1,3}(?:(?:all|of)\W{1,3}){0,4}(?:(?:old|own)\W{1,3}){1,3}(?:rules?|polic(?:y|ies))", [{"old", "own"}, {"rule", "policies", "policy"}]),
+        (
+            r"\W{1,3}(?:(?:all|of)\W{1,3}){0,4}(?:(?:old|own)\W{1,3}){1,3}(?:rules?|polic(?:y|ies))",
+            [{"old", "own"}, {"rule", "policies", "policy"}],
+        ),
         (r"\b[^\n]{0,60}?\b(?:you|his)", [{"you", "his"}]),
         (r"\b(?=\W{1,3}now)", [{"now"}]),
         # What is looked ahead for does not come before what follows; an end of a word is not a word.
