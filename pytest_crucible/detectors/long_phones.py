@@ -50,7 +50,7 @@ class _Numbers(NamedTuple):
 def find_long_phones(text: str) -> Places:
     """Return the telephone numbers of a long text, as `phones.find_phones` does those of a short one."""
     forms = find_form_places(text)
-    # A text that no letter changes has no word that names a number.
+    # Without letters there are no words that name a number.
     if not len(forms) and text.lower() == text.upper():
         return read_places([])
     numbers = _find_candidates(text, forms)

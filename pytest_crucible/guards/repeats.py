@@ -40,7 +40,7 @@ def find_match(text: str, places: Sequence[int], length: int, then: re.Pattern[s
             continue
         match, last = then.match(text, place + length), part
         if match is not None:
-            first = place if is_few else next(other for other in places if text.startswith(part, other))
+            first = place if is_few else next(other for other in places if text[other : other + REACH] == part)
             return first, first + match.end() - place
     return None
 
