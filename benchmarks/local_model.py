@@ -1,7 +1,8 @@
 """The embedded model on one core: tokens a second, a training step, and the memory of a process that does both.
 
 Weights are random, of the shape of the packaged base: what they say costs nothing. CPU time is taken, which other programs
-disturb less than the clock on the wall; everything runs in one thread, so on a quiet machine they are equal.
+disturb less than the clock on the wall; everything runs in one thread, so on a quiet machine they are equal. One figure is of two
+threads, by the clock: it needs two cores that have nothing else to do.
 """
 
 from __future__ import annotations
@@ -13,25 +14,25 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.figures import Figure, show
 from benchmarks.suite import ROOT
+
+if TYPE_CHECKING:
+    from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
 PROMPT, NEW, ROWS, REPEATS = 125, 60, 32, 9
 TRAINED = (8, 275)
 """Samples of a training step, and tokens of each."""
 CLAIMS, STEPS = ROOT / "example_suites" / "claims" / "train.jsonl", 90
 """Rows of different lengths, of which the completions count: a third of the tokens."""
-LIMITS = {"batch": 1e6 / 3500, "alone": 1e6 / 1200, "step": 320.0, "training": 12.0, "resident": 350.0}
+LIMITS = {"batch": 1e6 / 3500, "alone": 1e6 / 1200, "step": 320.0, "training": 12.0, "threads": 75.0, "resident": 350.0}
 
 
 def figures() -> list[Figure]:
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "benchmarks.local_model", "measure"]
-    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(run.stdout)
+    found = _run("measure", threads=1) | _run("threads", threads=2)
     asked = f"{PROMPT} + {NEW} tokens"
     sampling = {"batch": f"{ROWS} prompts at once", "alone": "one prompt", "shared": f"one prompt, {ROWS} samples"}
     figures = []
@@ -50,9 +51,26 @@ def figures() -> list[Figure]:
             limit=LIMITS["training"],
         ),
         Figure(name="- of which matrix products", measured=found["products"], unit="%", digits=0),
+        Figure(
+            name="- in two threads, by the clock",
+            measured=found["threads"],
+            unit="% of one",
+            limit=LIMITS["threads"],
+            digits=0,
+        ),
+        Figure(name="- in two threads, CPU time", measured=found["threads_cpu"], unit="% of one", digits=0),
         Figure(name="local model, base training step of 8 x 384 tokens", measured=found["base"], unit="ms"),
         Figure(name="local model, resident at most", measured=found["resident"], unit="MB", limit=LIMITS["resident"]),
     ]
+
+
+def _run(part: str, *, threads: int) -> dict[str, float]:
+    """Return the figures of a part, in a process whose matrix library has so many threads."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(threads)}
+    command = [sys.executable, "-m", "benchmarks.local_model", part]
+    run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    figures: dict[str, float] = json.loads(run.stdout)
+    return figures
 
 
 def measure() -> dict[str, float]:
@@ -99,17 +117,41 @@ def measure() -> dict[str, float]:
     return found | {"base": _cpu_s(lambda: loss_and_gradients(engine.weights, shape, batch)) * 1e3}
 
 
-def _training_s(array_type: type[Any] | None = None) -> float:
-    """CPU seconds of a training through a recipe's trainer, with the packaged model, whose arrays may be of another type."""
+def compare_threads() -> dict[str, float]:
+    """Clock and CPU time of steps in two threads, as a percentage of those in one: medians of steps by turns."""
+    from pytest_crucible.local_model import engine
+
+    trainer, data = _open_training()
+    times: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
+    for step in range(1, STEPS + 1):
+        for threads in (1, 2):
+            engine.TRAINING_THREADS = threads
+            started = time.perf_counter(), time.process_time()
+            trainer.step(trainer.batch(step, data, 8), learning_rate=1e-3)
+            times[threads].append((time.perf_counter() - started[0], time.process_time() - started[1]))
+    clock, cpu = (
+        statistics.median(two[at] / one[at] for one, two in zip(times[1], times[2], strict=True)) for at in (0, 1)
+    )
+    return {"threads": 100 * clock, "threads_cpu": 100 * cpu}
+
+
+def _open_training() -> tuple[EmbeddedTrainer, Sequence[Any]]:
+    """Return a recipe's trainer with the packaged model, and its data, after a first step."""
     from pytest_crucible.backends.local import open_engine
     from pytest_crucible.local_model.lora import LoraSpec
     from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
     trainer = EmbeddedTrainer(open_engine(None), LoraSpec(rank=32), folder=ROOT)
-    for arrays in (trainer.engine.weights, trainer.adapter.factors) if array_type else ():
-        arrays.update({name: array.view(array_type) for name, array in arrays.items()})
     data = trainer.datums(CLAIMS)
     trainer.step(data[:8])
+    return trainer, data
+
+
+def _training_s(array_type: type[Any] | None = None) -> float:
+    """CPU seconds of a training through a recipe's trainer, with the packaged model, whose arrays may be of another type."""
+    trainer, data = _open_training()
+    for arrays in (trainer.engine.weights, trainer.adapter.factors) if array_type else ():
+        arrays.update({name: array.view(array_type) for name, array in arrays.items()})
     started = time.process_time()
     for step in range(1, STEPS + 1):
         trainer.step(trainer.batch(step, data, 8), learning_rate=1e-3)
@@ -121,8 +163,7 @@ def _share_of_products() -> float:
     from benchmarks.matrix_products import TimedArray
 
     whole = _training_s(TimedArray)
-    # The first of 91 steps counts in the products alone.
-    return TimedArray.seconds / whole * STEPS / (STEPS + 1)
+    return TimedArray.seconds / whole
 
 
 def _cpu_s(work: Callable[[], object]) -> float:
@@ -137,7 +178,8 @@ def _cpu_s(work: Callable[[], object]) -> float:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["measure"]:
-        print(json.dumps(measure()))
+    parts = {"measure": measure, "threads": compare_threads}
+    if len(sys.argv) > 1:
+        print(json.dumps(parts[sys.argv[1]]()))
     else:
         raise SystemExit(show(figures()))

@@ -237,6 +237,12 @@ def resolved_versions(config: pytest.Config) -> dict[str, Any] | None:
     return worker_input(config)
 
 
+def typed_versions(config: pytest.Config) -> dict[str, str]:
+    """Return the names that the settings gave versions, by their numbers: `production` by `claims@4`."""
+    names = (resolved_versions(config) or {}).get("names", {})
+    return {number: name for name, number in names.items() if name != number}
+
+
 def check_options(config: pytest.Config) -> Mapping[str, Any]:
     """Return the value of each option by name. Raises pytest.UsageError with the option's name."""
     values = {option.name: _value(config, option) for option in OPTIONS}
@@ -260,23 +266,24 @@ def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:
 
 def _value(config: pytest.Config, option: Option) -> Any:
     value = config.getoption(f"crucible_{option.name}", None) if option.command_line else None
+    flag = f"--crucible-{option.name.replace('_', '-')}"
     # As with --crucible-adapter="$ADAPTER" where the variable is not set.
     if value == "" or (isinstance(value, list) and "" in value):
-        name = option.name.replace("_", "-")
-        raise pytest.UsageError(
-            f"--crucible-{name} is given but the value is empty: write a value, or leave the option out"
-        )
+        raise pytest.UsageError(f"{flag} is given but the value is empty: write a value, or leave the option out")
+    setting = f"{flag}={value}"
     if value is None and option.environment is not None:
         value = os.environ.get(option.environment)
+        setting = f"{option.environment}={value}"
     if value is None and option.key is not None:
         value = _key(config, option)
+        setting = f"crucible_{option.name} = {value!r}"
     if value is None:
         value = [] if option.repeats else option.default
     # A configuration key holds a single value, the command line a list.
     if option.repeats and isinstance(value, str):
         value = [value]
     if option.choices and value not in option.choices:
-        raise pytest.UsageError(f"crucible_{option.name} = {value!r}: write one of {', '.join(option.choices)}")
+        raise pytest.UsageError(f"{setting}: write one of {', '.join(option.choices)}")
     return tuple(value) if option.repeats else value
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -84,6 +84,8 @@ class AdapterContext:
     """Returns the display for a training of this recipe."""
     versions: Callable[[str], Version] = no_registry
     """Returns the registered version that a name such as `claims@4` means; raises SpecError."""
+    typed_names: Mapping[str, str] = field(default_factory=dict)
+    """The names that the command line gave versions, by their numbers: `production` by `claims@4`."""
     run: str | None = None
     """The run that this process shares with other workers; None where it runs alone."""
     guards: Guards

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.opener import Opener
@@ -37,15 +37,15 @@ def open_arms(opener: Opener, settings: Settings) -> tuple[OpenedArm, ...]:
     if problems:
         # Two arms may have one problem, such as an unknown member of two ensembles.
         raise SpecError("\n".join(dict.fromkeys(problems)))
-    _check_distinct(opened)
+    _check_distinct(opened, opener.typed_names)
     return tuple(opened)
 
 
-def _check_distinct(opened: Sequence[OpenedArm]) -> None:
+def _check_distinct(opened: Sequence[OpenedArm], typed: Mapping[str, str]) -> None:
     """Raise SpecError for an arm that would be compared with itself, also as a member of a family."""
     candidate, *baselines = opened
     for competitor in candidate.competitors or (candidate,):
-        check_arms([competitor.arm, *(arm.arm for arm in baselines)])
+        check_arms([competitor.arm, *(arm.arm for arm in baselines)], typed)
 
 
 def _open_all(opener: Opener, roles: Sequence[tuple[str, Role]]) -> tuple[list[OpenedArm], list[str]]:
@@ -68,5 +68,5 @@ def train_arms(opener: Opener, opened: Sequence[OpenedArm], names: Container[str
     trained = tuple(
         opener.open(arm.arm.name, arm.arm.role) if all_again or untrained_recipes([arm]) else arm for arm in opened
     )
-    _check_distinct(trained)
+    _check_distinct(trained, opener.typed_names)
     return trained

@@ -208,6 +208,11 @@ class Opener:
         return judge
 
     @property
+    def typed_names(self) -> Mapping[str, str]:
+        """The names that the session gave versions, by their numbers: `production` by `claims@4`."""
+        return self._context.typed_names
+
+    @property
     def judges(self) -> tuple[Backend, ...]:
         """The backends of guards that are LLM judges."""
         return tuple(self._judges)

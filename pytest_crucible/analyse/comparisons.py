@@ -72,7 +72,7 @@ def compare(
         detectable=detectable_difference(difference, alpha / family_size if contrast.shares_alpha else alpha),
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
-        note=too_few or (difference.note if difference else _problem(contrast, arms, attributes, pairs)),
+        note=too_few or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
         ratio=ratio,
         suite_error=contrast_problem(contrast, ours[0].facts) if pairs.any() else "",
     )
@@ -175,8 +175,11 @@ def _problem(
     arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
     attributes: SampleAttributes,
     pairs: Flags,
+    applicable: Flags,
 ) -> str:
     """Explain a missing difference."""
+    if contrast.slice and not applicable.any():
+        return f"{contrast.metric} applies to no sample of this slice"
     problems = [prepare(contrast, metrics, attributes, pairs).problem for metrics in arms] if pairs.any() else []
     return next(filter(None, problems), "no sample was answered by both arms")
 

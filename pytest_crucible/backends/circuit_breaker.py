@@ -30,6 +30,8 @@ FIRST_ANSWER_S = 30.0
 DOUBT_AFTER, DOUBT_AFTER_S = 3, 0.5
 # Seconds between two probes.
 PROBE_S = 1.0
+# Kinds of failures in which the server sent nothing. All others are responses, although no reply could be read from them.
+_SILENT = ("connection", "timeout")
 # A generator of its own: the global one may have been seeded by the user.
 _draws = random.Random()
 
@@ -46,6 +48,8 @@ class Circuit:
         self._answered_at = -math.inf
         self._failures = 0
         self._errors = 0
+        self._responses = 0
+        """Failures of this streak that were responses, such as a 429."""
         self._silent_since = 0.0
         """When the failures began; a request that timed out counts from when it was sent."""
         self._probing = False
@@ -59,7 +63,7 @@ class Circuit:
 
     def answer(self, now: float) -> None:
         self._answered_at = now
-        self._failures = self._errors = 0
+        self._failures = self._errors = self._responses = 0
 
     def fail(self, error: Retryable, sent_at: float, now: float) -> None:
         """Record a failed attempt. Raises Refused if the server is given up."""
@@ -67,6 +71,7 @@ class Circuit:
         if not self._failures:
             self._silent_since = max(self._answered_at, sent_at if error.kind == "timeout" else now)
         self._failures += 1
+        self._responses += error.kind not in _SILENT
         # A 429 is an answer: the server is up, so there is nothing to probe for.
         self._errors = 0 if error.kind == "429" else self._errors + 1
         silent_s = now - self._silent_since
@@ -111,15 +116,29 @@ class Circuit:
 
     def _sentence(self, error: Retryable, silent_s: float) -> str:
         facts = f"{silent_s:.0f} s, {self._failures} requests failed, the last: {error}"
-        if self._answered_at == -math.inf:
-            return (
-                f"{self._name} has never answered ({facts}): no more requests are sent; check its URL, and that it runs"
-            )
-        since = time.strftime("%H:%M:%S", time.localtime(time.time() - silent_s))
-        return (
-            f"{self._name} has not answered since {since} ({facts}): "
-            "no more requests are sent; resume with --crucible-resume when it is back"
-        )
+        since = ""
+        if self._answered_at > -math.inf:
+            since = f" since {time.strftime('%H:%M:%S', time.localtime(time.time() - silent_s))}"
+        if self._responses:
+            # It did respond, so its address is right, and "has not answered" would send the user the wrong way.
+            return f"{self._name} has sent no reply{since}, only errors ({facts}): {_NO_MORE}; {_advice(error)}"
+        if since:
+            return f"{self._name} has not answered{since} ({facts}): {_NO_MORE}; {_RESUME} when it is back"
+        return f"{self._name} has never answered ({facts}): {_NO_MORE}; check its URL, and that it runs"
+
+
+_NO_MORE, _RESUME = "no more requests are sent", "resume with --crucible-resume"
+
+
+def _advice(error: Retryable) -> str:
+    """Return what to do about a server that responds with errors only.
+
+    >>> _advice(Retryable("slow down", kind="429"))
+    "its limit or quota is used up: lower the adapter's limit or wait, then resume with --crucible-resume"
+    """
+    if error.kind == "429":
+        return f"its limit or quota is used up: lower the adapter's limit or wait, then {_RESUME}"
+    return f"look into its log, then {_RESUME}"
 
 
 class CircuitBreaker(Wrapper):

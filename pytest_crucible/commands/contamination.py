@@ -12,7 +12,7 @@ from pytest_crucible.builtin import find_release
 from pytest_crucible.commands.dataset_argument import field_option, load_dataset, output_option
 from pytest_crucible.commands.embeddings import embeddings_option
 from pytest_crucible.commands.memorisation import RequestedTests, run_tests
-from pytest_crucible.commands.options import json_option, print_result
+from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.checks.embeddings import open_embed
 from pytest_crucible.datasets.overlap.compare_file import compare_with_file, compare_with_rows, sample_texts
@@ -30,7 +30,9 @@ from pytest_crucible.report.view_files import check_format, view_lines, write_vi
 @click.argument("name")
 @click.option("--against", multiple=True, metavar="FILE", help="Training file, or name of a dataset; may be repeated.")
 @click.option("--near", type=float, default=NEAR_MATCH, show_default=True, help="Jaccard similarity of a near match.")
-@click.option("--adapter", default="", metavar="NAME", help="Adapter to test for memorisation.")
+@click.option(
+    "--adapter", default="", metavar="NAME", help="Adapter, or version such as claims@4, to test for memorisation."
+)
 @click.option(
     "--order-test", is_flag=True, help="Is the file's own order more probable to the adapter than random ones?"
 )
@@ -41,6 +43,7 @@ from pytest_crucible.report.view_files import check_format, view_lines, write_vi
 )
 @click.option("--base", default="", metavar="NAME", help="Adapter of the base model, for --min-k.")
 @click.option("--fresh", default="", metavar="FILE", help="Texts that no model has seen, for --min-k.")
+@store_option
 @embeddings_option
 @field_option
 @output_option

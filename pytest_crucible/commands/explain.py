@@ -9,7 +9,7 @@ import click
 from tabulate import tabulate
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import printable, printable_cell
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.explain import ExplainedExperiment, explain_run
 from pytest_crucible.sections import slice_search
@@ -59,7 +59,7 @@ def _lines(explained: ExplainedExperiment) -> Iterator[str]:
     yield head
     for table in slice_search.view(result, ()).tables:
         aligned = ["right" if title in table.numbers else "left" for title in table.heads]
-        rows = [row.cells for row in table.rows]
+        rows = [[printable_cell(cell) for cell in row.cells] for row in table.rows]
         yield from tabulate(
             rows, headers=table.heads, tablefmt="plain", colalign=aligned, disable_numparse=True
         ).splitlines()

@@ -12,7 +12,7 @@ from pytest_crucible.commands.options import json_option, print_result, run_argu
 from pytest_crucible.records import Comparison, Table
 from pytest_crucible.records.number_format import p_equals, with_interval
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import printable, printable_cell
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.fairness import ExperimentFairness, load_fairness, parse_by
 from pytest_crucible.sections import fairness, slices
@@ -43,7 +43,7 @@ def command(
         run_id = opened.find_run(run)
         level = opened.run(run_id)["alpha"] if alpha is None else alpha
         experiments = load_fairness(opened, run_id, fields, metrics, reference, alpha=level)
-    lines = [f"run {run_id}, by {fields.title}", *(line for each in experiments for line in _lines(each))]
+    lines = [f"run {run_id}, {fields}", *(line for each in experiments for line in _lines(each))]
     document = {"run": run_id, "by": str(fields), "experiments": [_document(each) for each in experiments]}
     print_result(map(printable, lines), document, as_json=as_json)
 
@@ -68,7 +68,7 @@ def _lines(experiment: ExperimentFairness) -> Iterator[str]:
 def _table_lines(table: Table) -> Iterator[str]:
     aligned = ["right" if head in table.numbers else "left" for head in table.heads]
     yield from tabulate(
-        [row.cells for row in table.rows],
+        [[printable_cell(cell) for cell in row.cells] for row in table.rows],
         headers=table.heads,
         tablefmt="plain",
         colalign=aligned,

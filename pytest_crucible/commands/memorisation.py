@@ -30,6 +30,8 @@ class RequestedTests:
     min_k: bool
     base: str
     fresh: str
+    store: str
+    """The run store, where versions such as `claims@4` are registered."""
     fields: Sequence[str] = ()
     """Names of fields, such as `input=question`, in the dataset and in the fresh file."""
 
@@ -62,7 +64,7 @@ def run_tests(
     requested: RequestedTests, name: str, samples: Sequence[Sample]
 ) -> tuple[list[str], dict[str, Any], bool]:
     """Return lines, the JSON document, and whether memorisation is proven. Raises SpecError."""
-    adapters = Adapters(Path.cwd())
+    adapters = Adapters(Path.cwd(), requested.store)
     texts = [text_of(sample.input) for sample in samples]
     lines: list[str] = []
     document: dict[str, Any] = {}

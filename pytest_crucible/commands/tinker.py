@@ -16,6 +16,7 @@ from tabulate import tabulate
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.commands.registry_options import project_root
 from pytest_crucible.commands.tinker_service import project_services
+from pytest_crucible.commands.tinker_upload import upload
 from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
@@ -38,10 +39,13 @@ path_argument = click.argument("path")
 
 @click.group("tinker", short_help="Training runs and checkpoints of a Tinker service.")
 def command() -> None:
-    """List, download, publish and delete training runs and checkpoints of a Tinker service.
+    """List, download, upload, publish and delete training runs and checkpoints of a Tinker service.
 
     Each command names the service on standard error, and takes --json.
     """
+
+
+command.add_command(upload)
 
 
 @command.command("runs")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 from pytest_crucible.records import Sample
@@ -22,7 +24,9 @@ def reweigh(rows: Iterable[Mapping[str, Any] | Sample], *, by: str, label: str) 
     >>> [round(row["weight"], 3) for row in reweigh(rows, by="sex", label="income")]
     [1.5, 0.5, 0.75, 0.75]
     """
-    plain = [_as_row(row) for row in rows]
+    if isinstance(rows, str | bytes):
+        raise SpecError(f"reweigh has rows={rows!r}: read the file first, and pass its rows")
+    plain = [_as_row(row, number) for number, row in enumerate(rows, 1)]
     pairs = [(_value(row, by, number), _value(row, label, number)) for number, row in enumerate(plain, 1)]
     values, labels, together = Counter(a for a, _ in pairs), Counter(y for _, y in pairs), Counter(pairs)
     for name, counts in ((by, values), (label, labels)):
@@ -31,19 +35,33 @@ def reweigh(rows: Iterable[Mapping[str, Any] | Sample], *, by: str, label: str) 
             raise SpecError(f"reweigh(by={by!r}, label={label!r}): {what}; choose another field")
     n = len(pairs)
     return [
-        {**row, "weight": float(row.get("weight", 1.0)) * values[a] * labels[y] / (n * together[a, y])}
-        for row, (a, y) in zip(plain, pairs, strict=True)
+        {**row, "weight": _own_weight(row, number) * values[a] * labels[y] / (n * together[a, y])}
+        for number, (row, (a, y)) in enumerate(zip(plain, pairs, strict=True), 1)
     ]
 
 
-def _as_row(row: Mapping[str, Any] | Sample) -> dict[str, Any]:
+def _as_row(row: Mapping[str, Any] | Sample, number: int) -> dict[str, Any]:
     if isinstance(row, Sample):
         return {"id": row.id, "input": row.input, "expected": row.expected, "metadata": dict(row.metadata)}
+    if not isinstance(row, Mapping):
+        raise SpecError(
+            f"reweigh: row {number} is a {type(row).__name__}; pass mappings, such as lines of a JSONL file"
+        )
     return dict(row)
 
 
 def _value(row: Mapping[str, Any], name: str, number: int) -> str:
     value = read_field(name, row.get("expected"), row)
-    if value is None:
-        raise SpecError(f"reweigh: row {number} has no {name!r}; it has {', '.join(map(repr, row)) or 'nothing'}")
+    # As in slices, null and an empty text are no value.
+    if value is None or value == "":
+        has = f"{name} = {value!r}" if name in row else f"no {name!r}; it has {', '.join(map(repr, row)) or 'nothing'}"
+        raise SpecError(f"reweigh: row {number} has {has}; leave it out, or give it a value")
     return str(value)
+
+
+def _own_weight(row: Mapping[str, Any], number: int) -> float:
+    weight = row.get("weight", 1.0)
+    value = float(weight) if isinstance(weight, Real) and not isinstance(weight, bool) else math.nan
+    if not 0 <= value < math.inf:
+        raise SpecError(f"reweigh: row {number} has weight = {weight!r}; write a number of at least 0, or leave it out")
+    return value

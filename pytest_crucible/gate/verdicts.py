@@ -244,7 +244,18 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Fam
         or _failure(analysis, comparison.contrast.metric, comparison.pairs)
         or caveat
         or comparison_reason(comparison, state, proven, family.alpha),
-        suite_error=not comparison.pairs and _complete(analysis) and not nowhere,
+        suite_error=not comparison.pairs
+        and _complete(analysis)
+        and not nowhere
+        and not _is_empty_slice(analysis, comparison),
+    )
+
+
+def _is_empty_slice(analysis: Analysis, comparison: Comparison) -> bool:
+    """Return whether only this slice has no pairs: its samples were lost, or the metric applies to none of them."""
+    contrast = comparison.contrast
+    return bool(contrast.slice) and any(
+        other.pairs for other in analysis.comparisons if other.contrast.metric == contrast.metric
     )
 
 

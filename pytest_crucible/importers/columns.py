@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from pytest_crucible.records.errors import SpecError
@@ -31,6 +32,20 @@ USUAL: Mapping[str, tuple[str, ...]] = {
 
 # Roles that several columns may have: `--column metrics=A,B`.
 LISTS = ("metrics", "metadata", "arms")
+_NAME = re.compile(r'(?:^|,)(?:"([^"]+)"(?=,|\Z)|([^,]*))')
+
+
+def split_names(names: str) -> list[str]:
+    """Return the columns of a list, in which a name with a comma stands in double quotes.
+
+    >>> split_names('sex,"income, yearly"')
+    ['sex', 'income, yearly']
+    """
+    return [quoted or plain for quoted, plain in _NAME.findall(names)]
+
+
+def _quote_name(name: str) -> str:
+    return f'"{name}"' if "," in name else name
 
 
 def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
@@ -38,9 +53,9 @@ def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
     for role, column in chosen.items():
         if role not in USUAL:
             raise SpecError(f"--column {role}={column}: the roles are {', '.join(USUAL)}")
-        for column_name in column.split(",") if role in LISTS else (column,):
+        for column_name in split_names(column) if role in LISTS else (column,):
             if column_name not in has:
-                hint = suggest(column_name, has, always=f"there are {', '.join(has)}")
+                hint = suggest(column_name, has, always=f"there are {', '.join(map(_quote_name, has))}")
                 raise SpecError(f"no column named {column_name!r} has values: {hint}")
     # Reversed, so that of two columns that differ in case only the first wins.
     lower = {name.lower(): name for name in reversed(has)}

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_crucible.importers.columns import roles
+from pytest_crucible.importers.columns import roles, split_names
 from pytest_crucible.importers.parse_cell import mostly_numbers, number
 from pytest_crucible.importers.results import ParsedFile, Results, Row
 from pytest_crucible.importers.source import Source
@@ -68,7 +68,7 @@ def _by_arm(
     rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str]
 ) -> tuple[list[tuple[int, Mapping[str, Any]]], dict[str, str]]:
     """Return a table with a column of scores for each arm as one with a row for each arm, and its roles."""
-    arms = role["arms"].split(",")
+    arms = split_names(role["arms"])
     split: list[tuple[int, Mapping[str, Any]]] = [
         (line, {**{name: value for name, value in row.items() if name not in arms}, _ARM: arm, _SCORE: row.get(arm)})
         for arm in arms
@@ -156,7 +156,7 @@ class _Table:
         )
 
     def _metadata(self) -> list[str]:
-        return [name for name in self.role.get("metadata", "").split(",") if name]
+        return [name for name in split_names(self.role.get("metadata", "")) if name]
 
     def _twice(self, line: int, unit: Unit) -> SpecError:
         _, arm, sample, repeat = unit
@@ -176,9 +176,9 @@ def _value(cell: Any) -> Value | None:
 def _metrics(rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str], has: Sequence[str]) -> list[str]:
     """Return the columns of metrics: those that the user names, or else all other columns that are mostly numbers."""
     if "metrics" in role:
-        return role["metrics"].split(",")
+        return split_names(role["metrics"])
     metrics = []
-    with_role = {name for columns in role.values() for name in columns.split(",")} | set(role.values())
+    with_role = {name for columns in role.values() for name in split_names(columns)} | set(role.values())
     for name in (name for name in has if name not in with_role):
         if mostly_numbers(row.get(name) for _, row in rows):
             metrics.append(name)

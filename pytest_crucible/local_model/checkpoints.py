@@ -108,6 +108,8 @@ def _adapter(file: Path, shape: Shape, base_sha256: str) -> tuple[Adapter, Weigh
         actual = tensors[name].shape if name in tensors else "no values"
         if actual != size:
             raise ValueError(f"{file}: {name} has {actual}, a rank of {spec.rank} on this base needs {size}")
+        if tensors[name].dtype != np.float32:
+            raise ValueError(f"{file}: {name} has numbers of type {tensors[name].dtype}, expected float32")
         if not np.isfinite(tensors[name]).all():
             raise ValueError(f"{file}: {name} is not finite everywhere")
     return Adapter(spec, {name: tensors[name] for name in expected}), others, about
@@ -141,7 +143,8 @@ def _read(file: Path) -> tuple[Weights, dict[str, str]]:
         with safe_open(file, framework="numpy") as content:
             names = content.keys()
             return {name: content.get_tensor(name) for name in names}, content.metadata() or {}
-    except (SafetensorError, OSError) as error:
+    # The last two are raised for numbers that numpy lacks, such as bfloat16 and float8.
+    except (SafetensorError, OSError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} cannot be read as safetensors: {error}") from None
 
 

@@ -9,7 +9,7 @@
     sampler = engine.sampler(path)
     (reply,) = sampler.sample([engine.tokenizer.encode("...")], [SamplingParams(max_tokens=60, seed=0)])
 
-One engine may serve many trainers and samplers; none of them changes it. All computing is done in one thread (see
+One engine may serve many trainers and samplers; none of them changes it. Each product is computed in one thread (see
 `threads`), and an object must not be used by two threads at once.
 """
 
@@ -35,6 +35,8 @@ from pytest_crucible.local_model.tokens import Tokenizer
 from pytest_crucible.local_model.training import GradientResult, add_gradients, check_data, train
 
 PACKAGED = Path(__file__).parent / "base"
+# A step of 8 rows has three batches, which more threads would not end sooner (`python -m benchmarks.local_model`).
+TRAINING_THREADS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +114,7 @@ class Trainer:
         """
         loss_function = find_loss(loss)
         check_data(data, self.engine.shape)
-        with one_thread(), np.errstate(over="ignore", invalid="ignore"):
+        with one_thread() as allowed, np.errstate(over="ignore", invalid="ignore"):
             # Folding multiplies every matrix, and weights change only in optim_step.
             self._folded = self._folded or self.engine.fold_weights(self.adapter)
             base, shape = self.engine.weights, self.engine.shape
@@ -120,6 +122,7 @@ class Trainer:
                 *(self.adapter, base, self._folded, shape, data, loss_function, config or {}),
                 backwards=not forward_only,
                 outputs=outputs,
+                threads=min(allowed, TRAINING_THREADS),
             )
         add_gradients(self._gradients, result.gradients)
         return result

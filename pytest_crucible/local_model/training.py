@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from pytest_crucible.local_model.model import (
     predict_backward,
     states_elsewhere,
 )
+from pytest_crucible.local_model.threads import compute_each
 
 # Padded positions computed together: few, so that they stay in the processor's cache and rows of one length come together.
 # 512 take a quarter less time than 4,096 (`python -m benchmarks.local_model`). Losses are sums, so splitting is exact.
@@ -62,28 +63,40 @@ def train(
     *,
     backwards: bool = True,
     outputs: bool = True,
+    threads: int = 1,
 ) -> GradientResult:
     """Return the loss of checked data under an adapter, and with `backwards` its gradients.
 
+    Batches are computed in this many threads, which change no bit of the result.
     Without `outputs` those of each position are empty, and positions that add nothing to the loss cost less.
     `folded` are the weights with the adapter merged, `weights` those of the base. Raises ValueError when the loss is
     not finite.
     """
-    of_data: list[dict[str, Floats]] = [{} for _ in data]
+
+    def train_batch(indices: list[int]) -> GradientResult:
+        collect = AdapterGradients(adapter, weights)
+        batch = [data[index] for index in indices]
+        # Set here, because a thread does not inherit it.
+        with np.errstate(over="ignore", invalid="ignore"):
+            batch_pass = _train_batch(folded, shape, batch, loss, config, collect if backwards else None)
+            of_batch = batch_pass.outputs(folded) if outputs else [{} for _ in batch]
+        return GradientResult(batch_pass.metrics["loss:sum"], of_batch, batch_pass.metrics, collect.gradients)
+
+    batches = list(_batches(data))
+    return _add_results(batches, compute_each(train_batch, batches, threads))
+
+
+def _add_results(batches: Sequence[list[int]], results: Iterable[GradientResult]) -> GradientResult:
+    """Return the results of all batches as one, added in their order, whichever thread ended first."""
+    of_data: dict[int, dict[str, Floats]] = {}
     metrics: dict[str, float] = {}
     gradients: Weights = {}
-    for indices in _batches(data):
-        collect = AdapterGradients(adapter, weights)
-        batch_pass = _train_batch(
-            folded, shape, [data[index] for index in indices], loss, config, collect if backwards else None
-        )
-        if outputs:
-            for index, output in zip(indices, batch_pass.outputs(folded), strict=True):
-                of_data[index] = output
-        for name, value in batch_pass.metrics.items():
+    for indices, result in zip(batches, results, strict=True):
+        of_data |= zip(indices, result.outputs, strict=True)
+        for name, value in result.metrics.items():
             metrics[name] = metrics.get(name, 0.0) + value
-        add_gradients(gradients, collect.gradients)
-    return GradientResult(metrics["loss:sum"], of_data, metrics, gradients)
+        add_gradients(gradients, result.gradients)
+    return GradientResult(metrics["loss:sum"], [of_data[index] for index in sorted(of_data)], metrics, gradients)
 
 
 def add_gradients(sums: Weights, more: Weights) -> None:

@@ -4,29 +4,43 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from pytest_crucible.records import Arm, Unit
 from pytest_crucible.records.errors import SpecError
 
 
-def check_arms(arms: Sequence[Arm]) -> None:
+def check_arms(arms: Sequence[Arm], typed: Mapping[str, str] = MappingProxyType({})) -> None:
     """Raise SpecError for two arms with one name, for two names of one checkpoint, and for two trainings that are one.
 
-    The difference of a checkpoint to itself is noise by construction.
+    The difference of a checkpoint to itself is noise by construction. `typed` has the name on the command line of an arm whose
+    own is another one: `production` by `claims@4`.
     """
     for arm in arms:
         _check_trainings(arm)
     for k, baseline in enumerate(arms):
         for other in arms[:k]:
             if other.name == baseline.name:
-                raise SpecError(f"{baseline.name!r} is named twice: compare an adapter with another one")
+                raise SpecError(
+                    f"{_quote_name(baseline.name, typed)} is named twice: compare an adapter with another one"
+                )
             common = _identities(other) & _identities(baseline)
             if common and dict(other.parameters) == dict(baseline.parameters):
+                names = " and ".join(_quote_name(arm.name, typed) for arm in (other, baseline))
                 raise SpecError(
-                    f"adapters {other.name!r} and {baseline.name!r} are the same checkpoint "
+                    f"adapters {names} are the same checkpoint "
                     f"({_short_identity(min(common))}): compare two that differ"
                 )
+
+
+def _quote_name(name: str, typed: Mapping[str, str]) -> str:
+    """Return an arm's name as messages quote it: `'production' (claims@4)` where `production` was typed.
+
+    >>> _quote_name("claims@4", {"claims@4": "production"}), _quote_name("v1", {})
+    ("'production' (claims@4)", "'v1'")
+    """
+    return f"{typed[name]!r} ({name})" if name in typed else repr(name)
 
 
 def _identities(arm: Arm) -> set[str]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 from pytest_crucible.records import FEWEST_LEVELS, DetectableEffect, Plan
-from pytest_crucible.records.number_format import points, quantity
+from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.robustness import SMOOTHED
 from pytest_crucible.records.views import experiment_name
+from pytest_crucible.report.effect_lines import effect_lines
 
-# Fewer groups give no interval, so a comparison could decide nothing.
-FEWEST_GROUPS = 5
 # Not the terminal's width: plans are also read in CI logs and on pages, and tests compare them.
 WIDTH = 80
 
@@ -30,7 +27,7 @@ def announcement(
     arms = " vs ".join(arm.name for arm in plan.arms)
     lines = [f"crucible: {name}: {arms}, {_size(plan)}"]
     first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
-    lines += _metric_lines(first, plan.groups or plan.selected, plan.groups)
+    lines += effect_lines(first, plan.groups or plan.selected, plan.groups)
     lines += _factor_lines(plan)
     lines += _sweep_lines(plan)
     lines += _attack_lines(plan)
@@ -88,20 +85,6 @@ def _wrap_line(line: str) -> str:
     return textwrap.fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
 
 
-def _metric_lines(effects: Sequence[DetectableEffect], n: int, groups: int | None) -> Iterator[str]:
-    """Yield a line for each metric, and one for the assumption that adjacent metrics share."""
-    if groups is not None and groups < FEWEST_GROUPS:
-        few = f"{groups} groups are too few to compare by, {FEWEST_GROUPS} at least"
-        yield from (f"  {effect.contrast.expression}: {few}" for effect in effects)
-        return
-    for assumption, sharing in groupby(effects, key=lambda effect: effect.assumption):
-        foreseen = list(sharing)
-        for effect in foreseen:
-            yield _effect_line(effect, n, groups)
-        if not all(effect.unprovable for effect in foreseen):
-            yield f"  (80 % power{f', if {assumption}' if assumption else ''})"
-
-
 def _size(plan: Plan) -> str:
     samples = quantity(plan.selected, "sample")
     if plan.selected < plan.planned:
@@ -146,42 +129,3 @@ def _factor_lines(plan: Plan) -> Iterator[str]:
             yield f"  {levels} {name}: {few} (or fixed={name!r}: claims are about these)"
         else:
             yield f"  {levels} {name}: their noise widens every interval; this run measures by how much"
-
-
-def _effect_line(effect: DetectableEffect, n: int, groups: int | None) -> str:
-    if effect.contrast.relevant is not None and effect.needed is not None:
-        return _relevant_line(effect, effect.needed, n, groups)
-    # A margin is decided by its bounds: what a test of a difference could detect says nothing of it.
-    return _metric_line(effect, groups) if effect.needed is None else _margin_line(effect, groups)
-
-
-def _relevant_line(effect: DetectableEffect, needed: int, n: int, groups: int | None) -> str:
-    """Say whether the run resolves the relevant difference: it would detect one, and prove equal arms equivalent."""
-    unit, symbol = ("samples", "n") if groups is None else ("groups", "groups")
-    relevant = f"the relevant {effect.contrast.limit_text}"
-    resolves = f"enough {unit} for {relevant}"
-    if n < needed:
-        resolves = f"too few {unit} for {relevant}, which needs about {symbol}={needed:,}"
-    detects = "" if effect.detectable is None else f"can detect {_amount(effect)} or more; "
-    return f"  {effect.contrast.expression}: {detects}{resolves}"
-
-
-def _metric_line(effect: DetectableEffect, groups: int | None) -> str:
-    if effect.unprovable:
-        return f"  {effect.contrast.expression}: {effect.unprovable}"
-    unit = "samples" if groups is None else "groups"
-    detects = f"can detect {_amount(effect)} or more"
-    shown = f"too few {unit} to detect a difference" if effect.detectable is None else detects
-    return f"  {effect.contrast.expression}: {shown}"
-
-
-def _margin_line(effect: DetectableEffect, groups: int | None) -> str:
-    symbol = "n" if groups is None else "groups"
-    return f"  {effect.contrast.expression}: margin {effect.contrast.limit_text} needs about {symbol}={effect.needed:,}"
-
-
-def _amount(effect: DetectableEffect) -> str:
-    value = effect.detectable or 0.0
-    if effect.unit == "ratio":
-        return f"ratios of {math.exp(value):.3g}"
-    return f"differences of {points(value) if effect.unit == 'points' else f'{value:.2g} {effect.unit}'.rstrip()}"

@@ -30,5 +30,14 @@ def printable(text: str, most: int = MOST) -> str:
     return "".join(parts) + (f"... ({left:,} characters more)" if left else "")
 
 
+def printable_cell(text: str) -> str:
+    r"""Return a text for a cell of a table: printable, and on one line.
+
+    >>> printable_cell("a\nb\u2028c")
+    'a\\nb\\u2028c'
+    """
+    return printable(text).replace("\n", "\\n")
+
+
 def _escape_character(character: str) -> str:
     return " " if character == "\t" else character.encode("unicode_escape").decode("ascii")

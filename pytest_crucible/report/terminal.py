@@ -10,7 +10,7 @@ from tabulate import tabulate
 from pytest_crucible.records import Analysis, Run, Table, experiment_name
 from pytest_crucible.records.number_format import p_value
 from pytest_crucible.report.notes import notes
-from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.report.printable import AN_ID, printable, printable_cell
 from pytest_crucible.report.sections import joined_sections, section_excerpts
 from pytest_crucible.report.tables import estimates, verdict_tables
 from pytest_crucible.report.truncate import fold_experiments
@@ -104,7 +104,9 @@ def _table(grid: Table, many: bool, width: int) -> Iterator[Line]:
         if many and row.experiment != above:
             yield Line(row.experiment)
             above = row.experiment
-        yield Line(f"{row.cells[0]}\n{line}" if wraps else line, _COLOURS[row.state] if row.state else {})
+        yield Line(
+            f"{printable_cell(row.cells[0])}\n{line}" if wraps else line, _COLOURS[row.state] if row.state else {}
+        )
         if row.below:
             yield Line(f"    {row.below}")
     if grid.note:
@@ -116,7 +118,7 @@ def _align_lines(grid: Table, first: int = 0) -> list[str]:
     """Return the lines of a table from column `first`, numbers to the right and words to the left."""
     align = ["right" if grid.is_number(k) else "left" for k in range(first, len(grid.heads))]
     # As a row of its own the head gets no padding for numbers that are not there.
-    rows = [grid.heads[first:], *(row.cells[first:] for row in grid.rows)]
+    rows = [grid.heads[first:], *(tuple(map(printable_cell, row.cells[first:])) for row in grid.rows)]
     return tabulate(rows, tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
 
 

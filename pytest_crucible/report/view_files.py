@@ -13,7 +13,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.markdown import markdown_table, plain
 from pytest_crucible.report.page.render import render_view
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import printable, printable_cell
 
 FORMATS = (".html", ".md", ".json")
 
@@ -46,7 +46,7 @@ def view_lines(view: View) -> list[str]:
 def _table_lines(table: Table) -> Iterator[str]:
     yield table.title
     align = ["right" if head in table.numbers else "left" for head in table.heads]
-    rows = [[printable(cell) for cell in row.cells] for row in table.rows]
+    rows = [[printable_cell(cell) for cell in row.cells] for row in table.rows]
     yield from tabulate(rows, headers=table.heads, tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
     if table.note:
         yield table.note

@@ -102,7 +102,7 @@ def _sentences(curves: TrainingCurves) -> Iterator[str]:
         yield prefix + (
             f"first checkpoint proven better than the base: step {first.label}"
             if first
-            else "no checkpoint is proven better than the base"
+            else f"no checkpoint is proven better than the base{_why_untested(curve)}"
         )
         yield prefix + _best_sentence(curve)
         if not curve.is_finished:
@@ -112,6 +112,12 @@ def _sentences(curves: TrainingCurves) -> Iterator[str]:
     if any(curve.is_simulated for curve in curves.curves):
         yield "simulated: a stand-in gave the replies, and nothing here is about the model that it stands in for"
     yield f"the session's verdicts are on the last checkpoint: crucible show {curves.run}"
+
+
+def _why_untested(curve: Curve) -> str:
+    """Return why a checkpoint could not be tested, such as for want of bounds; empty where all were."""
+    reasons = dict.fromkeys(point.comparison.note for point in curve.points if point.comparison.p_value is None)
+    return "".join(f": {reason}" for reason in [*filter(None, reasons)][:1])
 
 
 def _best_sentence(curve: Curve) -> str:

@@ -27,7 +27,10 @@ def check_stored_fields(store: RunStore, run: str, plan: Plan, by: By, what: str
     for field in (*by.fields, *(() if by.within is None else (by.within,))):
         is_absent = all(read_field(field.name, *sample) is None for sample in zip(expected, metadata, strict=True))
         if is_absent and not has_metadata(store, plan.dataset_sha256):
-            raise SpecError(f"run {run} was stored without metadata, so it has no field {field.name!r}; run it again")
+            again = "run it again"
+            if "imported" in store.run(run)["environment"]:
+                again = f"import it again, a table with --column metadata={field.name}"
+            raise SpecError(f"run {run} was stored without metadata, so it has no field {field.name!r}; {again}")
     problem = field_problem(by, expected, metadata)
     if problem:
         raise SpecError(f"{what}: {problem}")

@@ -107,7 +107,7 @@ def view(result: SearchResult | NotSearched, claims: Sequence[Claim]) -> View:
         rows=tuple(Row(cells=_cells(finding)) for finding in result.findings),
         numbers=("n", "inside", "elsewhere"),
         note=f"{_count_text(result)} searched; p-values and intervals hold for all of them. They decide no verdict."
-        + (f" {result.similar} more are nearly the same slices." if result.similar else ""),
+        + _similar_text(result.similar),
         verbosity=1,
     )
     return View(
@@ -125,6 +125,12 @@ _METHODS = "Slices were searched by the largest studentised difference over perm
 def nothing(result: SearchResult) -> str:
     """Say that no slice differs from the others."""
     return f"the difference is the same everywhere ({quantity(result.searched, 'slice')})"
+
+
+def _similar_text(similar: int) -> str:
+    if not similar:
+        return ""
+    return " 1 more is nearly the same slice." if similar == 1 else f" {similar} more are nearly the same slices."
 
 
 def _count_text(result: SearchResult) -> str:

@@ -26,6 +26,7 @@ from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.arm_gaps import ArmGap, find_gaps, gap_document, gap_tables
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.slices.cuts import advise_cuts
+from pytest_crucible.stats.slices.fields import lacking_text
 
 # A longer table is not readable, and each slice costs a comparison.
 MOST_GROUPS = 200
@@ -115,13 +116,14 @@ def slice_metric(inputs: SectionInputs, metric: str, field: str, labels: Mapping
 
 def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
     """Yield the slices of each field and metric that a target or a comparison names together."""
+    # `by sex within age` has the slices of `by sex`.
     named = {
-        (measure.by, metric): None
+        (measure.by.title, metric): measure.by
         for measure in (*inputs.plan.targets, *inputs.plan.contrasts)
         if measure.by is not None
         for metric in measure.metrics
     }
-    for by, metric in named:
+    for (_, metric), by in named.items():
         labels = flag_field(inputs, by)
         if labels is not None and metric in inputs.scores:
             yield replace(slice_metric(inputs, metric, by.title, labels), advice=advise_cuts(by, inputs.slicings[by]))
@@ -164,13 +166,13 @@ def _table(sliced: SlicedMetric) -> Table:
     heads: tuple[str, ...] = (sliced.field, f"{sliced.metric} of {sliced.arms[0]}", "n", "lost")
     if len(sliced.arms) > 1:
         heads = (*heads, f"{sliced.arms[0]} vs {sliced.arms[1]}", "pairs")
-    lacking = f" {sliced.lacking:,} samples lack the field." if sliced.lacking else ""
+    lacking = lacking_text(sliced.lacking)
     return Table(
         title=f"By {sliced.field}",
         heads=heads,
         rows=tuple(Row(cells=_cells(entry)[: len(heads)]) for entry in sliced.slices),
         numbers=("n", "lost", "pairs"),
-        note=f"Intervals are not adjusted for looking at many slices.{lacking}",
+        note=f"Intervals are not adjusted for looking at many slices.{f' {lacking}.' if lacking else ''}",
         verbosity=3 if sliced.field == GROUP else 1,
     )
 

@@ -12,6 +12,7 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.options import typed_versions
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.registry import Version
 from pytest_crucible.records.settings import Settings
@@ -36,6 +37,7 @@ def adapter_context(
         tinker=partial(_tinker, config),
         display=partial(TrainingProgress, config),
         versions=versions,
+        typed_names=typed_versions(config),
         run=getattr(config, "workerinput", {}).get("crucible_run"),
         guards=Guards(config.rootpath, redaction=partial(run_redaction, config)),
         hide=key_redactor(config),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,9 +40,22 @@ def split_halves(order: Sequence[int], groups: Sequence[str | None], confirm: fl
     if min(len(first), len(second)) < FEWEST_SAMPLES or too_few_groups:
         raise SpecError(
             f"{len(order)} samples are too few for confirm = {confirm:g}, which needs {FEWEST_SAMPLES} (and {FEWEST_GROUPS} "
-            "groups) in each half: add samples or set confirm = 0"
+            f"groups) in each half: {_advice(len(order), confirm, is_grouped=is_grouped)}"
         )
     return Halves(tuple(sorted(first)), tuple(sorted(second)))
+
+
+def _advice(samples: int, confirm: float, *, is_grouped: bool) -> str:
+    """Return what to do about a half that is too small: another share, where one would do.
+
+    >>> _advice(400, 0.99, is_grouped=False), _advice(12, 0.5, is_grouped=False)
+    ('set confirm = 0.95, or add samples', 'add samples or set confirm = 0')
+    """
+    if is_grouped or samples < 2 * FEWEST_SAMPLES:
+        return "add samples or set confirm = 0"
+    fewest = FEWEST_SAMPLES / samples
+    share = math.floor(100 * (1 - fewest)) if confirm > 0.5 else math.ceil(100 * fewest)
+    return f"set confirm = {share / 100:g}, or add samples"
 
 
 def look_lengths(order: Sequence[int], groups: Sequence[str | None], shares: Sequence[float]) -> tuple[int, ...]:

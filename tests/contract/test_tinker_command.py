@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors import safe_open
-from tinker_http import Http, save
+from tinker_http import Http, ask, save
 
 from pytest_crucible.backends.tinker.archives import download_checkpoint, path_parts
 from pytest_crucible.backends.tinker.service_address import KEY
@@ -21,6 +21,7 @@ from pytest_crucible.local_model.checkpoints import load_sampler, load_training
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.server.archive import Archive, CheckpointPath
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.training.tracked_reads import hash_file
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -142,8 +143,46 @@ def test_a_download_is_the_checkpoint_bit_for_bit(run, saved, http_client, model
 
 
 def _directory(server, path: str) -> Path:
+    return Archive(_home(server)).find(CheckpointPath.parse(path)).directory
+
+
+def _home(server) -> Path:
     command = server.process.args
-    return Archive(Path(command[command.index("--directory") + 1])).find(CheckpointPath.parse(path)).directory
+    return Path(command[command.index("--directory") + 1])
+
+
+def test_an_upload_is_sampled_from_and_trained_on_as_the_checkpoint_that_was_downloaded(
+    run, saved, http_client, session, model, server, base, tmp_path, monkeypatch
+):
+    assert run("download", saved, "-o", "blue.tar")[0] == 0
+    # The project's service is a directory that the tests' server has, too.
+    (tmp_path / ".crucible").mkdir()
+    (tmp_path / ".crucible" / "tinker").symlink_to(_home(server))
+    monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(base))
+
+    assert run("upload", "blue.tar")[0] == 4
+    status, out, err = run("upload", "--service=local", "blue.tar", "--json")
+    uploaded = json.loads(out)
+    path = uploaded["path"]
+
+    assert (status, err, uploaded["is_new"]) == (0, f"the local Tinker server: {tmp_path}/.crucible/tinker\n", True)
+    assert path == f"tinker://upload-{uploaded['sha256'][:16]}/weights/blue"
+    (listed,) = json.loads(run("checkpoints", path.split("/")[2], "--json")[1])
+    assert listed["user_metadata"] == {"uploaded_from": "blue.tar", "sha256": uploaded["sha256"]}
+    replies = []
+    for number, place in enumerate((saved, path)):
+        opened = http_client.post(
+            "/create_sampling_session", session_id=session, sampling_session_seq_id=number + 5, model_path=place
+        )
+        sampled = ask(http_client, 0, opened["sampling_session_id"], params={"seed": 1})
+        # Tokens and log-probabilities.
+        replies.append(http_client.protobuf(sampled["request_id"]))
+    assert replies[0] == replies[1]
+    resumed = http_client.post("/load_weights", session_id=session, model_seq_id=9, path=path, optimizer=True)
+    assert http_client.result(resumed["request_id"])["path"] == path
+    first = save(http_client, f"{session}:train:9", 1, path="again")["path"]
+    assert run("download", first, "-o", "again")[0] == 0
+    assert hash_file(Path("again/adapter_model.safetensors")) == uploaded["sha256"]
 
 
 def test_an_sdk_that_does_not_know_external_weights_is_shown_none(server, http_client, model):

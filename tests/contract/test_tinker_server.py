@@ -90,7 +90,10 @@ def test_what_is_not_there_is_404(http_client, method, path):
     ],
 )
 def test_an_endpoint_that_does_not_exist_is_404_with_a_sentence(http_client, method, path):
-    assert http_client.call(method, path) == (404, {"detail": f"this local Tinker server has no {method} {path}"})
+    status, answer = http_client.call(method, path)
+
+    assert status == 404
+    assert answer["detail"].startswith(f"this local Tinker server has no {method} {path}: the page reference/")
 
 
 # Keys, and requests that cannot be read
@@ -304,6 +307,15 @@ def test_checkpoints_are_listed_changed_and_deleted(http_client, model):
         404,
         f"unknown checkpoint {saved['path']}",
     )
+
+
+def test_runs_of_a_project(http_client, session, model):
+    http_client.call("PUT", f"/api/v1/sessions/{session}/project", {"project_id": f"p {session}"})
+
+    listed = http_client.get(f"/training_runs?project_id={quote(f'p {session}')}")
+    assert [run["training_run_id"] for run in listed["training_runs"]] == [model]
+    assert listed["cursor"]["total_count"] == 1
+    assert http_client.get("/training_runs?project_id=none")["training_runs"] == []
 
 
 def test_pages_of_runs(http_client, model):

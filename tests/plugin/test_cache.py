@@ -353,7 +353,7 @@ def test_an_adapter_that_is_not_cached_is_asked_each_time(drawn):
     ("line", "arguments", "sentence"),
     [
         ("cache = 1", (), "adapter 'v2' has cache = 1: write true or false"),
-        ("", ("--crucible-cache=always",), "crucible_cache = 'always': write one of auto, only, off, refresh"),
+        ("", ("--crucible-cache=always",), "--crucible-cache=always: write one of auto, only, off, refresh"),
         (
             "",
             ("--crucible-cache=only", "--crucible-fresh"),

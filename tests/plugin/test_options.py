@@ -88,8 +88,9 @@ def test_another_plugins_compare_option_leaves_ours_by_its_long_name(suite):
         ("--crucible-concurrency=0", "crucible_concurrency is 0: at least 1 sample at a time"),
         ("--crucible-timeout=-1", "crucible_timeout is -1: seconds, or 0 for no limit"),
         ("-ocrucible_undecided=maybe", "crucible_undecided = 'maybe': write one of warn, fail"),
+        ("--crucible-checks=ony", "--crucible-checks=ony: write one of first, only, off"),
     ],
-    ids=["alpha", "concurrency", "timeout", "undecided"],
+    ids=["alpha", "concurrency", "timeout", "undecided", "checks"],
 )
 def test_a_setting_that_cannot_be_meant_is_a_usage_error(suite, given, sentence):
     result = suite.run("--crucible-adapter=v2", given)

@@ -113,6 +113,20 @@ def test_versions_are_adapters_and_are_stored_by_number(registry, crucible):
     registry.refuses(
         registry.run("--crucible-adapter=v2", "--compare=claims@2"), "*v2* and *claims@2* are the same checkpoint*"
     )
+    for candidate in ("production", "claims@1"):
+        registry.refuses(
+            registry.run(f"--crucible-adapter={candidate}", "--compare=production"),
+            "'production' (claims@1) is named twice: compare an adapter with another one",
+        )
+    for name, sentence in (
+        (
+            "claims@1",
+            "--order-test: adapter 'claims@1' (recorded) cannot score prompts; use a backend with prompt logprobs",
+        ),
+        ("claims@7", "claims has no version 7: it has 1 to 2"),
+    ):
+        printed = crucible("contamination", "questions.jsonl", "--adapter", name, "--order-test")
+        assert printed == (4, f"crucible contamination: {sentence}\n")
     shutil.rmtree(registry.path / ".crucible" / "registry")
     registry.refuses(registry.run("--crucible-adapter=claims@2"), "weights of claims@2 are not here: *")
     assert crucible("promote", "latest", "--to", "candidate")[0] == 4

@@ -152,7 +152,7 @@ def test_a_server_that_goes_away_stops_the_experiment_and_resume_goes_on(served,
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            f"*server {server.url} has not answered since ??:??:?? (* s, * requests failed, the last: *status 502*",
+            f"*server {server.url} has sent no reply since ??:??:??, only errors (* s, * requests failed, the last: *status 502*",
             "*undecided*",
             "*sampling was interrupted; continue with --crucible-resume*",
         ]

@@ -64,15 +64,19 @@ class TinkerServices:
 
     # -- services ---------------------------------------------------------------------------------------------------
 
+    @property
+    def local_base(self) -> Path | None:
+        """The directory of the local service's base model; None for the packaged one."""
+        # With a hosted service `base` names one of its models, and the local server has the packaged one.
+        return self._root / self._base if self._base and self.is_local else None
+
     @functools.cached_property
     def server(self) -> LocalServer:
         """The server on this machine, which the fixture `local_tinker` starts even when the clients are hosted."""
         from pytest_crucible.local_model.server.process import LocalServer, ServerFailed
 
-        # With a hosted service `base` names one of its models, and the local server has the packaged one.
-        base = self._root / self._base if self._base and self.is_local else None
         try:
-            server = LocalServer.start(self._root / ".crucible" / "tinker", base=base)
+            server = LocalServer.start(self._root / ".crucible" / "tinker", base=self.local_base)
         except (ServerFailed, OSError) as error:
             raise SpecError(f"the local Tinker server cannot be started: {_in_one_line(error)}") from None
         self.hide.learn(server.key)

@@ -98,7 +98,10 @@ class Application:
             if match := pattern.fullmatch(route):
                 parameters = {name: unquote(value) for name, value in match.groupdict().items()}
                 return endpoint, replace(request, parameters=parameters)
-        raise not_found(f"this local Tinker server has no {request.method} {request.path[:200]}")
+        raise not_found(
+            f"this local Tinker server has no {request.method} {request.path[:200]}: "
+            "the page reference/tinker-server of the documentation lists what to use instead"
+        )
 
 
 def refusal_response(refusal: Refusal, request: Request | None = None) -> Response:

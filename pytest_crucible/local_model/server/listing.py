@@ -24,9 +24,11 @@ _TYPES = {TRAINING: "training", SAMPLER: "sampler", EXTERNAL: "external"}
 
 
 def training_runs(service: Service, request: Request) -> Response:
-    """Return a page of all runs, those with the latest request first."""
+    """Return a page of all runs, or those of a project, those with the latest request first."""
     offset, limit = request.whole_number("offset", 0), request.whole_number("limit", 20)
     runs = _runs(service)
+    if project := request.query_text("project_id"):
+        runs = [run for run in runs if _project_of(service, str(run["training_run_id"])) == project]
     return json_response(
         {
             "training_runs": runs[offset : offset + limit],
@@ -126,6 +128,12 @@ def _run(service: Service, run_id: str, saved: list[Checkpoint]) -> dict[str, Js
         "last_sampler_checkpoint": _last(saved, SAMPLER),
         "user_metadata": metadata,
     }
+
+
+def _project_of(service: Service, run_id: str) -> str | None:
+    """Return the project of a run's session; None for runs of earlier servers, whose projects are not known."""
+    run = service.runs.get(run_id)
+    return service.sessions[run.session].project_id if run else None
 
 
 def _last(saved: list[Checkpoint], kind: str) -> Json:

@@ -55,9 +55,13 @@ class Request:
             raise bad_request(f"the body must be a JSON object, not {type(body).__name__}")
         return body
 
+    def query_text(self, name: str, default: str = "") -> str:
+        """Return a text from the query string."""
+        return parse_qs(self.query).get(name, [default])[-1]
+
     def whole_number(self, name: str, default: int) -> int:
         """Return a number from the query string."""
-        text = parse_qs(self.query).get(name, [str(default)])[-1]
+        text = self.query_text(name, str(default))
         if not (text.isascii() and text.isdigit() and len(text) < 10):
             raise bad_request(f"{name} must be a whole number from 0, not {text!r}")
         return int(text)

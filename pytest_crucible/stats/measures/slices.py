@@ -6,7 +6,9 @@ neither 0 nor 1, so that nothing is proven fair while there is one.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -93,11 +95,9 @@ def _note(columns: SlicedColumns, by: By | None) -> str:
     for metric, means in zip(columns.metrics, columns.means(columns.plus), strict=True):
         missing = [name for name, rated in zip(columns.names, means.has_rate, strict=True) if not rated]
         if missing:
-            names = ", ".join(map(repr, map(short_name, missing[:5])))
-            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-            notes.append(
-                f"{names}{more} {'has' if len(missing) == 1 else 'have'} no {metric}, so fairness cannot be proven"
-            )
+            have = "has" if len(missing) == 1 else "have"
+            where = "" if by is None or by.within is None else f" in some {by.within}"
+            notes.append(f"{_list_names(missing)} {have} no {metric}{where}, so fairness cannot be proven")
     advice = "" if by is None else advise_cuts(by, columns.slicing)
     return "; ".join([*notes, *filter(None, (samples_without_slice(columns.slicing), advice))])
 
@@ -131,10 +131,12 @@ def bound_measure(prepared: Prepared, alpha: float, *, kind: Extreme) -> tuple[B
         return BoundedValue(value=None, lower=None, upper=None), "all rates are 0"
     text = partial(_pair_text, columns, plus, minus)
     value = max(bounds.value, 0.0) if kind == "gap" else min(bounds.value, 1.0)
+    span = max(high - low for low, high in columns.bounds) if kind == "gap" else math.inf
     return BoundedValue(
         value=value,
-        lower=bounds.lower,
-        upper=bounds.upper,
+        # No two means are further apart than the metric's bounds, although an approximate bound may say so.
+        lower=None if bounds.lower is None else max(bounds.lower, -span),
+        upper=None if bounds.upper is None else min(bounds.upper, span),
         lower_of=text(bounds.lower_pair),
         upper_of=text(bounds.upper_pair),
     ), bounds.method
@@ -162,7 +164,42 @@ def compare(
     change = change_of_extreme(kind, *arms, alpha=alpha, takes_smallest=first.columns.takes_smallest)
     # The extreme of `change_of_extreme` is the largest contrast, which a worse slice or a smaller ratio makes larger.
     is_turned = kind == "ratio" or (kind == "worst" and first.columns.takes_smallest)
-    return _difference(_turn(change) if is_turned else change, kind, n, clusters, alpha)
+    turned = _turn(change) if is_turned else change
+    return _difference(
+        turned, kind, n, clusters, alpha, "" if change.value is not None else _no_change(first, second, kind)
+    )
+
+
+def _no_change(first: Prepared, second: Prepared, kind: str) -> str:
+    """Return why the change of an extreme is unknown, with the slices that prevent it."""
+    problem = first.problem or second.problem
+    if problem:
+        return problem
+    unrated, single, zero = dict[str, None](), dict[str, None](), dict[str, None]()
+    for columns in filter(None, (first.columns, second.columns)):
+        for means in columns.arm().plus:
+            unrated |= dict.fromkeys(itertools.compress(columns.names, ~means.has_rate))
+            single |= dict.fromkeys(itertools.compress(columns.names, means.has_rate & np.isnan(means.errors)))
+            zero |= dict.fromkeys(itertools.compress(columns.names, means.means == 0))
+    if unrated:
+        return f"{_list_names(list(unrated))} {'has' if len(unrated) == 1 else 'have'} no rate in one of the arms"
+    if single:
+        unit = "sample" if first.clusters is None else "group"
+        have = "has" if len(single) == 1 else "have"
+        return f"{_list_names(list(single))} {have} one {unit}, and a change needs two in each slice"
+    if zero and kind == "ratio":
+        rate = "a rate of 0" if len(zero) == 1 else "rates of 0"
+        have = "has" if len(zero) == 1 else "have"
+        return (
+            f"{_list_names(list(zero))} {have} {rate} in one of the arms, so that the change of the ratio is undefined"
+        )
+    return "a slice has no rate in one of the arms"
+
+
+def _list_names(names: Sequence[str]) -> str:
+    """Return the first five names, and the number of the others."""
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{', '.join(map(repr, map(short_name, names[:5])))}{more}"
 
 
 def count_sliced(prepared: Prepared) -> int:
@@ -185,7 +222,7 @@ def _turn(change: Change) -> Change:
     )
 
 
-def _difference(change: Change, kind: str, n: int, clusters: int | None, alpha: float) -> Difference:
+def _difference(change: Change, kind: str, n: int, clusters: int | None, alpha: float, note: str) -> Difference:
     interval = None
     if change.low is not None and change.high is not None:
         interval = Interval(low=change.low, high=change.high, level=1 - alpha, method=CHANGE)
@@ -202,7 +239,7 @@ def _difference(change: Change, kind: str, n: int, clusters: int | None, alpha: 
         clusters=clusters,
         deviation=None if change.error is None else change.error * math.sqrt(n),
         ratio=RATIO_OF_RATIOS if kind == "ratio" else "",
-        note="" if change.value is not None else "a slice has no rate in one of the arms",
+        note=note,
     )
 
 

@@ -88,7 +88,9 @@ def _standardised_bound(columns: SlicedColumns, number: int, alpha: float, side:
     half = float(scipy.special.stdtrit(means.dof[number], 1 - alpha)) * float(means.errors[number])
     if math.isnan(half):
         return None
-    return float(means.means[number]) + (half if side == "upper" else -half)
+    bound = float(means.means[number]) + (half if side == "upper" else -half)
+    # Few samples make a wide interval, and no mean is beyond the metric's bounds.
+    return min(max(bound, columns.bounds[0][0]), columns.bounds[0][1])
 
 
 def samples_to_prove_worst(prepared: Prepared, limit: float, alpha: float) -> int | None:

@@ -121,7 +121,9 @@ def as_text(value: Any) -> str:
 def _of_fields(expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> Iterator[Feature]:
     for name in field_names(expected, metadata):
         values = [read_field(name, *sample) for sample in zip(expected, metadata, strict=True)]
-        yield from _of_values({name: values})
+        # An object is described by its keys, such as author.country; as one text it says nothing.
+        if not any(isinstance(value, Mapping) for value in values):
+            yield from _of_values({name: values})
 
 
 def _of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature]:

@@ -95,19 +95,20 @@ def _of_pairs(
 ) -> ExtremeBounds:
     # The bound that proves a limit met must hold for every pair; the other one may leave out a pair that has none.
     if kind == "gap":
-        best, strong, weak = np.nanargmax(values), _argmax(lower), _argmax(upper)
+        best, strong, weak = _argmax(values), _argmax(lower), _argmax(upper)
         ends = _at(lower, strong), None if np.isnan(upper).any() else _at(upper, weak)
         between = strong, weak
     else:
-        best, strong, weak = np.nanargmin(values), _argmax(-upper), _argmax(-lower)
+        best, strong, weak = _argmax(-values), _argmax(-upper), _argmax(-lower)
         ends = None if np.isnan(lower).any() else _at(lower, weak), _at(upper, strong)
         between = weak, strong
     named = [None if at is None else pairs[at] for at in between]
+    assert best is not None
     return ExtremeBounds(
         value=float(values[best]),
         lower=ends[0],
         upper=ends[1],
-        pair=pairs[int(best)],
+        pair=pairs[best],
         lower_pair=named[0],
         upper_pair=named[1],
         method=method,
@@ -116,7 +117,9 @@ def _of_pairs(
 
 
 def _argmax(values: Array) -> int | None:
-    return None if np.isnan(values).all() else int(np.nanargmax(values))
+    """Return the place of the largest number, or None if all are NaN. `np.nanargmax` would treat NaN as -inf."""
+    numbers = np.flatnonzero(~np.isnan(values))
+    return int(numbers[np.argmax(values[numbers])]) if len(numbers) else None
 
 
 def _at(values: Array, at: int | None) -> float | None:

@@ -169,12 +169,12 @@ def _in_order(name: str) -> tuple[bool, float, str]:
 
 
 def parse_number(value: Any) -> float:
-    """Return a number, also from a text; NaN for anything else."""
+    """Return a number, also from a text; NaN for anything else, and for integers that are too large for a float."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return math.nan
     try:
         return float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return math.nan
 
 
@@ -188,13 +188,22 @@ def _cut(values: Sequence[Any], cuts: tuple[float, ...]) -> tuple[Codes, tuple[s
 
 def _cross(labels: Sequence[tuple[Codes, tuple[str, ...]]]) -> tuple[Codes, tuple[str, ...]]:
     """Return the combinations of several fields that some sample has."""
-    codes, names = labels[0]
+    codes, names = labels[0][0], tuple(map(_quote_part, labels[0][1]))
     for more, more_names in labels[1:]:
         is_whole = (codes != NO_SLICE) & (more != NO_SLICE)
         codes = np.where(is_whole, codes * len(more_names) + more, NO_SLICE)
-        names = tuple(f"{first} & {second}" for first in names for second in more_names)
+        names = tuple(f"{first} & {second}" for first in names for second in map(_quote_part, more_names))
         codes, names = _without_empty(codes, names)
     return codes, names
+
+
+def _quote_part(name: str) -> str:
+    """Return a value as a part of a combination, quoted where it could be read as two: two slices never have one name.
+
+    >>> _quote_part("law"), _quote_part("law & tax")
+    ('law', '"law & tax"')
+    """
+    return json.dumps(name, ensure_ascii=False) if " & " in name or name.startswith('"') else name
 
 
 def _without_empty(codes: Codes, names: tuple[str, ...]) -> tuple[Codes, tuple[str, ...]]:
@@ -214,7 +223,11 @@ def samples_without_slice(slicing: Slicing) -> str:
     >>> samples_without_slice(Slicing(codes=np.array([0, -1]), names=("a",)))
     '1 sample lacks the field'
     """
-    lacking = int((slicing.codes == NO_SLICE).sum())
+    return lacking_text(int((slicing.codes == NO_SLICE).sum()))
+
+
+def lacking_text(lacking: int) -> str:
+    """Say how many samples lack a field; empty where none does."""
     if not lacking:
         return ""
     return f"{quantity(lacking, 'sample')} {'lacks' if lacking == 1 else 'lack'} the field"

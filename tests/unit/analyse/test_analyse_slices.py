@@ -141,6 +141,64 @@ def test_a_comparison_of_one_slice_is_that_of_its_samples_alone():
     assert (found.pairs, found.difference, found.p_value) == (50, alone.difference, alone.p_value)
 
 
+@pytest.mark.parametrize(
+    ("expression", "ours", "metadata", "note"),
+    [
+        ("ratio(ok by sex)", [False] * 100, SEX, "all rates are 0, so that the ratio is undefined"),
+        (
+            "ratio(ok by sex)",
+            [False] * 50 + [True] * 50,
+            SEX,
+            "'f' has a rate of 0 in one of the arms, so that the change of the ratio is undefined",
+        ),
+        ("gap(ok by sex)", [*[None] * 50, *FAIR[50:]], SEX, "fewer than two slices have a rate"),
+        (
+            "gap(ok by sex)",
+            [*FAIR[:49], None, *FAIR[50:]],
+            [*SEX[:49], {"sex": "x"}, *SEX[50:]],
+            "'x' has no rate in one of the arms",
+        ),
+        (
+            "gap(ok by sex)",
+            FAIR,
+            [{"sex": "x"}, {"sex": "y"}, *SEX[2:]],
+            "'x', 'y' have one sample, and a change needs two in each slice",
+        ),
+    ],
+    ids=["zeros", "zero", "rates", "rate", "single"],
+)
+def test_a_change_that_is_unknown_names_the_slices(expression, ours, metadata, note):
+    contrast = replace(parse_contrast(expression), baseline="v1")
+
+    (change,) = analysed(arm(ok=ours), arm(ok=FAIR), contrasts=[contrast], metadata=metadata).comparisons
+
+    assert (change.difference, change.note) == (None, note)
+
+
+def test_a_slice_that_lacks_a_stratum_is_not_said_to_lack_the_metric():
+    ages = ["young"] * 25 + ["old"] * 75
+    metadata = [{**sex, "age": age} for sex, age in zip(SEX, ages, strict=True)]
+
+    result = target("gap(ok by sex within age) <= 0.1", FAIR, metadata=metadata)
+
+    assert result.note == "fewer than two slices have a rate"
+    metadata[60] = {"sex": "m", "age": "young"}
+    metadata[61] = {"sex": "x", "age": "old"}
+    result = target("gap(ok by sex within age) <= 0.1", FAIR, metadata=metadata)
+    assert result.note == "'x' has no ok in some age, so fairness cannot be proven"
+    assert result.estimate.interval.low >= -1
+
+
+def test_a_slice_that_a_metric_does_not_apply_to_says_so():
+    contrasts = [Contrast(metric="ok", baseline="v1", by=By((Field("sex"),)), slice=name) for name in "fm"]
+    values = [*[None] * 50, *FAIR[50:]]
+
+    empty, whole = analysed(arm(ok=values), arm(ok=values), contrasts=contrasts).comparisons
+
+    assert (empty.pairs, empty.note) == (0, "ok applies to no sample of this slice")
+    assert whole.pairs == 50
+
+
 def test_twins_are_paired():
     originals, twins = [True] * 60 + [False] * 40, [True] * 48 + [False] * 52
     inputs = analysis_inputs(arm(ok=originals), targets=["gap(ok by twin) <= 0.02", "gap(ok by sex) <= 0.9"])

@@ -135,6 +135,29 @@ def test_one_that_only_refuses_is_given_up_as_well():
     assert Refused in {type(error) for error in run.errors}
     assert len(run.replies) == 100
     assert len([error for error in run.errors if not isinstance(error, Refused)]) <= MIN_FAILURES
+    given_up = next(error for error in run.errors if isinstance(error, Refused))
+    assert re.search(r"has sent no reply since \d\d:\d\d:\d\d, only errors \(", str(given_up))
+
+
+@pytest.mark.parametrize(
+    ("failure", "advice"),
+    [
+        ("429", "its limit or quota is used up: lower the adapter's limit or wait, then resume with --crucible-resume"),
+        ("503", "look into its log, then resume with --crucible-resume"),
+    ],
+)
+def test_one_that_has_responded_with_errors_only_is_not_said_to_be_silent(failure, advice):
+    server = Restarting()
+    server.down_at, server.down_s, server.failure = 0.0, 1e9, failure
+
+    run = ask_all(100, server)
+
+    given_up = next(error for error in run.errors if isinstance(error, Refused))
+    assert re.fullmatch(
+        r"server http://simulated/v1 has sent no reply, only errors \(\d+ s, \d+ requests failed, the last: nothing listens "
+        rf"there\): no more requests are sent; {advice}",
+        str(given_up),
+    )
 
 
 def test_failures_by_chance_are_no_end():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pytest_crucible import NotApplicable, Reply, Sample, SpecError, fairness
@@ -124,3 +126,19 @@ def test_weights_are_multiplied_and_samples_become_rows():
         fairness.reweigh([{"sex": "f", "y": 1}, {"y": 1}], by="sex", label="y")
     with pytest.raises(SpecError, match="every row has sex = 'f'"):
         fairness.reweigh([{"sex": "f", "y": 1}, {"sex": "f", "y": 0}], by="sex", label="y")
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"sex": None, "y": 1}], "row 1 has sex = None; leave it out, or give it a value"),
+        ([{"sex": "", "y": 1}], "row 1 has sex = ''"),
+        ([{"sex": s, "y": s, "weight": "2"} for s in "fm"], "row 1 has weight = '2'; write a number of at least 0"),
+        ([{"sex": s, "y": s, "weight": float("nan")} for s in "fm"], "row 1 has weight = nan"),
+        ([7], "row 1 is a int; pass mappings"),
+        ("rows.jsonl", "reweigh has rows='rows.jsonl': read the file first"),
+    ],
+)
+def test_rows_without_a_value_or_with_a_wrong_weight_are_refused(rows, message):
+    with pytest.raises(SpecError, match=re.escape(message)):
+        fairness.reweigh(rows, by="sex", label="y")

@@ -28,6 +28,7 @@ from pytest_crucible.records import (
     TargetResult,
     Verdict,
 )
+from pytest_crucible.records.slices import By, Field
 from pytest_crucible.sections import drift
 from pytest_crucible.sections.drift import Drift
 
@@ -694,6 +695,20 @@ def test_a_comparison_on_what_nothing_scored_is_a_mistake_of_the_suite():
     one = verdict(contrasts=[Contrast(metric="acuracy", baseline="v1")])
 
     assert (one.suite_error, one.kind, one.subject) == (True, "comparison", "acuracy: v2 vs v1")
+
+
+def test_a_slice_without_pairs_is_open_where_others_have_some():
+    by = By((Field("topic"),))
+    lost, whole = (
+        replace(
+            comparison(evidence(reading(None, p=None)), Contrast(metric="a", baseline="v1", by=by, slice=name)),
+            pairs=pairs,
+        )
+        for name, pairs in (("law", 0), ("tax", 9))
+    )
+
+    assert [each.suite_error for each in verdicts(analysis(lost, whole))] == [False, False]
+    assert [each.suite_error for each in verdicts(analysis(lost))] == [True]
 
 
 @pytest.mark.parametrize("facts", [{"selected": 1}, {"finished": False}], ids=["selected", "interrupted"])

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_crucible.importers.columns import split_names
 from pytest_crucible.importers.formats import read
 from pytest_crucible.importers.parse_cell import number
 from pytest_crucible.records.errors import SpecError
@@ -28,6 +29,21 @@ def table(tmp_path):
 
 def scores(results) -> dict:
     return {(one.sample, one.repeat): dict(one.scores) for one in results.rows}
+
+
+def test_a_column_whose_name_has_a_comma_is_quoted(table):
+    text = 'id,correct,"group, a",b\na,1,x,y\n'
+
+    imported = table(text, metadata='b,"group, a"')
+
+    assert imported.results[0].rows[0].metadata == {"b": "y", "group, a": "x"}
+    with pytest.raises(SpecError, match=r"did you mean 'group, a'\? there are id, correct, \"group, a\", b"):
+        table(text, metadata="group, a")
+
+
+@given(st.lists(st.text(st.characters(exclude_characters='"'), min_size=1), min_size=1))
+def test_names_of_columns_are_read_back_from_a_list(names):
+    assert split_names(",".join(f'"{name}"' for name in names)) == names
 
 
 def test_columns_that_are_named_as_metadata_are_attributes_of_the_samples(table):

@@ -10,11 +10,12 @@ from safetensors.numpy import load_file, save_file
 from tiny_model import SHA256, SHAPE, TOKENIZER, tiny_data, tiny_engine, tiny_weights
 
 from pytest_crucible.local_model import checkpoints, training
-from pytest_crucible.local_model.adam import AdamParams
+from pytest_crucible.local_model.adam import AdamParams, NotFinite
 from pytest_crucible.local_model.batches import Datum
 from pytest_crucible.local_model.config import Shape, check_weights
 from pytest_crucible.local_model.engine import Engine, Trainer
 from pytest_crucible.local_model.lora import Adapter, LoraSpec
+from pytest_crucible.local_model.losses import find_loss
 from pytest_crucible.local_model.sampling import SamplingParams
 
 RATE = AdamParams(learning_rate=5e-3)
@@ -49,6 +50,29 @@ def trainer(engine) -> Trainer:
 
 
 # --- learning ---
+
+
+def test_a_step_in_two_threads_has_the_bits_of_one_thread(engine, trainer, monkeypatch):
+    steps(trainer, 1)
+    monkeypatch.setattr(training, "POSITIONS", 40)
+    data, loss = tiny_data(9), find_loss("cross_entropy")
+    folded = engine.fold_weights(trainer.adapter)
+
+    one, two = (
+        training.train(trainer.adapter, engine.weights, folded, SHAPE, data, loss, {}, threads=count)
+        for count in (1, 2)
+    )
+
+    assert (two.loss, two.metrics) == (one.loss, one.metrics)
+    assert {name: value.tobytes() for name, value in two.gradients.items()} == {
+        name: value.tobytes() for name, value in one.gradients.items()
+    }
+    assert [output["logprobs"].tolist() for output in two.outputs] == [
+        output["logprobs"].tolist() for output in one.outputs
+    ]
+    data[4] = Datum(data[4].tokens, {**data[4].inputs, "weights": data[4].inputs["weights"] * 1e38})
+    with pytest.raises(NotFinite, match="the cross_entropy loss is inf"):
+        training.train(trainer.adapter, engine.weights, folded, SHAPE, data, loss, {}, threads=2)
 
 
 def test_twenty_steps_cut_the_loss_by_four_fifths(engine):

@@ -44,6 +44,24 @@ def test_arms_that_differ_may_meet(arms):
 @pytest.mark.parametrize(
     ("arms", "sentence"),
     [
+        ([arm("m@1", "b"), arm("m@1", "b")], "'production' (m@1) is named twice: compare an adapter with another one"),
+        (
+            [arm("v1", "b"), arm("m@1", "b")],
+            "adapters 'v1' and 'production' (m@1) are the same checkpoint (b): compare two that differ",
+        ),
+    ],
+    ids=["name", "checkpoint"],
+)
+def test_a_version_is_named_as_it_was_typed(arms, sentence):
+    with pytest.raises(SpecError) as caught:
+        check_arms(arms, {"m@1": "production"})
+
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("arms", "sentence"),
+    [
         (
             [arm("v2", "bbb"), arm("v2", "bbb")],
             "'v2' is named twice: compare an adapter with another one",

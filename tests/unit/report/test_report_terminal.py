@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from pytest_crucible.records import CachedReplies, ReusedReplies
+from pytest_crucible.records import CachedReplies, ReusedReplies, Row, SectionOutcome, Table, View
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.sections.worst_samples import WorstSample
 
@@ -315,6 +315,21 @@ def test_a_hostile_reply_is_inert(run, analysis, text):
     assert all(char.isprintable() for line in told for char in line)
     assert len(told) <= 2 + 12 + text[:50].count("\n")
     assert sum(map(len, told)) <= 1500
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\u2028b", "a\x85b", "a\x0bb", "a\r\nb"])
+def test_a_name_with_line_breaks_is_one_row_of_a_table(run, analysis, name):
+    """A sample's id may be any text, and a table has a line for each row."""
+    table = Table(
+        title="t", heads=("slice", "samples"), rows=(Row(cells=(name, name)), Row(cells=("c", "d"))), verbosity=1
+    )
+    outcome = SectionOutcome(result=None, claims=(), view=View(title="t", tables=(table,)))
+
+    wide, narrow = (lines(run(analysis(sections={"t": outcome})), verbosity=1, width=width) for width in (120, 10))
+
+    head = next(at for at, line in enumerate(wide) if line.startswith("slice "))
+    assert wide[head + 2].split() == ["c", "d"]
+    assert all(char.isprintable() for line in (*wide, *narrow) for char in line)
 
 
 def test_hostile_characters_are_shown_as_escapes(run, analysis):

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from pytest_crucible.records import Contrast, DetectableEffect
+from pytest_crucible.records.slices import By, Field
 from pytest_crucible.report.plan_line import announcement
 from pytest_crucible.report.verdict_text import sentence
 
@@ -168,6 +169,26 @@ ASSUMED = "  (80 % power, if 10 % of pairs differ)"
 )
 def test_an_experiment_is_announced_with_a_line_for_each_metric(plan, facts, seen, lines):
     assert announcement(plan(**facts), seen).splitlines() == lines
+
+
+def test_the_slices_of_a_field_share_a_line_where_they_are_many(plan):
+    by = By((Field("topic"),))
+    seen = [foresight(k / 100 if k > 20 else None, by=by, slice=f"t{k}") for k in range(19, 26)]
+
+    assert announcement(plan(), [*seen, foresight()]).splitlines() == [
+        ARMS,
+        "  exact by topic, 7 slices: can detect differences of 21 points or more at best,",
+        "    of 25 points or more at worst; 2 slices have too few samples to detect a",
+        "    difference",
+        "  (80 % power)",
+        "  exact: can detect differences of 6.2 points or more",
+        ASSUMED,
+    ]
+    assert len(announcement(plan(), seen[:6]).splitlines()) == 8
+    margins = [foresight(None, needed=100 + k, margin=0.05, by=by, slice=f"t{k}") for k in range(7)]
+    assert announcement(plan(), margins).splitlines()[1] == (
+        "  exact by topic, 7 slices: margin 0.05 needs about n=106 in each"
+    )
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "https-host-" * 30, "a name of words " * 20])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -168,3 +169,19 @@ def test_the_view_has_the_curve_in_words_rows_and_json(store):
     assert document["first_better"] == "20"
     assert document["best"]["step"] == "30"
     assert [each["training"] for each in document["checkpoints"]] == [2.5, None, 0.125]
+
+
+def test_why_nothing_could_be_tested_is_said(store):
+    """Without bounds a mean of scores proves nothing."""
+    scores = [k / 7 for k in range(N)]
+    better = [score + 1 for score in scores]
+    facts = MetricFacts(name="exact", kind="bounded", direction="higher", low=-math.inf, high=math.inf)
+    store_run(store, "run", SAMPLES, last=better, base=scores, first=better, second=better, metrics=(facts,))
+    curves = measure_curves(store, "run", LABELS, "base")
+
+    notes = [note.text for note in curve_view(curves, "t", (), "", {}).notes]
+
+    assert notes[0] == (
+        "no checkpoint is proven better than the base: nothing is proven about a difference of means without bounds: declare "
+        "bounds of 'exact'"
+    )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 from experiment_builders import store_run
+from sqlalchemy import update
 
 from pytest_crucible import Sample, SpecError
 from pytest_crucible.records.slices import By, Field
 from pytest_crucible.runs.explain import explain_run, load_feature
 from pytest_crucible.runs.fairness import load_fairness, parse_by
 from pytest_crucible.sections import slices
+from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 
 RIGHT = [True] * 30 + [False] * 10 + [True] * 15 + [False] * 25
@@ -60,6 +62,15 @@ def test_a_run_without_metadata_has_to_run_again(store):
     store_run(store, "r1", samples(), v2=RIGHT)
 
     with pytest.raises(SpecError, match="run r1 was stored without metadata, so it has no field 'sex'; run it again"):
+        fairness_of(store)
+
+
+def test_an_imported_run_without_metadata_has_to_be_imported_again(store):
+    store_run(store, "r1", samples(), v2=RIGHT)
+    with store.engine.begin() as connection:
+        connection.execute(update(schema.runs).values(environment={"imported": [{"file": "t.csv"}]}))
+
+    with pytest.raises(SpecError, match="no field 'sex'; import it again, a table with --column metadata=sex"):
         fairness_of(store)
 
 

@@ -188,6 +188,17 @@ def test_a_ratio_of_rates_that_are_all_0_has_no_value():
     assert extreme("ratio", rates((10, 0), (20, 4))).value == 0
 
 
+def test_a_pair_without_a_bound_is_not_taken_for_one_with_an_infinite_bound():
+    """One slice has no right answer, so that one of both ratios has no bound, and the other one an infinite upper one."""
+    strata = np.array([0, 1, 0, 1, 1])
+    standardised = Slicing(codes=np.array([0, 0, 1, 1, 1]), names=("m", "f"), strata=strata)
+    means = slice_means(np.array([0.0, 0, 1, 1, 1]), standardised, is_binary=True, bounds=(0, 1))
+
+    found = bound_extreme("ratio", [means], [means], alpha=0.05)
+
+    assert (found.value, found.lower, found.upper) == (0.0, None, np.inf)
+
+
 def test_twins_that_are_yes_or_no_have_tangos_bounds():
     first = np.r_[np.ones(12), np.zeros(2), np.ones(36)]
     second = np.r_[np.zeros(12), np.ones(2), np.ones(36)]

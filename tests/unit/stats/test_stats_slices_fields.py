@@ -57,6 +57,19 @@ def test_crossed_fields_have_the_combinations_that_exist():
     assert sliced(by("sex", "race"), metadata) == (("f & a", "f & b", "m & b"), [0, 2, -1, 1])
 
 
+def test_two_combinations_never_have_one_name():
+    metadata = [{"a": "x & y", "b": "z"}, {"a": "x", "b": "y & z"}, {"a": '"x', "b": "y"}]
+
+    names, codes = sliced(by("a", "b"), metadata)
+
+    assert names == ('"\\"x" & y', 'x & "y & z"', '"x & y" & z')
+    assert sorted(codes) == [0, 1, 2]
+
+
+def test_a_number_too_large_for_a_float_is_a_name():
+    assert sliced(by("a"), [{"a": 10**400}, {"a": 1}]) == (("1", str(10**400)), [1, 0])
+
+
 def test_values_of_other_types_have_names():
     names, _ = sliced(by("x"), [{"x": value} for value in (True, 2, 10, 1.5, ["a"], "z\n1")])
 

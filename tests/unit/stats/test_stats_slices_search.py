@@ -94,6 +94,17 @@ def test_slices_are_of_fields_lengths_numbers_code_and_pairs():
     assert sizes.max() <= 180
 
 
+def test_an_object_is_no_feature():
+    metadata = [{"author": {"country": "de" if k % 2 else "fr"}, "tags": ["a"] if k % 2 else ["b"]} for k in range(60)]
+
+    names = {
+        feature.name for feature in find_features(["?"] * 60, [{"who": {"a": k % 2}} for k in range(60)], metadata, {})
+    }
+
+    assert "tags" in names
+    assert not names & {"author", "who"}
+
+
 def test_of_a_slice_and_its_complement_one_is_tried():
     feature = Feature("right", np.repeat([0, 1], 40), ("false", "true"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,17 +30,38 @@ def test_without_a_confirming_half_all_samples_choose():
     assert halves.choosing == halves.confirming == (0, 1, 2)
 
 
-@pytest.mark.parametrize(("n", "groups", "confirm"), [(12, None, 0.5), (39, None, 0.5), (60, None, 0.9), (80, 8, 0.5)])
-def test_halves_that_are_too_small(n, groups, confirm):
+@pytest.mark.parametrize(
+    ("n", "groups", "confirm", "advice"),
+    [
+        (12, None, 0.5, "add samples or set confirm = 0"),
+        (39, None, 0.5, "add samples or set confirm = 0"),
+        (60, None, 0.9, "set confirm = 0.66, or add samples"),
+        (400, None, 0.99, "set confirm = 0.95, or add samples"),
+        (400, None, 0.01, "set confirm = 0.05, or add samples"),
+        (80, 8, 0.5, "add samples or set confirm = 0"),
+    ],
+)
+def test_halves_that_are_too_small(n, groups, confirm, advice):
     names = [None if groups is None else f"g{k % groups}" for k in range(n)]
     order = look_order([f"s{k}" for k in range(n)], names)
     with pytest.raises(SpecError) as caught:
         split_halves(order, names, confirm)
 
     assert str(caught.value) == (
-        f"{n} samples are too few for confirm = {confirm}, which needs 20 (and 5 groups) in each half: add samples or set "
-        "confirm = 0"
+        f"{n} samples are too few for confirm = {confirm}, which needs 20 (and 5 groups) in each half: {advice}"
     )
+
+
+@pytest.mark.parametrize("n", [40, 41, 45, 60, 399, 400])
+@pytest.mark.parametrize("confirm", [0.001, 0.999])
+def test_the_advised_share_is_large_enough(n, confirm):
+    order, groups = range(n), [None] * n
+    with pytest.raises(SpecError) as caught:
+        split_halves(order, groups, confirm)
+
+    (share,) = re.findall(r"set confirm = (0\.\d+)", str(caught.value))
+    halves = split_halves(order, groups, float(share))
+    assert min(len(halves.choosing), len(halves.confirming)) >= 20
 
 
 def test_looks_are_at_the_ends_of_groups():
