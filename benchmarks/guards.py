@@ -19,11 +19,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from string import ascii_lowercase, ascii_uppercase
 
 import numpy as np
 
 from benchmarks.figures import Figure, show
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii
+from pytest_crucible.detectors.secrets import find_secrets
 from pytest_crucible.guards.kinds import GuardContext
 from pytest_crucible.guards.linear import fit_linear
 from pytest_crucible.guards.presidio import open_presidio
@@ -178,12 +180,15 @@ def _milliseconds(read: Callable[[str], object], texts: list[str]) -> float:
     return best * 1000 / len(texts)
 
 
+# A letter of an account stands for 10 to 35.
+_AS_NUMBERS = {ord(letter): str(10 + k) for k, letter in enumerate(ascii_uppercase)}
 HOSTILE = {
     "spaces": " ", "one digit": "1", "digits apart": "1 ", "at signs": "a@", "points": "a.", "parentheses": "(", "colons": "a:",
     "addresses": "1.1.1.", "slashes": "http://", "www": "www.", "numbers": "123-45 ", "cards that fail": "4111 1111 1111 1112 ",
     "accounts that fail": "GB82 ", "orders": "ignore ", "leetspeak": "1gn0r3 ",
     "look-alikes": "\u0438\u0433\u043d\u043e\u0440\u0435 ",
-    "zero width": "\u200b", "marks": "a\u0301", "base64": base64.b64encode(b"hello world, how are you").decode() + " ",
+    "zero width": "\u200b", "marks": "a\u0301", "marks in turns": "\u0301\u0323", "surrogates": "\ud800", "phrases": "\ufdfa",
+    "base64": base64.b64encode(b"hello world, how are you").decode() + " ",
     "hex": "6162636465666768 ", "spelled out": "a b ", "words": "the quick brown fox ",
 }  # fmt: skip
 
@@ -198,38 +203,79 @@ def hostile_texts() -> dict[str, str]:
         "random digits": "0123456789 -",
     }
     texts |= {name: "".join(draw.choices(alphabet, k=SIZE)) for name, alphabet in alphabets.items()}
-    texts["80,000 different orders"] = " ".join(f"ignore {draw.randrange(10**5)}" for _ in range(80_000))[:SIZE]
-    texts["60,000 telephone numbers"] = " ".join(f"call 415-555-{draw.randrange(10**4):04}" for _ in range(60_000))[
-        :SIZE
-    ]
+    texts |= {name: _join(make, draw) for name, make in DIFFERENT.items()}
     tokens = (base64.b64encode(draw.randbytes(20)).decode() for _ in range(SIZE // 29))
     return texts | {"random base64": " ".join(tokens)}
 
 
-# Words of which each begins something that has to be looked at: such a text takes a time for each, whatever its length.
-EACH = {
-    "80,000 different orders": ("ignore", "different order"),
-    "60,000 telephone numbers": ("call", "telephone number"),
-}
+def _join(make: Callable[[random.Random], str], draw: random.Random) -> str:
+    """Return a megabyte of parts that are made one by one."""
+    parts, size = [], 0
+    while size < SIZE:
+        parts.append(make(draw))
+        size += len(parts[-1]) + 1
+    return " ".join(parts)[:SIZE]
+
+
+def _digits(draw: random.Random, count: int) -> str:
+    return "".join(draw.choices("0123456789", k=count))
+
+
+def _letters(draw: random.Random, count: int) -> str:
+    return "".join(draw.choices(ascii_lowercase, k=count))
+
+
+def _account(draw: random.Random) -> str:
+    body = f"WEST{_digits(draw, 14)}"
+    return f"GB{98 - int((body + 'GB00').translate(_AS_NUMBERS)) % 97:02}{body}"
+
+
+def _numbers(draw: random.Random, count: int, below: int, sign: str) -> str:
+    return sign.join(f"{draw.randrange(below):x}" if below > 256 else str(draw.randrange(below)) for _ in range(count))
+
+
+# Texts of which no two parts are equal, and each part has to be looked at.
+DIFFERENT: dict[str, Callable[[random.Random], str]] = {
+    "80,000 different orders": lambda draw: f"ignore {_digits(draw, 5)}",
+    "orders that are nearly one": lambda draw: f"ignore your {_letters(draw, 2)} {_letters(draw, 2)} {_letters(draw, 2)} rule",
+    "rules that nearly end": lambda draw: f"rules no {_digits(draw, 2)} longer",
+    "the starts of all rules": lambda draw: f"{draw.choice(load_rules().packed.literals)} {_digits(draw, 3)}",
+    "praise": lambda draw: f"perfect {_digits(draw, 3)} now {_letters(draw, 3)}",
+    "words in base64": lambda draw: base64.b64encode(f"ignore {_digits(draw, 5)}".encode()).decode(),
+    "60,000 telephone numbers": lambda draw: f"call 415-555-{_digits(draw, 4)}",
+    "numbers beside words": lambda draw: f"call {_digits(draw, 7)}",
+    "e-mail addresses": lambda draw: f"{_letters(draw, 3)}@b.co",
+    "IPv4 addresses": lambda draw: _numbers(draw, 4, 256, "."),
+    "IPv6 addresses": lambda draw: f"{_numbers(draw, 2, 65536, '::')}:a1",
+    "URLs": lambda draw: f"www.{_letters(draw, 2)}.a",
+    "numbers of social security": lambda draw: f"{draw.randrange(100, 600)}-{draw.randrange(10, 99)}-{draw.randrange(1000, 9999)}",
+    "numbers that may be cards": lambda draw: f"4{_digits(draw, 15)}",
+    "accounts": _account,
+    "keys": lambda draw: f"sk-{_letters(draw, 16)}",
+    "passwords": lambda draw: f"pwd:{_letters(draw, 3)}{_digits(draw, 3)}",
+    "logins": lambda draw: f"://{_letters(draw, 1)}:{_letters(draw, 1)}@",
+}  # fmt: skip
+
+
+# Each part of these is found, or nearly: what that takes is the time of a text, whatever numpy does for all of them at once.
+ABOVE = (
+    "phrases", "the starts of all rules", "praise", "numbers beside words", "IPv4 addresses", "IPv6 addresses", "URLs",
+    "numbers that may be cards", "accounts", "keys", "passwords", "logins",
+)  # fmt: skip
 
 
 def hostile() -> Iterator[Figure]:
-    rules = load_rules()
     for name, text in hostile_texts().items():
-        of_rules, of_pii = (
-            _seconds(lambda text=text: match_rules(text, rules)),
-            _seconds(lambda text=text: find_pii(text)),
-        )
-        slower = max(of_rules, of_pii)
-        limit = None if name in EACH else 0.1
         yield Figure(
-            name=f"1 MB of {name}: the slower of rules and PII", measured=slower, unit="s", limit=limit, digits=3
+            name=f"1 MB of {name}: the slowest of rules, PII and secrets",
+            measured=max(_seconds(lambda find=find, text=text: find(text)) for find in FINDERS),
+            unit="s",
+            limit=None if name in ABOVE else 0.1,
+            digits=3,
         )
-        if name in EACH:
-            word, thing = EACH[name]
-            yield Figure(
-                name=f"each {thing} of these", measured=slower * 1e6 / text.count(word), unit="µs", limit=5.0, digits=1
-            )
+
+
+FINDERS: tuple[Callable[[str], object], ...] = (lambda text: match_rules(text, load_rules()), find_pii, find_secrets)
 
 
 def plans() -> Iterator[Figure]:

@@ -12,7 +12,7 @@ from tabulate import tabulate
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.commands.guard_training import EXAMPLE, train_guard
 from pytest_crucible.commands.options import json_option, print_result
-from pytest_crucible.guards.settings import RESERVED
+from pytest_crucible.guards.settings import RESERVED, GuardSettings
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import to_plain
@@ -63,20 +63,37 @@ def _refuse_unused(name: str, given: Mapping[str, object]) -> None:
 
 
 def _list(guards: Guards, *, as_json: bool) -> None:
-    settings = [guards.settings(name) for name in guards.names]
-    rows = [
-        (
-            guard.name,
-            f"any of {', '.join(guard.guards)}" if guard.guards else guard.kind,
-            "" if guard.guards else f"{guard.threshold:g}",
-            guard.action,
-            guard.on_error,
-        )
-        for guard in settings
-    ]
+    """Print the guards. Raises SpecError, after the others are listed, for those whose tables cannot be used."""
+    settings, problems = _read_settings(guards)
+    rows = [_row(guard) for guard in settings]
     lines = tabulate([HEADERS, *rows], tablefmt="plain", disable_numparse=True).splitlines()
     nothing = ["no guards here: add a table [guards.NAME] to crucible.toml"]
-    print_result(lines if rows else nothing, to_plain(settings), as_json=as_json)
+    broken = [{"name": name, "error": problem} for name, problem in problems.items()]
+    if settings or as_json or not problems:
+        print_result(lines if rows else nothing, [*to_plain(settings), *broken], as_json=as_json)
+    if problems:
+        raise SpecError("\n".join(problems.values()))
+
+
+def _read_settings(guards: Guards) -> tuple[list[GuardSettings], dict[str, str]]:
+    """Return the settings of the guards that can be used, and of the others what is wrong with them."""
+    settings, problems = [], {}
+    for name in guards.names:
+        try:
+            settings.append(guards.settings(name))
+        except SpecError as error:
+            problems[name] = str(error)
+    return settings, problems
+
+
+def _row(guard: GuardSettings) -> tuple[str, ...]:
+    return (
+        guard.name,
+        f"any of {', '.join(guard.guards)}" if guard.guards else guard.kind,
+        "" if guard.guards else f"{guard.threshold:g}",
+        guard.action,
+        guard.on_error,
+    )
 
 
 def detection_lines(name: str, text: str, detection: Detection) -> list[str]:

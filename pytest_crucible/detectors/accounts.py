@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,9 @@ from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
 from pytest_crucible.detectors.long_numbers import (
     find_account_places,
     find_card_places,
-    find_places_of_issuers,
-    find_security_number_places,
+    find_security_numbers,
 )
-from pytest_crucible.records.detections import Span
+from pytest_crucible.detectors.places import Place, Places
 
 # Whole, in fours, or in the groups of American Express and Diners Club. It looks ahead: the second of two numbers may be a card.
 _CARD_BODY = (
@@ -72,13 +71,15 @@ _IBAN_LENGTHS = {
 }  # fmt: skip
 
 
-def find_cards(text: str) -> Iterator[Span]:
+def find_cards(text: str) -> Iterator[Place]:
     """Yield the numbers of payment cards: the check digit, and an issuer's first digits or a word such as "card" before."""
+    places = find_card_places(text) if len(text) >= LONG else None
+    if places == []:
+        return
     end, has_word = 0, _has_card_word(text)
     # A text that repeats a number would take several times as long.
     passes: dict[str, bool] = {}
-    pattern, find_places = (_CARD, find_card_places) if has_word else (_CARD_OF_ISSUER, find_places_of_issuers)
-    for match in _find_matches(pattern, text, find_places):
+    for match in _find_matches(_CARD if has_word else _CARD_OF_ISSUER, text, places):
         start = match.start()
         if start < end:
             continue
@@ -87,16 +88,14 @@ def find_cards(text: str) -> Iterator[Span]:
             passes[number] = passes_luhn(_without_separators(number))
         if passes[number] and (_is_of_issuer(number) or (has_word and _is_called_card(text, start))):
             end = match.end(1)
-            yield Span("CREDIT_CARD", start, end)
+            yield start, end
 
 
-def _find_matches(
-    pattern: re.Pattern[str], text: str, find_places: Callable[[str], Sequence[int]]
-) -> Iterator[re.Match[str]]:
-    """Return the matches of a pattern; in a long text only its possible places are tried."""
-    if len(text) < LONG:
+def _find_matches(pattern: re.Pattern[str], text: str, places: Sequence[int] | None) -> Iterator[re.Match[str]]:
+    """Return the matches of a pattern; where its possible places are known, only these are tried."""
+    if places is None:
         return pattern.finditer(text)
-    return filter(None, map(pattern.match, itertools.repeat(text), find_places(text)))
+    return filter(None, map(pattern.match, itertools.repeat(text), places))
 
 
 def _is_of_issuer(number: str) -> bool:
@@ -112,13 +111,14 @@ def _is_called_card(text: str, start: int) -> bool:
     return _CARD_WORD.search(text[max(0, start - 40) : start]) is not None
 
 
-def find_social_security_numbers(text: str) -> Iterator[Span]:
-    """Yield US social security numbers in three groups. 000, 666 and 9xx are never issued."""
-    for match in _find_matches(_SSN, text, find_security_number_places):
-        yield Span("US_SSN", match.start() - len("123"), match.end())
+def find_social_security_numbers(text: str) -> Iterable[Place] | Places:
+    """Return US social security numbers in three groups. 000, 666 and 9xx are never issued."""
+    if len(text) >= LONG:
+        return find_security_numbers(text)
+    return ((match.start() - len("123"), match.end()) for match in _SSN.finditer(text))
 
 
-def find_ibans(text: str) -> Iterator[Span]:
+def find_ibans(text: str) -> Iterator[Place]:
     """Yield IBANs: a country's length, and the check digits. The groups may be separated."""
     # A text that repeats an account, or what only looks like one, would take several times as long.
     passes: dict[str, bool] = {}
@@ -132,7 +132,7 @@ def find_ibans(text: str) -> Iterator[Span]:
                 _without_separators(account).upper()
             )
         if passes[account] and not text[end : end + 1].isalnum():
-            yield Span("IBAN_CODE", start, end)
+            yield start, end
 
 
 def _find_account_places(text: str) -> Sequence[int]:

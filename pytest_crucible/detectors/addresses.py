@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from pytest_crucible.records.detections import Span
+import numpy as np
+
+from pytest_crucible.detectors.characters import LONG
+from pytest_crucible.detectors.long_emails import find_email_places
+from pytest_crucible.detectors.long_ip_addresses import find_four_places, find_six_places
+from pytest_crucible.detectors.places import Place, Places, read_places
 
 # At most ten labels: a domain has 253 characters.
 _AT = re.compile(r"@([\w-]{1,63}(?:\.[\w-]{1,63}){1,10})")
@@ -31,28 +37,47 @@ _DIGITS = "0123456789"
 _DIGIT = re.compile(r"[0-9]")
 _SIX_PART = re.compile(r"[0-9a-f:.]{1,45}", re.IGNORECASE)
 # Three groups, or one of three digits: `values[1::2]` and `a::b` are none.
-_LIKE_SIX = re.compile(r"(?=.*\d)(?:.*[0-9a-f]{3}|.*[0-9a-f]+:+[0-9a-f]+:+[0-9a-f])", re.IGNORECASE)
+LIKE_SIX = re.compile(r"[0-9a-f](?:[0-9a-f]{2}|:+[0-9a-f]+:+[0-9a-f])", re.IGNORECASE)
+_REACH_OF_DIGIT = 24
+_GROUPS, _GROUP = 8, "[0-9a-f]{1,4}"
+_WHOLE_SIX = re.compile(rf"(?:{_GROUP}:){{{_GROUPS - 1}}}{_GROUP}", re.IGNORECASE)
+_SHORT_SIX = re.compile(rf"(?:{_GROUP}(?::{_GROUP})*)?::(?:{_GROUP}(?::{_GROUP})*)?", re.IGNORECASE)
 # Numbers of sections and versions look like addresses of one digit in each place.
-_SHORT_FOUR = re.compile(r"\d\.\d\.\d\.\d|0.*")
+_ADDRESS_STEMS = ("ip", "address", "adresse", "host", "dns", "server", "ping", "gateway")
 _ADDRESS_WORD = re.compile(
     r"\b(?:ips?|ipv4|address(?:es)?|hosts?|dns|servers?|ping|gateway|adressen?)\b[^\n]{0,20}$", re.IGNORECASE
 )
+# A line may end behind them, too.
+_ENDS_OF_VERSION = frozenset("vVrRnN.eEpP\n")
 _VERSION = re.compile(r"(?:\bv(?:ersion|er|\.)?|\brelease|\bSNMP) ?$", re.IGNORECASE)
 
 
-def find_emails(text: str) -> Iterator[Span]:
-    """Yield e-mail addresses; letters of any script may be in them."""
+def find_emails(text: str) -> Iterable[Place] | Places:
+    """Return e-mail addresses; letters of any script may be in them."""
+    if len(text) < LONG:
+        return _find_emails_one_by_one(text)
+    places, with_code = find_email_places(text)
+    # Most texts have no domain of another script in ASCII.
+    coded = [(start, end) for start, end in with_code.tolist() if _is_top_level(text[start:end].rpartition(".")[2])]
+    return np.concatenate([places, read_places(coded)])
+
+
+def _find_emails_one_by_one(text: str) -> Iterator[Place]:
     for match in _AT.finditer(text):
         before = text[max(0, match.start() - 64) : match.start()][::-1]
         local = _LOCAL.match(before)
         # Quotation marks and slashes around an address are not part of it.
         length = len(local[0].rstrip(_QUOTES)) if local and before[0] not in _QUOTES else 0
         domain = match[1]
-        if length and _TOP_LEVEL.fullmatch(domain.rpartition(".")[2]) and domain[0] != "-":
-            yield Span("EMAIL_ADDRESS", match.start() - length, match.end())
+        if length and _is_top_level(domain.rpartition(".")[2]) and domain[0] != "-":
+            yield match.start() - length, match.end()
 
 
-def find_urls(text: str) -> Iterator[Span]:
+def _is_top_level(label: str) -> bool:
+    return _TOP_LEVEL.fullmatch(label) is not None
+
+
+def find_urls(text: str) -> Iterator[Place]:
     """Yield URLs that begin with a scheme or with `www.`, without the punctuation after them."""
     for match in _AFTER_SCHEME.finditer(text):
         scheme = _SCHEME.match(text[max(0, match.start() - 6) : match.start()][::-1])
@@ -63,32 +88,63 @@ def find_urls(text: str) -> Iterator[Span]:
             yield _trim_url(text, *match.span())
 
 
-def _trim_url(text: str, start: int, end: int) -> Span:
+def _trim_url(text: str, start: int, end: int) -> Place:
     url = text[start:end]
     trimmed = url.rstrip(_END_OF_SENTENCE)
+    if len(trimmed) == len(url):
+        return start, end
     # `(see https://en.wikipedia.org/wiki/Cat_(animal))`: a parenthesis that closes one of the URL's own is part of it.
     unclosed = trimmed.count("(") - trimmed.count(")")
     while unclosed > 0 and url[len(trimmed) : len(trimmed) + 1] == ")":
         trimmed, unclosed = url[: len(trimmed) + 1], unclosed - 1
-    return Span("URL", start, start + len(trimmed))
+    return start, start + len(trimmed)
 
 
-def find_ip_addresses(text: str) -> Iterator[Span]:
-    """Yield IPv4 and IPv6 addresses that the standard library reads. `version 1.2.3.4` is not one."""
+def find_ip_addresses(text: str) -> Places:
+    """Return IPv4 and IPv6 addresses that the standard library reads. `version 1.2.3.4` is not one."""
+    has_word = functools.cache(lambda: _has_address_stem(text))
+    sure, unsure = find_four_places(text) if len(text) >= LONG else (read_places([]), _find_fours(text))
+    read = [(start, end) for start, end in unsure.tolist() if _reads_as_address(text, start, end, has_word)]
+    sixes = _find_sixes_in_runs(text) if len(text) >= LONG else _find_sixes(text, 0, len(text))
+    return np.concatenate([sure, read_places(read), read_places(sixes)])
+
+
+def _find_fours(text: str) -> Places:
+    places = []
     for match in _FOUR.finditer(text):
         dot = match.start()
         before = text[max(0, dot - 3) : dot]
         start = dot - len(before) + len(before.rstrip(_DIGITS))
-        address = text[start : match.end()]
-        if _is_address(address) and _reads_as_address(address, text[max(0, start - 30) : start]):
-            yield Span("IP_ADDRESS", start, match.end())
-    end = 0
-    for match in _COLONS.finditer(text):
+        if _is_address(text[start : match.end()]):
+            places.append((start, match.end()))
+    return read_places(places)
+
+
+def _find_sixes_in_runs(text: str) -> Places:
+    places, runs = find_six_places(text)
+    if not text.isascii():
+        places = read_places([place for place in places.tolist() if _is_apart(text, *place)])
+    others = [place for start, end in runs.tolist() for place in _find_sixes(text, start, end)]
+    return np.concatenate([places, read_places(others)])
+
+
+def _find_sixes(text: str, begin: int, stop: int) -> Iterator[Place]:
+    """Yield the IPv6 addresses between two places at which none goes on."""
+    end = begin
+    for match in _COLONS.finditer(text, begin, stop):
         # Code has many pairs of colons, and no digits beside them.
-        if match.start() >= end and _DIGIT.search(text, max(0, match.start() - 24), match.end() + 24):
+        if match.start() >= end and _DIGIT.search(
+            text, max(0, match.start() - _REACH_OF_DIGIT), match.end() + _REACH_OF_DIGIT
+        ):
             start, end = _address_around(text, match.start())
-            if _LIKE_SIX.match(text, start, end) and _is_address(text[start:end]):
-                yield Span("IP_ADDRESS", start, end)
+            if is_six(text[start:end]):
+                yield start, end
+
+
+def _has_address_stem(text: str) -> bool:
+    lowered = text.lower()
+    # Letters of other scripts may be equal to these when case is ignored.
+    return not text.isascii() or any(stem in lowered for stem in _ADDRESS_STEMS)
 
 
 def _address_around(text: str, place: int) -> tuple[int, int]:
@@ -98,16 +154,34 @@ def _address_around(text: str, place: int) -> tuple[int, int]:
     after = _SIX_PART.match(text, place)
     end = after.end() if after else place
     end -= len(text[place:end]) - len(text[place:end].rstrip("."))
-    is_apart = (
-        not (start and (text[start - 1].isalnum() or text[start - 1] == "_")) and not text[end : end + 1].isalnum()
-    )
-    return (start, end) if is_apart else (end, end)
+    return (start, end) if _is_apart(text, start, end) else (end, end)
 
 
-def _reads_as_address(address: str, before: str) -> bool:
-    if _SHORT_FOUR.fullmatch(address):
-        return _ADDRESS_WORD.search(before) is not None
-    return _VERSION.search(before) is None
+def _is_apart(text: str, start: int, end: int) -> bool:
+    """Return whether no word goes on before or behind a place."""
+    before, behind = text[start - 1 : start], text[end : end + 1]
+    return not (before.isalnum() or before == "_" or behind.isalnum())
+
+
+def _reads_as_address(text: str, start: int, end: int, has_word: Callable[[], bool]) -> bool:
+    # A number that begins with zero, or four of one digit each.
+    if text[start] == "0" or end - start == len("1.1.1.1"):
+        return has_word() and _ADDRESS_WORD.search(text[max(0, start - 30) : start]) is not None
+    before = text[start - 2 : start] if start > 1 else text[:start]
+    # Most texts have none of the last letters of these words before a number.
+    return before.rstrip(" ")[-1:] not in _ENDS_OF_VERSION or _VERSION.search(text[max(0, start - 30) : start]) is None
+
+
+def is_six(address: str) -> bool:
+    """Return whether a text is an IPv6 address that does not look like code."""
+    if not _DIGIT.search(address) or not LIKE_SIX.search(address):
+        return False
+    if "." in address:
+        return _is_address(address)
+    # The standard library takes four times as long.
+    if "::" in address:
+        return _SHORT_SIX.fullmatch(address) is not None and sum(map(bool, address.split(":"))) < _GROUPS
+    return _WHOLE_SIX.fullmatch(address) is not None
 
 
 def _is_address(text: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,9 @@ LONG = 20_000
 """Characters from which arrays are worth their start."""
 
 Codes = NDArray[np.uint8]
+CodePoints = NDArray[np.uint32]
 Mask = NDArray[np.bool_]
+_ALL_POINTS = 0x110000
 
 
 def read_codes(text: str) -> Codes:
@@ -20,9 +24,28 @@ def read_codes(text: str) -> Codes:
     return codes.astype(np.uint8) * (codes < 256)
 
 
-def read_code_points(text: str) -> NDArray[np.uint32]:
+def read_code_points(text: str) -> CodePoints:
     """Return the code points of the characters; lone surrogates stay."""
-    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
+    # Encoding would call an error handler for each surrogate, which takes a microsecond.
+    return np.array([text]).view(np.uint32)[: len(text)]
+
+
+def join_code_points(points: CodePoints) -> str:
+    """Return the text with these code points."""
+    # What is read from an array loses the zeros at its end, therefore something else is there.
+    ended = np.append(points, np.uint32(ord(".")))
+    text: str = ended.view(f"<U{len(ended)}")[0]
+    return str(text[:-1])
+
+
+def map_characters(points: CodePoints, read: Callable[[NDArray[np.str_]], Codes]) -> Codes:
+    """Return a code for each character; the function returns those of the different ones."""
+    is_present = np.zeros(_ALL_POINTS, dtype=bool)
+    is_present[points] = True
+    codes = np.zeros(_ALL_POINTS, dtype=np.uint8)
+    present = np.flatnonzero(is_present)
+    codes[present] = read(present.astype(np.uint32).view("<U1"))
+    return codes[points]
 
 
 def look_up(codes: Codes, table: bytes) -> Mask:

@@ -11,7 +11,7 @@ from pytest_crucible.detectors.characters import Codes, Mask, list_signs, look_u
 
 _DIGITS, _LETTERS, _SEPARATORS = list_signs(digits), list_signs(ascii_letters), list_signs(" -")
 _FORM_SEPARATORS, _POINTS, _OPENING = list_signs(" .-"), list_signs(".-"), list_signs("+(")
-_ISSUERS = list_signs("0123456")
+_IN_WORDS = list_signs(f"{ascii_letters}{digits}_")
 _ALPHANUMERIC, _BEFORE_CARD = list_signs(ascii_letters + digits), list_signs(f"{ascii_letters}{digits}_.+-")
 # The farthest that a condition reads from a place.
 _REACH = 16
@@ -23,6 +23,7 @@ class _Around:
     def __init__(self, text: str) -> None:
         self._length = len(text)
         self.codes = np.pad(read_codes(text), _REACH)
+        self._masks: dict[bytes, Mask] = {}
 
     def at(self, distance: int) -> Codes:
         """Return the character so far behind each place; 0 outside the text."""
@@ -30,37 +31,45 @@ class _Around:
 
     def has(self, table: bytes, *distances: int) -> Mask:
         """Return the places that have a character of the table at each of the distances."""
-        mask = look_up(self.codes, table)
-        places: Mask = np.logical_and.reduce([mask[_REACH + distance :][: self._length] for distance in distances])
+        mask = self._masks.get(table)
+        if mask is None:
+            mask = self._masks[table] = look_up(self.codes, table)
+        first, *others = [mask[_REACH + distance :][: self._length] for distance in distances]
+        places = first.copy()
+        for other in others:
+            places &= other
         return places
 
 
 def find_card_places(text: str) -> list[int]:
     """Return where nine characters of a card begin: digits, after four of them perhaps a separator."""
-    return _list(_may_be_card(_Around(text)))
-
-
-def find_places_of_issuers(text: str) -> list[int]:
-    """Return the places of `find_card_places` whose first two digits may be an issuer's."""
     around = _Around(text)
-    return _list(
-        _may_be_card(around) & around.has(_ISSUERS, 0) & ((around.at(0) != ord("1")) | (around.at(1) == ord("8")))
-    )
-
-
-def _may_be_card(around: _Around) -> Mask:
     is_card = around.has(_DIGITS, 0, 1, 2, 3, 5, 6, 7, 8) & ~around.has(_BEFORE_CARD, -1)
-    return is_card & (around.has(_DIGITS, 4) | around.has(_SEPARATORS, 4))
+    return _list(is_card & (around.has(_DIGITS, 4) | around.has(_SEPARATORS, 4)))
 
 
-def find_security_number_places(text: str) -> list[int]:
-    """Return the first separators of digits in groups of three, two and four."""
+def find_security_numbers(text: str) -> NDArray[np.intp]:
+    """Return the places of US social security numbers: what the pattern of `accounts` describes. shape (n, 2)"""
     around = _Around(text)
     is_number = around.has(_SEPARATORS, 0) & around.has(_DIGITS, -3, -2, -1, 1, 2, 4, 5, 6, 7)
-    return _list(is_number & (around.at(0) == around.at(3)))
+    is_number &= (around.at(0) == around.at(3)) & ~around.has(_BEFORE_CARD, -4) & ~around.has(_IN_WORDS, 8)
+    is_number &= ~(around.has(_POINTS, 8) & around.has(_DIGITS, 9))
+    places = np.flatnonzero(is_number)
+    area, group, serial = (_read_number(around, places, *at) for at in ((-3, -2, -1), (1, 2), (4, 5, 6, 7)))
+    is_issued = (area > 0) & (area != 666) & (area < 900) & (group > 0) & (serial > 0)
+    numbers: NDArray[np.intp] = np.stack([places - 3, places + 8], axis=1)[is_issued]
+    return numbers
 
 
-def find_form_places(text: str) -> list[int]:
+def _read_number(around: _Around, places: NDArray[np.intp], *distances: int) -> NDArray[np.intp]:
+    """Return the number that the digits at these distances from each place are."""
+    number = np.zeros_like(places)
+    for distance in distances:
+        number = 10 * number + around.codes[_REACH + places + distance] - ord("0")
+    return number
+
+
+def find_form_places(text: str) -> NDArray[np.intp]:
     """Return where a plus, a parenthesis, or the zero or the middle of one of the forms of `phones` stands."""
     around = _Around(text)
     is_zero = around.at(0) == ord("0")
@@ -69,7 +78,7 @@ def find_form_places(text: str) -> list[int]:
     # After the code of a country, of one digit or two.
     is_abroad &= around.has(_FORM_SEPARATORS, 3) | around.has(_DIGITS, 3)
     is_middle = around.has(_POINTS, 0, 4) & around.has(_DIGITS, -3, -2, -1, 1, 2, 3, 5, 6, 7, 8)
-    return _list(around.has(_OPENING, 0) | (is_zero & (in_twos | is_abroad)) | is_middle)
+    return np.flatnonzero(around.has(_OPENING, 0) | (is_zero & (in_twos | is_abroad)) | is_middle)
 
 
 def find_account_places(text: str, lengths: NDArray[np.uint8]) -> list[int]:

@@ -4,92 +4,52 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pytest_crucible.detectors.characters import LONG
-from pytest_crucible.detectors.long_numbers import find_form_places
-from pytest_crucible.records.detections import Span
+from pytest_crucible.detectors.long_phones import find_long_phones
+from pytest_crucible.detectors.phone_forms import CANDIDATE, CLEAR_INSIDE, DATE, FEWEST_DIGITS, FORM, read_shape
+from pytest_crucible.detectors.phone_words import (
+    NEAREST,
+    OTHER_NUMBERS,
+    REACH,
+    REACH_AFTER,
+    WORD,
+    has_word_of_others,
+    is_phone,
+)
+from pytest_crucible.detectors.places import Place, Places
 
-# Groups of digits, and perhaps an extension. A pattern that begins with a set of characters is searched five times as fast as one
-# that begins with a look behind, so that comes second, here and in the other detectors.
-_CANDIDATE = re.compile(
-    r"[+(\d](?<![\w$€£#/=+-].)(?<!\d[.,:].)(?![ .\-/]\d\D)(?:(?<=\+)\(?\d|(?<=\()\d|(?<=\d))\d{0,14}+"
-    r"(?:[ .\-/]\d{2,9}|[ .\-/]?\(\d{1,5}\)[ .\-/]?\d{1,9}|\)[ .\-/]?\d{2,9}){0,6}+(?<=\d\d)"
-    r"(?:[ ]?(?:x|ext\.? ?)\d{1,5})?(?![\w%])(?![.,]\d)(?! ?[=*+])",
-    re.ASCII,
-)
-_EXTENSION = r"(?:[ ]?(?:x|ext\.? ?)\d{1,5})?"
-# North American numbers, those with the area in parentheses, and French ones need no word beside them; nor do international ones.
-_FORMS = (
-    rf"(?:00[ .-]?)?1?[ .-]?(?:\([2-9]\d\d\)[ -]?\d{{3}}[ .-]|[2-9]\d\d-\d{{3}}-|[2-9]\d\d\.\d{{3}}\.)\d{{4}}{_EXTENSION}"
-    r"|\(0?\d{2,5}\)[ ]?\d{2,4}[ -]?\d{2,4}(?:[ -]\d{2,4})?"
-    r"|0\d(?:([ .-])\d\d)(?:\1\d\d){3}"
-)
-_CLEAR = re.compile(rf"{_FORMS}|\+\(?\d{{1,3}}\)?[ .\-/(]*\d.*|00[1-9]\d?[ .-]\d.*", re.DOTALL)
-# One of several numbers in a row.
-_CLEAR_INSIDE = re.compile(rf"(?<![^ ])(?:{_FORMS}|\+\d{{1,3}}[ .-]?\(?\d{{1,4}}\)?(?:[ .-]?\d{{2,4}}){{2,3}})(?![^ ])")
-# What each of these forms has. One set of characters in front is searched several times as fast as alternatives.
-_FORM = re.compile(
-    r"[+(0.-](?:(?<=[+(])|(?<=0)(?=\d(?:[ .-]\d\d){4}|0[1-9]\d?[ .-]\d)|(?<=\d\d\d[-.])(?=\d\d\d[-.]\d{4}))", re.ASCII
-)
-_FEWEST_DIGITS = 7
-_DATE = re.compile(r"(?:19|20)\d\d([-./ ])[01]?\d\1[0-3]?\d.*|[0-3]?\d([-./ ])[0-3]?\d\2(?:19|20)\d\d.*", re.DOTALL)
-_NO_PHONE = re.compile(rf"{_DATE.pattern}|\d+\.\d+", re.DOTALL)
-_WORD = re.compile(r"[^\W\d_]+")
 _LETTER = re.compile(r"[^\W\d_]")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
-# All that a number has beside digits, but for its extension.
-_NO_DIGITS = b"+( .-/)"
-_WORDS = frozenset(
-    (
-        "phone", "phones", "telephone", "telephones", "tel", "call", "calls", "called", "calling", "dial", "dialed", "dialing",
-        "ring", "mobile", "cell", "cellphone", "cellular", "fax", "hotline", "sms", "whatsapp", "answering", "message", "messages",
-        "contact", "landline", "pager", "voicemail", "telefon", "telefonnummer", "handy", "handynummer", "mobil", "mobilnummer",
-        "rufnummer", "durchwahl", "anrufen", "anzurufen", "angerufen", "erreichbar", "erreichen", "telefonisch",
-    )
-)  # fmt: skip
-# These need more beside them: `reach me at 555 0123`, `text me on`, `Office: 555 0123`.
-_WORDS_BEFORE_PREPOSITION = frozenset(("reach", "reached", "text", "texted"))
-_PREPOSITIONS = frozenset(("at", "on", "under"))
-_PLACES = frozenset(("desk", "office", "work", "home", "direct", "private"))
-_WORD_AFTER = re.compile(
-    r"[\s,;(-]{1,3}(?:office|fax|mobile|cell|home|work|tel|phone|desk|b[üu]ro|mobil|(?:zu )?erreich(?:en|bar)|an(?:zu)?rufen)\b",
-    re.IGNORECASE,
-)
-# Numbers of these are no telephone's, though a word such as "call" may stand before.
-_OTHER_NUMBERS = frozenset(
-    (
-        "order", "invoice", "ticket", "account", "acct", "serial", "isbn", "tracking", "reference", "ref", "id", "case", "policy",
-        "passport", "license", "licence", "sku", "batch", "version", "zip", "timestamp", "bestellung", "bestellnummer", "rechnung",
-        "rechnungsnummer", "konto", "kontonummer", "kundennummer", "artikelnummer",
-    )
-)  # fmt: skip
+# The one character that is two in lower case, so that places in a text in lower case are not those of the text.
+_TWO_IN_LOWER_CASE = "\u0130"
 _SHORTEST = 8
 # Looking a number up in all plans takes about a millisecond.
 _MOST_NUMBERS = 500
-# How far before a number a word may stand.
-_REACH = 45
-# How far after a number such a word may go on.
-_REACH_AFTER = 20
 REGIONS = ("US", "GB", "DE", "FR", "AT", "CH", "ES", "IT", "NL", "AU", "CA", "IN", "BR")
 """Regions whose numbers `phonenumbers` reads without a country code."""
 
 
-def find_phones(text: str) -> Iterator[Span]:
-    """Yield numbers in a form that only telephones have, and numbers beside a word such as "call" or "Telefon"."""
-    shape = functools.cache(_read_shape)
-    has_others = functools.cache(lambda: _has_word_of_others(text))
+def find_phones(text: str) -> Iterable[Place] | Places:
+    """Return numbers in a form that only telephones have, and numbers beside a word such as "call" or "Telefon"."""
+    return find_long_phones(text) if len(text) >= LONG and _TWO_IN_LOWER_CASE not in text else _find_one_by_one(text)
+
+
+def _find_one_by_one(text: str) -> Iterator[Place]:
+    shape = functools.cache(read_shape)
+    has_others = functools.cache(lambda: has_word_of_others(text))
     for number, start, is_after_letter in _find_candidates(text):
         end = start + len(number)
         may_be, is_clear = shape(number)
         if may_be and (
-            (is_clear and not (is_after_letter and has_others())) or _is_phone(text, start, end, is_clear=is_clear)
+            (is_clear and not (is_after_letter and has_others())) or is_phone(text, start, end, is_clear=is_clear)
         ):
-            yield Span("PHONE_NUMBER", start, end)
+            yield start, end
         else:
-            for inside in _CLEAR_INSIDE.finditer(number):
-                yield Span("PHONE_NUMBER", start + inside.start(), start + inside.end())
+            for inside in CLEAR_INSIDE.finditer(number):
+                yield start + inside.start(), start + inside.end()
 
 
 def _find_candidates(text: str) -> Iterator[tuple[str, int, bool]]:
@@ -98,19 +58,19 @@ def _find_candidates(text: str) -> Iterator[tuple[str, int, bool]]:
     Most numbers are short, or have neither.
     """
     # The first letter within reach, and the first form: each stretch of text without them is searched once.
-    letter, form, forms = -1, -1, _find_forms(text)
+    letter, form, forms = -1, -1, (match.start() for match in FORM.finditer(text))
     first_letter = _ASCII_LETTER if text.isascii() else _LETTER
-    for match in _CANDIDATE.finditer(text):
+    for match in CANDIDATE.finditer(text):
         start, end = match.span()
-        if end - start < _FEWEST_DIGITS:
+        if end - start < FEWEST_DIGITS:
             continue
         while form < start:
             form = next(forms, len(text))
         if form >= end:
-            if letter < max(0, start - _REACH):
-                next_letter = first_letter.search(text, max(0, start - _REACH))
-                letter = next_letter.start() if next_letter else len(text) + _REACH
-            if letter >= end + _REACH_AFTER:
+            if letter < max(0, start - REACH):
+                next_letter = first_letter.search(text, max(0, start - REACH))
+                letter = next_letter.start() if next_letter else len(text) + REACH
+            if letter >= end + REACH_AFTER:
                 continue
         number = match[0]
         # Of `(call 415-555-0123` the parenthesis is not part.
@@ -118,56 +78,15 @@ def _find_candidates(text: str) -> Iterator[tuple[str, int, bool]]:
         yield number[is_open:], start + is_open, letter < start
 
 
-def _find_forms(text: str) -> Iterator[int]:
-    """Return the places of what each form has, in order."""
-    return iter(find_form_places(text)) if len(text) >= LONG else (match.start() for match in _FORM.finditer(text))
-
-
-def _read_shape(number: str) -> tuple[bool, bool]:
-    """Return whether a number may be a telephone's, and whether only telephones have its form."""
-    digits = len(number.partition("x")[0].partition("e")[0].encode().translate(None, _NO_DIGITS))
-    may_be = _FEWEST_DIGITS <= digits <= 15 and not _NO_PHONE.fullmatch(number)
-    return may_be, _CLEAR.fullmatch(number) is not None
-
-
-def _has_word_of_others(text: str) -> bool:
-    """Return whether a text has a word of other numbers anywhere: that is faster than to look before each number."""
-    lowered = text.lower()
-    return any(word in lowered for word in _OTHER_NUMBERS)
-
-
-def _is_phone(text: str, start: int, end: int, *, is_clear: bool) -> bool:
-    """Return whether the words around a number leave it a telephone's, if it is clear, and else make it one."""
-    before = text[max(0, start - _REACH) : start]
-    words = _WORD.findall(before.lower())
-    if not _OTHER_NUMBERS.isdisjoint(words[-3:]):
-        return False
-    return is_clear or _is_called_phone(words, before) or _WORD_AFTER.match(text[end : end + _REACH_AFTER]) is not None
-
-
-def _is_called_phone(words: Sequence[str], before: str) -> bool:
-    """Return whether the words before a number, on its line or in a heading above, say that it is a telephone's."""
-    label = before.rstrip()
-    if not label or ("\n" in before[len(label) :] and label[-1] != ":"):
-        return False
-    words = words[-len(_WORD.findall(label.rpartition("\n")[2])) :] if "\n" in label else words
-    if not _WORDS.isdisjoint(words):
-        return True
-    is_place = label[-1] == ":" and words[-1:] and words[-1] in _PLACES
-    return bool(is_place) or (
-        bool(_PREPOSITIONS.intersection(words[-1:])) and not _WORDS_BEFORE_PREPOSITION.isdisjoint(words)
-    )
-
-
-def find_phones_by_plan(text: str, regions: Sequence[str] = REGIONS) -> Iterator[Span]:
+def find_phones_by_plan(text: str, regions: Sequence[str] = REGIONS) -> Iterator[Place]:
     """Yield numbers that are valid in the numbering plan of their country, or of one of the regions.
 
     Needs the package `phonenumbers`. Only the first 500 different numbers of a text are looked up.
     """
     places: dict[str, list[tuple[int, int]]] = {}
-    for match in _CANDIDATE.finditer(text):
+    for match in CANDIDATE.finditer(text):
         number = match[0]
-        if len(number) < _SHORTEST or _DATE.fullmatch(number):
+        if len(number) < _SHORTEST or DATE.fullmatch(number):
             continue
         if number not in places:
             if len(places) == _MOST_NUMBERS:
@@ -175,9 +94,9 @@ def find_phones_by_plan(text: str, regions: Sequence[str] = REGIONS) -> Iterator
             places[number] = _find_in_plans(number, regions)
         for first, last in places[number]:
             start = match.start() + first
-            words = _WORD.findall(text[max(0, start - _REACH) : start].lower())
-            if _OTHER_NUMBERS.isdisjoint(words[-3:]):
-                yield Span("PHONE_NUMBER", start, match.start() + last)
+            words = WORD.findall(text[max(0, start - REACH) : start].lower())
+            if OTHER_NUMBERS.isdisjoint(words[-NEAREST:]):
+                yield start, match.start() + last
 
 
 def _find_in_plans(number: str, regions: Sequence[str]) -> list[tuple[int, int]]:

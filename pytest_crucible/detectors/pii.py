@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
+
+import numpy as np
 
 from pytest_crucible.detectors.accounts import find_cards, find_ibans, find_social_security_numbers
 from pytest_crucible.detectors.addresses import find_emails, find_ip_addresses, find_urls
 from pytest_crucible.detectors.phones import find_phones, find_phones_by_plan
+from pytest_crucible.detectors.places import Place, Places, drop_overlapping, make_spans, read_places
 from pytest_crucible.records.detections import Span
 
 PhoneMethod = Literal["context", "phonenumbers"]
 PII_TYPES = ("CREDIT_CARD", "EMAIL_ADDRESS", "IBAN_CODE", "IP_ADDRESS", "PHONE_NUMBER", "URL", "US_SSN")
 _PHONE = "PHONE_NUMBER"
-_FINDERS: dict[str, Callable[[str], Iterator[Span]]] = {
+_FINDERS: dict[str, Callable[[str], Iterable[Place] | Places]] = {
     "IBAN_CODE": find_ibans,
     "CREDIT_CARD": find_cards,
     "US_SSN": find_social_security_numbers,
@@ -36,34 +39,22 @@ def find_pii(text: str, types: Sequence[str] = PII_TYPES, *, phones: PhoneMethod
     (Span(type='EMAIL_ADDRESS', start=9, end=27),)
     """
     has_digits = any(digit in text for digit in _DIGITS)
-    spans: list[Span] = []
+    findings: dict[str, Places] = {}
     for name, find in _FINDERS.items():
         if name not in types or not (has_digits or name in _WITHOUT_DIGITS):
             continue
         if name in _SIGNS and not any(sign in text for sign in _SIGNS[name]):
             continue
+        places = read_places(find(text))
         # Part of an IBAN may have the form of a card.
-        spans += _apart(find(text), spans) if name == "CREDIT_CARD" else find(text)
+        findings[name] = drop_overlapping(places, *findings.values()) if name == "CREDIT_CARD" else places
     if _PHONE in types and has_digits:
-        numbers = _phones(text, phones)
-        spans += _apart(numbers, spans) if spans else numbers
-    return tuple(sorted(spans, key=lambda span: (span.start, span.end, span.type)))
+        findings[_PHONE] = drop_overlapping(_find_phones(text, phones), *findings.values())
+    return make_spans(findings)
 
 
-def _phones(text: str, method: PhoneMethod) -> list[Span]:
-    spans = list(find_phones(text))
-    return [*spans, *_apart(find_phones_by_plan(text), spans)] if method == "phonenumbers" else spans
-
-
-def _apart(spans: Iterable[Span], taken: Sequence[Span]) -> list[Span]:
-    """Return the spans that overlap neither a taken one nor one before."""
-    places = sorted((span.start, span.end) for span in taken)
-    separate: list[Span] = []
-    k = 0
-    for span in sorted(spans, key=lambda span: (span.start, -span.end)):
-        while k < len(places) and places[k][1] <= span.start:
-            k += 1
-        overlaps_taken = k < len(places) and places[k][0] < span.end
-        if not overlaps_taken and not (separate and separate[-1].end > span.start):
-            separate.append(span)
-    return separate
+def _find_phones(text: str, method: PhoneMethod) -> Places:
+    places = read_places(find_phones(text))
+    if method == "context":
+        return places
+    return np.concatenate([places, drop_overlapping(read_places(find_phones_by_plan(text)), places)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from pytest_crucible.detectors.places import Place, make_spans, read_places
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.redaction import key_places
 
@@ -28,9 +29,12 @@ def find_secrets(text: str) -> tuple[Span, ...]:
     >>> find_secrets("password: tr0ub4dor")
     (Span(type='PASSWORD', start=10, end=19),)
     """
-    keys = [Span(_key_type(text, start, end), start, end) for start, end in key_places(text)]
-    spans = [*keys, *_private_keys(text), *_find_assignments(text)]
-    return tuple(sorted(spans, key=lambda span: (span.start, span.end, span.type)))
+    findings: dict[str, list[Place]] = {}
+    for start, end in key_places(text):
+        findings.setdefault(_key_type(text, start, end), []).append((start, end))
+    findings["PRIVATE_KEY"] = _private_keys(text)
+    findings["PASSWORD"] = list(_find_assignments(text))
+    return make_spans({name: read_places(places) for name, places in findings.items()})
 
 
 def _key_type(text: str, start: int, end: int) -> str:
@@ -39,13 +43,11 @@ def _key_type(text: str, start: int, end: int) -> str:
     return "JSON_WEB_TOKEN" if text.startswith("eyJ", start) else "API_KEY"
 
 
-def _private_keys(text: str) -> Iterator[Span]:
-    if "PRIVATE KEY" in text:
-        for match in _PRIVATE_KEY.finditer(text):
-            yield Span("PRIVATE_KEY", *match.span())
+def _private_keys(text: str) -> list[Place]:
+    return [match.span() for match in _PRIVATE_KEY.finditer(text)] if "PRIVATE KEY" in text else []
 
 
-def _find_assignments(text: str) -> Iterator[Span]:
+def _find_assignments(text: str) -> Iterator[Place]:
     lowered = text.lower()
     if not any(stem in lowered for stem in _STEMS):
         return
@@ -53,4 +55,4 @@ def _find_assignments(text: str) -> Iterator[Span]:
         value = match[2].rstrip(_END_OF_SENTENCE)
         # `password: required` and `the password is wrong` hold a word; a secret has more than letters of one case.
         if len(value) >= 6 and (not value.isalpha() or not (value.islower() or value.istitle() or value.isupper())):
-            yield Span("PASSWORD", match.start(2), match.start(2) + len(value))
+            yield match.start(2), match.start(2) + len(value)

@@ -6,14 +6,15 @@ Words are those of Latin-1; a character that is not of Latin-1 separates words.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.detectors.characters import Codes, list_signs, look_up, read_code_points, read_codes
-from pytest_crucible.guards.repeats import LongText
+from pytest_crucible.detectors.characters import join_code_points, list_signs, look_up, read_code_points, read_codes
+from pytest_crucible.guards.needs import Need
+from pytest_crucible.guards.repeats import FEW_PLACES, REACH, LongText
 
 _WORD_SIGNS = bytes(chr(code).isalnum() or chr(code) == "_" for code in range(256))
 _BETWEEN_LETTERS = list_signs(" .*-")
@@ -43,63 +44,156 @@ def pack_starts(literals: Sequence[str]) -> Starts:
     pairs = np.zeros((256, 256), dtype=bool)
     for head in heads:
         pairs[head[0], head[1]] = True
-    numbers = [int.from_bytes(head.ljust(_WIDTH, b"\0"), "big") for head in heads]
-    after = [number + (1 << 8 * (_WIDTH - len(head))) for head, number in zip(heads, numbers, strict=True)]
+    ranges = [_range(head) for head in heads]
     begins = {head[0] for head in heads}
     return Starts(
         literals=tuple(literals),
-        first=np.array(numbers, dtype=np.uint64),
-        after=np.array(after, dtype=np.uint64),
+        first=np.array([first for first, _ in ranges], dtype=np.uint64),
+        after=np.array([after for _, after in ranges], dtype=np.uint64),
         pairs=pairs.ravel(),
         signs=bytes(code in begins and not _WORD_SIGNS[code] for code in range(256)),
     )
 
 
 def _latin_head(literal: str) -> bytes:
-    """Return the first characters of a literal, up to one that is not of Latin-1; two at least."""
+    """Return the first characters of a literal, up to one that is not of Latin-1."""
     return literal[:_WIDTH].encode("latin-1", "replace").partition(b"?")[0]
 
 
-def find_starts(text: str, starts: Starts) -> dict[str, list[int]]:
-    """Return the literals that a text has, with their places but for repeats."""
-    codes = read_codes(text)
-    places = _possible_places(codes, starts)
-    padded = np.concatenate([codes, np.zeros(_WIDTH, dtype=np.uint8)])
-    numbers = np.zeros(len(places), dtype=np.uint64)
-    for k in range(_WIDTH):
-        numbers = numbers * np.uint64(256) + padded[places + k]
-    order = np.argsort(numbers, kind="stable")
-    numbers = numbers[order]
-    lows, highs = np.searchsorted(numbers, starts.first), np.searchsorted(numbers, starts.after)
-    found, long_text = {}, LongText(text, codes)
-    for k in np.flatnonzero(lows < highs).tolist():
-        literal = starts.literals[k]
-        exact = _confirm(text, literal, np.sort(places[order[lows[k] : highs[k]]]))
-        if exact:
-            found[literal] = long_text.drop_repeats(exact)
-    return found
+class LongForm:
+    """A form of a long text in which starts, and the words that rules need after them, are looked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._codes = text, read_codes(text)
+        self._padded = np.concatenate([self._codes, np.zeros(2 * _WIDTH, dtype=np.uint8)])
+        is_word = look_up(self._codes, _WORD_SIGNS)
+        self._begins_word = is_word.copy()
+        self._begins_word[1:] &= ~is_word[:-1]
+        self._found: dict[Need, Places] = {}
+        self._starts: dict[str, Places] = {}
+        self._different: dict[str, Places] = {}
+
+    def find_starts(self, starts: Starts) -> Sequence[str]:
+        """Return the literals that the text has; `places` returns where they are."""
+        places = self._possible_places(starts)
+        numbers = self._pack(places)
+        order = np.argsort(numbers, kind="stable")
+        numbers = numbers[order]
+        lows, highs = np.searchsorted(numbers, starts.first), np.searchsorted(numbers, starts.after)
+        for k in np.flatnonzero(lows < highs).tolist():
+            literal = starts.literals[k]
+            exact = self._confirm(literal, np.sort(places[order[lows[k] : highs[k]]]))
+            if len(exact):
+                self._starts[literal] = exact
+        return list(self._starts)
+
+    def places(self, start: str, needs: Sequence[Need]) -> list[int]:
+        """Return the places of a start that have what is needed behind them. Of most of those with equal text only one is."""
+        places = self._keep_needed(self._starts[start], len(start), needs)
+        if len(places) > FEW_PLACES:
+            places = self._keep_needed(self._drop_repeats(start), len(start), needs)
+        listed: list[int] = places.tolist()
+        return listed
+
+    def _keep_needed(self, places: Places, length: int, needs: Sequence[Need]) -> Places:
+        reached = places + length
+        for need in needs:
+            words = self._find_words(need)
+            # Behind the last word nothing is within reach.
+            words = np.append(words, len(self._padded) + REACH)
+            reached = words[np.searchsorted(words, reached)] + 1
+            is_near = reached <= places + REACH
+            places, reached = places[is_near], reached[is_near]
+        return places
+
+    def _find_words(self, need: Need) -> Places:
+        """Return where the words that begin like one of a set stand."""
+        if need not in self._found:
+            packed = _pack_need(need)
+            places = self._words[packed.pairs[self._pairs]]
+            within = np.searchsorted(packed.bounds, self._pack(places), side="right") % 2 == 1
+            self._found[need] = places[within]
+        return self._found[need]
+
+    @functools.cached_property
+    def _words(self) -> Places:
+        return np.flatnonzero(self._begins_word)
+
+    @functools.cached_property
+    def _pairs(self) -> Places:
+        return self._read_pairs(self._words)
+
+    @functools.cached_property
+    def _repeats(self) -> LongText:
+        return LongText(self._text, self._codes)
+
+    def _drop_repeats(self, start: str) -> Places:
+        if start not in self._different:
+            different = sorted(self._repeats.drop_repeats(self._starts[start].tolist()))
+            self._different[start] = np.array(different, dtype=np.intp)
+        return self._different[start]
+
+    def _confirm(self, literal: str, places: Places) -> Places:
+        """Return the places where the whole literal stands and no letter is before it."""
+        text, rest = self._text, literal[_WIDTH : 2 * _WIDTH]
+        if rest.isascii() and rest:
+            first, after = _range(rest.encode())
+            numbers = self._pack(places + _WIDTH)
+            places = places[(numbers >= first) & (numbers < after)]
+        if len(literal) > 2 * _WIDTH or not literal.isascii():
+            places = _list(place for place in places.tolist() if text.startswith(literal, place))
+        if not text.isascii() and literal[0].isalnum():
+            places = _list(place for place in places.tolist() if place == 0 or not text[place - 1].isalnum())
+        return places
+
+    def _possible_places(self, starts: Starts) -> Places:
+        """Return where the first two characters of a literal stand."""
+        places = np.flatnonzero(self._begins_word | look_up(self._codes, starts.signs))
+        possible: Places = places[starts.pairs[self._read_pairs(places)]]
+        return possible
+
+    def _read_pairs(self, places: Places) -> Places:
+        pairs: Places = self._padded[places].astype(np.intp) * 256 + self._padded[places + 1]
+        return pairs
+
+    def _pack(self, places: Places) -> NDArray[np.uint64]:
+        """Return the eight characters at each place as a number."""
+        numbers = np.zeros(len(places), dtype=np.uint64)
+        for k in range(_WIDTH):
+            numbers <<= np.uint64(8)
+            numbers |= self._padded[places + k]
+        return numbers
 
 
-def _possible_places(codes: Codes, starts: Starts) -> Places:
-    """Return where the first two characters of a literal stand."""
-    is_word = look_up(codes, _WORD_SIGNS)
-    is_first = is_word.copy()
-    is_first[1:] &= ~is_word[:-1]
-    places = np.flatnonzero(is_first | look_up(codes, starts.signs))
-    places = places[places < len(codes) - 1]
-    may_begin: NDArray[np.bool_] = starts.pairs[codes[places].astype(np.intp) * 256 + codes[places + 1]]
-    possible: Places = places[may_begin]
-    return possible
+def _list(places: Iterable[int]) -> Places:
+    return np.fromiter(places, dtype=np.intp)
 
 
-def _confirm(text: str, literal: str, places: Places) -> list[int]:
-    """Return the places where the whole literal stands and no letter is before it."""
-    exact: list[int] = places.tolist()
-    if len(literal) > _WIDTH or not literal.isascii():
-        exact = [place for place in exact if text.startswith(literal, place)]
-    if text.isascii() or not literal[0].isalnum():
-        return exact
-    return [place for place in exact if place == 0 or not text[place - 1].isalnum()]
+class _PackedNeed(NamedTuple):
+    pairs: NDArray[np.bool_]
+    """Whether one of the words begins with two characters, by both their codes."""
+    bounds: NDArray[np.uint64]
+    """What begins like one of the words is, as a number, at least one of these and below the next, in turns."""
+
+
+@functools.cache
+def _pack_need(need: Need) -> _PackedNeed:
+    pairs = np.zeros((256, 256), dtype=bool)
+    bounds: list[int] = []
+    for head in sorted(map(_latin_head, need)):
+        pairs[head[0], head[1] if len(head) > 1 else slice(None)] = True
+        first, after = _range(head)
+        if bounds and first <= bounds[-1]:
+            bounds[-1] = max(bounds[-1], after)
+        else:
+            bounds += [first, after]
+    return _PackedNeed(pairs.ravel(), np.array(bounds, dtype=np.uint64))
+
+
+def _range(head: bytes) -> tuple[int, int]:
+    """Return the number of a head, and the first above all that begin with it."""
+    number = int.from_bytes(head.ljust(_WIDTH, b"\0"), "big")
+    return number, number + (1 << 8 * (_WIDTH - len(head)))
 
 
 FEW_LETTERS = 3
@@ -124,7 +218,7 @@ def join_spelled_out(text: str) -> str:
     left[3:-1] &= ~triple
     if text.isascii():
         return codes[left].tobytes().decode()
-    return _decode(read_code_points(text)[left])
+    return join_code_points(read_code_points(text)[left])
 
 
 def has_run(text: str, characters: str, least: int) -> bool:
@@ -139,10 +233,6 @@ def has_pair(text: str, signs: str, letters: str) -> bool:
     codes = read_codes(text)
     is_sign, is_letter = look_up(codes, list_signs(signs)), look_up(codes, list_signs(letters))
     return bool((is_sign[1:] & is_letter[:-1]).any() or (is_sign[:-1] & is_letter[1:]).any())
-
-
-def _decode(codes: NDArray[np.uint32]) -> str:
-    return codes.astype("<u4").tobytes().decode("utf-32-le", "surrogatepass")
 
 
 class CharacterTable:
@@ -160,4 +250,4 @@ class CharacterTable:
 
     def __call__(self, text: str) -> str:
         codes = self._table[read_code_points(text)]
-        return _decode(codes[codes != _DELETED])
+        return join_code_points(codes[codes != _DELETED])

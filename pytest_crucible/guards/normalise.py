@@ -13,6 +13,7 @@ from string import ascii_letters, ascii_lowercase, digits, hexdigits
 
 from pytest_crucible.detectors.characters import LONG
 from pytest_crucible.guards.long_texts import FEW_LETTERS, CharacterTable, has_pair, has_run, join_spelled_out
+from pytest_crucible.guards.mark_runs import break_mark_runs
 
 DEPTH = 2
 """How often what was decoded is decoded again: base64 of rot13 is found, and a text cannot unfold without end."""
@@ -36,6 +37,8 @@ _UNDISGUISED = (
     | dict.fromkeys(map(chr, _INVISIBLE), "")
     | {chr(code): letter for code, letter in _TAGS.items()}
 )
+# Two characters that stand for phrases of 18 and 8 letters, which no rule has, are read as one of 4: no other has more than 6.
+_PHRASES, _PHRASE = "\ufdfa\ufdfb", "\ufdf2"
 _DIAERESIS = "\u0308"
 _UMLAUTS = {letter + _DIAERESIS: umlaut for letter, umlaut in zip("aou", "äöü", strict=True)}
 _SPELLED_OUT = re.compile(r"(?<!\w)\w(?:[ .*-]\w(?!\w)){2,}")
@@ -125,7 +128,10 @@ def normalise(text: str) -> str:
 
 
 def _undisguise(text: str) -> str:
-    return _join_umlauts(_UNDISGUISE(unicodedata.normalize("NFKD", text)).lower())
+    for phrase in _PHRASES:
+        text = text.replace(phrase, _PHRASE)
+    decomposed = unicodedata.normalize("NFKD", break_mark_runs(text))
+    return _join_umlauts(_UNDISGUISE(decomposed).lower())
 
 
 def _join_blanks(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from pytest_crucible.detectors.characters import Codes
 
 REACH = 400
 """How much of the text behind a place is compared: no pattern of a rule reads further."""
-_FEW_PLACES, _MANY_PLACES = 32, 1_000
+FEW_PLACES, _MANY_PLACES = 32, 1_000
 Hashes = NDArray[np.uint64]
 # Odd, so that its powers have no common factor with 2**64.
 _BASE = 0x9E3779B97F4A7C15
@@ -21,9 +22,27 @@ _BASE = 0x9E3779B97F4A7C15
 
 def drop_repeats(text: str, places: Sequence[int]) -> list[int]:
     """Return the first of all places with equal text behind them; few places are returned as they are."""
-    if len(places) <= _FEW_PLACES:
+    if len(places) <= FEW_PLACES:
         return list(places)
     return list({text[place : place + REACH]: place for place in reversed(_unlike_neighbours(text, places))}.values())
+
+
+def find_match(text: str, places: Sequence[int], length: int, then: re.Pattern[str]) -> tuple[int, int] | None:
+    """Return the place of a start of this length after which a pattern matches, and the end of the match.
+
+    It is the first of a few places; of many the last, or the first one with equal text behind it.
+    """
+    is_few = len(places) <= FEW_PLACES
+    last = ""
+    for place in places if is_few else reversed(places):
+        part = text[place : place + REACH]
+        if part == last and not is_few:
+            continue
+        match, last = then.match(text, place + length), part
+        if match is not None:
+            first = place if is_few else next(other for other in places if text[other : other + REACH] == part)
+            return first, first + match.end() - place
+    return None
 
 
 def _unlike_neighbours(text: str, places: Sequence[int]) -> list[int]:

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -16,14 +16,15 @@ import regex
 
 from pytest_crucible.detectors.characters import LONG
 from pytest_crucible.guards.kinds import GuardContext
-from pytest_crucible.guards.long_texts import Starts, find_starts, pack_starts
+from pytest_crucible.guards.long_texts import LongForm, Starts, pack_starts
+from pytest_crucible.guards.needs import Need, read_needs
 from pytest_crucible.guards.normalise import read_forms, read_words
-from pytest_crucible.guards.repeats import drop_repeats
+from pytest_crucible.guards.repeats import drop_repeats, find_match
 from pytest_crucible.guards.settings import GuardSettings
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import BackendError, SpecError
 
-VERSION = "2"
+VERSION = "3"
 """Changes with the forms in which texts are read; the data has a hash of its own."""
 PATTERN_TIMEOUT_S = 0.1
 """For all of a user's own patterns on one text. Those of the package take time in proportion to the text."""
@@ -32,6 +33,8 @@ _WORD = re.compile(r"\w+")
 # Letters of a word by which rules are looked up.
 _LETTERS = 6
 _PART = re.compile(r"<([a-z_]+)>")
+FindPlaces = Callable[[str, Sequence[Need]], Sequence[int]]
+"""Returns where a start stands that may be followed by what is needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ class Rule:
     weight: float
     starts: tuple[str, ...]
     then: re.Pattern[str]
+    needs: tuple[Need, ...]
+    """What `then` needs to follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +92,20 @@ def load_rules() -> RuleIndex:
     data = tomllib.loads(source.decode())
     parts, weights = data["parts"], data["weights"]
     unsorted = [
-        Rule(
-            category=table["category"],
-            weight=table.get("weight", weights[table["category"]]),
-            starts=tuple(table["starts"]),
-            then=re.compile(_PART.sub(lambda match: parts.get(match[1], match[0]), table["then"])),
-        )
+        _read_rule(table, _PART.sub(lambda match: parts.get(match[1], match[0]), table["then"]), weights)
         for table in data["rules"]
     ]
     return _index(tuple(sorted(unsorted, key=lambda rule: -rule.weight)), hashlib.sha256(source).hexdigest())
+
+
+def _read_rule(table: Mapping[str, Any], then: str, weights: Mapping[str, float]) -> Rule:
+    return Rule(
+        category=table["category"],
+        weight=table.get("weight", weights[table["category"]]),
+        starts=tuple(table["starts"]),
+        then=re.compile(then),
+        needs=read_needs(then),
+    )
 
 
 def _index(rules: tuple[Rule, ...], digest: str) -> RuleIndex:
@@ -127,16 +137,25 @@ def match_rules(text: str, index: RuleIndex) -> Match:
 
 def _find_first(form: str, index: RuleIndex, *, above: float) -> Rule | None:
     """Return the heaviest rule with more weight than `above` that matches a form."""
-    places = find_starts(form, index.packed) if len(form) >= LONG else _search_starts(form, index)
-    possible = [(number, start) for start in places for number in index.by_start[start]]
+    starts, find_places = _find_starts(form, index)
+    possible = [(number, start) for start in starts for number in index.by_start[start]]
     for number, start in sorted(possible):
         rule = index.rules[number]
         if rule.weight <= above:
             return None
-        ends = [place + len(start) for place in places[start]]
+        ends = [place + len(start) for place in find_places(start, rule.needs)]
         if any(map(rule.then.match, itertools.repeat(form), ends)):
             return rule
     return None
+
+
+def _find_starts(form: str, index: RuleIndex) -> tuple[Iterable[str], FindPlaces]:
+    """Return the starts that a form has, and what finds the places of one."""
+    if len(form) >= LONG:
+        long = LongForm(form)
+        return long.find_starts(index.packed), long.places
+    places = _search_starts(form, index)
+    return places, lambda start, needs: places[start]
 
 
 def _search_starts(form: str, index: RuleIndex) -> dict[str, list[int]]:
@@ -167,10 +186,9 @@ def _locate(text: str, rule: Rule) -> tuple[int, int]:
     plain = text.lower()
     if len(plain) == len(text):
         for start in rule.starts:
-            for place in drop_repeats(plain, _search_start(plain, start)):
-                match = rule.then.match(plain, place + len(start))
-                if match is not None:
-                    return place, match.end()
+            place = find_match(plain, _search_start(plain, start), len(start), rule.then)
+            if place is not None:
+                return place
     return 0, len(text)
 
 

@@ -137,7 +137,7 @@ class _Parser:
         self.kind, self._token = "", ""
         self._start = self._end = 0
         if not isinstance(text, str):
-            raise SpecError(f"{what} is a {type(text).__name__}: write it as text, {example}")
+            raise SpecError(f"{what} is not a text: write it in quotes, {example}")
         self._advance()
 
     def value(self) -> Value:

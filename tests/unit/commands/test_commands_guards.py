@@ -36,6 +36,15 @@ def test_it_lists_guards(crucible_guards):
     assert [guard["name"] for guard in json.loads("\n".join(crucible_guards("--json")))] == ["inj", "pii", "all"]
 
 
+def test_a_guard_that_cannot_be_read_does_not_hide_the_others(crucible_guards, tmp_path, capsys):
+    (tmp_path / "crucible.toml").write_text(f'{TABLES}[guards.old]\nkind = "rules"\nthreshold = "old.json"\n')
+
+    for arguments, last in (((), "all "), (("--json",), "]")):
+        with pytest.raises(SpecError, match=r"guards.old: the threshold .*old.json does not exist: write one with"):
+            command.main(arguments, standalone_mode=False)
+        assert capsys.readouterr().out.splitlines()[-1].startswith(last)
+
+
 def test_it_tries_one(crucible_guards):
     assert crucible_guards("pii", "--text", "Grüße an anna@example.com") == [
         "pii: flagged, score 1, EMAIL_ADDRESS",

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
+from pytest_crucible.detectors import addresses
 from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii
 
@@ -141,7 +142,8 @@ def test_spans_lie_in_the_text_in_order(text):
 
 PARTS = [text for text, _, _ in FOUND] + [
     "BE82 ", "cc 1234567890123452", "1800 ", "415-", "(415) 555", "call ", "order ", "001-", "é", "€", "x5", " ", "-", ".",
-    "0", "1",
+    "0", "1", "office", "id", "text me on ", "Office:", "\n", "zu erreichen", "BÜRO", "a@b.co", "'a'@b.xn--p1ai", "@", "_",
+    "1.2.3.4", "v", "ip ", "2001:db8::1", ":", "::ffff:1.2.3.4", "5551234", "12.10.2012", "\u212a", "\u0130d",
 ]  # fmt: skip
 
 
@@ -149,7 +151,7 @@ PARTS = [text for text, _, _ in FOUND] + [
 def long_texts():
     """Have all texts searched as long ones are."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("accounts", "phones"):
+        for module in ("accounts", "addresses", "phones"):
             patch.setattr(f"pytest_crucible.detectors.{module}.LONG", 0)
         yield
 
@@ -162,11 +164,32 @@ def test_long_texts_are_searched_as_short_ones_are(text):
 
 
 @settings(max_examples=choose_examples(300))
-@given(st.lists(st.sampled_from(PARTS), max_size=9).map("".join) | st.text("0123456789 -.+(GBa", max_size=60))
+@given(
+    st.lists(st.sampled_from(PARTS), max_size=9).map("".join)
+    | st.text("0123456789 -.+(GBa", max_size=60)
+    | st.text("ab@.-_'1é:/~+", max_size=40)
+    | st.text("0123abcF:. g", max_size=40)
+)
 def test_any_long_text_is_searched_as_a_short_one_is(text):
     spans = find_pii(text)
     with long_texts():
         assert find_pii(text) == spans
+
+
+@settings(max_examples=choose_examples(200))
+@given(st.lists(st.sampled_from(["", "0", "1f", "abcd", "12345", "::", ":", "1.2.3.4"]), max_size=16).map(":".join))
+def test_ipv6_addresses_are_those_that_the_standard_library_reads(text):
+    # Others look like code: they have no digit, or too few groups.
+    if any(map(str.isdigit, text)) and addresses.LIKE_SIX.search(text):
+        assert addresses.is_six(text) == is_address(text)
+
+
+def is_address(text):
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
 
 
 @pytest.mark.skipif(not DATA.is_file(), reason="CRUCIBLE_DATA has no guard/presidio_pii_synth.jsonl.gz")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
 from pytest_crucible.detectors.characters import read_codes
 from pytest_crucible.guards import repeats
-from pytest_crucible.guards.repeats import REACH, LongText, drop_repeats
+from pytest_crucible.guards.repeats import REACH, LongText, drop_repeats, find_match
 
 
 @pytest.mark.parametrize("letters", ["ab", "\u0438\u0433", "aé"])
@@ -31,6 +32,19 @@ def test_texts_without_repeats_keep_all_places():
     text = "".join(draw.choices("abc", k=10_000))
 
     assert LongText(text, read_codes(text)).drop_repeats(range(5_000)) == list(range(5_000))
+
+
+@pytest.mark.parametrize("count", [20, 200])
+def test_a_match_is_that_of_the_first_place_with_its_text(count):
+    draw = random.Random(4)
+    text = "".join(f"act as a {draw.choice(['guide', 'cook'])} " for _ in range(count)) + "act as a"
+    places = [match.start() for match in re.finditer("act", text)]
+    then = re.compile(" as a(?: guide)?")
+
+    first = drop_repeats(text, places)[0]
+
+    assert find_match(text, places, 3, then) == (first, then.match(text, first + 3).end())
+    assert find_match(text, places, 3, re.compile("x")) is None
 
 
 def test_few_places_stay():

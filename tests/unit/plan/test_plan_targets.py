@@ -214,7 +214,7 @@ def test_a_statistic_that_does_not_exist_is_refused_with_the_nearest_one(text, n
 
 
 def test_a_target_that_is_no_text_is_refused():
-    assert refusal(0.8) == "target 0.8 is a float: write it as text, for example 'accuracy >= 0.80'"
+    assert refusal(0.8) == "target 0.8 is not a text: write it in quotes, for example 'accuracy >= 0.80'"
 
 
 @pytest.mark.parametrize(
