@@ -60,7 +60,7 @@ def _record_open(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _is_installed(path: Path) -> bool:
-    return any(path.is_relative_to(folder) for folder in (*_folders(), "/proc", "/sys", "/dev"))
+    return any(path.is_relative_to(folder) for folder in (*_folders(), "/proc", "/sys"))
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def talking(suite: Suite) -> Suite:
 
 def calls(suite: Suite) -> list[dict[str, Any]]:
     """The calls of the latest run, in the order of their key."""
-    with sqlite3.connect(suite.path / ".crucible/crucible.db") as connection:
+    with closing(sqlite3.connect(suite.path / ".crucible/crucible.db")) as connection:
         connection.row_factory = sqlite3.Row
         rows = connection.execute(
             "SELECT arms.number AS arm_number, calls.*, messages.body FROM calls JOIN arms ON arms.id = calls.arm "
@@ -112,7 +113,7 @@ def test_a_prompt_that_is_the_sample_itself_is_not_stored_again(talking):
 def test_a_think_block_is_stored_as_part_of_the_text(talking):
     talking.run("--crucible-adapter=v2", "--crucible-json=report.json")
 
-    with sqlite3.connect(talking.path / ".crucible/crucible.db") as connection:
+    with closing(sqlite3.connect(talking.path / ".crucible/crucible.db")) as connection:
         texts = [text for (text,) in connection.execute("SELECT text FROM replies ORDER BY position")]
     assert texts[3] == "<think>3 + 3?</think>6"
 
@@ -131,7 +132,7 @@ def test_calls_have_the_same_numbers_in_every_kind_of_run(talking, options):
 def test_copied_replies_say_which_run_paid(talking):
     talking.run("--crucible-adapter=v2", "--compare=v1")
     talking.run("--crucible-adapter=v2", "--compare=v1")
-    with sqlite3.connect(talking.path / ".crucible/crucible.db") as connection:
+    with closing(sqlite3.connect(talking.path / ".crucible/crucible.db")) as connection:
         first = connection.execute("SELECT run FROM experiments ORDER BY id").fetchone()[0]
     paid = {(row["arm_number"], row["paid_by"]) for row in calls(talking)}
 

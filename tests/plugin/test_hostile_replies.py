@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from contextlib import closing
 from xml.etree import ElementTree
 
 import pytest
@@ -89,7 +90,7 @@ def test_no_reply_breaks_terminal_report_or_database(hostile):
 def test_the_database_keeps_what_was_said_but_for_what_is_no_text(hostile):
     hostile.run("--crucible-adapter=v2", "--compare=v1")
 
-    with sqlite3.connect(hostile.path / ".crucible" / "crucible.db") as connection:
+    with closing(sqlite3.connect(hostile.path / ".crucible" / "crucible.db")) as connection:
         query = "select coalesce(text, body) from replies left join texts on texts.id = replies.text_id"
         texts = {text for (text,) in connection.execute(query)}
     connection.close()

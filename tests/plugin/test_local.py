@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,7 @@ def test_replies_are_read_as_they_come(local):
     result = local.run("--crucible-adapter=bare", "--crucible-store=runs.db")
 
     result.assert_outcomes(passed=5)
-    with sqlite3.connect(local.path / "runs.db") as store:
+    with closing(sqlite3.connect(local.path / "runs.db")) as store:
         errors = [error for (error,) in store.execute("select error from calls where error != ''")]
         (count,) = store.execute("select count(*) from calls").fetchone()
         (streamed,) = store.execute("select count(first_token_s) from events where name = 'request.stop'").fetchone()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -44,7 +45,7 @@ def test_the_whole_text_is_scored_where_reasoning_is_kept(thinking):
 def test_the_whole_text_is_stored(thinking):
     thinking.run("--crucible-adapter=scripted")
 
-    with sqlite3.connect(thinking.path / ".crucible/crucible.db") as connection:
+    with closing(sqlite3.connect(thinking.path / ".crucible/crucible.db")) as connection:
         texts = [text for (text,) in connection.execute("SELECT text FROM replies ORDER BY position")]
     assert texts[3] == "<think>3 + 3 is 0, no</think>6"
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 from collections import Counter
+from contextlib import closing
 
 import pytest
 from tiny_base import write_tiny_base
@@ -75,7 +76,7 @@ def searching(suite):
 
 def decisions(suite):
     """Return the decisions of each run."""
-    with sqlite3.connect(suite.path / ".crucible" / "crucible.db") as store:
+    with closing(sqlite3.connect(suite.path / ".crucible" / "crucible.db")) as store:
         rows = store.execute(
             "select run, subject, number, body from decisions join runs on runs.id = run order by started"
         ).fetchall()
@@ -88,7 +89,7 @@ def decisions(suite):
 
 def forget_decisions(suite, count):
     """Leave a run as it was when it was killed in the trial after `count`."""
-    with sqlite3.connect(suite.path / ".crucible" / "crucible.db") as store:
+    with closing(sqlite3.connect(suite.path / ".crucible" / "crucible.db")) as store, store:
         store.execute("delete from decisions where subject like 'winner%' or number > ?", (count,))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -199,7 +200,7 @@ def test_fixed_trainings_are_repeats(seeded):
 def test_trainings_and_rounds_are_crossed(seeded):
     document = seeded.json(*ARMS, TRAIN, "--crucible-rounds=3")
 
-    with sqlite3.connect(seeded.path / ".crucible/crucible.db") as connection:
+    with closing(sqlite3.connect(seeded.path / ".crucible/crucible.db")) as connection:
         rows = connection.execute("select number, training, round, epoch from repeats order by number").fetchall()
     assert rows == [(3 * training + number, training, number, 0) for training in range(3) for number in range(3)]
     assert document["experiments"][0]["comparisons"][0]["method"] == "crossed t"

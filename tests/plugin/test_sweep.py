@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
+from contextlib import closing
 
 import pytest
 
@@ -78,7 +79,7 @@ def experiments(suite):
 
 
 def decisions(suite):
-    with sqlite3.connect(suite.path / ".crucible" / "crucible.db") as store:
+    with closing(sqlite3.connect(suite.path / ".crucible" / "crucible.db")) as store:
         rows = store.execute(
             "select run, subject, number, body from decisions join runs on runs.id = run order by started"
         ).fetchall()

@@ -7,6 +7,7 @@ import hashlib
 import json
 import sqlite3
 import zlib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def test_pairs_have_the_prompt_as_sent_with_card_and_origins(stored, capsys):
 
 def check_stored(path: Path, card: dict[str, Any], origins: str) -> None:
     sha256 = hashlib.sha256((path / "pairs.jsonl").read_bytes()).hexdigest()
-    with sqlite3.connect(path / ".crucible/crucible.db") as connection:
+    with closing(sqlite3.connect(path / ".crucible/crucible.db")) as connection:
         query = "select card, origins from training_sets where sha256 = ?"
         [(stored_card, stored_origins)] = connection.execute(query, (sha256,))
     assert sha256 == card["sha256"]
@@ -124,7 +125,7 @@ def check_stored(path: Path, card: dict[str, Any], origins: str) -> None:
 
 
 def test_a_run_records_what_its_arms_were_trained_on(stored, capsys):
-    with sqlite3.connect(stored.path / ".crucible/crucible.db") as connection:
+    with closing(sqlite3.connect(stored.path / ".crucible/crucible.db")) as connection:
         [(plan,)] = connection.execute("select plan from experiments where nodeid like '%gate'")
     scripted, base = json.loads(plan)["arms"]
 

@@ -157,6 +157,7 @@ NO_REPLIES = {
     "backends/budget/amounts.py": CONFIGURATION,
     "backends/http/address.py": CONFIGURATION,
     "backends/openai/settings.py": CONFIGURATION,
+    "importers/columns.py": CONFIGURATION,
     "importers/directories.py": FILE_NAME,
     "importers/lm_eval.py": FILE_NAME,
     "records/amounts.py": CONFIGURATION,

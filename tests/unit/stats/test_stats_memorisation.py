@@ -38,3 +38,9 @@ def test_gains_are_compared_as_scipy_does():
 
     assert (test.p_value, test.n) == (reference.pvalue, (4, 3))
     assert test.auroc == pytest.approx(reference.statistic / 12)
+
+
+def test_gains_that_are_all_equal_prove_nothing():
+    test = compare_min_k([0.0, 0.0], [0.0, 0.0, 0.0])
+
+    assert (test.p_value, test.auroc) == (1.0, 0.5)
