@@ -120,6 +120,7 @@ def test_a_session_of_one_sample_imports_only_what_it_needs(tmp_path):
     assert not [name for name in modules if name.startswith(folders)]
 
 
+@pytest.mark.slow
 def test_crucible_show_opens_a_stored_run_without_pytest(tmp_path):
     (tmp_path / "test_small.py").write_text(SUITE)
     (tmp_path / "scripts.py").write_text("def answer(request):\n    return request.input\n")

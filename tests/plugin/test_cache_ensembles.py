@@ -45,6 +45,7 @@ def test_a_member_keeps_its_replies_for_itself(trio):
     assert asked(trio) == {}
 
 
+@pytest.mark.slow
 def test_an_ensemble_is_replayed_without_opening_its_members(trio, monkeypatch):
     trio.run(*TRIO)
     before, _ = estimates(trio), (trio.path / "opened.txt").unlink()
@@ -56,6 +57,7 @@ def test_an_ensemble_is_replayed_without_opening_its_members(trio, monkeypatch):
     assert opened(trio) == []
 
 
+@pytest.mark.slow
 def test_a_member_that_is_missing_is_told_and_not_outvoted(trio):
     trio.run("--crucible-adapter=v1")
     trio.run("--crucible-adapter=v2")

@@ -80,6 +80,7 @@ def estimates(suite, name: str) -> dict[str, float]:
     return {one["metric"]: one["value"] for one in experiment["estimates"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["made", "given"])
 @pytest.mark.parametrize("cache", ["auto", "only"])
 def test_a_rerun_finds_what_it_was_answered_in_the_time_that_it_took(paid, name, cache):

@@ -197,6 +197,7 @@ def trained(suite, mark=""):
     suite.adapters({**tables, "v1": {**tables["v1"], "trained_on": ["train.jsonl"]}})
 
 
+@pytest.mark.slow
 def test_verdicts_are_decided_again_without_what_an_arm_was_trained_on(suite):
     trained(suite)
     document = suite.json("--crucible-adapter=v1", "--crucible-report=run.md")

@@ -111,6 +111,7 @@ def test_what_became_of_each_is_told(told, run):
     assert outcomes == {'{"outcome": "answered"}': 76, '{"outcome": "lost", "reason": "error"}': 4}
 
 
+@pytest.mark.slow
 def test_under_xdist_workers_tell_what_they_ask(told):
     told.run_n2(*ARMS)
 

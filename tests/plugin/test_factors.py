@@ -504,6 +504,7 @@ def test_a_conversation_names_its_prompt_and_round(suite, crucible):
     assert "steps: what is 5 + 5" in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["html", "md", "ipynb", "tex", "parquet"])
 def test_every_report_is_written(suite, suffix):
     prompted(suite)

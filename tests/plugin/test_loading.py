@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 LOADERS = """
     import sys
 
@@ -16,6 +18,7 @@ LOADERS = """
 """
 
 
+@pytest.mark.slow
 def test_no_module_is_compiled_anew_because_pytest_rewrites_plugins(suite):
     suite.test(LOADERS, name="test_z_loaders")
 

@@ -20,6 +20,7 @@ def without_run(document):
     return [{**one, "arms": [{**arm, "usage": None} for arm in one["arms"]]} for one in document["experiments"]]
 
 
+@pytest.mark.slow
 def test_a_run_is_what_it_is_on_sqlite(suite, postgresql, capsys):
     on_server = suite.json(*ARMS, f"--crucible-store={postgresql}", "--crucible-tag=main")
     on_file = suite.json(*ARMS)

@@ -109,6 +109,7 @@ def changes(suite):
     return changes
 
 
+@pytest.mark.slow
 def test_a_session_with_experiments_leaves_the_process_as_it_was(changes):
     assert changes(*EXPERIMENT) == {}
 

@@ -81,6 +81,7 @@ def log(folder: Path, model: str) -> None:
     (folder / f"{model}.json").write_text(json.dumps({"made_by": "acme", "model": model, "scores": SCORES}))
 
 
+@pytest.mark.slow
 def test_a_command_of_a_plugin_is_listed_and_runs(acme, crucible):
     _, listed, _ = crucible("--help")
     lines = listed.splitlines()

@@ -130,6 +130,7 @@ def test_a_trained_adapter_is_used_again_without_the_option(recipes, run):
     assert (recipes.path / "trainings.txt").read_text() == before
 
 
+@pytest.mark.slow
 def test_trained_anew_with_the_same_seed_it_answers_the_same(recipes):
     def replies():
         document = recipes.json(*ARMS, "--crucible-train", "--crucible-fresh")
@@ -242,6 +243,7 @@ def test_a_damaged_checkpoint_is_reported_as_damaged(recipes):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", ["recipe", "what it calls", "data", "seed", "rank"])
 def test_what_is_changed_is_not_trained_any_more(recipes, change):
     recipes.run("--crucible-adapter=v2", "--crucible-train")
@@ -257,6 +259,7 @@ def test_what_is_changed_is_not_trained_any_more(recipes, change):
     recipes.refuses(recipes.run("--crucible-adapter=v2"), "adapter 'v2' is not trained with *")
 
 
+@pytest.mark.slow
 def test_the_members_of_an_ensemble_are_trained_each_once(recipes, run):
     config = recipes.path / "crucible.toml"
     config.write_text(f"{config.read_text()}\n[adapters.both]\nensemble = ['v1', 'v2']\n")
@@ -309,6 +312,7 @@ def test_verbosely_it_is_told_where_an_adapter_is_kept(recipes, below, monkeypat
     )
 
 
+@pytest.mark.slow
 def test_a_project_may_be_moved(recipes, tmp_path, monkeypatch):
     recipes.run("--crucible-adapter=v2", "--crucible-train")
     shutil.copytree(recipes.path, tmp_path / "moved")
@@ -572,6 +576,7 @@ def write_kept_steps(suite, *, steps: str) -> None:
     suite.write_rows("words.jsonl", [{"id": f"w{k:02}", "input": f"{k}?", "expected": "five"} for k in range(50)])
 
 
+@pytest.mark.slow
 def test_a_sweep_over_steps_trains_once(recipes, monkeypatch, capsys):
     write_kept_steps(recipes, steps="[2, 80]")
     result = recipes.run("--crucible-adapter=tuned", "--crucible-train", "--crucible-estimate")

@@ -195,6 +195,7 @@ PROMPT_TEST = """
 """
 
 
+@pytest.mark.slow
 def test_a_version_keeps_the_text_of_its_prompt(suite, crucible):
     suite.script("def answer(request):\n    return request.input\n")
     suite.test(PROMPT_TEST)

@@ -17,6 +17,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_version
 
 
+@pytest.mark.slow
 def test_a_trained_adapter_stays_what_it_was_when_its_folder_is_gone(project: Any, monkeypatch, capsys):  # noqa: F811
     monkeypatch.chdir(project.path)
     before = identity(project, "--crucible-adapter=v2")

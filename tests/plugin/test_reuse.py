@@ -190,6 +190,7 @@ def test_a_stored_run_is_a_baseline_by_its_id(measured):
     result.stdout.no_fnmatch_line("* reused from run *")
 
 
+@pytest.mark.slow
 def test_a_stored_run_with_other_questions_is_refused(measured):
     first = measured.json("--crucible-adapter=base")["run"]["id"]
     CHANGES["prompt"](measured)

@@ -319,6 +319,7 @@ def test_a_member_of_an_ensemble_may_not_have_the_name_of_an_attack(robust):
 # -- variants whose texts are made while the experiment runs ----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust, monkeypatch):
     robust.pytester.makeconftest(
         CONFTEST.replace(
@@ -426,6 +427,7 @@ def test_certificates_count_their_requests_and_are_of_the_smoothed_model(robust)
     assert document["experiments"][0]["sections"]["robustness"]["certificates"] == {"v1": {"0": 21}}
 
 
+@pytest.mark.slow
 def test_a_certificate_with_lost_replies_is_lost_and_resumed(robust):
     """With the lost reply it might certify more edits: the certificate is unknown, and not a low one."""
     broken = """

@@ -183,6 +183,7 @@ def archive(page: str) -> bytes:
     return b"".join(gzip.decompress(base64.b64decode(part)) for part in packed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), pytest.param(("-n1",), marks=pytest.mark.slow)], ids=["plain", "n1"])
 @pytest.mark.parametrize("arms", [("failing", "own"), ("openai+URL?user=$TYPED#m", "gateway")], ids=["tables", "urls"])
 def test_no_variable_that_a_setting_names_is_anywhere(planted, url, monkeypatch, capsys, arms, arguments):

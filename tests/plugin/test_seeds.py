@@ -139,6 +139,7 @@ def test_a_later_session_trains_and_asks_nothing(seeded):
     assert cached["experiments"][0]["comparisons"] == first["experiments"][0]["comparisons"]
 
 
+@pytest.mark.slow
 def test_a_further_seed_is_trained_alone(seeded):
     """Its arm is another one, and the reply cache has the replies of those that were there."""
     seeded.run(*ARMS, TRAIN)
@@ -163,6 +164,7 @@ def test_a_stored_run_is_compared_with_all_its_trainings(seeded):
     assert len(replies(seeded)) == 6 * 3 * 2
 
 
+@pytest.mark.slow
 def test_two_stored_runs_are_compared(seeded, monkeypatch, capsys):
     seeded.run(*ARMS, TRAIN)
     monkeypatch.chdir(seeded.path)

@@ -97,6 +97,7 @@ def test_collect_only_finds_mistakes_too(suite):
     result.stderr.fnmatch_lines(["ERROR: adapter 'v9' is not configured: *"])
 
 
+@pytest.mark.slow
 def test_last_failed_runs_an_experiment_whose_verdict_failed_and_no_other(two, run):
     two.run(*V2_V1).assert_outcomes(passed=6, failed=1)
 

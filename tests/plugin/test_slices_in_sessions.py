@@ -61,6 +61,7 @@ def ini(suite, text):
 GAP, CHANGE = "gap(exact_match by sex) <= 0.1", "gap(exact_match by sex): scripted vs base"
 
 
+@pytest.mark.slow
 def test_sessions_pool_their_replies_by_slice(loans):
     ini(loans, "crucible_memory = pool")
     loans.run(*BOTH)
@@ -72,6 +73,7 @@ def test_sessions_pool_their_replies_by_slice(loans):
     assert sum("exact_match by topic" in subject and "worst" not in subject for subject in first) == 3
 
 
+@pytest.mark.slow
 def test_stages_end_where_a_gap_is_proven(loans):
     ini(loans, "crucible_stages = smoke: 10, dev: 120, full")
     result = loans.run(*BOTH)

@@ -164,6 +164,7 @@ def test_a_proven_miss_ends_the_session_between_stages(suite):
     assert calls(suite) == {"test_first": 80, "test_groups": 40}
 
 
+@pytest.mark.slow
 def test_until_ends_after_a_stage_and_resume_goes_on_without_a_request_twice(suite):
     result = write_suite(suite).run(*BOTH, "--crucible-until=smoke")
 
@@ -210,6 +211,7 @@ def test_slow_replies_change_neither_the_end_nor_a_verdict(suite):
     assert ends[0][0]["test_first", "exact_match >= 0.9"] == ("missed", False)
 
 
+@pytest.mark.slow
 def test_workers_wait_for_each_other(suite):
     write_suite(suite).run(*BOTH, "--crucible-store=a.db", "--crucible-cache=off")
     alone = verdicts(suite), n_of(suite)

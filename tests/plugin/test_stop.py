@@ -93,6 +93,7 @@ def test_replies_that_are_slow_when_they_are_right_change_nothing(suite):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_a_run_on_workers_ends_at_the_same_sample(suite):
     write_suite(suite).run(*BOTH, "--crucible-json=r.json", "--crucible-store=a.db")
     alone = stopped(suite)
@@ -101,6 +102,7 @@ def test_a_run_on_workers_ends_at_the_same_sample(suite):
     assert stopped(suite) == alone
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_ends_at_the_same_sample_when_it_is_resumed(suite):
     write_suite(suite).run(*BOTH, "--crucible-json=r.json", "--crucible-store=a.db")
     whole = stopped(suite)
@@ -112,6 +114,7 @@ def test_an_interrupted_run_ends_at_the_same_sample_when_it_is_resumed(suite):
     assert stopped(suite) == whole
 
 
+@pytest.mark.slow
 def test_the_baseline_of_an_earlier_run_is_used_as_far_as_it_goes(suite):
     write_suite(suite).run(*BOTH, "--crucible-concurrency=1")
     before = suite.calls().count("base")

@@ -163,6 +163,7 @@ CHANGED = (
 )
 
 
+@pytest.mark.slow
 def test_a_resumed_sweep_repeats_its_decisions_and_no_request(suite):
     write_suite(suite).run(*BOTH, "--crucible-concurrency=2")
     assert sum(call.split()[0] in POOR for call in suite.calls()) < 2 * 80
@@ -207,6 +208,7 @@ def test_when_the_worker_that_chooses_dies_nothing_hangs_and_all_is_undecided(su
     result.stdout.fnmatch_lines(["*not run: the sweep of 'tuned' has no winner: worker gw?, which chose it, has ended"])
 
 
+@pytest.mark.slow
 def test_an_estimate_reaches_from_the_first_drop_to_all_members(suite):
     result = write_suite(suite, n=80).run("--crucible-adapter=tuned", "--crucible-estimate")
 
@@ -217,6 +219,7 @@ def test_an_estimate_reaches_from_the_first_drop_to_all_members(suite):
     result.stdout.fnmatch_lines(["  tuned: at most so much, since members that are dropped answer less"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("drop", ["half", "none"])
 def test_other_rules_for_drops(suite, drop):
     write_suite(suite, n=80, sweep=SWEEP + f'drop = "{drop}"\n').run(*BOTH, "--crucible-json=r.json")
@@ -226,6 +229,7 @@ def test_other_rules_for_drops(suite, drop):
     assert [len(look["kept"]) for look in found["looks"]] == ([2, 1] if drop == "half" else [])
 
 
+@pytest.mark.slow
 def test_the_choosing_half_spends_from_the_budget_of_its_test(suite):
     tests = TESTS.replace("dataset=SAMPLES)", 'dataset=SAMPLES, budget="60 requests")')
     result = write_suite(suite, n=80, tests=tests).run(*BOTH, "--crucible-concurrency=2", "test_sums.py::test_sums")
@@ -236,6 +240,7 @@ def test_the_choosing_half_spends_from_the_budget_of_its_test(suite):
     result.stdout.fnmatch_lines(["budget * 60 requests*"])
 
 
+@pytest.mark.slow
 def test_a_stored_run_on_other_samples_is_no_baseline(suite):
     write_suite(suite, n=80).run("--crucible-adapter=base")
     result = suite.run("--crucible-adapter=tuned", "--compare=run:latest")

@@ -474,6 +474,7 @@ LEAKS = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 def test_a_key_that_is_planted_everywhere_is_in_no_output(suite, hosted, behind, model, monkeypatch, workers):
     monkeypatch.setenv("CRUCIBLE_TINKER_BASE", "base")

@@ -229,6 +229,7 @@ def test_an_invalid_purpose_is_refused(suite, argument, target, sentence):
     suite.refuses(suite.run("--crucible-adapter=v1"), f"*{sentence}*")
 
 
+@pytest.mark.slow
 def test_a_training_set_from_postgresql_is_that_of_sqlite(suite, postgresql, monkeypatch, capsys):
     run_both(suite)
     suite.run(*ARMS, f"--crucible-store={postgresql}")

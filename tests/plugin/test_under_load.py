@@ -266,6 +266,7 @@ def until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 @pytest.mark.parametrize("source", [ASYNC, PLAIN], ids=["async def", "def"])
 def test_ctrl_c_leaves_no_request_behind(served, server, source, workers):

@@ -129,6 +129,7 @@ def close(expected: Any) -> Any:
     return pytest.approx(expected, rel=1e-6, abs=1e-300)
 
 
+@pytest.mark.slow
 def test_every_model_is_estimated_as_in_the_reference(judged):
     expected, analyses = judged
     for model, facts in expected["models"].items():

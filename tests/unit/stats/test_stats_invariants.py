@@ -132,6 +132,7 @@ def test_mcnemar_p_values_are_probabilities_in_their_order(given_counts):
     assert halves == pytest.approx(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "values", "bounds", "clustered"), PAIRED, ids=NAMES)
 @given(data=st.data(), level=LEVELS)
 @settings(max_examples=choose_examples(120))

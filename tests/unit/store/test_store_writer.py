@@ -138,6 +138,7 @@ def test_a_killed_process_loses_at_most_its_last_second(store, path):
     assert len(must) <= len(stored) <= len(added) + 1
 
 
+@pytest.mark.slow
 def test_a_store_stays_whole_when_its_writer_is_killed(store, path):
     """What comes after can read it, and write to it."""
     experiment, arm = entered(store)
