@@ -81,9 +81,8 @@ def compare_min_k(gains: Sequence[float], fresh: Sequence[float]) -> MinKTest:
     from scipy import stats
 
     result = stats.mannwhitneyu(gains, fresh, alternative="greater")
-    is_constant = np.ptp([*gains, *fresh]) == 0  # then SciPy 1.18 gives NaN
     return MinKTest(
-        p_value=1.0 if is_constant else float(result.pvalue),
+        p_value=float(result.pvalue),
         auroc=float(result.statistic) / (len(gains) * len(fresh)),
         n=(len(gains), len(fresh)),
         means=(float(np.mean(gains)), float(np.mean(fresh))),
