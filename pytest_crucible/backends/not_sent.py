@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,6 +11,9 @@ from pytest_crucible.backends.budget.prices import Price
 from pytest_crucible.backends.protocol import Backend
 from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.records import Reply, Request
+
+_Unit = tuple[str, str, str, int]
+"""Experiment, arm, sample and repeat."""
 
 
 class NotSent(BaseException):
@@ -37,3 +42,36 @@ class StopBeforeSending(Wrapper):
         """Raises NotSent."""
         self._on_request(UnsentRequest(request, self._adapter, self._price))
         raise NotSent
+
+
+class StopTogether(Wrapper):
+    """Lets requests that a test sends at once all be counted; it is around the reply cache.
+
+    In a TaskGroup the first that is stopped cancels the others. Those that the cache still looks up would be missing, and how
+    many these are would depend on the time that a thread takes.
+    """
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self._open: defaultdict[_Unit, set[asyncio.Future[None]]] = defaultdict(set)
+
+    async def generate(self, request: Request) -> Reply:
+        """Raises NotSent when every request of the same unit is stopped or has its cached reply."""
+        unit = (request.experiment, request.arm, request.sample, request.repeat)
+        done = asyncio.get_running_loop().create_future()
+        self._open[unit].add(done)
+        try:
+            return await self._answer(request, unit, done)
+        except NotSent:
+            if others := self._open.get(unit):
+                await asyncio.wait(others)
+            raise
+
+    async def _answer(self, request: Request, unit: _Unit, done: asyncio.Future[None]) -> Reply:
+        try:
+            return await self.inner.generate(request)
+        finally:
+            done.set_result(None)
+            self._open[unit].discard(done)
+            if not self._open[unit]:
+                del self._open[unit]

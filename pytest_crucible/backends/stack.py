@@ -21,7 +21,7 @@ from pytest_crucible.backends.hedging.settings import read_hedge
 from pytest_crucible.backends.limiting.limited import Limited
 from pytest_crucible.backends.limiting.limits import read_limits
 from pytest_crucible.backends.metered import Metered
-from pytest_crucible.backends.not_sent import StopBeforeSending
+from pytest_crucible.backends.not_sent import StopBeforeSending, StopTogether
 from pytest_crucible.backends.protocol import Backend, Instant, KnowsItsSamples, Remote
 from pytest_crucible.backends.reply_limit import ReplyLimit, read_reply_limit
 from pytest_crucible.backends.request_timeout import Timed, read_timeout
@@ -182,7 +182,12 @@ WRAPPERS = (
 """From the inside out. A guard reads every reply, cached ones too."""
 
 
-ESTIMATING = (WrapperRow(_always, _stop), _CACHING, WrapperRow(_always, _guard_without_models))
+ESTIMATING = (
+    WrapperRow(_always, _stop),
+    _CACHING,
+    WrapperRow(_always, lambda inner, _: StopTogether(inner)),
+    WrapperRow(_always, _guard_without_models),
+)
 """For a run that is only estimated: nothing is sent. Cached replies and texts that a guard blocks cost no request."""
 
 
