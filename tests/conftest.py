@@ -33,7 +33,9 @@ if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
 # Neither chance nor a busy machine fails a property: its examples are the same each time, and no clock counts.
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("everyday", calm, max_examples=choose_examples(30), derandomize=True, database=None)
-settings.register_profile("thorough", calm, max_examples=60, derandomize=False)  # CI_FULL=1 .ci/run: other ones each night
+settings.register_profile(
+    "thorough", calm, max_examples=60, derandomize=False
+)  # CI_FULL=1 .ci/run: other ones each night
 settings.load_profile("everyday")
 
 FOREIGN = ("OPENAI_API_KEY", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")

@@ -34,7 +34,7 @@ def talk(conversation: Talk, limits: Limits | None = None) -> Server:
         server = Server(echo, refuse, limits or Limits())
         reader, writer = await asyncio.open_connection(LOOPBACK, await server.start())
         try:
-            await asyncio.wait_for(conversation(reader, writer), 8)
+            await asyncio.wait_for(conversation(reader, writer), 60)
         finally:
             writer.close()
             await server.close()
@@ -204,7 +204,7 @@ def test_a_client_that_leaves_is_forgotten():
             await asyncio.sleep(0.01)
         await server.close()
 
-    asyncio.run(asyncio.wait_for(hold(), 8))
+    asyncio.run(asyncio.wait_for(hold(), 60))
 
 
 def test_closing_ends_connections_that_are_being_answered():
@@ -219,7 +219,7 @@ def test_closing_ends_connections_that_are_being_answered():
 
         writer.close()
 
-    asyncio.run(asyncio.wait_for(hold(), 8))
+    asyncio.run(asyncio.wait_for(hold(), 60))
 
 
 @pytest.mark.slow
