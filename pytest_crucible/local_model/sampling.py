@@ -158,6 +158,8 @@ def check_request(prompt: Sequence[int], params: SamplingParams, shape: Shape) -
     check_prompt(prompt, shape)
     limit = _limit(prompt, params, shape)
     if params.language is not None and (least := params.language.least_tokens()) > limit:
+        if math.isinf(least):
+            raise ValueError("no reply has this format: each of its values contains another one, without an end")
         raise ValueError(
             f"a reply in this format has {least:g} tokens at least, and {limit} are left: raise max_tokens"
         )
