@@ -130,7 +130,7 @@ class _Compiler:
             raise ValueError(f"{place}/required names {unknown[0]!r}, which is not in properties")
         # From the last member to the first; those that follow another one begin with a comma.
         first = later = sequence()
-        for name, part in reversed(properties.items()):
+        for name, part in reversed(list(properties.items())):
             member = sequence(literal(f"{json.dumps(name)}: "), self.node(part, f"{place}/properties/{name}"), later)
             after = sequence(literal(", "), member)
             if name not in required:
