@@ -21,6 +21,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.object_reference import import_function, load_object
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.type_names import describe_type
 
 FORMS = ("attack", "chain", "pack", "function")
 SEARCH = "greedy_search"
@@ -117,7 +118,7 @@ def function_attack(name: str, function: Any) -> Attack:
     """
     names = ("text", "rng", "strength", "sample")
     if not callable(function):
-        raise SpecError(f"attack {name!r} is a {type(function).__name__}: name a function of a text")
+        raise SpecError(f"attack {name!r} is {describe_type(function)}: name a function of a text")
     takes = tuple(inspect.signature(function).parameters)
     unknown = [argument for argument in takes if argument not in names]
     if unknown or "text" not in takes:
@@ -145,7 +146,7 @@ def _call_function(
     if isinstance(result, str):
         return Perturbed(result)
     raise SpecError(
-        f"attack {name!r} returned a {type(result).__name__}: return a text, a Twin, or None where it does not apply"
+        f"attack {name!r} returned {describe_type(result)}: return a text, a Twin, or None where it does not apply"
     )
 
 
