@@ -10,8 +10,9 @@ import numpy as np
 from scipy import stats
 
 from pytest_crucible.datasets.checks.arguments import check_share
-from pytest_crucible.datasets.checks.check import Finder, Finding, column_check, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import column_check, row_check
 from pytest_crucible.datasets.overlap.words import split_words
 from pytest_crucible.stats import holm
 

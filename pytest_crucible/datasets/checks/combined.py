@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.datasets.checks.arguments import check_count
-from pytest_crucible.datasets.checks.check import NOTHING, Check, CheckContext, Finding, column_check
+from pytest_crucible.datasets.checks.check import NOTHING, Check, CheckContext, Finding
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import column_check
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import SpecError
 

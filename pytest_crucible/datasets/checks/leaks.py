@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_crucible.datasets.checks.arguments import check_choice
-from pytest_crucible.datasets.checks.check import Finder, Finding, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import row_check
 from pytest_crucible.datasets.checks.values import row_finding
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii
 from pytest_crucible.detectors.secrets import find_secrets

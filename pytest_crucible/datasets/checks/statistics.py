@@ -9,8 +9,9 @@ import numpy.typing as npt
 from scipy import stats
 
 from pytest_crucible.datasets.checks.arguments import check_number, check_range, check_share, range_text
-from pytest_crucible.datasets.checks.check import Finder, Finding, column_check, ids_text
+from pytest_crucible.datasets.checks.check import Finder, Finding, ids_text
 from pytest_crucible.datasets.checks.columns import Column, Table
+from pytest_crucible.datasets.checks.expectation import column_check
 from pytest_crucible.records.errors import SpecError
 
 Numbers = npt.NDArray[np.float64]

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from pytest_crucible.datasets.checks.arguments import check_choice, check_count, check_number
-from pytest_crucible.datasets.checks.check import Finder, Finding, column_check, ids_text, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding, ids_text
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import column_check, row_check
 from pytest_crucible.datasets.checks.read_times import read_time
 from pytest_crucible.datasets.checks.statistics import UnusableColumn
 from pytest_crucible.datasets.checks.user_patterns import compile_regex

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from pytest_crucible.datasets.checks.arguments import check_count
-from pytest_crucible.datasets.checks.check import Finder, Finding, column_check, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import column_check, row_check
 from pytest_crucible.datasets.checks.values import row_finding
 from pytest_crucible.records.errors import SpecError
 

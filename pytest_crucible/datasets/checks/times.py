@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.datasets.checks.arguments import check_flag, check_number
-from pytest_crucible.datasets.checks.check import Finder, Finding, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Column, Table
+from pytest_crucible.datasets.checks.expectation import row_check
 from pytest_crucible.datasets.checks.read_times import read_time
 from pytest_crucible.datasets.checks.values import row_finding
 from pytest_crucible.records.durations import seconds_of

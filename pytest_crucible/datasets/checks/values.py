@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.datasets.checks.arguments import check_count, check_range, range_text
-from pytest_crucible.datasets.checks.check import Finder, Finding, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Column, Table, label_of
+from pytest_crucible.datasets.checks.expectation import row_check
 from pytest_crucible.datasets.checks.user_patterns import compile_regex
 from pytest_crucible.records.errors import SpecError
 
