@@ -34,7 +34,7 @@ _SECOND = [
     "acorn",
 ]
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""Without letters and digits that look alike."""
+"""Letters and digits, except those that look alike."""
 
 
 def code_word(seed: int, sample: str) -> str:

@@ -34,7 +34,7 @@ class ArmFairness:
     """The slice from which differences are taken: the largest, if none is named."""
     differences: tuple[ReferenceDifference, ...]
     reliability: tuple[tuple[str, Reliability], ...]
-    """By slice; empty without stated probabilities."""
+    """(slice, its reliability); empty without stated probabilities."""
     theil: float | None
     base_rates: str
     """Two slices whose base rates are proven to differ, as text; empty if none are."""

@@ -42,7 +42,7 @@ class Robustness:
     certificates: Mapping[str, Mapping[int, int]]
     """Arm -> certified word edits -> samples."""
     sliced: tuple[SlicedDrops, ...] = ()
-    """By field and metric."""
+    """Drops by slice, for each field and metric."""
     corrected: tuple[Corrected, ...] = ()
     """Means and drops of judges' metrics that people's labels correct."""
     uncorrected: tuple[Uncorrected, ...] = ()

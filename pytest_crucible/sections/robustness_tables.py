@@ -100,8 +100,8 @@ def certificate_tables(certificates: Mapping[str, Mapping[int, int]]) -> Iterato
             heads=("certified", *(f">= {limit} edits" for limit in limits), "n"),
             rows=tuple(rows),
             numbers=(*(f">= {limit} edits" for limit in limits), "n"),
-            note="The share of samples that the smoothed model (the answer to most texts with words left out) gets right, whatever "
-            "so many words are inserted, deleted or replaced. It says nothing of the model without smoothing.",
+            note="The share of samples that the smoothed model (the answer to most texts with words left out) gets right, "
+            "whichever words are inserted, deleted or replaced, up to that number. The model without smoothing has no certificate.",
         )
 
 

@@ -199,8 +199,8 @@ def test_a_slow_answer_is_no_trouble(hosted, opened, monkeypatch):
     [
         (Fault("hang"), "Tinker at {url} does not answer within 0.6 s"),
         (Fault("cut"), "Tinker at {url} does not answer: .+"),
-        (Fault("status", 503), "Tinker at {url} responds only with status 503"),
-        (Fault("status", 429), "Tinker at {url} responds only with status 429"),
+        (Fault("status", 503), "Tinker at {url} responds only with status 503: try again later"),
+        (Fault("status", 429), "Tinker at {url} responds only with status 429: try again later"),
     ],
     ids=["hang", "cut", "503", "429"],
 )

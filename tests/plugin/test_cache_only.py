@@ -73,7 +73,7 @@ def test_what_is_missing_fails_with_the_first_sample_and_how_many(paid, workers)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "*3 of 20 replies cannot be replayed: the first that is not in the reply cache is that of 'v2' to sample 'q17'; "
+            "*3 of 20 replies are not in the reply cache, first the reply of 'v2' to sample 'q17': "
             "run once without --crucible-cache=only",
             "test_draws: v2: 3 samples lost (not in the reply cache)",
         ],

@@ -17,7 +17,7 @@ from pytest_crucible.datasets.overlap.words import split_words
 from pytest_crucible.stats import holm
 
 FEW_LABELS = 20
-"""At most so many different answers are labels; more are free texts."""
+"""Up to this many different answers are labels; more are free texts."""
 # "Answer: 42", "the label is SUPPORT", "gold = B".
 _CUE = r"(?:answer|hint|key|correct|label|expected|target|gold|solution|verdict)\W{{0,3}}\s*(?:is|was)?\W{{0,5}}{answer}(?!\w)"
 

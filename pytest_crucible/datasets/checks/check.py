@@ -36,9 +36,9 @@ class Finding:
     is_open: bool = False
     """Neither met nor missed is proven: the check warns, even if its severity is an error."""
     p_value: float | None = None
-    """For a check that fails on proof: all such checks of a dataset share one error rate (Holm)."""
+    """The p-value of a check that fails only on proof; all of these in a dataset share one error rate (Holm)."""
     adjust: Callable[[float, int], Finding] | None = None
-    """Returns the finding with an adjusted p-value, as one of so many."""
+    """Returns the finding for an adjusted p-value in a family of this size."""
 
 
 Finder = Callable[[Table], Finding]

@@ -33,7 +33,7 @@ def expect_not_contaminated(
     the check.
     """
     if not isinstance(against, str | Path):
-        raise SpecError("against is the path of a training file, such as 'train.jsonl'")
+        raise SpecError("against must be the path of a training file, such as 'train.jsonl'")
     check_number("near", near)
     if not 0.5 <= near <= 1:
         raise SpecError(f"near is {near!r}; write a similarity from 0.5 to 1")

@@ -44,7 +44,7 @@ def expect_no_data_drift(
     if margin is not None:
         check_share("margin", margin)
     if not isinstance(baseline, str | Path):
-        raise SpecError("baseline is the path of a file, such as 'march.jsonl'")
+        raise SpecError("baseline must be the path of a file, such as 'march.jsonl'")
 
     def bind(context: CheckContext) -> Finder:
         return lambda table: _find(

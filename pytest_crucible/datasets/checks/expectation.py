@@ -83,11 +83,11 @@ def _public_signature(signature: inspect.Signature, takes_mostly: bool) -> inspe
 
 def _check_options(call: str, severity: Any, mostly: Any) -> None:
     if severity not in get_args(Severity):
-        raise SpecError(f"{call}: severity is 'error' or 'warn'")
+        raise SpecError(f"{call}: severity must be 'error' or 'warn'")
     if mostly is None:
         return
     if isinstance(mostly, bool) or not isinstance(mostly, int | float) or not 0 < mostly <= 1:
-        raise SpecError(f"{call}: mostly is a share above 0 and at most 1, such as 0.99")
+        raise SpecError(f"{call}: mostly must be a share above 0 and at most 1, such as 0.99")
 
 
 def _bind(
@@ -106,7 +106,7 @@ def _bind(
     for name in COLUMN_ARGUMENTS:
         value = bound.arguments.get(name, "x")
         if not isinstance(value, str) or not value:
-            raise SpecError(f"{call}: {name} is the name of a field, such as 'expected' or 'expected.label'")
+            raise SpecError(f"{call}: {name} must be the name of a field, such as 'expected' or 'expected.label'")
     return bound
 
 

@@ -37,7 +37,7 @@ def expect_no_personal_data(column: str = "input", types: Sequence[str] = PERSON
     `types` are of CREDIT_CARD, EMAIL_ADDRESS, IBAN_CODE, IP_ADDRESS, PHONE_NUMBER, US_SSN and URL; by default, all but URL.
     """
     if isinstance(types, str) or not types:
-        raise SpecError('types is a list, such as ["EMAIL_ADDRESS"]')
+        raise SpecError('types must be a list, such as ["EMAIL_ADDRESS"]')
     for name in types:
         check_choice("types", name, PII_TYPES)
 

@@ -73,7 +73,7 @@ def expect_column_values_to_be_valid_urls(
 ) -> Finder:
     """Expect URLs of these schemes; with `require_tld`, their host has a dot or is an IP address."""
     if isinstance(schemes, str) or not all(isinstance(scheme, str) for scheme in schemes) or not schemes:
-        raise SpecError('schemes is a list, such as ["https"]')
+        raise SpecError('schemes must be a list, such as ["https"]')
     allowed = {scheme.lower() for scheme in schemes}
     return _each_text(column, lambda text: _is_url(text, allowed, require_tld), "valid URLs")
 

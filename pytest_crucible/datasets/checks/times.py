@@ -58,7 +58,7 @@ def expect_column_timestamps_to_be_within_range(column: str, min: Any = None, ma
     if low is None and high is None:
         raise SpecError("give min, max or both")
     if low is not None and high is not None and low > high:
-        raise SpecError("min is after max; exchange them")
+        raise SpecError("min is after max; swap them")
     words = [f"from {min}"] if low is not None else []
     words += [f"until {max}"] if high is not None else []
 

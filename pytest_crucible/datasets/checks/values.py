@@ -51,7 +51,7 @@ def expect_column_values_to_be_between(column: str, min: float | None = None, ma
 def expect_column_values_to_be_in_set(column: str, values: Sequence[Any]) -> Finder:
     """Expect one of these values. Numbers are equal as in JSON: 1 is 1.0, and neither "1" nor true."""
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-        raise SpecError('values is a list, such as ["SUPPORT", "REFUTE"]')
+        raise SpecError('values must be a list, such as ["SUPPORT", "REFUTE"]')
     allowed = {_key(value) for value in values}
     if not allowed:
         raise SpecError("values is empty; list the values that are allowed")

@@ -154,7 +154,7 @@ def reach(measure: Measure, facts: MetricFacts) -> Numbers:
 
 
 def higher_is_better(measure: Measure, facts: MetricFacts) -> bool:
-    """Whatever the metric's direction is: a larger area separates the labels better."""
+    """Return True for every metric: a larger area separates the labels better."""
     return True
 
 
