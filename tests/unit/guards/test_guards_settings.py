@@ -66,7 +66,7 @@ def test_bad_tables_are_refused(name, table, message):
         ('[guards.a]\nkind = "pii"\ntypes = []', "a", "write a list"),
         ('[guards.a]\nkind = "pii"\nphones = "x"', "a", 'write "context" or "phonenumbers"'),
         ('[guards.a]\nkind = "nowhere:f"', "a", "cannot be imported"),
-        ('[guards.a]\nkind = "judge"\nadapter = "x"\nquestion = "y"', "a", "can only be queried in a session"),
+        ('[guards.a]\nkind = "judge"\nadapter = "x"\nquestion = "y"', "a", "can only be queried in a pytest session"),
     ],
 )
 def test_guards_that_cannot_be_opened_say_why(tmp_path, text, name, message):
