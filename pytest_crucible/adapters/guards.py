@@ -73,7 +73,7 @@ class Guards:
         return read_threshold(self._root / settings.threshold_file, settings.place)
 
     def thresholds_of(self, name: str) -> tuple[ThresholdFile, ...]:
-        """Return the chosen thresholds of a guard, and of the guards of which it is any. Raises SpecError."""
+        """Return the chosen thresholds of a guard, and of the guards that it combines. Raises SpecError."""
         settings = self.settings(name)
         own = self.threshold_file(settings)
         inner = [chosen for member in settings.guards for chosen in self.thresholds_of(member)]

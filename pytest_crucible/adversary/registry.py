@@ -36,7 +36,7 @@ class Attacks:
     def __init__(
         self, tables: Mapping[str, Any] | None = None, offered: Mapping[str, Any] | None = None, root: Path = Path()
     ) -> None:
-        """`tables` are those of `[attacks]`, `offered` those of plugins. Raises SpecError for a table that cannot be read."""
+        """`tables` are the tables of `[attacks]`, `offered` the attacks of plugins. Raises SpecError for an unreadable table."""
         self._tables, self._offered, self._root = dict(tables or {}), dict(offered or {}), root
         self._made: dict[str, Attack] = {}
         for name, table in self._tables.items():
@@ -151,7 +151,7 @@ def _call_function(
 
 
 def _run_chain(attacks: Sequence[Attack], source: Source, rng: Random, strength: float) -> Perturbed | NoTwin:
-    """Return the text after all attacks; where one of them does not apply, the chain does not."""
+    """Return the text after all attacks; if one attack does not apply, neither does the chain."""
     text, expected = source.text, UNCHANGED
     for attack in attacks:
         step = attack.perturb(replace(source, text=text), rng, strength)

@@ -1,4 +1,4 @@
-"""The probabilities of the choices of a question, from the log-probabilities of a prompt with each of them."""
+"""The probability of each choice of a question, from the log-probabilities of the prompt followed by that choice."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
 
 
 class _Family:
-    """The p-values of the session, and one of them adjusted when its value is replaced."""
+    """The Holm family of the session, which adjusts one p-value after replacing it by another."""
 
     def __init__(self, p_values: list[float | None], family_size: int, alpha: float) -> None:
         self._p_values = p_values

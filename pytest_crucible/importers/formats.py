@@ -105,7 +105,7 @@ def _check_harness(path: Path, name: str, columns: Mapping[str, str] | None, rea
 
 
 def _parse(source: Source, name: str, columns: Mapping[str, str], readers: Mapping[str, Reader]) -> ParsedFile:
-    """Return the content of a file of this format. Raises SpecError if it is of another one, or of another version."""
+    """Return the content of a file of this format. Raises SpecError for another format or version."""
     try:
         parsed = readers[name].read(source, columns)
         for arm_results in parsed.results:

@@ -146,7 +146,7 @@ class _Compiler:
 
 
 def _members(pairs: Sequence[tuple[Node, bool]], *, is_first: bool) -> Node:
-    """Return the grammar of members in order, of which optional ones may be left out; a comma is before all but the first."""
+    """Return the grammar of members in order, separated by commas; optional members may be left out."""
     if not pairs:
         return sequence()
     (member, is_required), *others = pairs

@@ -1,4 +1,4 @@
-"""Attacks in the plan of an experiment: which variants of the samples are draws of which attack."""
+"""Attacks in the plan of an experiment, each with the variants of the samples that it draws."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Sweep:
 
     @property
     def winner_subject(self) -> str:
-        """The subject of the decision who has won."""
+        """The subject of the decision about the winner."""
         return f"winner of {self.family}"
 
     @property

@@ -59,7 +59,7 @@ def measure_fairness(inputs: SectionInputs, by: By, reference: str = "") -> Iter
 
 
 def claims(arms: Sequence[ArmFairness]) -> Sequence[Claim]:
-    """Return no claims: targets and comparisons are those of the suite."""
+    """Return no claims: the suite declares its targets and comparisons."""
     return ()
 
 

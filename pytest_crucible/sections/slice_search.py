@@ -224,7 +224,7 @@ def _features(paired: _Paired, further: Mapping[str, Sequence[Any]], seed: int) 
 
 
 def _without_similar(proven: Sequence[SearchedSlice], members: Flags) -> tuple[list[SearchedSlice], int]:
-    """Return the slices to list, and the number of those that are nearly the same samples as one of them."""
+    """Return the slices to list, and the number of slices left out because their samples are nearly the same."""
     listed: list[SearchedSlice] = []
     similar = 0
     for each in proven:

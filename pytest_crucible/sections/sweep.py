@@ -75,7 +75,7 @@ def claims(result: SweepResult) -> Sequence[Claim]:
 
 
 def view(result: SweepResult, claims: Sequence[Claim]) -> View:
-    """Return a table of the members, and who has won."""
+    """Return a table of the members, and the winner."""
     sweep = result.sweep
     won = f"{result.winner or 'no member'} has won"
     if result.compared is None:

@@ -98,7 +98,9 @@ def test_a_repeat_that_is_missing_is_named(paid):
 
     result = paid.run(V2, STORE, ONLY)
 
-    result.stdout.fnmatch_lines(["*20 of 40 replies are not in the reply cache, first * of 'v2' to sample 'q00' (repeat 2): *"])
+    result.stdout.fnmatch_lines(
+        ["*20 of 40 replies are not in the reply cache, first * of 'v2' to sample 'q00' (repeat 2): *"]
+    )
 
 
 CATCHING = """

@@ -67,7 +67,7 @@ def _text_is_given(answer: str, prompt: str) -> bool:
 
 
 def _label_finder(labels: Sequence[str]) -> Callable[[str, str], bool]:
-    """Return whether a prompt contains its label more often than each other one."""
+    """Return whether a prompt contains its label more often than any other label."""
     words = {label: f" {'  '.join(split_words(label))} " for label in labels}
 
     def gives_away(answer: str, prompt: str) -> bool:

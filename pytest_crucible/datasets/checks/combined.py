@@ -1,4 +1,4 @@
-"""Expectations that combine others. All of them are checked, also after one has failed."""
+"""Expectations that combine others. Each is checked, even after another one has failed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ MOST_SHAPIRO = 5000
 
 
 class UnusableColumn(SpecError):
-    """A field of which some values are not numbers, or that has no value."""
+    """A field without values, or with values that are not numbers."""
 
 
 def read_numbers(table: Table, column: str, *, least: int = 1) -> tuple[Column, Numbers]:

@@ -1,4 +1,4 @@
-"""The gold answer of a sample: the claim, its label, the documents of the prompt, and which of them are evidence."""
+"""The gold answer of a sample: the claim, its label, the documents of the prompt, and the evidence among them."""
 
 from __future__ import annotations
 
