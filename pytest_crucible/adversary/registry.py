@@ -25,7 +25,7 @@ from pytest_crucible.records.type_names import describe_type
 
 FORMS = ("attack", "chain", "pack", "function")
 SEARCH = "greedy_search"
-"""The attack that is no function of a text: it queries the model to choose which edits to keep."""
+"""An attack that is not a function of a text: it queries the model to choose which edits to keep."""
 RESERVED = ("control", "worst", SEARCH)
 EXAMPLE = 'write [attacks.NAME] with attack = "keyboard_typo", chain = [...], pack = "FILE" or function = "module:name"'
 
