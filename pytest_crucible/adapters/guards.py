@@ -28,7 +28,7 @@ OpenJudge = Callable[[str], "Asks"]
 def no_judge(name: str) -> Asks:
     """Raise SpecError: models are opened in sessions only."""
     raise SpecError(
-        f"guard of kind 'judge': adapter {name!r} can only be queried in a session of pytest: call the guard there"
+        f"guard of kind 'judge': adapter {name!r} can only be queried in a pytest session: call the guard there"
     )
 
 
@@ -73,7 +73,7 @@ class Guards:
         return read_threshold(self._root / settings.threshold_file, settings.place)
 
     def thresholds_of(self, name: str) -> tuple[ThresholdFile, ...]:
-        """Return the chosen thresholds of a guard, and of the guards of which it is any. Raises SpecError."""
+        """Return the chosen thresholds of a guard, and of the guards that it combines. Raises SpecError."""
         settings = self.settings(name)
         own = self.threshold_file(settings)
         inner = [chosen for member in settings.guards for chosen in self.thresholds_of(member)]
@@ -91,7 +91,9 @@ class Guards:
         from pytest_crucible.guards.kinds import GuardContext, open_scorer
 
         if name in parents:
-            raise SpecError(f"guards.{name} is any of itself ({' > '.join((*parents, name))}): name other guards")
+            raise SpecError(
+                f"guards.{name} contains itself ({' > '.join((*parents, name))}): remove it from any = [...]"
+            )
         if name not in self._opened:
             settings = self.settings(name, owner)
             if settings.guards:
@@ -108,8 +110,8 @@ class Guards:
         find = guard.find_spans
         if find is None:
             raise SpecError(
-                f"guard {name!r} of kind {guard.settings.kind!r} does not find places at once: name one of kind pii, secrets, "
-                "presidio or rules, or any of these"
+                f"guard {name!r} of kind {guard.settings.kind!r} cannot redact, because it finds no spans of a text: name a guard "
+                "of kind pii, secrets, presidio or rules, or a combination of these"
             )
         redact = self._open_redactor(guard.settings.redaction)
         return lambda text: redact(text, find(text)) if text else text

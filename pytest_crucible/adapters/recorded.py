@@ -14,7 +14,7 @@ from pytest_crucible.records import Adapter
 
 
 def open_recorded(adapter: Adapter, context: AdapterContext) -> Backend:
-    """Open `path`, a JSONL file of replies. Raises SpecError and DatasetError."""
+    """Open the backend that reads its replies from `path`, a JSONL file. Raises SpecError and DatasetError."""
     check_options(adapter, ("path",))
     return load_recorded(context.root / Path(required_text(adapter, "path")).expanduser())
 

@@ -74,8 +74,8 @@ def check_all_replayed(caching: CachePolicy, plan: Plan, samples: Sequence[Sampl
         repeat = f" ({plan.draw_text(0, number)})"
     total = sum(plan.count_replies(place) for place in range(len(tallies)))
     raise Refused(
-        f"{len(missing):,} of {total:,} replies cannot be replayed: the first that is not in the reply cache is that of "
-        f"{arm!r} to sample {sample!r:.200}{repeat}; run once without --crucible-cache=only"
+        f"{len(missing):,} of {total:,} replies are not in the reply cache, first the reply of {arm!r} to "
+        f"sample {sample!r:.200}{repeat}: run once without --crucible-cache=only"
     )
 
 

@@ -23,13 +23,13 @@ def adapters_of_seeds(adapter: Adapter) -> tuple[Adapter, ...]:
     count, first = adapter.options[SEEDS], adapter.options.get("seed", 0)
     if not kind_of(adapter).has_recipe(adapter):
         raise SpecError(
-            f"adapter {adapter.name!r} has seeds = {count!r}, and no recipe that is trained with them: "
+            f"adapter {adapter.name!r} has seeds = {count!r} but no recipe: "
             'add recipe = "module:function", or remove seeds'
         )
     if type(count) is not int or count < 2 or type(first) is not int:
         raise SpecError(
-            f"adapter {adapter.name!r} has seeds = {count!r}: write how often the recipe is trained, as a whole number of at "
-            f"least 2 (a verdict needs {FEWEST_LEVELS}); seed, a whole number too, is the first seed"
+            f"adapter {adapter.name!r} has seeds = {count!r}: write the number of trainings, a whole number of at least 2 "
+            f"(a verdict needs {FEWEST_LEVELS}); seed, the first seed, must be a whole number too"
         )
     options = {name: value for name, value in adapter.options.items() if name != SEEDS}
     return tuple(

@@ -21,7 +21,7 @@ def is_stored(name: str) -> bool:
 
 
 def stored_arm(name: str, role: Role) -> OpenedArm:
-    """Return a baseline of stored replies. Raises SpecError for a candidate, which cannot be stored."""
+    """Return the baseline whose replies are stored. Raises SpecError for the role of a candidate."""
     if role == "candidate":
         raise SpecError(f"--crucible-adapter={name}: a stored run can only be a baseline: name it with --compare")
     return OpenedArm(

@@ -86,7 +86,7 @@ def _lineage_of(context: AdapterContext, model_path: str | None) -> Lineage | No
 
 
 def _read_model(adapter: Adapter) -> tuple[str | None, str | None]:
-    """Return checkpoint and base model, one of which may be None. Raises SpecError."""
+    """Return (checkpoint, base model); one of the two may be None. Raises SpecError."""
     check_options(adapter, (*MODEL, *OPTIONS))
     path, base_model = (adapter.options.get(name) for name in MODEL)
     if not (path or base_model) or not all(value is None or isinstance(value, str) for value in (path, base_model)):

@@ -34,7 +34,7 @@ class Attack:
     needs_model: str = ""
     """The instruction to the paraphraser, for an attack that rewrites texts by a model; empty for one that follows rules."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """As configured; the attacked text depends on them."""
+    """The settings as configured; the attacked text depends on them."""
 
     @property
     def key(self) -> str:

@@ -34,7 +34,7 @@ _SECOND = [
     "acorn",
 ]
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
-"""Without letters and digits that look alike."""
+"""Letters and digits, except those that look alike."""
 
 
 def code_word(seed: int, sample: str) -> str:
@@ -48,7 +48,7 @@ def code_word(seed: int, sample: str) -> str:
 
 
 def secret(seed: int, sample: str) -> str:
-    """Return a sample's secret: twelve capitals and digits, of which guesses are hopeless.
+    """Return a sample's secret: twelve capitals and digits, too many to guess.
 
     >>> len(secret(0, "q1")), secret(0, "q1") == secret(0, "q2")
     (12, False)

@@ -1,4 +1,4 @@
-"""Edits of a text: which characters may change, how many of them do, and the text with the edits applied."""
+"""Edits of a text: the characters that may change, the number that changes, and the edited text."""
 
 from __future__ import annotations
 

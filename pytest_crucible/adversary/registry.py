@@ -21,10 +21,11 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.object_reference import import_function, load_object
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.type_names import describe_type
 
 FORMS = ("attack", "chain", "pack", "function")
 SEARCH = "greedy_search"
-"""Not an attack of one text: it asks the model which edits to keep."""
+"""An attack that is not a function of a text: it queries the model to choose which edits to keep."""
 RESERVED = ("control", "worst", SEARCH)
 EXAMPLE = 'write [attacks.NAME] with attack = "keyboard_typo", chain = [...], pack = "FILE" or function = "module:name"'
 
@@ -35,7 +36,7 @@ class Attacks:
     def __init__(
         self, tables: Mapping[str, Any] | None = None, offered: Mapping[str, Any] | None = None, root: Path = Path()
     ) -> None:
-        """`tables` are those of `[attacks]`, `offered` those of plugins. Raises SpecError for a table that cannot be read."""
+        """`tables` are the tables of `[attacks]`, `offered` the attacks of plugins. Raises SpecError for an unreadable table."""
         self._tables, self._offered, self._root = dict(tables or {}), dict(offered or {}), root
         self._made: dict[str, Attack] = {}
         for name, table in self._tables.items():
@@ -117,7 +118,7 @@ def function_attack(name: str, function: Any) -> Attack:
     """
     names = ("text", "rng", "strength", "sample")
     if not callable(function):
-        raise SpecError(f"attack {name!r} is a {type(function).__name__}: name a function of a text")
+        raise SpecError(f"attack {name!r} is {describe_type(function)}: name a function of a text")
     takes = tuple(inspect.signature(function).parameters)
     unknown = [argument for argument in takes if argument not in names]
     if unknown or "text" not in takes:
@@ -145,12 +146,12 @@ def _call_function(
     if isinstance(result, str):
         return Perturbed(result)
     raise SpecError(
-        f"attack {name!r} returned a {type(result).__name__}: return a text, a Twin, or None where it does not apply"
+        f"attack {name!r} returned {describe_type(result)}: return a text, a Twin, or None where it does not apply"
     )
 
 
 def _run_chain(attacks: Sequence[Attack], source: Source, rng: Random, strength: float) -> Perturbed | NoTwin:
-    """Return the text after all attacks; where one of them does not apply, the chain does not."""
+    """Return the text after all attacks; if one attack does not apply, neither does the chain."""
     text, expected = source.text, UNCHANGED
     for attack in attacks:
         step = attack.perturb(replace(source, text=text), rng, strength)

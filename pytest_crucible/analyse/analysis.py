@@ -75,7 +75,7 @@ class ScoreTable:
     scores: Mapping[str, tuple[Scores, ...]]
     attributes: SampleAttributes
     twins: Mapping[str, tuple[tuple[Scores, ...], ...]] = field(default_factory=dict)
-    """Of each metric that is compared by twin, the scores on the variants, in the order of the plan: variants x arms."""
+    """Metric that is compared by twin -> its scores on the variants, in the order of the plan: variants x arms."""
 
     @property
     def clusters(self) -> Clusters | None:
@@ -172,7 +172,7 @@ def metric_facts(given: AnalysisInputs) -> dict[str, MetricFacts]:
 
 
 def score_table(given: AnalysisInputs) -> ScoreTable:
-    """The scores that everything is computed from."""
+    """Return the scores of each metric and arm, from which targets and comparisons are computed."""
     plan, arms = given.plan, given.answers
     facts = metric_facts(given)
     observed = {name for arm in arms for name in (*arm.scores, *arm.labels)}

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_crucible.records import Analysis, BoundedValue, Comparison, Evidence
+from pytest_crucible.analyse.p_values import map_p_values
+from pytest_crucible.records import Analysis
 
 
 def hold_for_all_members(analysis: Analysis) -> Analysis:
@@ -15,27 +16,8 @@ def hold_for_all_members(analysis: Analysis) -> Analysis:
     members = analysis.plan.chosen_among
     if members == 1:
         return analysis
-    return replace(analysis, comparisons=tuple(_multiply(comparison, members) for comparison in analysis.comparisons))
 
+    def multiply(p_value: float) -> float:
+        return min(1.0, p_value * members)
 
-def _multiply(comparison: Comparison, members: int) -> Comparison:
-    evidence = comparison.evidence
-    return replace(
-        comparison,
-        p_value=_times(comparison.p_value, members),
-        p_exact=_times(comparison.p_exact, members),
-        evidence=Evidence(
-            observed=_times_value(evidence.observed, members),
-            worst=_times_value(evidence.worst, members),
-            best=_times_value(evidence.best, members),
-            method=evidence.method,
-        ),
-    )
-
-
-def _times_value(value: BoundedValue, members: int) -> BoundedValue:
-    return replace(value, p_value=_times(value.p_value, members))
-
-
-def _times(p_value: float | None, members: int) -> float | None:
-    return None if p_value is None else min(1.0, p_value * members)
+    return replace(analysis, comparisons=tuple(map_p_values(item, multiply) for item in analysis.comparisons))

@@ -120,7 +120,7 @@ def compare_pair(
     ends: tuple[End, End],
     alpha: float,
 ) -> Difference | None:
-    """The difference at given ends of both arms; positive where the candidate is better, whatever the direction."""
+    """Return the difference at given ends of both arms; a positive one means that the candidate is better."""
     candidate, baseline = (
         prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
     )
@@ -157,7 +157,7 @@ def _bounded_value(difference: Difference | None) -> BoundedValue:
 
 
 def _ratio(difference: Difference | None, better: bool) -> Ratio | None:
-    """Return candidate over baseline. Where lower is better, the difference is that of the baseline's logarithm."""
+    """Return the ratio of candidate to baseline. Where lower is better, the difference is that of the baseline's logarithm."""
     if difference is None or not difference.ratio or difference.value is None:
         return None
     ratio, interval = (

@@ -190,7 +190,7 @@ def _with_simultaneous(data: VariantData, drops: Sequence[tuple[Drop, Pair]]) ->
 
 
 def compute_breakages(data: VariantData, metrics: Sequence[str]) -> list[Breakage]:
-    """Return how many of the right samples each attack breaks, for metrics of yes and no."""
+    """Return how many of the right samples each attack breaks, for binary metrics."""
     groups = dict(attack_variants(data.plan))
     controls = groups.pop(CONTROL, ())
     return [

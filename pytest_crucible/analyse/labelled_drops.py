@@ -31,7 +31,7 @@ class Corrected:
     """Empty for the mean on the clean replies."""
     arm: str
     judged: float
-    """By the judge alone, on all samples with a score."""
+    """The value by the judge alone, on all samples with a score."""
     value: float
     interval: Interval | None
     labelled: int

@@ -50,7 +50,7 @@ class ManyArms:
     direction: str
     arms: tuple[ArmResult, ...]
     level: float
-    """Of all ranks together, and of all differences together."""
+    """The level at which all ranks hold together, and all differences."""
     n: int
     """The samples that all ranked arms scored."""
     incomplete: int

@@ -1,6 +1,6 @@
 """Plan the next run from how much the pairs of this one differ.
 
-The plan says what as many samples show with 80 % power, and how many samples would decide.
+The plan has the difference that the same n shows with 80 % power, and the n that would decide.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pytest_crucible.stats.planning.next_sample import (
 
 
 def detectable_difference(difference: Difference | None, alpha: float) -> float | None:
-    """Return the smallest difference that as many pairs show with 80 % power, from how much pairs differ in these data."""
+    """Return the smallest difference that the same number of pairs shows with 80 % power, given the spread in these data."""
     if difference is None or difference.n < 2:
         return None
     if difference.detectable is not None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
+from pytest_crucible.analyse.p_values import map_p_values
 from pytest_crucible.analyse.pool import Pool
-from pytest_crucible.records import Analysis, BoundedValue, Comparison, Contrast, Evidence, Look, Target, TargetResult
+from pytest_crucible.records import Analysis, Comparison, Contrast, Look, Target, TargetResult
 
 
 def decide_on_pools(analysis: Analysis, inputs: AnalysisInputs, *, alpha: float, family_size: int) -> Analysis:
@@ -67,23 +68,4 @@ def _spend(comparison: Comparison, look: Look) -> Comparison:
     """Return the comparison with its p-value scaled so that it can be compared with the session's alpha."""
     if comparison.contrast.margin is not None:
         return comparison
-    evidence = comparison.evidence
-    return replace(
-        comparison,
-        p_value=_scale(comparison.p_value, look),
-        p_exact=_scale(comparison.p_exact, look),
-        evidence=Evidence(
-            observed=_scale_value(evidence.observed, look),
-            worst=_scale_value(evidence.worst, look),
-            best=_scale_value(evidence.best, look),
-            method=evidence.method,
-        ),
-    )
-
-
-def _scale_value(value: BoundedValue, look: Look) -> BoundedValue:
-    return replace(value, p_value=_scale(value.p_value, look))
-
-
-def _scale(p_value: float | None, look: Look) -> float | None:
-    return None if p_value is None else min(p_value / (2 * look.alpha(1.0)), 1.0)
+    return map_p_values(comparison, lambda p_value: min(p_value / (2 * look.alpha(1.0)), 1.0))

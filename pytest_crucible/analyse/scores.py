@@ -25,7 +25,7 @@ class Units:
     values: Floats
     """NaN if a reply was not scored."""
     low: Floats
-    """The same with lost replies at the lowest possible value (perhaps -inf)."""
+    """The replies' scores, with lost replies at the lowest possible value (perhaps -inf)."""
     high: Floats
     lost: Flags
 
@@ -46,7 +46,7 @@ class Scores:
     values: Floats
     """The mean over the repeats that were scored; NaN if no repeat was."""
     low: Floats
-    """The same with each lost repeat at the lowest value that exists (perhaps -inf)."""
+    """The mean over the repeats, with each lost repeat at the lowest value that exists (perhaps -inf)."""
     high: Floats
     lost: Flags
     """Some repeat of the sample is lost."""

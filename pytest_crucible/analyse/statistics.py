@@ -154,7 +154,7 @@ def compare_values(
 def compare_prepared(
     measure: Measure, facts: MetricFacts, candidate: Prepared, baseline: Prepared, *, alpha: float
 ) -> Difference | None:
-    """The difference, positive where the candidate is better, whatever the direction of the statistic."""
+    """Return the difference; a positive one means that the candidate is better, in either direction of the statistic."""
     row = comparison_row(measure, facts)
     better = row.higher_is_better(measure, facts)
     difference = row.difference(candidate, baseline, alpha) if better else row.difference(baseline, candidate, alpha)

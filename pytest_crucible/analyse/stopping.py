@@ -169,7 +169,7 @@ def _claims(inputs: AnalysisInputs) -> list[Target | Contrast]:
 
 
 def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable, alpha: float) -> float:
-    """Return the number of samples at which a claim is settled, whatever the lost values were; NEVER if it is not."""
+    """Return the number of samples that settles a claim for all values of the lost ones; NEVER if none does."""
     if not table.has(claim):
         return NEVER
     problem = bounds_problem(claim, table.facts[claim.metric])

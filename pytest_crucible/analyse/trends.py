@@ -59,7 +59,7 @@ def _proven(facts: MetricFacts, entries: Sequence[Seen], alpha: float) -> frozen
 
 
 def _p_value(facts: MetricFacts, earlier: Seen, later: Seen, alpha: float) -> float | None:
-    """Whatever the lost would have been."""
+    """Return the largest p-value over all values of the lost samples."""
     contrast, pair = Contrast(metric=facts.name, baseline=earlier.run), (later.scores, earlier.scores)
     compared = compare_means(contrast, facts, later.run, pair, earlier.clusters, alpha=alpha, family_size=1)
     return compared.evidence.weakest_p_value

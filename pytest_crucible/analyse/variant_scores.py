@@ -22,7 +22,7 @@ def score_terms(
     """Return facts and scores of the plan's terms, by the name of the term.
 
     `facts` and `originals` are those of the metrics; `twins` returns the scores of a metric on a variant. A term whose metric
-    has no scores, or is not one of yes and no where its view needs one, is left out.
+    has no scores, or is not binary where its view needs that, is left out.
     """
     own = {metric.name: metric for metric in plan.variant_metrics}
     resolved: dict[str, MetricFacts] = {}

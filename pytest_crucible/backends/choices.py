@@ -1,4 +1,4 @@
-"""The probabilities of the choices of a question, from the log-probabilities of a prompt with each of them."""
+"""The probability of each choice of a question, from the log-probabilities of the prompt followed by that choice."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from pytest_crucible.backends.protocol import ScoresPrompts
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import Refused
+from pytest_crucible.records.type_names import describe_type
 
 CHOICES = "choices"
 """The parameter of a request that scores choices and generates nothing."""
@@ -42,5 +43,5 @@ def check_choices(sample: str, prompt: Any, choices: Any) -> None:
         raise Refused(f"sample {sample!r:.200} has choices={choices!r:.100}; expected two or more different texts")
     if not isinstance(prompt, str):
         raise Refused(
-            f"sample {sample!r:.200}: choices are scored after a text, not a {type(prompt).__name__}; join the messages"
+            f"sample {sample!r:.200}: choices are scored after a text, not {describe_type(prompt)}; join the messages"
         )

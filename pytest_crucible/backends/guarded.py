@@ -24,7 +24,7 @@ class Detector(Protocol):
 
 @dataclass(frozen=True)
 class Protection:
-    """One guard and what it does with a text that it flags."""
+    """One guard, and its action on a text that it flags."""
 
     guard: Detector
     stand_in: str

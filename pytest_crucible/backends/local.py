@@ -28,6 +28,7 @@ from pytest_crucible.local_model.lora import Adapter
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused, SpecError
+from pytest_crucible.records.type_names import describe_type
 
 PARAMETERS = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed")
 """The names that `parameters` of an adapter may have."""
@@ -178,7 +179,7 @@ def prompt_text(prompt: Any) -> str:
     if isinstance(prompt, str):
         return prompt
     if not isinstance(prompt, Sequence) or not prompt:
-        raise TypeError(f"its input is a {type(prompt).__name__}, expected a text or a list of messages")
+        raise TypeError(f"its input is {describe_type(prompt)}; expected a text or a list of messages")
     return render_prompt(prompt)
 
 

@@ -18,6 +18,7 @@ from pytest_crucible.backends.validate_reply import find_flaw
 from pytest_crucible.datasets.jsonl import read_rows
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, DatasetError
+from pytest_crucible.records.type_names import describe_type
 
 
 class RecordedBackend:
@@ -93,7 +94,7 @@ def _check(where: str, row: Mapping[str, Any]) -> None:
         if row.get(field) is None:
             raise DatasetError(f"{where} has no {field!r}: recorded replies need 'sample_id' and 'text'")
     if not isinstance(row["text"], str):
-        raise DatasetError(f"{where} has a 'text' of type {type(row['text']).__name__}: it must be a string")
+        raise DatasetError(f"{where} has {describe_type(row['text'])} as its 'text': write a string")
     if not (row.get("cost_usd") is None or _is_number(row["cost_usd"])):
         raise DatasetError(f"{where} has cost_usd {row['cost_usd']!r}: write US dollars as a number, or leave it out")
     logprobs = row.get("logprobs")

@@ -94,7 +94,7 @@ def _calls_size(calls: Sequence[Mapping[str, Any]]) -> int:
 
 
 def _cut(text: str, limit: int) -> str:
-    """Return the longest beginning of the text that has at most so many bytes.
+    """Return the longest beginning of the text that has at most `limit` bytes.
 
     >>> _cut("a\\u00e9", 2)
     'a'

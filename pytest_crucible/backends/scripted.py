@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError
 from pytest_crucible.records.function_source import sources
+from pytest_crucible.records.type_names import describe_type
 
 
 class ScriptedBackend:
@@ -33,7 +34,7 @@ class ScriptedBackend:
             await asyncio.sleep(self._latency_s)
         answer = self._script(request)
         if not isinstance(answer, str | Reply):
-            raise BackendError(f"the script returned a {type(answer).__name__}: return a str or a Reply")
+            raise BackendError(f"the script returned {describe_type(answer)}: return a string or a Reply")
         return answer if isinstance(answer, Reply) else Reply(text=answer, latency_s=time.perf_counter() - started)
 
 

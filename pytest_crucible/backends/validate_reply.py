@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError
+from pytest_crucible.records.type_names import describe_type
 
 # The largest whole number up to which doubles, as in databases and JSON, are exact.
 MOST_TOKENS = 2**53
@@ -15,7 +16,7 @@ MOST_TOKENS = 2**53
 def validate_reply(reply: Any) -> Reply:
     """Return the reply itself. Raises BackendError if it is not a valid Reply."""
     if not isinstance(reply, Reply):
-        raise BackendError(f"the backend returned a {type(reply).__name__}: generate() must return a Reply")
+        raise BackendError(f"the backend returned {describe_type(reply)}: generate() must return a Reply")
     if wrong := find_flaw(reply):
         raise BackendError(f"the backend returned a Reply that {wrong}")
     return reply

@@ -1,4 +1,4 @@
-"""`crucible attacks`: the attacks that a marker can name, and one of them tried on a text."""
+"""`crucible attacks`: list the attacks that a marker can name, or try one on a text."""
 
 from __future__ import annotations
 

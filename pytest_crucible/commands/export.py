@@ -132,7 +132,7 @@ def _find_runs(store: RunStore, named: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _lines(facts: Mapping[str, Any], counts: Mapping[str, Any], files: Mapping[str, int]) -> list[str]:
-    """Return what is printed: the rows, where they are, and why other replies are not among them."""
+    """Return the lines to print: the number of rows, their file, and why other replies are missing."""
     runs, replies = quantity(len(facts["runs"]), "run"), f"{facts['replies']:,} replies"
     rows = counts["rows"] + counts["holdout_rows"]
     lines = [f"{quantity(rows, 'row')} of --what {facts['what']} from {replies} of {runs}"]

@@ -76,7 +76,7 @@ def _list(guards: Guards, *, as_json: bool) -> None:
 
 
 def _read_settings(guards: Guards) -> tuple[list[GuardSettings], dict[str, str]]:
-    """Return the settings of the guards that can be used, and of the others what is wrong with them."""
+    """Return the settings of the usable guards, and the errors of the others."""
     settings, problems = [], {}
     for name in guards.names:
         try:
@@ -97,7 +97,7 @@ def _row(guard: GuardSettings) -> tuple[str, ...]:
 
 
 def detection_lines(name: str, text: str, detection: Detection) -> list[str]:
-    """Return what a guard says of a text: flagged or not, its score and category, and what it found where."""
+    """Return a guard's verdict on a text: flagged or not, score and category, and the spans that it found."""
     verdict = "flagged" if detection.flagged else "not flagged"
     category = f", {detection.category}" if detection.category else ""
     span_lines = [f"  {span.type} {span.start}-{span.end}: {text[span.start : span.end]}" for span in detection.spans]

@@ -163,7 +163,7 @@ def delete(paths: Sequence[str], yes: bool, service: str | None, as_json: bool) 
 
 @contextmanager
 def open_service(name: str | None, *paths: str) -> Iterator[Service]:
-    """Yield the service, after its name was printed. Raises SpecError for what is not a checkpoint's path."""
+    """Print the name of the service and yield the service. Raises SpecError for an invalid path of a checkpoint."""
     from pytest_crucible.backends.tinker.archives import path_parts
     from pytest_crucible.backends.tinker.service_address import KEY
 

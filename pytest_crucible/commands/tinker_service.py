@@ -50,5 +50,5 @@ class Redaction:
         return hider(self._secrets)(text)
 
     def learn(self, *keys: str) -> None:
-        """Remove these keys, too, from now on."""
+        """Also redact these keys in all later messages."""
         self._secrets.update(keys)

@@ -62,7 +62,7 @@ def command(source: str, model: str, once: bool, every: float, store: str, argum
 
 @dataclass
 class Watcher:
-    """Judges checkpoints. What is judged is read from the run store, so that a watcher may be killed at any time."""
+    """Judges checkpoints. The run store shows which ones are judged, so that a watcher may be killed at any time."""
 
     store: RunStore
     where: str

@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_crucible.datasets.jsonl import DECODER, text_lines
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.type_names import describe_json_type
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 
@@ -42,7 +43,7 @@ class _Array:
                 reason = error.msg if isinstance(error, json.JSONDecodeError) else error
                 raise DatasetError(f"line {line} of {self._path} is not JSON ({reason})") from error
             if not isinstance(element, dict):
-                raise DatasetError(f"line {line} of {self._path} has a JSON {type(element).__name__}: write objects")
+                raise DatasetError(f"line {line} of {self._path} has {describe_json_type(element)}: write objects")
             yield line, element
             closed = self._take("]")
             if not closed:

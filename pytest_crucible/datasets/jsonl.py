@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.type_names import describe_json_type
 
 
 def _refuse_constant(name: str) -> Any:
@@ -77,5 +78,5 @@ def _row(text: str, path: Path, line: int, *, allow_nan: bool = False) -> dict[s
     except (ValueError, RecursionError) as error:
         raise DatasetError(f"line {line} of {path} is not JSON ({error}): write one JSON object per line") from error
     if not isinstance(row, dict):
-        raise DatasetError(f"line {line} of {path} is a JSON {type(row).__name__}: write one object per line")
+        raise DatasetError(f"line {line} of {path} is {describe_json_type(row)}: write one object per line")
     return row

@@ -17,6 +17,7 @@ from pytest_crucible.datasets.sample_checks import SampleChecks, Source
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.records.suggestions import closest_name
+from pytest_crucible.records.type_names import describe_type
 
 FIELDS = ("id", "input", "expected", "group")
 
@@ -85,7 +86,7 @@ def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> 
         return row, True
     if not isinstance(row, Mapping):
         raise DatasetError(
-            f"{source.where(number)} is a {type(row).__name__}: a sample is a mapping with 'id' and 'input', or a Sample"
+            f"{source.where(number)} is {describe_type(row)}: a sample is a mapping with 'id' and 'input', or a Sample"
         )
     if names["input"] not in row:
         raise DatasetError(

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.type_names import describe_type
 
 Rows = Iterable[Sample | Mapping[str, Any]]
 
@@ -26,11 +27,11 @@ def as_rows(dataset: Any) -> Rows:
         return (row for batch in dataset.to_batches() for row in batch.to_pylist())
     if isinstance(dataset, Mapping):
         raise DatasetError(
-            f"a {type(dataset).__name__} with {', '.join(map(repr, dataset))} is not a single dataset: pass one of its parts"
+            f"{describe_type(dataset)} with {', '.join(map(repr, dataset))} is not a single dataset: pass one of its parts"
         )
     if not isinstance(dataset, Iterable):
         raise DatasetError(
-            f"a {type(dataset).__name__} cannot be used as a dataset: pass a list of samples, or a function that returns one"
+            f"{describe_type(dataset)} cannot be used as a dataset: pass a list of samples, or a function that returns one"
         )
     labels = _class_labels(dataset)
     if labels:

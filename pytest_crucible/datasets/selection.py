@@ -1,4 +1,4 @@
-"""Select samples of a dataset: a split of it, a fold of the split, and a limited number of those."""
+"""Select samples of a dataset: a split, a fold of that split, and a limited number of its samples."""
 
 from __future__ import annotations
 

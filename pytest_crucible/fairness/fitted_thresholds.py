@@ -27,12 +27,11 @@ _NEEDED = ("overconfidence", "true_positive", "false_positive")
 def thresholds(
     run: str, *, by: str, fold: str = "1/2", constraint: str = "equalized_odds", store: str = DEFAULT_STORE
 ) -> Thresholds:
-    """Return a `read` for `decision` that decides by slice on the stated probability.
+    """Return a function for `decision(read=...)` that applies a threshold of each slice to the stated probability.
 
-    It is fairlearn's ThresholdOptimizer (extra `[fairness]`), fitted on one fold of a stored run whose suite has
-    `fairness.decision(..., confidence=...)`. `constraint` is one of CONSTRAINTS. The samples of the fold fall under the rule of
-    exclusions: a verdict that differs without them is undecided. A rule may be random: it then draws by the sample's id. Raises
-    SpecError.
+    The thresholds are fitted by fairlearn's ThresholdOptimizer (extra `[fairness]`) on one fold of a stored run, whose suite
+    must have `fairness.decision(..., confidence=...)`. `constraint` is one of CONSTRAINTS. A verdict that differs without the
+    samples of that fold is undecided. A threshold may be random: it is then drawn by the sample's id. Raises SpecError.
     """
     if constraint not in CONSTRAINTS:
         raise SpecError(f"thresholds has constraint={constraint!r}: write one of {', '.join(CONSTRAINTS)}")

@@ -35,7 +35,7 @@ class SwapTable:
     """By the lower-case word: how to choose between several counterparts."""
 
     def versions_in(self, value: Any) -> list[str]:
-        """Return the versions of which a value has a word that only they have."""
+        """Return the versions that a value names by a word of no other version."""
         text = "\n".join(texts_of(value))
         words = {word.lower() for word in self._pattern.findall(text) if self._counts(word)}
         return [version for version in self.versions if any(word in self._own[version] for word in words)]

@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.type_names import describe_type
 from pytest_crucible.stats.slices.fields import read_field
 
 
@@ -44,9 +45,7 @@ def _as_row(row: Mapping[str, Any] | Sample, number: int) -> dict[str, Any]:
     if isinstance(row, Sample):
         return {"id": row.id, "input": row.input, "expected": row.expected, "metadata": dict(row.metadata)}
     if not isinstance(row, Mapping):
-        raise SpecError(
-            f"reweigh: row {number} is a {type(row).__name__}; pass mappings, such as lines of a JSONL file"
-        )
+        raise SpecError(f"reweigh: row {number} is {describe_type(row)}; pass mappings, such as lines of a JSONL file")
     return dict(row)
 
 

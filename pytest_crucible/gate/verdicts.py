@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
 from pytest_crucible.gate.claims import adjust_claims, claim_verdicts, deciding_claims
 from pytest_crucible.gate.decide import Decision, decide_comparison, decide_target
-from pytest_crucible.gate.exclusions import Settled, decide_without_excluded
-from pytest_crucible.gate.explain import comparison_reason, lost_could_overturn, lost_samples_text, target_reason
+from pytest_crucible.gate.exclusions import Settled
+from pytest_crucible.gate.explain import comparison_reason, lost_could_overturn, target_reason
 from pytest_crucible.gate.memory import hold_proven
+from pytest_crucible.gate.settle import is_complete, settle_both, settle_scored, target_extremes, withheld_reason
 from pytest_crucible.gate.stages import leave_open
 from pytest_crucible.records import (
     UNEXPLAINED,
@@ -19,7 +20,6 @@ from pytest_crucible.records import (
     Comparison,
     Evidence,
     Measure,
-    Target,
     TargetResult,
     Verdict,
 )
@@ -61,7 +61,7 @@ def decide_verdicts(
         ]
         deciding = (item for item in analysis.comparisons if item.contrast.decides)
         of_analysis += [hold_proven(analysis, item, _comparison_verdict(analysis, item, family)) for item in deciding]
-        of_analysis += claim_verdicts(analysis, _withheld(analysis), alpha=alpha)
+        of_analysis += claim_verdicts(analysis, withheld_reason(analysis), alpha=alpha)
         verdicts += leave_open(analysis, of_analysis)
     return tuple(verdicts)
 
@@ -98,9 +98,9 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
         return decide_target(result.target, reading, strict=strict)
 
     def settle(evidence: Evidence, lost: int) -> Settled:
-        return _settle(analysis, evidence.observed, _possible(result.target, evidence), lost, rule)
+        return settle_scored(analysis, evidence.observed, target_extremes(result.target, evidence), lost, rule)
 
-    state, proven, caveat = _settle_both(result, result.estimate.n, result.estimate.lost, settle)
+    state, proven, caveat = settle_both(result, result.estimate.n, result.estimate.lost, settle)
     if not proven and not caveat and rule(result.evidence.observed)[1]:
         caveat = lost_could_overturn(result.estimate.lost)
     nowhere = _applies_nowhere(analysis, result.estimate.metric) if not result.estimate.n else ""
@@ -114,7 +114,7 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
         or _failure(analysis, result.target.metric, result.estimate.n)
         or caveat
         or target_reason(result, state, proven),
-        suite_error=not result.estimate.n and _complete(analysis) and not nowhere,
+        suite_error=not result.estimate.n and is_complete(analysis) and not nowhere,
     )
 
 
@@ -150,16 +150,6 @@ def _failure(analysis: Analysis, metric: str, n: int) -> str:
     return "" if n else analysis.failed_metrics.get(metric, "")
 
 
-def _possible(target: Target, evidence: Evidence) -> list[BoundedValue]:
-    """Return the extremes, and between them the value that an equality requires."""
-    worst, best = evidence.worst, evidence.best
-    if target.relation != "==" or worst.value is None or best.value is None:
-        return [worst, best]
-    # Neither extreme equals the required value, but some values of the lost samples between them would.
-    between = min(worst.value, best.value) < target.value < max(worst.value, best.value)
-    return [worst, best, *([BoundedValue(value=target.value, lower=None, upper=None)] if between else [])]
-
-
 def _unscored_subjects(analysis: Analysis) -> list[tuple[str, str]]:
     """Targets and comparisons on metrics without scores."""
     judged = {result.target.text for result in analysis.targets}
@@ -192,14 +182,14 @@ def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
         state="undecided",
         proven=False,
         reason=not_run
-        or (_withheld(analysis) if plan.failed_check else analysis.failed_metrics.get(metric))
+        or (withheld_reason(analysis) if plan.failed_check else analysis.failed_metrics.get(metric))
         or f"no sample has a number for {metric!r} (scored: {scored})",
-        suite_error=_complete(analysis) and not not_run,
+        suite_error=is_complete(analysis) and not not_run,
     )
 
 
 class _Family:
-    """The p-values of the session, and one of them adjusted when its value is replaced."""
+    """The Holm family of the session, which adjusts one p-value after replacing it by another."""
 
     def __init__(self, p_values: list[float | None], family_size: int, alpha: float) -> None:
         self._p_values = p_values
@@ -230,9 +220,9 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Fam
         return decide_comparison(comparison.contrast, reading, adjusted, alpha=family.alpha)
 
     def settle(evidence: Evidence, lost: int) -> Settled:
-        return _settle(analysis, evidence.observed, [evidence.worst, evidence.best], lost, rule)
+        return settle_scored(analysis, evidence.observed, [evidence.worst, evidence.best], lost, rule)
 
-    state, proven, caveat = _settle_both(comparison, comparison.pairs, comparison.lost, settle)
+    state, proven, caveat = settle_both(comparison, comparison.pairs, comparison.lost, settle)
     nowhere = _applies_nowhere(analysis, comparison.contrast.metric) if not comparison.pairs else ""
     return Verdict(
         nodeid=analysis.plan.nodeid,
@@ -245,7 +235,7 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Fam
         or caveat
         or comparison_reason(comparison, state, proven, family.alpha),
         suite_error=not comparison.pairs
-        and _complete(analysis)
+        and is_complete(analysis)
         and not nowhere
         and not _is_empty_slice(analysis, comparison),
     )
@@ -257,59 +247,3 @@ def _is_empty_slice(analysis: Analysis, comparison: Comparison) -> bool:
     return bool(contrast.slice) and any(
         other.pairs for other in analysis.comparisons if other.contrast.metric == contrast.metric
     )
-
-
-def _complete(analysis: Analysis) -> bool:
-    """Return whether every sample was run. A metric without a score is then an error in the suite, which must not pass."""
-    return analysis.finished and analysis.plan.selected == analysis.plan.planned
-
-
-def _settle_both(
-    result: TargetResult | Comparison, n: int, lost: int, settle: Callable[[Evidence, int], Settled]
-) -> Settled:
-    """Decide on all samples and, where the plan excludes some, again without these."""
-    whole, reduced = settle(result.evidence, lost), result.reduced
-    if reduced is None:
-        return whole
-    return decide_without_excluded(whole, n, settle(reduced.evidence, reduced.lost), reduced)
-
-
-def _settle(
-    analysis: Analysis,
-    observed: BoundedValue,
-    possible: Sequence[BoundedValue],
-    lost: int,
-    rule: Callable[[BoundedValue], Decision],
-) -> Settled:
-    """Decide on the observed samples, unless the selection, an interruption or the lost samples forbid it."""
-    withheld = _withheld(analysis)
-    if withheld:
-        return Settled("undecided", False, withheld)
-    state, proven = rule(observed)
-    if not lost or observed.value is None:
-        return Settled(state, proven)
-    extremes = [rule(reading) for reading in possible]
-    # The lost samples may have any value between the extremes, so one extreme that decides otherwise is enough.
-    if any(other != state for other, _ in extremes):
-        if all(other == "undecided" for other, _ in extremes):
-            reason = f"{state} on the scored samples; {lost_samples_text(lost)} could leave it open"
-            return Settled("undecided", False, reason)
-        others = " or ".join(sorted({other for other, _ in extremes} - {state}))
-        reason = f"{state} on the scored samples; {lost_samples_text(lost)} could make it {others}"
-        return Settled("undecided", False, reason)
-    return Settled(state, proven and all(sure for _, sure in extremes))
-
-
-def _withheld(analysis: Analysis) -> str:
-    """Return why no verdict may be given: a part of the samples was selected, or sampling was interrupted."""
-    plan = analysis.plan
-    if plan.failed_check is not None:
-        return f"nothing was sent, because {plan.failed_check.call} failed"
-    if plan.selected < plan.planned:
-        return f"only {plan.selected} of {plan.planned} samples were selected"
-    if analysis.finished:
-        return ""
-    # A wrong key or model: a resumed run would only be refused again.
-    if analysis.unanswered:
-        return f"sampling stopped before the first result of {' and '.join(analysis.unanswered)}"
-    return "sampling was interrupted; continue with --crucible-resume"

@@ -57,7 +57,7 @@ def _is_summary(record: Record) -> bool:
 
 
 def _other_output(source: Source) -> str:
-    """Return which other output of Braintrust it is; empty for anything else."""
+    """Return the name of an output of Braintrust that is not read; empty for any other document."""
     first = (source.records or [source.document])[0]
     if not isinstance(first, dict):
         return ""

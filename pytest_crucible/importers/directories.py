@@ -24,7 +24,7 @@ def read_results(
     group: str = "",
     readers: Mapping[str, Reader] = READERS,
 ) -> list[ImportedFile]:
-    """Return the results of a file, or of all files of a directory; the other arguments are those of `read`.
+    """Return the results of a file, or of all files of a directory. See `read` for the other arguments.
 
     Raises SpecError.
     """
@@ -69,7 +69,7 @@ def _recognise_files(files: Sequence[Path], readers: Mapping[str, Reader]) -> li
 
 
 def _check_unique(folder: Path, files: Sequence[ImportedFile]) -> None:
-    """Raise SpecError for two results of one arm on one task: a rerun, of which only the user knows which one counts."""
+    """Raise SpecError for two results of one arm on one task: only the user knows which of these runs counts."""
     first: dict[tuple[str, str], str] = {}
     for file in files:
         for results in file.results:

@@ -30,7 +30,7 @@ from pytest_crucible.importers.groups import with_groups
 from pytest_crucible.importers.lost_text import with_text_lost
 from pytest_crucible.importers.metric_names import with_our_names
 from pytest_crucible.importers.pytest_bags import PytestBags
-from pytest_crucible.importers.results import ImportedFile, NoSampleScoresError, Reader, Results
+from pytest_crucible.importers.results import ImportedFile, NoSampleScoresError, ParsedFile, Reader, Results
 from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
@@ -77,20 +77,8 @@ def read(
         promptfoo.refuse_other_outputs(path)
     source = open_source(path)
     name = harness or detect_harness(source, readers)
-    if name not in readers:
-        hint = suggest(name, readers, otherwise=f"there are {', '.join(readers)}")
-        raise SpecError(f"harness {name!r} is not known: {hint}")
-    if columns and name in READERS and name not in TABULAR:
-        raise SpecError(f"{path}: --column applies to tables; {name} files name their own fields")
-    try:
-        parsed = readers[name].read(source, {**(columns or {}), **({"group": group} if group else {})})
-        for arm_results in parsed.results:
-            _check_types(arm_results)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        # A reader takes the structure of its format for granted: another version fails in any of these ways.
-        raise SpecError(
-            f"{path} is not a file of {name}, or of an unknown version of it ({type(error).__name__}: {error})"
-        ) from error
+    _check_harness(path, name, columns, readers)
+    parsed = _parse(source, name, {**(columns or {}), **({"group": group} if group else {})}, readers)
     grouped = with_groups(parsed.results, group) if group and name != "table" else parsed.results
     _check(path, grouped)
     numeric = with_text_lost(grouped)
@@ -106,6 +94,28 @@ def read(
         ],
         notes=parsed.notes,
     )
+
+
+def _check_harness(path: Path, name: str, columns: Mapping[str, str] | None, readers: Mapping[str, Reader]) -> None:
+    if name not in readers:
+        hint = suggest(name, readers, otherwise=f"there are {', '.join(readers)}")
+        raise SpecError(f"harness {name!r} is not known: {hint}")
+    if columns and name in READERS and name not in TABULAR:
+        raise SpecError(f"{path}: --column applies to tables; {name} files name their own fields")
+
+
+def _parse(source: Source, name: str, columns: Mapping[str, str], readers: Mapping[str, Reader]) -> ParsedFile:
+    """Return the content of a file of this format. Raises SpecError for another format or version."""
+    try:
+        parsed = readers[name].read(source, columns)
+        for arm_results in parsed.results:
+            _check_types(arm_results)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        # A reader takes the structure of its format for granted: another version fails in any of these ways.
+        raise SpecError(
+            f"{source.path} is not a file of {name}, or of an unknown version of it ({type(error).__name__}: {error})"
+        ) from error
+    return parsed
 
 
 # Characters that databases refuse: NUL, and halves of surrogate pairs.

@@ -12,7 +12,7 @@ Spec = Mapping[str, Any]
 
 
 def cluster_key(spec: Spec) -> str:
-    """Return the key of the metadata that `stderr(cluster="...")` names. Raises SpecError for two of them."""
+    """Return the key of the metadata that `stderr(cluster="...")` names. Raises SpecError for two different keys."""
     clusters = dict.fromkeys(key for _, metric in _declared_metrics(spec) if (key := _options(metric).get("cluster")))
     if len(clusters) > 1:
         raise SpecError(f"the log has several clusters ({', '.join(clusters)}): choose one with --group KEY")

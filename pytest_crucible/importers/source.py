@@ -101,7 +101,7 @@ def _archive(path: Path) -> Any:
     try:
         archive: Any = reader.ZipFile(path)
     except reader.BadZipFile as error:
-        raise SpecError(f"{path} is a damaged archive ({error}): was it copied whole, and is its run over?") from error
+        raise SpecError(f"{path} is a damaged archive ({error}): copy it again after its run has ended") from error
     return archive
 
 
@@ -115,7 +115,9 @@ def _json(path: Path, digest: str) -> Source:
     except (ValueError, RecursionError) as error:
         rows = _rows(path, text)
         if rows is None:
-            raise SpecError(f"{path} is neither JSON nor JSON lines ({error}): was it written to its end?") from error
+            raise SpecError(
+                f"{path} is neither JSON nor JSON lines ({error}): it may be incomplete: write it again"
+            ) from error
         return Source(path=path, sha256=digest, rows=rows)
     # Of one line only.
     if path.suffix in _LINES and isinstance(document, dict):
@@ -136,7 +138,7 @@ def _rows(path: Path, text: str) -> list[tuple[int, Mapping[str, Any]]] | None:
             if not rows:
                 return None
             raise SpecError(
-                f"line {number} of {path} is not JSON ({error}): was the file written to its end?"
+                f"line {number} of {path} is not JSON ({error}): the file may be incomplete: write it again"
             ) from error
         if not isinstance(row, dict):
             return None

@@ -44,7 +44,7 @@ def _named_arms(files: Sequence[ImportedFile], names: Sequence[str]) -> Iterator
     origins = _by_origin(files)
     if names and len(names) != len(origins):
         raise SpecError(
-            f"{quantity(len(names), 'arm')} named for {quantity(len(origins), 'file')}: give --arm once a file"
+            f"{quantity(len(names), 'arm')} named for {quantity(len(origins), 'file')}: give --arm once for each file"
         )
     labels = _labels([origin for origin, _ in origins])
     for k, ((origin, results_of), label) in enumerate(zip(origins, labels, strict=True)):
@@ -94,7 +94,7 @@ def _task(name: str, arms: Sequence[Results]) -> Task:
     if not common:
         raise SpecError(
             f"task {name!r}: {arms[0].arm!r} has {len(ids[0])} samples (first: {next(iter(ids[0]))}) and "
-            f"{arms[1].arm!r} {len(ids[1])} (first: {next(iter(ids[1]))}), and none in common that ask the same: "
+            f"{arms[1].arm!r} {len(ids[1])} (first: {next(iter(ids[1]))}), and no sample in common with the same input: "
             "compare results of the same samples"
         )
     notes = list(_unshared_notes(name, arms, ids, shared))

@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_crucible.records.type_names import describe_type
+
 QUESTION, ANSWER, SEPARATOR = "Question: ", "\nAnswer:", "\n\n"
 EXPECTED = "write {'role': ..., 'content': ...}"
 
@@ -46,8 +48,7 @@ def render_prompt(messages: Any) -> str:
     'Water is wet.\n\nQuestion: what is wet?\nAnswer:'
     """
     if isinstance(messages, str) or not isinstance(messages, Sequence) or not messages:
-        given = "an empty one" if messages == [] else type(messages).__name__
-        raise TypeError(f"expected a list of messages, not {given}: {EXPECTED}")
+        raise TypeError(f"expected a list of messages, not {describe_type(messages)}: {EXPECTED}")
     if len(messages) == 1:
         return message_text(messages[0])
     return "".join(_turn(message, index) for index, message in enumerate(messages)) + ANSWER

@@ -64,7 +64,7 @@ class Reference:
 
 Node: TypeAlias = Bytes | Concatenation | Choice | Repeat | Reference
 Stack: TypeAlias = tuple[Node, ...]
-"""What has to be read from here on."""
+"""The nodes that remain to be read."""
 
 _NOTHING = Concatenation(())
 

@@ -25,6 +25,7 @@ from pytest_crucible.local_model.grammar import (
     sequence,
 )
 from pytest_crucible.local_model.json_kinds import KINDS, Schema, exclude_each_other, kind_of, with_integers
+from pytest_crucible.records.type_names import describe_json_type
 
 # Keywords that say nothing about which texts are valid, or that hold for every text of the grammar.
 _IGNORED = {
@@ -65,7 +66,7 @@ def _value_node(name: str) -> Node:
 def json_node(schema: Any) -> Node:
     """Return the grammar of a schema's texts. Raises ValueError for a keyword that is not supported, with its place."""
     if not isinstance(schema, Mapping):
-        raise ValueError(f"the schema must be an object, not {type(schema).__name__}")
+        raise ValueError(f"the schema must be an object, not {describe_json_type(schema)}")
     try:
         return _Compiler(schema).node(schema, "#")
     except RecursionError:

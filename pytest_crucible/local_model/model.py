@@ -168,7 +168,7 @@ def _scatter(values: Floats, places: Integers, size: int) -> Floats:
 
 
 def _mlp_backward(layer: Layer, trace: _MlpTrace, name: str, d_x: Floats, collect: Collect) -> Floats:
-    """Take gradients back through the MLP, in place, and the matrix before it; return those of what attention gives."""
+    """Propagate gradients back through the MLP, in place, and the matrix before it; return those of attention's output."""
     # Twice up is the slope of its square; doubling these rows is less work than doubling the wider ones.
     d_square = (2 * d_x) @ layer.down.T
     collect(name + "down", np.square(trace.up), d_x)

@@ -107,7 +107,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One requested reply: its place in the results, and which sample of which prompt it is."""
+    """One requested reply: its place in the results, its prompt, and the number of the sample for that prompt."""
 
     place: int
     prompt: list[int]

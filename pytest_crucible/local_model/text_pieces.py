@@ -29,7 +29,7 @@ class TextPieces:
         return piece
 
     def rest(self, text: str) -> str:
-        """Return what is left of a reply's text."""
+        """Return the rest of a reply's text."""
         return text[len(self.sent) :]
 
 

@@ -49,7 +49,7 @@ def one_thread() -> Iterator[int]:
 
 
 def compute_each(compute: Callable[[PartT], ResultT], parts: Sequence[PartT], threads: int) -> Iterator[ResultT]:
-    """Yield the result of each part, in their order, of which so many are computed at a time."""
+    """Yield the result of each part, in order; `threads` parts are computed at a time."""
     if min(threads, len(parts)) == 1:
         yield from map(compute, parts)
         return

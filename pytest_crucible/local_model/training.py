@@ -112,7 +112,7 @@ class _BatchPass:
     trace: Trace
     lengths: list[int]
     places: Integers
-    """Of all positions but padding, among rows * positions."""
+    """Indexes of the positions that are not padding, among rows * positions."""
     targets: Integers
     is_counted: NDArray[np.bool_]
     of_counted: dict[str, Floats]

@@ -15,7 +15,7 @@ from pytest_crucible.metrics.choice_text import option_named, plain_text
 # Stands for several letters at once, which do not count as a choice.
 _SEVERAL = ""
 _Place = tuple[int, str]
-"""Where a choice ends in the reply, and its letter."""
+"""The position at which a choice ends in the reply, and its letter."""
 
 # An article or a pronoun cannot precede these words, so that "A because" names the option.
 _AFTER_LETTER = frozenset([

@@ -70,7 +70,10 @@ def estimate_arm(
     concurrency: int,
     is_untrained: bool = False,
 ) -> ArmEstimate:
-    """Estimate an arm. `replies` are those that are not stored; without an earlier run only their first requests are known."""
+    """Return the estimate of an arm.
+
+    `replies` are the replies that are not stored yet. Without a `past` run only the first request of each is known.
+    """
     sent = [reply for reply in replies if reply.requests]
     return ArmEstimate(
         nodeid=nodeid,
@@ -85,7 +88,7 @@ def estimate_arm(
 
 
 def estimate_as_before(nodeid: str, arm: str, replies: int, past: Past | None, concurrency: int) -> ArmEstimate:
-    """Estimate so many replies of an arm or a judge from its latest earlier run alone."""
+    """Estimate a number of replies of an arm or a judge from its latest earlier run alone."""
     is_known = past is not None and len(past.replies) > 1
     amounts = (
         _from_past(past, replies, (None, None), concurrency) if past and is_known else Amounts(basis="no earlier run")

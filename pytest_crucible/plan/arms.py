@@ -58,7 +58,7 @@ def _check_trainings(arm: Arm) -> None:
 
 
 def _short_identity(identity: str) -> str:
-    """The beginning of a digest; anything else whole."""
+    """Return the beginning of a digest; any other identity as it is."""
     return identity[:12] if re.fullmatch("[0-9a-f]{16,}", identity) else identity
 
 

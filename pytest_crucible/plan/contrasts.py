@@ -10,6 +10,7 @@ from pytest_crucible.plan.targets import parse_measure
 from pytest_crucible.records import Contrast, Measure, MetricFacts
 from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.type_names import describe_type
 from pytest_crucible.stats.measures.table import MEAN
 
 ALTERNATIVES = ("regression", "non-inferior", "superior", "equivalent")
@@ -30,7 +31,7 @@ def parse_contrast(
     """
     what = f"ab_compare({metric!r})"
     if not isinstance(metric, str):
-        raise SpecError(f"{what} compares a {type(metric).__name__}: name the metric by a string")
+        raise SpecError(f"{what} compares {describe_type(metric)}: name the metric by a string")
     measure = parse_measure(metric, what)
     number, margin_is_share = _check_amount(margin, "margin", measure, what)
     smallest, relevant_is_share = _check_amount(relevant, "relevant", measure, what)

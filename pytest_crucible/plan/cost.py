@@ -17,7 +17,7 @@ CHARACTERS_A_TOKEN = (5.0, 4.0, 3.0)
 
 
 def predict_total(amounts: Sequence[float], replies: int) -> Forecast | None:
-    """Forecast the sum of so many further amounts, drawn as the earlier ones were; None from fewer than two.
+    """Return the forecast of the sum of `replies` further amounts, drawn as the earlier ones; None from fewer than two.
 
     The interval is mean times m, plus or minus z s sqrt(m + m^2 / n): the further amounts vary, and so does the mean of n
     earlier ones (Hahn & Meeker 1991, Statistical Intervals, 4.7).

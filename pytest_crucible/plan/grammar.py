@@ -77,7 +77,7 @@ class Value:
     function: str = ""
     """Empty for a metric alone, which means its mean."""
     condition: Condition | None = None
-    """On the first metric."""
+    """The condition on the first metric, such as `>= 0.75`."""
     by: By | None = None
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ class Requirement:
 
 
 def parse_requirement(text: object, what: str) -> Requirement:
-    """Parse a target. `what` names it in messages. Raises SpecError that points at the place."""
+    """Parse a target. `what` names the target in messages. Raises SpecError with the position of the error."""
     parser = _Parser(text, what)
     value, relation = parser.value(), parser.relation()
     number = parser.number()

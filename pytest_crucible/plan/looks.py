@@ -24,7 +24,7 @@ def with_looks(plan: Plan, alpha: float) -> Plan:
     """Return the plan for a run with looks. Raises SpecError for one that a confidence sequence cannot decide."""
     if plan.by_item:
         raise SpecError(
-            "--crucible-stop ends marked experiments, and this test joins with its items, which pytest runs all: "
+            "--crucible-stop can end marked experiments only, and pytest runs all items of this joined test: "
             "deselect it, or leave the option out"
         )
     if plan.random_factors:

@@ -38,9 +38,8 @@ def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[D
     Each cluster counts as one sample. A statistic without a formula is left out.
     """
     facts = plan.facts
-    one = _over_factors if plan.random_factors else _one
     return tuple(
-        one(
+        _foresee(
             contrast,
             planned_as(contrast, facts.get(contrast.metric, MetricFacts(name=contrast.metric))),
             plan,
@@ -53,14 +52,19 @@ def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[D
     )
 
 
-def _over_factors(
-    contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int
-) -> DetectableEffect:
+def _foresee(contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int) -> DetectableEffect:
     unprovable = comparison_row(contrast, facts).no_proof(contrast, facts)
     if unprovable:
         return DetectableEffect(
             contrast=contrast, detectable=None, unit="", assumption="", needed=None, unprovable=unprovable
         )
+    effect = _effect_over_factors if plan.random_factors else _effect_of_samples
+    return effect(contrast, facts, plan, alpha, family_size)
+
+
+def _effect_over_factors(
+    contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int
+) -> DetectableEffect:
     # A metric whose kind shows only in the values has no range yet: it is planned as yes or no.
     ranged = replace(facts, low=0.0, high=1.0) if facts.kind is None else facts
     effect = effect_over_factors(
@@ -95,39 +99,25 @@ def _units(contrast: Contrast, plan: Plan) -> int:
     return max(2, round(units * contrast.slice_size / plan.planned)) if contrast.slice else units
 
 
-def _one(contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int) -> DetectableEffect:
+def _effect_of_samples(
+    contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int
+) -> DetectableEffect:
     n, grouped = _units(contrast, plan), plan.groups is not None
-    row, level = comparison_row(contrast, facts), _two_sided_level(contrast, alpha, family_size)
-    unprovable = row.no_proof(contrast, facts)
-    if unprovable:
-        return DetectableEffect(
-            contrast=contrast, detectable=None, unit="", assumption="", needed=None, unprovable=unprovable
-        )
-    if row in BY_KIND.values():
+    level = _two_sided_level(contrast, alpha, family_size)
+    if comparison_row(contrast, facts) in BY_KIND.values():
         return _of_ratio(contrast, facts, n, alpha=alpha, level=level, grouped=grouped)
-    span = facts.high - facts.low
-    deviation = _assumed_deviation(facts)
+    span, deviation, is_binary = facts.high - facts.low, _assumed_deviation(facts), facts.kind in (None, "binary")
     needed = _needed(contrast, facts, deviation, alpha, grouped=grouped)
     if contrast.relevant is not None:
         needed = _needed_to_resolve(contrast.relevant, facts, deviation, alpha, level, grouped=grouped)
-    if facts.kind in (None, "binary"):
-        unit = "points"
-        detectable = (
-            _detectable_in_groups(contrast, n, level)
-            if grouped
-            else detectable_paired_change(n, DISCORDANCE, alpha=level)
-        )
+    if is_binary:
+        detectable = _detectable_change(contrast, n, level, grouped=grouped)
         prefix = "" if facts.kind == "binary" else "the metric is binary and "
-        if contrast.relevant is not None and detectable is not None and detectable > DISCORDANCE:
-            # It would rest on another assumption than the samples that resolve the relevant difference.
-            detectable = None
         # The size for a margin assumes equal arms, whose changes go both ways.
-        changes = _changes(detectable if needed is None else None)
-        assumption = f"{prefix}the arms differ on {changes}"
+        assumption = f"{prefix}the arms differ on {_changes(detectable if needed is None else None)}"
     else:
-        unit = ""
-        assumption = _assumed_scores(facts)
         detectable = _detectable_score(contrast, n, deviation, span, level)
+        assumption = _assumed_scores(facts)
     if grouped:
         # The most careful assumption: a group then carries no more information than one sample.
         assumption += " and a group changes as one"
@@ -136,10 +126,21 @@ def _one(contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, famil
     return DetectableEffect(
         contrast=contrast,
         detectable=None if detectable is None or detectable > span else detectable,
-        unit=unit,
+        unit="points" if is_binary else "",
         assumption=assumption,
         needed=needed,
     )
+
+
+def _detectable_change(contrast: Contrast, n: int, level: float, *, grouped: bool) -> float | None:
+    """Return the smallest difference of a binary metric that is shown; None without one."""
+    detectable = (
+        _detectable_in_groups(contrast, n, level) if grouped else detectable_paired_change(n, DISCORDANCE, alpha=level)
+    )
+    if contrast.relevant is not None and detectable is not None and detectable > DISCORDANCE:
+        # It would rest on another assumption than the samples that resolve the relevant difference.
+        return None
+    return detectable
 
 
 def _detectable_score(contrast: Contrast, n: int, deviation: float, span: float, level: float) -> float | None:

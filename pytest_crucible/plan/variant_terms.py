@@ -82,7 +82,7 @@ def read_term(
     metric, view = split_view(match["metric"], metrics)
     if metric in known.metrics and view:
         raise SpecError(
-            f"{name}: {metric} has no value on the original samples, so no {view}: write {metric}[{match['variant']}]"
+            f"{name}: {metric} is scored on variants only, so it has no {view}: write {metric}[{match['variant']}]"
         )
     if metric not in metrics and metric not in known.metrics and not open_metrics:
         return None

@@ -28,7 +28,7 @@ class StoredCall:
         return self.member.startswith(JUDGE)
 
     messages: Any
-    """As sent: a text, a list of messages, or token ids."""
+    """The prompt as it was sent: a text, a list of messages, or token ids."""
     parameters: Mapping[str, Any] | None
     """Sampling parameters of the call itself; None if it used those of the adapter."""
     text: str | None

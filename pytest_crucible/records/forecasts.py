@@ -44,7 +44,7 @@ class ArmEstimate:
     stored: int = 0
     cached: int = 0
     blocked: int = 0
-    """Of the cached, those that a guard blocks."""
+    """Number of the cached replies that a guard blocks."""
     to_send: int
     """Replies that need at least one request."""
     amounts: Amounts

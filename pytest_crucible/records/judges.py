@@ -22,7 +22,7 @@ class PlaceBias:
     n: int
     """Replies that were judged in both orders."""
     consistent: Proportion
-    """Of them with one verdict in both orders."""
+    """The share of these replies that got one verdict in both orders."""
     towards_first: int
     """Replies whose verdict moved, on swapping, with the place that is shown first."""
     towards_second: int
@@ -39,6 +39,6 @@ class HumanAgreement:
     n: int
     """Replies with a person's label."""
     raw: Proportion
-    """Of them with the same level."""
+    """The share of these replies that got the person's level."""
     kappa: Proportion
     """Cohen's, unweighted."""

@@ -49,7 +49,7 @@ class VariantTerm:
     view: str
     """Empty for the metric's own values."""
     variant: str
-    """As it is written in brackets: a variant, or a group of several."""
+    """The name in brackets: a variant, or a group of several."""
     group: VariantGroup | None = None
     """The variants that it names together; None for one."""
 

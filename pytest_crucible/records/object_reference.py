@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.type_names import describe_type
 
 
 def load_object(reference: Any) -> Any:
@@ -41,6 +42,6 @@ def import_function(setting: str, reference: str) -> Callable[..., Any]:
             f"{setting} {reference!r}, which cannot be imported ({error}): write 'module:function' of a module on the path"
         ) from error
     if not callable(function):
-        raise SpecError(f"{setting} {reference!r}, which is a {type(function).__name__}: name a function")
+        raise SpecError(f"{setting} {reference!r}, which is {describe_type(function)}: name a function")
     result: Callable[..., Any] = function
     return result

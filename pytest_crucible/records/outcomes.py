@@ -112,7 +112,7 @@ class ModelCall:
     request: int
     """Counts equal requests of the unit from 1."""
     parameters: Mapping[str, Any] | None
-    """None for those of the adapter."""
+    """None if the call used the adapter's parameters."""
     system: str
     """The adapter's system prompt, which is sent before the messages; may be empty."""
     reply: Reply | None = None
@@ -135,7 +135,7 @@ class Outcome:
     detail: str = ""
     started: float = 0.0
     calls: list[ModelCall] = field(default_factory=list)
-    """In the order in which they were sent: those of the test, then those of its metrics' judge."""
+    """Calls in the order in which they were sent: first the test's, then those of the judges in its metrics."""
     sample: Sample | None = None
     """The unit's sample. A large dataset builds a new object at each access, so that this one is passed along."""
 

@@ -76,7 +76,7 @@ class LogEntry:
     """The requirements that the proof does not meet, if --force promoted nevertheless."""
     why: str = ""
     digest: str = ""
-    """Of a registration: the SHA-256 of the version's stored row."""
+    """The SHA-256 of the version's stored row, for a registration; else empty."""
 
     @property
     def version(self) -> str:

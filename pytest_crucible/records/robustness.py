@@ -1,4 +1,4 @@
-"""Attacks in the plan of an experiment: which variants of the samples are draws of which attack."""
+"""Attacks in the plan of an experiment, each with the variants of the samples that it draws."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class VariantGroup:
     """Variants that a term names together: the draws of one attack, or all attacked variants."""
 
     name: str
-    """As it is written in brackets."""
+    """The name that targets write in brackets."""
     variants: tuple[str, ...]
     is_worst: bool = False
     """The values of a sample are their worst, not their mean."""
@@ -31,7 +31,7 @@ class PlannedAttack:
     """An attack that an experiment runs."""
 
     name: str
-    """As it is written in brackets, such as `homoglyph 0.1`; also that of its group of variants."""
+    """The name that targets write in brackets, such as `homoglyph 0.1`; its group of variants has the same name."""
     attack: str
     kind: str
     strength: float | None

@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
+from pytest_crucible.records.type_names import describe_type
+
 Record = TypeVar("Record")
 # Key in a field's metadata: the name under which earlier versions stored the field.
 FORMER_NAME = "former_name"
@@ -54,7 +56,7 @@ def canonical(value: Any) -> str:
         return _CANONICAL.encode(value)
     except (ValueError, RecursionError) as error:
         # of what contains itself
-        raise TypeError(f"a {type(value).__name__} has no plain form: {error}") from None
+        raise TypeError(f"{describe_type(value)} has no plain form: {error}") from None
 
 
 def _parts(value: Any) -> dict[str, Any]:

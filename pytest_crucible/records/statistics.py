@@ -198,7 +198,7 @@ class MemberPair:
     disagreement: Proportion
     """One is right and the other wrong."""
     double_fault: Proportion
-    """Both are wrong."""
+    """The share of samples on which both are wrong."""
     error_correlation: Proportion
     """Phi: 0 when they err independently, 1 when they err on the same samples."""
 
@@ -211,7 +211,7 @@ class Diversity:
     metric: str
     n: int
     accuracies: Mapping[str, Proportion]
-    """Of each member, by its name; empty if no sample was answered by all."""
+    """Member's name -> its accuracy; empty if no sample has a reply of every member."""
     best: str | None
     """The most accurate member. It was chosen by these samples, which flatters it."""
     oracle: Proportion

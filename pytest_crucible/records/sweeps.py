@@ -35,7 +35,7 @@ class Sweep:
     grid: Mapping[str, tuple[Any, ...]]
     """Dotted key of the adapter -> its values; the last key varies fastest."""
     members: tuple[SweepMember, ...]
-    """In grid order, or in that of the trials."""
+    """Members in the order of the grid, or of the search's trials."""
     choosing: int
     """Samples of the choosing half."""
     choosing_sha256: str
@@ -65,7 +65,7 @@ class Sweep:
 
     @property
     def winner_subject(self) -> str:
-        """The subject of the decision who has won."""
+        """The subject of the decision about the winner."""
         return f"winner of {self.family}"
 
     @property

@@ -14,7 +14,7 @@ class TrainingResult:
 
     training_steps: int
     first_loss: float
-    """Of the first step."""
+    """The loss of the first step."""
     final_loss: float
     """Mean over the last tenth of the steps, since batches differ."""
     loss_reduction: float | None

@@ -14,18 +14,18 @@ BUDGET = "budget"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetSpent:
-    """The spent part of a budget, of the run or of an experiment."""
+    """The part of a budget that a run or an experiment has spent."""
 
     experiment: str
     """Its nodeid; empty for the run's."""
     budget: str
-    """As it was written."""
+    """The budget's text as the user wrote it."""
     usd: float
-    """Of requests whose price is known."""
+    """The cost of the requests whose price is known."""
     tokens: float
     requests: float
     said: str
-    """In the units that are limited."""
+    """The expenses as text, in the units that the budget limits."""
 
 
 JUDGE, PARAPHRASER = "judge:", "paraphraser:"
@@ -59,10 +59,10 @@ class ArmEvents:
 
     counts: tuple[EventCount, ...]
     latencies: array[float] = field(default_factory=lambda: array("d"))
-    """Of requests that were answered."""
+    """Seconds of each request that got a response."""
     first_tokens: array[float] = field(default_factory=lambda: array("d"))
     waits: array[float] = field(default_factory=lambda: array("d"))
-    """For a turn. Waits of less than a millisecond are not recorded."""
+    """Seconds that requests waited for a turn, without waits below a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +103,12 @@ class Usage:
     cached: int
     """Replies that were read from the cache: nothing was sent."""
     input_tokens: int | None
-    """Of all requests that reported it; None if none did."""
+    """Sum over the requests that reported it; None if none did."""
     output_tokens: int | None
     uncounted: int
     """Answered requests that reported no tokens."""
     cost_usd: float | None
-    """Of all requests whose cost is known; None if none is."""
+    """Sum over the requests whose cost is known; None if none is."""
     unpriced: int
     """Answered and cancelled requests whose cost is unknown."""
     latency: LatencySummary | None

@@ -49,5 +49,5 @@ def term_facts(name: str, view: str, facts: MetricFacts, draws: int = 1) -> Metr
 def view_problem(view: str, facts: MetricFacts) -> str:
     """Return why a metric has no such view; empty if it has, or where its kind is not known yet."""
     if view in (BROKEN, BROKEN_ANY) and facts.kind not in (None, "binary"):
-        return f"{view} needs a metric of yes and no, and {facts.name!r} is {facts.kind}: write {facts.name}.{DROP}"
+        return f"{view} needs a binary metric, and {facts.name!r} is {facts.kind}: write {facts.name}.{DROP}"
     return ""

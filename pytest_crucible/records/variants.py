@@ -55,9 +55,9 @@ class Variant:
     """A named variant of the samples of an experiment."""
 
     name: str
-    """As it is written in brackets: `homoglyph`, or with a number, `homoglyph 0.1`."""
+    """The name that targets write in brackets: `homoglyph`, or with a number, `homoglyph 0.1`."""
     twins: Mapping[str, Twin | NoTwin]
-    """By the id of the sample. It does not apply to samples without an entry."""
+    """Sample's id -> its twin. The variant does not apply to samples without an entry."""
     key: str = ""
     """What replies depend on besides the twins: the version of the code that makes a text while a test runs, for example."""
 

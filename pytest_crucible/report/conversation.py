@@ -16,7 +16,7 @@ _INDENT, _ROLE = "  ", 10
 def conversation_lines(
     nodeid: str, sample: Mapping[str, Any], conversations: Sequence[Conversation], *, reasoning: bool
 ) -> Iterator[str]:
-    """Yield the lines. Reasoning is one line that gives its length, unless `reasoning` asks for all of it."""
+    """Yield the lines of a conversation. Reasoning is one line with its length, unless `reasoning` is True."""
     yield f"{nodeid}, sample {printable(sample['sample_id'], AN_ID)}"
     for name in ("expected", "metadata"):
         if sample[name] is not None:
@@ -69,7 +69,7 @@ def _turns(conversation: Conversation, sample_input: Any, reasoning: bool) -> It
 
 
 def _about(call: StoredCall) -> str:
-    """Return its own parameters, and who paid, in parentheses."""
+    """Return the call's own parameters and the run that paid for it, in parentheses."""
     parts = [f"{name}={value}" for name, value in (call.parameters or {}).items()]
     if call.paid_by is not None:
         parts.append(f"paid by run {call.paid_by}" if call.paid_by else "paid by an earlier run")

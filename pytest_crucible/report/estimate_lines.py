@@ -17,7 +17,10 @@ def estimate_lines(
     total: Mapping[str, Forecast | None],
     budgets: Sequence[tuple[str, str, Sequence[str]]],
 ) -> Iterator[str]:
-    """Yield the lines. A budget has a nodeid (empty: the run's), its text, and the units in which it may be too little."""
+    """Yield the lines of an estimate.
+
+    `budgets` has (nodeid, or empty for the run; text; units in which the budget may not be enough).
+    """
     yield "estimate, with intervals of 90 %: nothing was sent"
     for nodeid in dict.fromkeys(estimate.nodeid for estimate in estimates):
         of_experiment = [estimate for estimate in estimates if estimate.nodeid == nodeid]

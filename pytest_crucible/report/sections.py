@@ -95,7 +95,7 @@ def _stack_tables(tables: Sequence[Table]) -> Table:
 
 
 def _without_empty_columns(table: Table) -> Table:
-    """Return the table without columns of which no cell is known. Other empty cells become dashes."""
+    """Return the table without its empty columns. Other empty cells become dashes."""
     filled = [k for k in range(len(table.heads)) if any(row.cells[k] for row in table.rows)]
     rows = tuple(_with_cells(row, tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)
     return replace(table, heads=tuple(table.heads[k] for k in filled), rows=rows)

@@ -130,7 +130,7 @@ def _unjudged_lines(run: Run) -> Iterator[str]:
 
 
 def _details(run: Run, width: int) -> Iterator[Line]:
-    """Every estimate with its method, what sections show with -v, and where all of it is stored."""
+    """Yield each estimate with its method, the details of sections with -v, and the location of the store."""
     yield from map(Line, _estimates(run.experiments, len(run.experiments) > 1))
     for analysis in run.experiments:
         for pair in analysis.comparisons:

@@ -38,7 +38,7 @@ def worst_first(run: Run) -> Run:
 
 
 def fold_experiments(run: Run) -> tuple[Run, str]:
-    """Return the run with its worst experiments alone, and a sentence about the others.
+    """Return the run with only its worst experiments, and a sentence about the others.
 
     Where all fit, the run is unchanged and the sentence is empty.
     """

@@ -11,6 +11,7 @@ from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import import_from_here, load_object
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.type_names import describe_type
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.sections.inputs import section_inputs
 from pytest_crucible.sections.slice_search import SearchResult, search
@@ -67,7 +68,7 @@ def load_feature(reference: str) -> Any:
     except (ImportError, AttributeError) as error:
         raise SpecError(f"--feature={reference!r} cannot be loaded: {error}; write MODULE:FUNCTION") from None
     if not callable(function):
-        raise SpecError(f"--feature={reference!r} is a {type(function).__name__}: name a function of a sample")
+        raise SpecError(f"--feature={reference!r} is {describe_type(function)}: name a function of a sample")
     return function
 
 

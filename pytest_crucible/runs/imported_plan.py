@@ -136,7 +136,7 @@ def names_of(arm: Results) -> set[str]:
 
 
 def _common_metrics(task: Task, facts: Sequence[MetricFacts]) -> list[str]:
-    """Return the metrics of which every arm has a value."""
+    """Return the metrics with a value in every arm."""
     has = [names_of(arm) for arm in task.arms]
     return [metric.name for metric in facts if metric.kind != "text" and all(metric.name in names for names in has)]
 

@@ -26,7 +26,7 @@ _SHARD = 16
 async def run_order_test(
     backend: ScoresPrompts, texts: Sequence[str], *, orders: int = ORDERS, seed: int = 0
 ) -> OrderTest:
-    """Return whether the order of the texts is more probable than random orders of them. Raises SpecError if no two fit together.
+    """Return whether the order of the texts is more probable than random orders. Raises SpecError if no two fit together.
 
     The texts are divided into shards that fit into the model's context, and each shard is shuffled by itself. The statistic is the
     sum of the log-probabilities of all shards: under the null hypothesis every order of every shard is equally probable, so that

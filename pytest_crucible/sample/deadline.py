@@ -17,7 +17,7 @@ class Deadline:
     """A time on this process's clock, and the user's words for it."""
 
     at: float
-    """On the clock of `time.monotonic()`, which the event loop uses, too."""
+    """The deadline on the clock of `time.monotonic()`, which the event loop uses, too."""
     text: str
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Runs the units of an experiment concurrently, at most so many at a time, and keeps every outcome.
+"""Runs the units of an experiment concurrently, up to a limit, and keeps every outcome.
 
 A fixed number of workers pull units from one lazy iterator, so that memory does not grow with the number of samples.
 """

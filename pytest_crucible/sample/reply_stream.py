@@ -108,7 +108,7 @@ def _retrieve_error(task: asyncio.Task[Reply]) -> None:
 
 
 class BlockingReplyStream(Iterator[str]):
-    """The same in a function that is not async: each piece is waited for."""
+    """A reply stream for a function that is not async: it waits for each piece."""
 
     def __init__(self, stream: ReplyStream, wait: Callable[[Coroutine[Any, Any, str | None]], str | None]) -> None:
         """`wait` runs a coroutine on the sampling loop and returns its result."""

@@ -14,6 +14,7 @@ from pytest_crucible.backends.protocol import Backend, system_prompt
 from pytest_crucible.records import Arm, ModelCall, OpenStream, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused
 from pytest_crucible.records.serialize import canonical
+from pytest_crucible.records.type_names import describe_type
 from pytest_crucible.sample.reply_stream import BlockingReplyStream, ReplyStream
 
 T = TypeVar("T")
@@ -130,7 +131,7 @@ class Sampler:
         reply = await self._backend.generate(request)
         if not isinstance(reply, Reply):
             raise BackendError(
-                f"the backend of {self._arm.name!r} returned a {type(reply).__name__}: generate() must return a Reply"
+                f"the backend of {self._arm.name!r} returned {describe_type(reply)}: generate() must return a Reply"
             )
         if reply.latency_s is None:
             reply = dataclasses.replace(reply, latency_s=time.perf_counter() - started)

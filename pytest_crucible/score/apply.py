@@ -21,6 +21,7 @@ from pytest_crucible.records import (
     Value,
 )
 from pytest_crucible.records.errors import Refused, Spent, Uncached
+from pytest_crucible.records.type_names import describe_type
 from pytest_crucible.score.answer import scored_reply
 
 
@@ -138,9 +139,9 @@ def check_score(value: Any, facts: MetricFacts) -> tuple[Value | None, str]:
     if isinstance(value, str):
         if facts.kind == "text":
             return value, ""
-        raise BadScore(f"returned the str {value!r:.60}: return bool, a number or None, or declare kind='text'")
+        raise BadScore(f"returned the string {value!r:.60}: return a boolean, a number or None, or declare kind='text'")
     if not isinstance(value, int | float):
-        raise BadScore(f"returned a {type(value).__name__}: return bool, a number or None")
+        raise BadScore(f"returned {describe_type(value)}: return a boolean, a number or None")
     if facts.kind == "binary" and value not in (0, 1):
         raise BadScore(f"returned {value:g}: a binary metric is True or False; declare bounds for a graded one")
     return _within(float(value), facts), ""

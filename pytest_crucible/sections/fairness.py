@@ -34,7 +34,7 @@ class ArmFairness:
     """The slice from which differences are taken: the largest, if none is named."""
     differences: tuple[ReferenceDifference, ...]
     reliability: tuple[tuple[str, Reliability], ...]
-    """By slice; empty without stated probabilities."""
+    """(slice, its reliability); empty without stated probabilities."""
     theil: float | None
     base_rates: str
     """Two slices whose base rates are proven to differ, as text; empty if none are."""
@@ -59,7 +59,7 @@ def measure_fairness(inputs: SectionInputs, by: By, reference: str = "") -> Iter
 
 
 def claims(arms: Sequence[ArmFairness]) -> Sequence[Claim]:
-    """Return no claims: targets and comparisons are those of the suite."""
+    """Return no claims: the suite declares its targets and comparisons."""
     return ()
 
 

@@ -143,7 +143,7 @@ class SectionInputs:
     slicings: Mapping[By, Slicing] = field(default_factory=dict)
     """The slices of each field that a target or a comparison names."""
     twins: Mapping[str, tuple[tuple[Scores, ...], ...]] = field(default_factory=dict)
-    """Of each metric that is compared by twin, the scores on the variants: variants x arms."""
+    """Metric that is compared by twin -> its scores on the variants: variants x arms."""
     looked_at: Sequence[int] | None = None
     """The samples until the last look, in the order of looks; None for a run without looks."""
     stages: StageProgress | None = None

@@ -20,14 +20,14 @@ from pytest_crucible.analyse.drops import (
 from pytest_crucible.analyse.labelled_drops import Corrected, Uncorrected, correct_drops
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.plan.variant_terms import term_metric
-from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Row, Statement, Table, View
-from pytest_crucible.records.number_format import p_value, with_interval
+from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Statement, View
+from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.robustness import CONTROL, WORST
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.corrected_drops import corrected_document, corrected_notes, corrected_tables
 from pytest_crucible.sections.drops_by_slice import SlicedDrops, slice_document, slice_drops, slice_note, slice_table
 from pytest_crucible.sections.inputs import SectionInputs
-from pytest_crucible.stats.measures.row import Measured
+from pytest_crucible.sections.robustness_tables import attack_table, broken_tables, certificate_tables, share_tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Robustness:
     certificates: Mapping[str, Mapping[int, int]]
     """Arm -> certified word edits -> samples."""
     sliced: tuple[SlicedDrops, ...] = ()
-    """By field and metric."""
+    """Drops by slice, for each field and metric."""
     corrected: tuple[Corrected, ...] = ()
     """Means and drops of judges' metrics that people's labels correct."""
     uncorrected: tuple[Uncorrected, ...] = ()
@@ -99,11 +99,11 @@ def view(result: Robustness, claims: Sequence[Claim]) -> View:
     return View(
         title="Robustness",
         tables=(
-            *(_matrix(result, metric, adjusted) for metric in metrics),
+            *(attack_table(result.drops, metric, adjusted, result.alpha) for metric in metrics),
             *corrected_tables(result.corrected, result.alpha),
-            *_broken_table(result),
-            *_share_tables(result),
-            *_certificate_table(result),
+            *broken_tables(result.breakages),
+            *share_tables(result.shares),
+            *certificate_tables(result.certificates),
             *(slice_table(sliced) for sliced in result.sliced if sliced.drops),
         ),
         notes=tuple(_notes(result)),
@@ -128,97 +128,6 @@ def _judged_metrics(inputs: SectionInputs) -> list[str]:
     judged = [name for name in dict.fromkeys(named) if name in inputs.scores]
     main = main_metric(plan, inputs.scores)
     return judged or ([] if main is None else [main])
-
-
-def _matrix(result: Robustness, metric: str, adjusted: dict[int, float | None]) -> Table:
-    percent = f"{(1 - result.alpha) * 100:g} %"
-    heads = (
-        f"attack on {metric}",
-        "arm",
-        "clean",
-        "attacked",
-        f"drop [{percent} interval]",
-        "n",
-        "n/a",
-        "lost",
-        "adjusted p",
-    )
-    return Table(
-        title=f"Attacks by {metric}",
-        heads=heads,
-        rows=tuple(Row(cells=_cells(drop, adjusted.get(id(drop)))) for drop in result.drops if drop.metric == metric),
-        numbers=("n", "n/a", "lost", "clean", "attacked", "adjusted p"),
-        note="A positive drop is worse. The control is the original sample, sent again.",
-    )
-
-
-def _cells(drop: Drop, adjusted: float | None) -> tuple[str, ...]:
-    clean, attacked = (_number(level) for level in (drop.clean, drop.attacked))
-    counts = (f"{drop.n:,}", f"{drop.inapplicable:,}", f"{drop.lost:,}")
-    return (drop.attack, drop.arm, clean, attacked, _format_signed(drop.drop), *counts, p_value(adjusted))
-
-
-def _broken_table(result: Robustness) -> Iterator[Table]:
-    if result.breakages:
-        yield Table(
-            title="Broken samples",
-            heads=("broken by", "metric", "arm", "broken", "control", "excess over the control", "n"),
-            rows=tuple(
-                Row(
-                    cells=(
-                        *(entry.attack, entry.metric, entry.arm, _number(entry.broken), _number(entry.control)),
-                        *(_format_signed(entry.excess), f"{entry.n:,}"),
-                    )
-                )
-                for entry in result.breakages
-            ),
-            numbers=("broken", "control", "n"),
-            note="Of the samples that are right as they are, the share of attacked replies that are wrong. A model whose replies "
-            "vary breaks some without any attack, as the control does.",
-            verbosity=1,
-        )
-
-
-def _share_tables(result: Robustness) -> Iterator[Table]:
-    for metric in dict.fromkeys(share.metric for share in result.shares):
-        rows = [share for share in result.shares if share.metric == metric]
-        yield Table(
-            title=f"Attacks by {metric}",
-            heads=(f"{metric} under", "arm", metric, "n", "lost"),
-            rows=tuple(
-                Row(
-                    cells=(
-                        share.attack,
-                        share.arm,
-                        with_interval(share.share.value, share.share.interval),
-                        f"{share.n:,}",
-                        f"{share.lost:,}",
-                    )
-                )
-                for share in rows
-            ),
-            numbers=("n", "lost"),
-        )
-
-
-def _certificate_table(result: Robustness) -> Iterator[Table]:
-    if result.certificates:
-        most = max((edits for counts in result.certificates.values() for edits in counts), default=0)
-        limits = range(max(most, 0) + 1)
-        rows = []
-        for arm, counts in result.certificates.items():
-            n = sum(counts.values())
-            reached = [sum(count for edits, count in counts.items() if edits >= limit) for limit in limits]
-            shares = (f"{number / n:.3f}" if n else "unknown" for number in reached)
-            rows.append(Row(cells=(arm, *shares, f"{n:,}")))
-        yield Table(
-            title="Certificates of the smoothed model",
-            heads=("certified", *(f">= {limit} edits" for limit in limits), "n"),
-            rows=tuple(rows),
-            numbers=(*(f">= {limit} edits" for limit in limits), "n"),
-            note="The share of samples that the smoothed model (the answer to most texts with words left out) gets right, whatever "
-            "so many words are inserted, deleted or replaced. It says nothing of the model without smoothing.",
-        )
 
 
 def _kept_notes(result: Robustness) -> Iterator[Note]:
@@ -304,11 +213,3 @@ def _document(result: Robustness, adjusted: dict[int, float | None]) -> dict[str
             for share in result.shares
         ],
     }
-
-
-def _number(measured: Measured) -> str:
-    return "-" if measured.value is None else f"{measured.value:.3f}"
-
-
-def _format_signed(measured: Measured) -> str:
-    return with_interval(measured.value, measured.interval, sign=True)

@@ -65,7 +65,7 @@ class SearchResult:
     permutations: int
     seed: int
     importances: tuple[Importance, ...] = ()
-    """Of features that predict held-out differences; empty unless they do so better than shuffled ones."""
+    """Importances of the features that predict held-out differences; empty unless they do so better than shuffled ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ _METHODS = "Slices were searched by the largest studentised difference over perm
 
 
 def nothing(result: SearchResult) -> str:
-    """Say that no slice differs from the others."""
+    """Return a sentence for a search that found no slice."""
     return f"the difference is the same everywhere ({quantity(result.searched, 'slice')})"
 
 
@@ -224,7 +224,7 @@ def _features(paired: _Paired, further: Mapping[str, Sequence[Any]], seed: int) 
 
 
 def _without_similar(proven: Sequence[SearchedSlice], members: Flags) -> tuple[list[SearchedSlice], int]:
-    """Return the slices to list, and the number of those that are nearly the same samples as one of them."""
+    """Return the slices to list, and the number of slices left out because their samples are nearly the same."""
     listed: list[SearchedSlice] = []
     similar = 0
     for each in proven:

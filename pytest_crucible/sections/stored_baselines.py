@@ -17,7 +17,7 @@ RISK = "with 1 in 20 stored baselines, 21 to 32 % of unchanged candidates fail, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBaseline:
-    """A baseline whose replies are those of an earlier session."""
+    """A baseline with the replies of an earlier session."""
 
     arm: str
     sessions: int

@@ -19,7 +19,7 @@ from pytest_crucible.sections.setting_tables import METHOD as SETTINGS
 from pytest_crucible.sections.setting_tables import setting_document, setting_note, setting_tables
 
 CITES = ("gupta1965", "hsu1984")
-"""Of the drops that are proven."""
+"""Keys of the references for proven drops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def claims(result: SweepResult) -> Sequence[Claim]:
 
 
 def view(result: SweepResult, claims: Sequence[Claim]) -> View:
-    """Return a table of the members, and who has won."""
+    """Return a table of the members, and the winner."""
     sweep = result.sweep
     won = f"{result.winner or 'no member'} has won"
     if result.compared is None:

@@ -1,4 +1,4 @@
-"""Show the noise of each comparison by source, and the source of which more levels narrow the interval most."""
+"""Show the noise of each comparison by source, and the source that narrows the interval most with more levels."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class AttackPlanner:
         mark, metric = certifying[0], find_metric(certifying[0], subject, "certify=")
         if metric.facts.kind not in (None, "binary"):
             raise SpecError(
-                f"certify= needs a metric of yes and no, and {metric.name!r} is {metric.facts.kind}: name one by metric="
+                f"certify= needs a binary metric, and {metric.name!r} is {metric.facts.kind}: name one by metric="
             )
         assert mark.smoothing is not None
         draw = Draw(attack=SEARCHING, strength=0.0, number=0, seed=self._seed)

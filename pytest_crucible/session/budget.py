@@ -1,4 +1,4 @@
-"""A session's budget: from its options and its project's prices to the lines that report what was spent."""
+"""A session's budget: from its options and its project's prices to the lines that report expenses."""
 
 from __future__ import annotations
 

@@ -61,9 +61,10 @@ class Estimator:
         further: int = 0,
         unsent: Mapping[str, frozenset[int]] | None = None,
     ) -> None:
-        """Estimate one experiment; that of a search has so many `further` trials, which are not proposed yet.
+        """Estimate one experiment.
 
-        `unsent` are the positions of the samples that an arm, by its name, is not sent.
+        `further` is the number of a search's trials that are not proposed yet. `unsent` maps an arm's name to the positions of
+        the samples that the arm is not sent.
         """
         plan, positions = experiment.plan, self._positions(experiment)
         done = self._stored_units(experiment, positions)
@@ -98,7 +99,7 @@ class Estimator:
         self.estimates += [ends_early(estimate, share) for estimate in (*arms, *judges)]
 
     def _as_before(self, nodeid: str, arm: str, replies: int) -> ArmEstimate:
-        """Return the estimate of so many replies from the latest earlier run alone."""
+        """Return the estimate of a number of replies, from the latest earlier run alone."""
         return estimate_as_before(nodeid, arm, replies, past_usage(self.store, nodeid, arm), self.settings.concurrency)
 
     def lines(self, spending: Spending) -> tuple[list[str], bool]:

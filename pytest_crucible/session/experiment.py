@@ -42,7 +42,7 @@ class LateVariant(Protocol):
 
     @property
     def requests(self) -> int:
-        """The most requests of the test function for one unit."""
+        """The largest number of requests that the test function sent for one unit."""
 
     async def ask(self, call: FunctionCall, outcome: Outcome) -> Outcome:
         """Complete the outcome of a unit: make its text, and run the test function on it. Raises what requests raise."""

@@ -209,16 +209,16 @@ class ExperimentPlanner:
         item = items[0]
         if self._settings.rounds > 1:
             raise SpecError(
-                f"--crucible-rounds={self._settings.rounds} repeats marked experiments, and this test joins with its items, "
-                "which pytest runs once: deselect it, or leave the option out"
+                f"--crucible-rounds={self._settings.rounds} repeats marked experiments only, and pytest runs "
+                "each item of this joined test once: deselect it, or leave the option out"
             )
         arms = self._arms_to_query(item)
         check_joined_prompts(arms)
         trained = next((arm.arm for arm in arms if arm.arm.trainings), None)
         if trained is not None:
             raise SpecError(
-                f"adapter {trained.name!r} has seeds, so each sample is answered by several models, and this test joins with "
-                f"its items, which pytest runs once: name one of them, such as local:{trained.trainings[0].name}"
+                f"adapter {trained.name!r} has seeds, so each sample is answered by several models, and pytest runs each "
+                f"item of this joined test once: name one of the models, such as local:{trained.trainings[0].name}"
             )
         dataset = identify(item.originalname, [Sample(id=name, input=name) for name in sample_ids])
         return make_plan(

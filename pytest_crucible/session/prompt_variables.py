@@ -52,8 +52,8 @@ def check_joined_prompts(arms: Sequence[OpenedArm]) -> None:
     for opened in _answering_arms(arms):
         if PROMPT in opened.arm.variables:
             raise SpecError(
-                f"adapter {opened.arm.name!r} has variables.prompt, which needs a test that is marked crucible, and this test "
-                "joins with its items: give the variable another name and read crucible.sampler.variables"
+                f"adapter {opened.arm.name!r} has variables.prompt, which needs a test that is marked crucible, and this is "
+                "a joined test: give the variable another name and read crucible.sampler.variables"
             )
 
 

@@ -87,7 +87,7 @@ def wait_for_winner(
         last, heard = _heard(life.get(0), last, heard)
         if time.monotonic() - heard > SILENT_S:
             raise NoWinner(
-                f"the sweep of {family!r} has no winner: the worker that chooses gave no sign of life for {SILENT_S:g} s"
+                f"the sweep of {family!r} has no winner: the worker that chooses has not reported for {SILENT_S:g} s"
             )
         check_interrupt()
         time.sleep(POLL_S)

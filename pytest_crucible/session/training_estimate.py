@@ -14,7 +14,7 @@ from pytest_crucible.report.estimate_lines import forecast_text
 
 
 def training_lines(arms: Sequence[OpenedArm], further: int, folder: Path) -> Iterator[str]:
-    """Yield a line for each recipe that would be run; a search has so many `further` trials.
+    """Yield a line for each recipe that would be run; `further` counts trials of a search that are not proposed yet.
 
     `folder` has the adapters that were trained before. Adapters that share a training count once.
     """

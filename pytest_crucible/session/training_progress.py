@@ -48,7 +48,7 @@ class TrainingProgress:
         self._write_line(f"would train {self._description}")
 
     def share(self, name: str) -> None:
-        """Show that the adapter uses the training of another; a worker leaves it to the one that trains."""
+        """Show that the adapter reuses the training of the adapter `name`; workers of xdist do not show it."""
         if not self._is_worker:
             self._write_line(f"{self._name} uses the training of {name}")
 

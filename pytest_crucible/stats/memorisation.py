@@ -21,7 +21,7 @@ class OrderTest:
     own: float
     """Log-probability of the dataset in its own order."""
     others: tuple[float, ...]
-    """Of each random order."""
+    """Log-probability of the dataset in each random order."""
 
     @property
     def gain(self) -> float:
@@ -38,7 +38,7 @@ def order_test(own: float, others: Sequence[float]) -> OrderTest:
     0.25
     """
     if not others:
-        raise NotEnoughData("at least one random order is needed")
+        raise NotEnoughData("the order test needs at least 1 random order")
     as_probable = sum(other >= own for other in others)
     return OrderTest(p_value=(1 + as_probable) / (1 + len(others)), own=own, others=tuple(others))
 
@@ -52,7 +52,7 @@ def lowest_mean(logprobs: Sequence[float], share: float = LOWEST) -> float:
     -9.0
     """
     if not len(logprobs):
-        raise NotEnoughData("a text of two tokens or more is needed")
+        raise NotEnoughData("min-K% needs a text of at least 2 tokens")
     ordered = np.sort(np.asarray(logprobs, dtype=float))
     return float(ordered[: max(1, int(len(ordered) * share))].mean())
 
@@ -76,7 +76,7 @@ def compare_min_k(gains: Sequence[float], fresh: Sequence[float]) -> MinKTest:
     Raises NotEnoughData for fewer than two of either.
     """
     if min(len(gains), len(fresh)) < 2:
-        raise NotEnoughData("two texts and two fresh texts are needed")
+        raise NotEnoughData("a comparison needs at least 2 texts and 2 fresh texts")
     # It takes a second to import, and only the commands for memorisation need it.
     from scipy import stats
 

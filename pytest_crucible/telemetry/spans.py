@@ -137,7 +137,7 @@ class Spans:
         span.end(_nanoseconds(event))
 
     def _note(self, event: Event) -> None:
-        """Add any other event to the span of its sample, or to the span of the run."""
+        """Add an event to the span of its sample; without a sample, to the span of the run."""
         sample = self._samples.get(_unit(event))
         facts = flatten(event.facts) if event.seconds is None else {"seconds": event.seconds, **flatten(event.facts)}
         (self._root if sample is None else sample.span).add_event(event.name, facts, _nanoseconds(event))

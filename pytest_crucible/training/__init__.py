@@ -9,9 +9,10 @@
 The value that a recipe returns is ignored: the trainer records what was done.
 """
 
-from pytest_crucible.training.adapter_store import TrainedAdapter, find_trained, train_or_load, trained_adapters
+from pytest_crucible.training.adapter_store import train_or_load
 from pytest_crucible.training.log import TrainingLog, TrainingStopped
 from pytest_crucible.training.recipe import Recipe, find_recipe
+from pytest_crucible.training.trained_adapters import TrainedAdapter, find_trained, trained_adapters
 from pytest_crucible.training.trainer import RecipeTrainer
 
 __all__ = [

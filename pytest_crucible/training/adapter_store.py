@@ -20,14 +20,14 @@ import shutil
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.local_model.lineages import LINEAGE_FILE, read_lineage, write_lineage
+from pytest_crucible.local_model.lineages import read_lineage, write_lineage
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import CrucibleError, ServiceLost, SpecError
-from pytest_crucible.training.kept_steps import read_step, step_folder, write_steps
+from pytest_crucible.training.kept_steps import write_steps
 from pytest_crucible.training.locks import file_lock
 from pytest_crucible.training.log import TrainingLog, TrainingLost, TrainingStopped
 from pytest_crucible.training.lost_trainings import train_through_losses
@@ -35,61 +35,16 @@ from pytest_crucible.training.recipe import Recipe
 from pytest_crucible.training.results import summarise_training
 from pytest_crucible.training.saved_training import SavedTraining, SavedTrainings
 from pytest_crucible.training.tracked_reads import hash_file, track_reads
+from pytest_crucible.training.trained_adapters import (
+    STOPPED,
+    TrainedAdapter,
+    find_trained,
+    trained_adapters,
+)
 from pytest_crucible.training.trainer import RecipeTrainer
 
-_STOPPED, _DRAFT = "stopped", ".training-"
-
-
-@dataclass(frozen=True)
-class TrainedAdapter:
-    """A trained adapter: its directory and its lineage."""
-
-    path: Path
-    lineage: Lineage
-
-
-def find_trained(recipe: Recipe, folder: Path) -> TrainedAdapter | None:
-    """Return the adapter that the recipe has made; None if base, recipe, settings or data have changed since."""
-    for folder_of_adapter in sorted(folder.glob(f"{recipe.key}-*")):
-        lineage = read_lineage(folder_of_adapter)
-        if lineage is None or not _is_valid(lineage, recipe.folder):
-            continue
-        trained = TrainedAdapter(folder_of_adapter, lineage)
-        if _has_weights(recipe, trained):
-            return trained
-    return None
-
-
-def find_damaged(recipe: Recipe, folder: Path) -> Path | None:
-    """Return a directory of the recipe's adapter whose weights are not those that its lineage describes; None without one."""
-    for folder_of_adapter in sorted(folder.glob(f"{recipe.key}-*")):
-        if folder_of_adapter.name.endswith(_STOPPED):
-            continue
-        lineage = read_lineage(folder_of_adapter)
-        if lineage is None:
-            return folder_of_adapter
-        at = recipe.at
-        if at is not None and at in lineage.kept and read_step(folder_of_adapter, at) is None:
-            return step_folder(folder_of_adapter, at)
-    return None
-
-
-def _has_weights(recipe: Recipe, trained: TrainedAdapter) -> bool:
-    """Return whether the weights at the end of a training, and those of the recipe's step, still exist."""
-    lineages: list[Lineage | None] = [trained.lineage]
-    if recipe.at is not None and recipe.at in trained.lineage.kept:
-        lineages.append(read_step(trained.path, recipe.at))
-    return all(lineage is not None and recipe.base.holds(lineage) for lineage in lineages)
-
-
-def trained_adapters(folder: Path) -> list[TrainedAdapter]:
-    """Return all adapters that were trained here, the newest first, although their recipes may have changed since.
-
-    Steps that their recipes kept are among them.
-    """
-    places = [*folder.glob("*"), *folder.glob("*/step-*")]
-    adapters = [TrainedAdapter(path, lineage) for path in places if (lineage := read_lineage(path)) is not None]
-    return sorted(adapters, key=lambda adapter: (adapter.path / LINEAGE_FILE).stat().st_mtime_ns, reverse=True)
+# The beginning of the name of a directory that is being written.
+_DRAFT = ".training-"
 
 
 def train_or_load(
@@ -225,7 +180,7 @@ def _store(recipe: Recipe, trainer: RecipeTrainer, folder: Path, lineage: Lineag
     """Write weights and lineage to a draft, then rename it: an adapter appears whole or not at all."""
     # The data are in the name, so that one recipe may have adapters of several versions of its data.
     data = json.dumps(sorted(lineage.data.items()))
-    end = _STOPPED if lineage.stopped else hashlib.sha256(data.encode()).hexdigest()[:8]
+    end = STOPPED if lineage.stopped else hashlib.sha256(data.encode()).hexdigest()[:8]
     place = folder / f"{recipe.key}-{end}"
     draft = Path(tempfile.mkdtemp(prefix=f"{_DRAFT}{recipe.key}-", dir=folder))
     try:
@@ -250,16 +205,6 @@ def _describe_remainder(partial: TrainedAdapter) -> str:
     if partial.lineage.state:
         return f"an earlier state is kept as {partial.lineage.state}, for trainer.start_from"
     return "nothing is kept, because no state was saved on the service yet"
-
-
-def _is_valid(lineage: Lineage, folder: Path) -> bool:
-    """Return whether a training is complete and its data files are unchanged."""
-    try:
-        return lineage.stopped is None and all(
-            hash_file(folder / name) == sha256 for name, sha256 in lineage.data.items()
-        )
-    except OSError:
-        return False
 
 
 def _lineage(

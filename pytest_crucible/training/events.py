@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 
 from pytest_crucible.records import Emit, Event
-from pytest_crucible.training.adapter_store import TrainedAdapter
 from pytest_crucible.training.log import TrainingLog
+from pytest_crucible.training.trained_adapters import TrainedAdapter
 
 
 def emit_steps(watch: Callable[[TrainingLog], None], emit: Emit, adapter: str) -> Callable[[TrainingLog], None]:

@@ -1,4 +1,4 @@
-"""Steps that a recipe keeps before its end: a directory each, within that of the training, with weights and lineage."""
+"""Steps that a recipe keeps before its end, each in a subdirectory of the training with weights and lineage."""
 
 from __future__ import annotations
 

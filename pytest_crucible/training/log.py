@@ -28,7 +28,7 @@ class TrainingLog:
     """Seconds from the first batch of each step to its end."""
     settings: dict[str, set[Any]] = field(default_factory=dict)
     passes: list[list[tuple[str, float]]] = field(default_factory=list)
-    """For each step, a digest of each batch and its loss."""
+    """Digest and loss of each batch, for each step."""
     finite: bool = True
     """False after a loss, a gradient or a weight that was not finite."""
 

@@ -46,7 +46,7 @@ class DpoLoss:
 
     loss: float
     slopes: NDArray[np.float64]
-    """Of the rejected reply it is the same with the other sign."""
+    """Derivatives by the chosen replies' log-probabilities; those by the rejected replies have the opposite sign."""
     margins: NDArray[np.float64]
 
     @property

@@ -116,7 +116,9 @@ def _encode(where: str, row: Any, encoder: Encoder, train_on: str) -> list[Answe
 def _check_supervised(where: str, fields: Mapping[str, Any]) -> None:
     """Raise DatasetError for rows of another training: a reply that failed must not be learnt."""
     if isinstance(fields.get("label"), bool) and "completion" in fields:
-        raise DatasetError(f"{where} is judged (kto), and datums learns every completion: export with --what sft")
+        raise DatasetError(
+            f"{where} is a kto row with a label, and datums trains on every completion: export with --what sft"
+        )
     if {"rejected", "non_preferred_output", "comparison"} & fields.keys():
         raise DatasetError(f"{where} is a preference: read it with trainer.preferences")
 

@@ -24,7 +24,7 @@ def held_out_groups(rows: Sequence[TrainingRow], share: float, seed: int) -> fro
 
 
 def count_replayed(rows: int, share: float, available: int) -> int:
-    """Return how many old rows make the share of a file with so many new rows.
+    """Return the number of old rows that makes the share of a file with `rows` new ones.
 
     >>> count_replayed(80, 0.2, available=1000), count_replayed(80, 0.2, available=5)
     (20, 5)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pytest_crucible.local_model.chat import message_text
+from pytest_crucible.records.type_names import describe_type
 
 
 class FileRow(NamedTuple):
@@ -41,7 +42,7 @@ def text_of(value: Any) -> str:
         return value
     messages = [value] if isinstance(value, Mapping) else value
     if not isinstance(messages, list):
-        raise TypeError(f"expected a text or messages, not {type(value).__name__}")
+        raise TypeError(f"expected a text or messages, not {describe_type(value)}")
     return "\n".join(message_text(message) for message in messages)
 
 

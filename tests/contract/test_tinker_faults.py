@@ -209,8 +209,8 @@ def test_a_slow_answer_is_no_trouble(hosted, opened):
     [
         (Fault("hang"), 0.6, "Tinker at {url} does not answer within 0.6 s"),
         (Fault("cut"), 30.0, "Tinker at {url} does not answer: .+"),
-        (Fault("status", 503), 1.0, "Tinker at {url} responds only with status 503"),
-        (Fault("status", 429), 1.0, "Tinker at {url} responds only with status 429"),
+        (Fault("status", 503), 1.0, "Tinker at {url} responds only with status 503: try again later"),
+        (Fault("status", 429), 1.0, "Tinker at {url} responds only with status 429: try again later"),
     ],
     ids=["hang", "cut", "503", "429"],
 )

@@ -112,11 +112,11 @@ def test_configuration(suite, text, sentence):
             '{"sample_id": "q00", "text": "0"}\n{"sample_id"\n',
             "line 2 of *v2.jsonl is not JSON (*): write one JSON object per line",
         ),
-        ("[1]\n", "line 1 of *v2.jsonl is a JSON list: write one object per line"),
+        ("[1]\n", "line 1 of *v2.jsonl is an array: write one object per line"),
         ('{"id": "q00"}\n', "line 1 of *v2.jsonl has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
         (
             '{"sample_id": "q00", "text": 3}\n',
-            "line 1 of *v2.jsonl has a 'text' of type int: it must be a string",
+            "line 1 of *v2.jsonl has a number as its 'text': write a string",
         ),
     ],
     ids=["empty", "not JSON", "list", "fields", "type"],

@@ -114,7 +114,7 @@ MISTAKES = {
         "'some.jsonl'"
     ): "line 2 of *some.jsonl has no 'id' but others have one: give it to all samples or to none",
     crucible("[]"): "dataset 'test_*' is empty: an experiment needs at least one sample",
-    crucible("[1, 2]"): "sample 1 of test_* is a int: a sample is a mapping with 'id' and 'input', or a Sample",
+    crucible("[1, 2]"): "sample 1 of test_* is a number: a sample is a mapping with 'id' and 'input', or a Sample",
 }
 FILES = {
     "empty": "",

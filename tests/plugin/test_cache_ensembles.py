@@ -68,7 +68,7 @@ def test_a_member_that_is_missing_is_told_and_not_outvoted(trio):
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "*12 of 20 replies cannot be replayed: the first that is not in the reply cache is that of 'trio' to sample 'q08'; *",
+            "*12 of 20 replies are not in the reply cache, first the reply of 'trio' to sample 'q08': *",
             "test_draws: trio: 12 samples lost (not in the reply cache)",
         ]
     )

@@ -132,4 +132,4 @@ def test_another_recipe_is_another_adapter(paid):
 def test_another_seed_is_another_draw(paid):
     result = paid.run("--crucible-adapter=made", ONLY, "--crucible-seed=1")
 
-    result.stdout.fnmatch_lines(["*20 of 20 replies cannot be replayed: *"])
+    result.stdout.fnmatch_lines(["*20 of 20 replies are not in the reply cache, *"])

@@ -73,7 +73,7 @@ def test_what_is_missing_fails_with_the_first_sample_and_how_many(paid, workers)
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         [
-            "*3 of 20 replies cannot be replayed: the first that is not in the reply cache is that of 'v2' to sample 'q17'; "
+            "*3 of 20 replies are not in the reply cache, first the reply of 'v2' to sample 'q17': "
             "run once without --crucible-cache=only",
             "test_draws: v2: 3 samples lost (not in the reply cache)",
         ],
@@ -89,7 +89,7 @@ def test_all_that_is_missing_is_counted_of_both_arms_in_the_order_of_the_dataset
     result = paid.run(*BOTH, STORE, ONLY)
 
     result.stdout.fnmatch_lines(
-        ["*40 of 40 replies cannot be replayed: the first * is that of 'v1' to sample 'q00'; *"]
+        ["*40 of 40 replies are not in the reply cache, first the reply of 'v1' to sample 'q00': *"]
     )
 
 
@@ -98,7 +98,9 @@ def test_a_repeat_that_is_missing_is_named(paid):
 
     result = paid.run(V2, STORE, ONLY)
 
-    result.stdout.fnmatch_lines(["*20 of 40 replies cannot be replayed: * of 'v2' to sample 'q00' (repeat 2); *"])
+    result.stdout.fnmatch_lines(
+        ["*20 of 40 replies are not in the reply cache, first * of 'v2' to sample 'q00' (repeat 2): *"]
+    )
 
 
 CATCHING = """
@@ -121,7 +123,7 @@ def test_a_test_that_catches_everything_hides_nothing(paid):
     result = paid.run(V2, STORE, ONLY)
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["*1 of 1 replies cannot be replayed: *"])
+    result.stdout.fnmatch_lines(["*1 of 1 replies are not in the reply cache, *"])
 
 
 def test_an_item_of_a_joined_test_fails_by_itself(paid):
@@ -186,7 +188,7 @@ def test_other_parameters_of_a_known_adapter_are_missing_replies(paid):
 
     result = paid.run(V2, STORE, ONLY)
 
-    result.stdout.fnmatch_lines(["*20 of 20 replies cannot be replayed: *"])
+    result.stdout.fnmatch_lines(["*20 of 20 replies are not in the reply cache, *"])
     assert opened(paid) == []
 
 

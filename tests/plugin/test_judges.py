@@ -104,7 +104,9 @@ def test_an_unreadable_verdict_is_lost_and_not_zero(judged):
     result = judged.run("--crucible-adapter=v2", "--crucible-sample=q7")
 
     result.stdout.fnmatch_lines(
-        ["right lost: metric 'right' raised NoVerdict: unreadable verdict, asked twice: the judge's reply ends with *"]
+        [
+            "right lost: metric 'right' raised NoVerdict: no readable verdict in two replies: the judge's reply ends with *"
+        ]
     )
 
 

@@ -290,7 +290,7 @@ def test_compared_runs_keep_the_variants_that_both_have(robust, monkeypatch, cap
         (
             '"prompt_injection_basic"',
             "obeyed.drop[prompt_injection_basic] <= 0",
-            "*obeyed has no value on the original samples, so no drop*",
+            "*obeyed is scored on variants only, so it has no drop*",
         ),
         ('"homoglyph"', "latency.broken[homoglyph] <= 0", "*names metric 'latency.broken?homoglyph?'*"),
     ],

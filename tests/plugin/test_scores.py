@@ -10,10 +10,10 @@ import pytest
     [
         ("None", None),
         ("NotApplicable('no unit')", None),
-        ("'yes'", "returned the str 'yes': return bool, a number or None, or declare kind='text'"),
+        ("'yes'", "returned the string 'yes': return a boolean, a number or None, or declare kind='text'"),
         ("math.nan", "returned nan: a score is a finite number; return None where the metric does not apply"),
         ("-math.inf", "returned -inf: a score is a finite number; return None where the metric does not apply"),
-        ("[1]", "returned a list: return bool, a number or None"),
+        ("[1]", "returned a list: return a boolean, a number or None"),
         ("1 / 0", "raised ZeroDivisionError: division by zero"),
         ("2.5", "returned 2.5, outside its bounds [0, 1]: correct the metric or its bounds"),
     ],
@@ -50,8 +50,8 @@ def test_what_a_metric_returns_is_believed_only_if_it_is_a_score(suite, returned
     ("scored", "error"),
     [
         ("right=float('nan')", "score(right=...) was given nan: a score is a finite number; *"),
-        ("right=[1]", "score(right=...) was given a list: return bool, a number or None"),
-        ("exact_match='yes'", "score(exact_match=...) was given the str 'yes': *"),
+        ("right=[1]", "score(right=...) was given a list: return a boolean, a number or None"),
+        ("exact_match='yes'", "score(exact_match=...) was given the string 'yes': *"),
     ],
     ids=["nan", "list", "text"],
 )

@@ -244,10 +244,10 @@ def test_a_target_on_the_training_has_an_interval_over_trainings(seeded):
 @pytest.mark.parametrize(
     ("v2", "sentence"),
     [
-        ("seeds = 1", "*'v2' has seeds = 1: write how often the recipe is trained, as a whole number of at least 2*"),
-        ("seeds = true", "*'v2' has seeds = True: write how often*"),
-        ("seeds = [1, 2]", "*'v2' has seeds = [[]1, 2[]]: write how often*"),
-        ('seeds = 3\nseed = "a"', "*'v2' has seeds = 3: write how often*"),
+        ("seeds = 1", "*'v2' has seeds = 1: write the number of trainings, a whole number of at least 2*"),
+        ("seeds = true", "*'v2' has seeds = True: write the number of trainings*"),
+        ("seeds = [1, 2]", "*'v2' has seeds = [[]1, 2[]]: write the number of trainings*"),
+        ('seeds = 3\nseed = "a"', "*'v2' has seeds = 3: write the number of trainings*"),
     ],
 )
 def test_seeds_that_are_no_number_are_refused(seeded, v2, sentence):
@@ -273,7 +273,7 @@ def test_what_is_not_trained_has_no_seeds(seeded, table):
 
     seeded.refuses(
         seeded.run("--crucible-adapter=other"),
-        "*adapter 'other' has seeds = 3, and no recipe that is trained with them: add recipe = *, or remove seeds",
+        "*adapter 'other' has seeds = 3 but no recipe: add recipe = *, or remove seeds",
     )
 
 
@@ -302,7 +302,8 @@ def test_a_joined_test_takes_one_model(seeded):
     result = seeded.run("--crucible-adapter=v2", TRAIN, "-k", "test_numbers")
 
     seeded.refuses(
-        result, "*adapter 'v2' has seeds, so each sample is answered by several models, and this test joins*"
+        result,
+        "*adapter 'v2' has seeds, so each sample is answered by several models, and pytest runs each*",
     )
 
 

@@ -26,7 +26,7 @@ ArmsOf = Callable[[str, int], Iterable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A limit, its text as the user wrote it, and the ledger of what was spent."""
+    """A limit, its text as the user wrote it, and the ledger of expenses."""
 
     text: str
     limit: Amount

@@ -1,4 +1,4 @@
-"""Ledgers of what is spent and reserved: in one process, or in a file that all workers of a run lock and update."""
+"""Ledgers of spent and reserved amounts: in one process, or in a file that all workers of a run lock and update."""
 
 from __future__ import annotations
 

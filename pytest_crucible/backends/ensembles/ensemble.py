@@ -21,6 +21,7 @@ from pytest_crucible.backends.protocol import KnowsItsSamples
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, SpecError
 from pytest_crucible.records.function_source import sources
+from pytest_crucible.records.type_names import describe_type
 
 
 class Ensemble:
@@ -144,7 +145,7 @@ def _load_rules(name: str, rules: Rules) -> tuple[Vote, Normaliser, list[str]]:
 def _check_answer(function: Callable[[str], Any], name: str, text: str) -> str | None:
     answer = function(text)
     if answer is not None and not isinstance(answer, str):
-        raise BackendError(f"normaliser {name!r} returned a {type(answer).__name__}: return a str, or None to abstain")
+        raise BackendError(f"normaliser {name!r} returned {describe_type(answer)}: return a string, or None to abstain")
     return answer
 
 

@@ -11,6 +11,7 @@ from pytest_crucible.backends.ensembles.ballots import Ballot
 from pytest_crucible.backends.protocol import Backend
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Spent, Uncached
+from pytest_crucible.records.type_names import describe_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ class Poll:
             reply = await member.backend.generate(request)
             if not isinstance(reply, Reply):
                 raise BackendError(
-                    f"the backend of {member.name!r} returned a {type(reply).__name__}: generate() must return a Reply"
+                    f"the backend of {member.name!r} returned {describe_type(reply)}: generate() must return a Reply"
                 )
         except (Refused, Spent, Uncached):
             raise

@@ -14,6 +14,7 @@ from pytest_crucible.backends.http.client import IDLE_S
 from pytest_crucible.backends.http.connection import Response, Watch, is_event_stream, too_long
 from pytest_crucible.backends.http.failures import CONNECT_S, connection_error
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
+from pytest_crucible.records.type_names import describe_type
 
 # A gateway redirects once or twice; more is a loop.
 MOST_REDIRECTS = 5
@@ -75,7 +76,7 @@ class HttpxClient:
         client = self._build()
         if not isinstance(client, httpx.AsyncClient):
             raise Refused(
-                f"the function `client` of this adapter returned a {type(client).__name__}: expected an httpx.AsyncClient"
+                f"the function `client` of this adapter returned {describe_type(client)}: expected an httpx.AsyncClient"
             )
         self._loop, self._ending = asyncio.get_running_loop(), _close_with_loop(client)
         return await anext(self._ending)

@@ -123,7 +123,7 @@ class Pacing:
         self._update(self._plateau())
 
     def _rate_before(self, now: float) -> tuple[float, float]:
-        """Return the rate until now, and the share of it that was accepted (pauses count, although nothing was sent)."""
+        """Return the rate until now, and the accepted share of its requests (pauses count, although nothing was sent)."""
         if self.cubic.limit == math.inf:
             lately = 1 - math.exp(-max(YOUNG_S, now - self.since))
             return min(self.rate, max(1.0, self.sent / lately)), 1.0

@@ -108,7 +108,7 @@ class SharedState:
             _BEGUN.pack_into(self._map, 0, 1.0)
         row = next((row for row in range(MOST_PROCESSES) if self._lock(row)), None)
         if row is None:
-            raise OSError(f"more than {MOST_PROCESSES} processes share a limiter")
+            raise OSError(f"more than {MOST_PROCESSES} processes share a limiter: run fewer workers, for example -n 8")
         self._row = row
         with self as control:
             self._clear_row(row)  # its last owner may have died

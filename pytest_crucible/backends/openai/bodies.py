@@ -11,6 +11,7 @@ from pytest_crucible.backends.openai.settings import Mode, Settings
 from pytest_crucible.backends.tinker.backend import derived_seed
 from pytest_crucible.records import Request
 from pytest_crucible.records.errors import BackendError, Refused
+from pytest_crucible.records.type_names import describe_type
 
 PATHS: dict[Mode, str] = {"chat": "/chat/completions", "completions": "/completions"}
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, ensure_ascii=False, allow_nan=False)
@@ -53,7 +54,7 @@ def _messages(prompt: Any) -> list[Mapping[str, Any]]:
         raise TypeError("its input is a list of token ids, which only completions accept: remove mode and system")
     if not isinstance(prompt, Sequence) or not prompt or isinstance(prompt, bytes):
         raise TypeError(
-            f"its input is a {type(prompt).__name__}; expected a text, a list of messages or a list of token ids"
+            f"its input is {describe_type(prompt)}; expected a text, a list of messages or a list of token ids"
         )
     for message in prompt:
         if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
@@ -67,7 +68,7 @@ def _prompt(settings: Settings, prompt: Any) -> dict[str, Any]:
         raise ValueError("the adapter has a system prompt, which token ids do not allow: remove it")
     if isinstance(prompt, str) or _is_tokens(prompt):
         return {"prompt": prompt}
-    raise TypeError(f"its input is a {type(prompt).__name__}; completions expect a text or a list of token ids")
+    raise TypeError(f"its input is {describe_type(prompt)}; completions expect a text or a list of token ids")
 
 
 def _is_tokens(prompt: Any) -> bool:

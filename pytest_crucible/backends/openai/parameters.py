@@ -37,7 +37,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 
 
 def _expectation(name: str, value: Any) -> str:
-    """Return what is expected instead of a value; empty for a valid value."""
+    """Return a description of the valid values; empty for a valid value."""
     if name in _NUMBERS:
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         return "" if is_number else "a number"

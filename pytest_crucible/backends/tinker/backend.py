@@ -36,7 +36,7 @@ class SamplingClient(Protocol):
 
 
 class Tokenizer(Protocol):
-    """The part of a tokenizer that is used, of transformers or another one; a chat template is optional."""
+    """The methods of a tokenizer that the backend calls; a chat template is optional."""
 
     def encode(self, text: str) -> list[int]: ...
 

@@ -64,7 +64,7 @@ def check_answers(url: str) -> None:
             status := run_within(max(end - time.monotonic(), _LOOK_S), lambda: fetch_health(url))
         ) >= 500 or status == 429:
             if time.monotonic() > end - 2 * _LOOK_S:
-                raise SpecError(f"Tinker at {url} responds only with status {status}")
+                raise SpecError(f"Tinker at {url} responds only with status {status}: try again later")
             time.sleep(_LOOK_S)
     except TimeoutError:
         if status:  # only the last of several responses is late
@@ -82,7 +82,7 @@ def wait_for_service(name: str, url: str, wait_s: float) -> None:
             if fetch_health(url, patience_s=min(HEALTH_S, wait_s)) < 500:
                 return
         time.sleep(_LOOK_S)
-    raise SpecError(f"{name} did not come back within {wait_s:g} s")
+    raise SpecError(f"{name} was not reachable again within {wait_s:g} s")
 
 
 class Unreachable(Exception):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.records.errors import BackendError, Refused
+from pytest_crucible.records.type_names import describe_type
 
 _MEDIA = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "video_url", "file"})
 """Types of a message's parts that are not text."""
@@ -21,7 +22,7 @@ def prompt_tokens(prompt: Any, tokenizer: Any) -> list[int]:
     is_chat = not isinstance(prompt, str) and isinstance(prompt, Sequence) and prompt
     if not isinstance(prompt, str) and not (is_chat and all(isinstance(part, Mapping) for part in prompt)):
         raise Refused(
-            f"Tinker cannot sample from a {type(prompt).__name__}: give a text, messages with role and content, or token ids"
+            f"Tinker cannot sample from {describe_type(prompt)}: give a text, messages with role and content, or token ids"
         )
     if is_chat:
         _refuse_media(prompt)

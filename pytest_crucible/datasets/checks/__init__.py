@@ -16,8 +16,6 @@ if TYPE_CHECKING:
         expect_length_not_to_predict_label as expect_length_not_to_predict_label,
     )
     from pytest_crucible.datasets.checks.check import Check as Check
-    from pytest_crucible.datasets.checks.check import column_check as column_check
-    from pytest_crucible.datasets.checks.check import row_check as row_check
     from pytest_crucible.datasets.checks.combined import expect_all as expect_all
     from pytest_crucible.datasets.checks.combined import expect_any as expect_any
     from pytest_crucible.datasets.checks.combined import expect_at_least as expect_at_least
@@ -26,6 +24,8 @@ if TYPE_CHECKING:
     from pytest_crucible.datasets.checks.duplicates import expect_group_share_below as expect_group_share_below
     from pytest_crucible.datasets.checks.duplicates import expect_no_duplicates as expect_no_duplicates
     from pytest_crucible.datasets.checks.duplicates import expect_one_answer_per_input as expect_one_answer_per_input
+    from pytest_crucible.datasets.checks.expectation import column_check as column_check
+    from pytest_crucible.datasets.checks.expectation import row_check as row_check
     from pytest_crucible.datasets.checks.labels import expect_feature_correlation as expect_feature_correlation
     from pytest_crucible.datasets.checks.labels import expect_label_balance as expect_label_balance
     from pytest_crucible.datasets.checks.labels import expect_label_cardinality as expect_label_cardinality
@@ -112,7 +112,8 @@ if TYPE_CHECKING:
 
 # Name -> module: a suite that imports one check does not load scipy for the others.
 _HOME = {
-    **dict.fromkeys(("Check", "column_check", "row_check"), "check"),
+    "Check": "check",
+    **dict.fromkeys(("column_check", "row_check"), "expectation"),
     "check_samples": "run",
     **dict.fromkeys(("run_standard", "standard_checks"), "standard"),
     **dict.fromkeys(

@@ -10,13 +10,14 @@ import numpy as np
 from scipy import stats
 
 from pytest_crucible.datasets.checks.arguments import check_share
-from pytest_crucible.datasets.checks.check import Finder, Finding, column_check, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import column_check, row_check
 from pytest_crucible.datasets.overlap.words import split_words
 from pytest_crucible.stats import holm
 
 FEW_LABELS = 20
-"""At most so many different answers are labels; more are free texts."""
+"""Up to this many different answers are labels; more are free texts."""
 # "Answer: 42", "the label is SUPPORT", "gold = B".
 _CUE = r"(?:answer|hint|key|correct|label|expected|target|gold|solution|verdict)\W{{0,3}}\s*(?:is|was)?\W{{0,5}}{answer}(?!\w)"
 
@@ -66,7 +67,7 @@ def _text_is_given(answer: str, prompt: str) -> bool:
 
 
 def _label_finder(labels: Sequence[str]) -> Callable[[str, str], bool]:
-    """Return whether a prompt contains its label more often than each other one."""
+    """Return whether a prompt contains its label more often than any other label."""
     words = {label: f" {'  '.join(split_words(label))} " for label in labels}
 
     def gives_away(answer: str, prompt: str) -> bool:

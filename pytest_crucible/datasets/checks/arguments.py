@@ -18,7 +18,7 @@ def check_range(low: Any, high: Any) -> None:
         if end is not None:
             check_number(name, end)
     if low is not None and high is not None and low > high:
-        raise SpecError("min is above max; exchange them")
+        raise SpecError("min is above max; swap them")
 
 
 def check_number(name: str, value: Any) -> None:

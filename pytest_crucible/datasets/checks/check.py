@@ -1,33 +1,20 @@
-"""Checks: expectations with their arguments, which find the samples that do not meet them.
-
-An expectation is a function of its arguments that returns a `Finder`: `@row_check` and `@column_check` turn it into a function that
-returns a `Check`. A row check is about each value, and takes `mostly`; a column check is about all values together.
-"""
+"""Checks of a dataset: an expectation on a table of samples, and its decided result."""
 
 from __future__ import annotations
 
-import functools
 import heapq
-import inspect
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast, get_args
 
 import numpy as np
 
 from pytest_crucible.datasets.checks.columns import MissingColumn, Positions, Table
 from pytest_crucible.records.data_checks import MOST_IDS, CheckResult, CheckState, Severity
-from pytest_crucible.records.errors import CrucibleError, SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import CrucibleError
 
-# Arguments that name a column, so that all columns are read in one pass over the samples.
-COLUMN_ARGUMENTS = ("column", "other", "answer", "prompt", "label")
 # Failing samples that a message names; the JSON report has all.
 SHOWN_IDS = 5
-# A schema or a list of a thousand labels would fill a nodeid.
-LONGEST_ARGUMENT = 60
 
 NOTHING = np.array([], dtype=np.intp)
 
@@ -49,9 +36,9 @@ class Finding:
     is_open: bool = False
     """Neither met nor missed is proven: the check warns, even if its severity is an error."""
     p_value: float | None = None
-    """For a check that fails on proof: all such checks of a dataset share one error rate (Holm)."""
+    """The p-value of a check that fails only on proof; all of these in a dataset share one error rate (Holm)."""
     adjust: Callable[[float, int], Finding] | None = None
-    """Returns the finding with an adjusted p-value, as one of so many."""
+    """Returns the finding for an adjusted p-value in a family of this size."""
 
 
 Finder = Callable[[Table], Finding]
@@ -158,144 +145,3 @@ def ids_text(ids: Sequence[str], total: int) -> str:
     """
     listed_ids = ", ".join(ids[:SHOWN_IDS])
     return listed_ids if total <= SHOWN_IDS else f"{listed_ids} and {total - SHOWN_IDS:,} more"
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-class Expectation(Protocol):
-    """A function that returns a check."""
-
-    def __call__(self, *arguments: Any, severity: Severity = "error", **options: Any) -> Check: ...
-
-
-def row_check(function: Callable[..., Finder | Check]) -> Expectation:
-    """Turn a function that returns a finder into an expectation on each value, with the options `mostly` and `severity`."""
-    return _expectation(function, takes_mostly=True)
-
-
-def column_check(function: Callable[..., Finder | Check]) -> Expectation:
-    """Turn a function that returns a finder into an expectation on a whole column, with the option `severity`."""
-    return _expectation(function, takes_mostly=False)
-
-
-def _expectation(function: Callable[..., Any], *, takes_mostly: bool) -> Expectation:
-    signature = inspect.signature(function)
-
-    @functools.wraps(function)
-    def build(*arguments: Any, **options: Any) -> Check:
-        __tracebackhide__ = True
-        call = call_text(function.__name__, arguments, options)
-        named = dict(options)
-        severity, mostly = named.pop("severity", "error"), named.pop("mostly", 1.0 if takes_mostly else None)
-        if mostly is not None and not takes_mostly:
-            raise SpecError(f"{call}: the check is about the whole column; remove mostly")
-        _check_options(call, severity, mostly)
-        bound = _bind(signature, call, arguments, named)
-        try:
-            find = function(*bound.args, **bound.kwargs)
-        except SpecError as error:
-            # A check that lacks a library names itself, not its arguments.
-            named_already = str(error).startswith(f"{function.__name__} ")
-            raise SpecError(str(error) if named_already else f"{call}: {error}") from None
-        check = find if isinstance(find, Check) else Check(subject="", call="", find=find)
-        return replace(
-            check,
-            subject=subject_text(function.__name__, arguments, options),
-            call=call,
-            identity=f"{function.__module__}.{function.__name__}{bound.arguments!r}{mostly}",
-            severity=severity,
-            mostly=mostly if check.mostly is None else check.mostly,
-            columns=check.columns or _column_names(bound),
-        )
-
-    build.__signature__ = _public_signature(signature, takes_mostly)  # type: ignore[attr-defined]  # read by inspect
-    return cast(Expectation, build)
-
-
-def _public_signature(signature: inspect.Signature, takes_mostly: bool) -> inspect.Signature:
-    """Return the signature with the options that every check takes."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    further = [inspect.Parameter("mostly", keyword, default=1.0, annotation="float")] if takes_mostly else []
-    further.append(inspect.Parameter("severity", keyword, default="error", annotation="Severity"))
-    parameters = [*signature.parameters.values(), *further]
-    return signature.replace(parameters=parameters, return_annotation="Check")
-
-
-def _check_options(call: str, severity: Any, mostly: Any) -> None:
-    if severity not in get_args(Severity):
-        raise SpecError(f"{call}: severity is 'error' or 'warn'")
-    if mostly is None:
-        return
-    if isinstance(mostly, bool) or not isinstance(mostly, int | float) or not 0 < mostly <= 1:
-        raise SpecError(f"{call}: mostly is a share above 0 and at most 1, such as 0.99")
-
-
-def _bind(
-    signature: inspect.Signature, call: str, arguments: Sequence[Any], options: Mapping[str, Any]
-) -> inspect.BoundArguments:
-    unknown = next((name for name in options if name not in signature.parameters), None)
-    if unknown is not None:
-        names = [*signature.parameters, "severity"]
-        hint = suggest(unknown, names, otherwise=f"it takes {', '.join(names)}")
-        raise SpecError(f"{call}: it has no option {unknown!r}; {hint}")
-    try:
-        bound = signature.bind(*arguments, **options)
-    except TypeError as error:
-        raise SpecError(f"{call}: {error}; it takes {', '.join(signature.parameters)}") from None
-    bound.apply_defaults()
-    for name in COLUMN_ARGUMENTS:
-        value = bound.arguments.get(name, "x")
-        if not isinstance(value, str) or not value:
-            raise SpecError(f"{call}: {name} is the name of a field, such as 'expected' or 'expected.label'")
-    return bound
-
-
-def _column_names(bound: inspect.BoundArguments) -> tuple[str, ...]:
-    return tuple(bound.arguments[name] for name in COLUMN_ARGUMENTS if name in bound.arguments)
-
-
-def call_text(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> str:
-    """Return a call as it is written.
-
-    >>> call_text("expect_label_balance", ("label",), {"min_ratio": 0.2})
-    'expect_label_balance("label", min_ratio=0.2)'
-    """
-    texts = [*map(_source_text, arguments), *(f"{key}={_source_text(value)}" for key, value in options.items())]
-    return f"{name}({', '.join(texts)})"
-
-
-def subject_text(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> str:
-    """Return a call as a part of a nodeid: without quotes, and without its severity.
-
-    >>> subject_text("expect_no_missing_values", ("label",), {"severity": "warn"})
-    'expect_no_missing_values(label)'
-    """
-    texts = [_nodeid_text(value) for value in arguments]
-    texts += [f"{key}={_nodeid_text(value)}" for key, value in options.items() if key != "severity"]
-    # A nodeid is divided at its double colons.
-    return f"{name}({', '.join(texts)})".replace("::", ":")
-
-
-def _source_text(value: Any) -> str:
-    if isinstance(value, Check):
-        return value.call
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, list | tuple) and value and all(isinstance(item, Check) for item in value):
-        return f"[{', '.join(item.call for item in value)}]"
-    return _shorten(repr(value))
-
-
-def _nodeid_text(value: Any) -> str:
-    if isinstance(value, Check):
-        return value.subject
-    if isinstance(value, str):
-        return _shorten(" ".join(value.split()))
-    if isinstance(value, list | tuple) and all(isinstance(item, str | int | float | Check) for item in value):
-        return f"[{_shorten(', '.join(map(_nodeid_text, value)))}]"
-    return _shorten(repr(value))
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= LONGEST_ARGUMENT else f"{text[: LONGEST_ARGUMENT - 3]}..."

@@ -1,4 +1,4 @@
-"""Expectations that combine others. All of them are checked, also after one has failed."""
+"""Expectations that combine others. Each is checked, even after another one has failed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.datasets.checks.arguments import check_count
-from pytest_crucible.datasets.checks.check import NOTHING, Check, CheckContext, Finding, column_check
+from pytest_crucible.datasets.checks.check import NOTHING, Check, CheckContext, Finding
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import column_check
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import SpecError
 

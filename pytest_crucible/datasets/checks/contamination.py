@@ -10,9 +10,10 @@ import numpy as np
 
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.checks.arguments import check_flag, check_number
-from pytest_crucible.datasets.checks.check import Check, CheckContext, Finder, Finding, row_check
+from pytest_crucible.datasets.checks.check import Check, CheckContext, Finder, Finding
 from pytest_crucible.datasets.checks.columns import Table
 from pytest_crucible.datasets.checks.embeddings import open_embed
+from pytest_crucible.datasets.checks.expectation import row_check
 from pytest_crucible.datasets.overlap.compare_file import compare_with_file, sample_texts
 from pytest_crucible.datasets.overlap.matching import NEAR_MATCH
 from pytest_crucible.datasets.overlap.similar_embeddings import find_similar_embeddings
@@ -32,7 +33,7 @@ def expect_not_contaminated(
     the check.
     """
     if not isinstance(against, str | Path):
-        raise SpecError("against is the path of a training file, such as 'train.jsonl'")
+        raise SpecError("against must be the path of a training file, such as 'train.jsonl'")
     check_number("near", near)
     if not 0.5 <= near <= 1:
         raise SpecError(f"near is {near!r}; write a similarity from 0.5 to 1")

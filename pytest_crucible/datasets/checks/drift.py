@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets.checks.arguments import check_choice, check_flag, check_share
-from pytest_crucible.datasets.checks.check import Check, CheckContext, Finder, Finding, column_check
+from pytest_crucible.datasets.checks.check import Check, CheckContext, Finder, Finding
 from pytest_crucible.datasets.checks.columns import MissingColumn, Table
 from pytest_crucible.datasets.checks.embeddings import open_embed
+from pytest_crucible.datasets.checks.expectation import column_check
 from pytest_crucible.datasets.drift.compare import DriftRow, FieldKind, compare_datasets, decide_row
 from pytest_crucible.datasets.drift.rows import load_rows_of_file
 from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
@@ -43,7 +44,7 @@ def expect_no_data_drift(
     if margin is not None:
         check_share("margin", margin)
     if not isinstance(baseline, str | Path):
-        raise SpecError("baseline is the path of a file, such as 'march.jsonl'")
+        raise SpecError("baseline must be the path of a file, such as 'march.jsonl'")
 
     def bind(context: CheckContext) -> Finder:
         return lambda table: _find(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_crucible.datasets.checks.arguments import check_number, check_share
-from pytest_crucible.datasets.checks.check import Finder, Finding, column_check, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import column_check, row_check
 from pytest_crucible.datasets.checks.values import row_finding
 from pytest_crucible.datasets.overlap.duplicates import normalise_text
 from pytest_crucible.datasets.overlap.within import find_equal, find_similar

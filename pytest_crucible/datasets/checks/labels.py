@@ -16,8 +16,9 @@ from pytest_crucible.datasets.checks.arguments import (
     check_share,
     range_text,
 )
-from pytest_crucible.datasets.checks.check import Finder, Finding, column_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import column_check
 from pytest_crucible.datasets.checks.statistics import UnusableColumn
 
 

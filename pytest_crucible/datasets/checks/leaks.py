@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_crucible.datasets.checks.arguments import check_choice
-from pytest_crucible.datasets.checks.check import Finder, Finding, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import row_check
 from pytest_crucible.datasets.checks.values import row_finding
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii
 from pytest_crucible.detectors.secrets import find_secrets
@@ -36,7 +37,7 @@ def expect_no_personal_data(column: str = "input", types: Sequence[str] = PERSON
     `types` are of CREDIT_CARD, EMAIL_ADDRESS, IBAN_CODE, IP_ADDRESS, PHONE_NUMBER, US_SSN and URL; by default, all but URL.
     """
     if isinstance(types, str) or not types:
-        raise SpecError('types is a list, such as ["EMAIL_ADDRESS"]')
+        raise SpecError('types must be a list, such as ["EMAIL_ADDRESS"]')
     for name in types:
         check_choice("types", name, PII_TYPES)
 

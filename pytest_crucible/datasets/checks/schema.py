@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from pytest_crucible.datasets.checks.arguments import check_choice, check_count
-from pytest_crucible.datasets.checks.check import Finder, Finding, column_check, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import column_check, row_check
 from pytest_crucible.datasets.checks.read_times import read_time
 
 TYPES: Mapping[str, Callable[[Any], bool]] = {

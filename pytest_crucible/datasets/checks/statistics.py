@@ -9,8 +9,9 @@ import numpy.typing as npt
 from scipy import stats
 
 from pytest_crucible.datasets.checks.arguments import check_number, check_range, check_share, range_text
-from pytest_crucible.datasets.checks.check import Finder, Finding, column_check, ids_text
+from pytest_crucible.datasets.checks.check import Finder, Finding, ids_text
 from pytest_crucible.datasets.checks.columns import Column, Table
+from pytest_crucible.datasets.checks.expectation import column_check
 from pytest_crucible.records.errors import SpecError
 
 Numbers = npt.NDArray[np.float64]
@@ -19,7 +20,7 @@ MOST_SHAPIRO = 5000
 
 
 class UnusableColumn(SpecError):
-    """A field of which some values are not numbers, or that has no value."""
+    """A field without values, or with values that are not numbers."""
 
 
 def read_numbers(table: Table, column: str, *, least: int = 1) -> tuple[Column, Numbers]:

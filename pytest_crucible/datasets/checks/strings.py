@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from pytest_crucible.datasets.checks.arguments import check_choice, check_count, check_number
-from pytest_crucible.datasets.checks.check import Finder, Finding, column_check, ids_text, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding, ids_text
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import column_check, row_check
 from pytest_crucible.datasets.checks.read_times import read_time
 from pytest_crucible.datasets.checks.statistics import UnusableColumn
 from pytest_crucible.datasets.checks.user_patterns import compile_regex
@@ -72,7 +73,7 @@ def expect_column_values_to_be_valid_urls(
 ) -> Finder:
     """Expect URLs of these schemes; with `require_tld`, their host has a dot or is an IP address."""
     if isinstance(schemes, str) or not all(isinstance(scheme, str) for scheme in schemes) or not schemes:
-        raise SpecError('schemes is a list, such as ["https"]')
+        raise SpecError('schemes must be a list, such as ["https"]')
     allowed = {scheme.lower() for scheme in schemes}
     return _each_text(column, lambda text: _is_url(text, allowed, require_tld), "valid URLs")
 

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from pytest_crucible.datasets.checks.arguments import check_count
-from pytest_crucible.datasets.checks.check import Finder, Finding, column_check, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.checks.expectation import column_check, row_check
 from pytest_crucible.datasets.checks.values import row_finding
 from pytest_crucible.records.errors import SpecError
 
@@ -74,14 +75,14 @@ def expect_no_canaries(column: str = "input") -> Finder:
 def expect_prompts_to_fit(
     tokens: int, column: str = "input", tokenizer: Callable[[str], Sized | int] | None = None
 ) -> Finder:
-    """Expect prompts of at most so many tokens.
+    """Expect prompts of at most `tokens` tokens.
 
     `tokenizer` returns the tokens of a text, or their number. Without one, a token is taken as four characters, which is an
     estimate.
     """
     check_count("tokens", tokens)
     if tokenizer is not None and not callable(tokenizer):
-        raise SpecError("tokenizer is a function of a text, such as `tokenizer.encode`")
+        raise SpecError("tokenizer must be a function of a text, such as `tokenizer.encode`")
     about = "" if tokenizer else "about "
 
     def find(table: Table) -> Finding:
@@ -105,7 +106,7 @@ def expect_json_schema(schema: Mapping[str, Any], column: str = "expected") -> F
     import jsonschema
 
     if not isinstance(schema, Mapping):
-        raise SpecError('schema is a mapping, such as {"type": "object", "required": ["label"]}')
+        raise SpecError('schema must be a mapping, such as {"type": "object", "required": ["label"]}')
     validator = jsonschema.validators.validator_for(schema)
     try:
         validator.check_schema(dict(schema))
@@ -138,7 +139,7 @@ def expect_pandera(schema: Any) -> Finder:
     """Expect that the samples, as a data frame with a column for each field, are valid under a pandera schema."""
     errors = _schema_errors()
     if not hasattr(schema, "validate"):
-        raise SpecError("schema is a pandera.DataFrameSchema, or a DataFrameModel class")
+        raise SpecError("schema must be a pandera.DataFrameSchema, or a DataFrameModel class")
 
     def find(table: Table) -> Finding:
         import pandas as pd

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.datasets.checks.arguments import check_flag, check_number
-from pytest_crucible.datasets.checks.check import Finder, Finding, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Column, Table
+from pytest_crucible.datasets.checks.expectation import row_check
 from pytest_crucible.datasets.checks.read_times import read_time
 from pytest_crucible.datasets.checks.values import row_finding
 from pytest_crucible.records.durations import seconds_of
@@ -57,7 +58,7 @@ def expect_column_timestamps_to_be_within_range(column: str, min: Any = None, ma
     if low is None and high is None:
         raise SpecError("give min, max or both")
     if low is not None and high is not None and low > high:
-        raise SpecError("min is after max; exchange them")
+        raise SpecError("min is after max; swap them")
     words = [f"from {min}"] if low is not None else []
     words += [f"until {max}"] if high is not None else []
 

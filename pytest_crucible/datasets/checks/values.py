@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.datasets.checks.arguments import check_count, check_range, range_text
-from pytest_crucible.datasets.checks.check import Finder, Finding, row_check
+from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Column, Table, label_of
+from pytest_crucible.datasets.checks.expectation import row_check
 from pytest_crucible.datasets.checks.user_patterns import compile_regex
 from pytest_crucible.records.errors import SpecError
 
@@ -50,7 +51,7 @@ def expect_column_values_to_be_between(column: str, min: float | None = None, ma
 def expect_column_values_to_be_in_set(column: str, values: Sequence[Any]) -> Finder:
     """Expect one of these values. Numbers are equal as in JSON: 1 is 1.0, and neither "1" nor true."""
     if isinstance(values, str | bytes) or not hasattr(values, "__iter__"):
-        raise SpecError('values is a list, such as ["SUPPORT", "REFUTE"]')
+        raise SpecError('values must be a list, such as ["SUPPORT", "REFUTE"]')
     allowed = {_key(value) for value in values}
     if not allowed:
         raise SpecError("values is empty; list the values that are allowed")

@@ -29,7 +29,7 @@ from pytest_crucible.stats.data_drift import (
 )
 
 FieldKind = Literal["numbers", "categories", "texts"]
-# At most so many different values of texts are categories, or a value for each five rows.
+# Texts are categories if they have at most 50 different values, or one for each five rows.
 MOST_CATEGORIES, LEAST_REPEATS = 50, 5
 # A permuted test on 5,000 texts a side takes some seconds, and finds a shift of a few percent of the texts.
 MOST_TEXTS = 5000

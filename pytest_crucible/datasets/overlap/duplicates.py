@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pytest_crucible.metrics.text import normalise
 
 NEAR = 20
-"""One word in so many may differ: 5 %."""
+"""One word in this many may differ, which is 5 %."""
 
 # A text of 19 words is near one of 20; in shorter texts, one word is more than 5 %.
 _SHORTEST = NEAR - 1
@@ -103,7 +103,7 @@ class _Field(NamedTuple):
     rare: frozenset[int]
     """The ranks of the rarest words."""
     most: int
-    """At most so many words differ from a near text."""
+    """The largest number of words in which a near text differs."""
 
 
 def _find_near(rows: Sequence[tuple[Words, ...]]) -> Iterator[int | None]:
@@ -146,7 +146,7 @@ def _rank_words(texts: Sequence[Words]) -> dict[str, int]:
 def _read_field(words: Words, ranks: dict[str, int]) -> _Field:
     """Return a text with its rarest words.
 
-    Sets that differ in k words share l of the k + l rarest words of each, where they have so many in common (Wang et al. 2012,
+    Sets that differ in k words share l of the k + l rarest words of each, if they share at least l words (Wang et al. 2012,
     doi:10.1145/2213836.2213847; l = 1 is the prefix filter of Chaudhuri et al. 2006). Few texts share two rare words; but
     there are k^2 / 2 pairs, so that long texts have single words as keys.
     """

@@ -126,7 +126,7 @@ class _WordSets:
         return is_first
 
     def signatures(self, masks: Sequence[Signatures]) -> list[Signatures]:
-        """Return the parity of the number of words behind each bit. Unknown words flip none, which only lowers the distance."""
+        """Return, for each bit, the parity of the words that set it. Unknown words set none, which only lowers the distance."""
         return [self._flip(mask[self.words]) for mask in masks]
 
     def _flip(self, masks: Signatures) -> Signatures:

@@ -9,6 +9,8 @@ from http import HTTPStatus
 from typing import TypeAlias
 from urllib.parse import parse_qs
 
+from pytest_crucible.records.type_names import describe_json_type
+
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 PROTOBUF = "application/x-protobuf"
@@ -52,7 +54,7 @@ class Request:
         except (ValueError, RecursionError) as error:
             raise bad_request(f"the body is not JSON: {error}") from None
         if not isinstance(body, dict):
-            raise bad_request(f"the body must be a JSON object, not {type(body).__name__}")
+            raise bad_request(f"the body must be a JSON object, not {describe_json_type(body)}")
         return body
 
     def query_text(self, name: str, default: str = "") -> str:

@@ -27,7 +27,7 @@ class ForwardBackwardRequest:
     model_id: str
     seq_id: int
     data: Sequence[tuple[list[int], dict[str, Array]]]
-    """For each datum, the tokens of its model input and the arrays that its loss needs."""
+    """The tokens of each datum's model input, and the arrays that its loss needs."""
     loss: str
     loss_config: Mapping[str, float | str]
     forward_only: bool

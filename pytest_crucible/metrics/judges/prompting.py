@@ -63,7 +63,7 @@ async def request_verdict(judge: Judge, prompt: str, names: Iterable[str]) -> st
     try:
         return read_verdict(repeated, levels)
     except NoVerdict as error:
-        raise NoVerdict(f"unreadable verdict, asked twice: {error}") from None
+        raise NoVerdict(f"no readable verdict in two replies: {error}") from None
 
 
 def _repeat_prompt(prompt: str, reply: str, names: Iterable[str]) -> str:

@@ -24,7 +24,7 @@ from pytest_crucible.records.errors import SpecError
 def rubric(
     name: str, question: str, *, levels: Mapping[str, float], reference: bool = False, human: str | None = None
 ) -> Metric:
-    """Return a metric whose value is that of the level which the judge assigns, from 0 to 1.
+    """Return a metric with the value, from 0 to 1, of the level that the judge assigns.
 
     `levels` are names and their values; `question` describes the quality to judge and each level. With `reference` the
     judge sees the expected answer. `human` is a key of the sample's metadata with the level that a person assigned to this

@@ -1,4 +1,4 @@
-"""The gold answer of a sample: the claim, its label, the documents of the prompt, and which of them are evidence."""
+"""The gold answer of a sample: the claim, its label, the documents of the prompt, and the evidence among them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_crucible.records import Sample
+from pytest_crucible.records.type_names import describe_type
 
 Stance = Literal["SUPPORT", "CONTRADICT", "NEI"]
 
@@ -42,7 +43,7 @@ def read_gold(sample: Sample) -> Gold:
     expected: Any = sample.expected
     if not isinstance(expected, Mapping) or not isinstance(expected.get("claim"), str):
         raise ValueError(
-            f"sample {sample.id!r} expects a {type(expected).__name__}; the CNS3 metrics need a mapping with 'claim', 'label', "
+            f"sample {sample.id!r} expects {describe_type(expected)}; the CNS3 metrics need a mapping with 'claim', 'label', "
             "'cited' and 'evidence', as pytest_crucible.presets.cns3.scifact makes it"
         )
     documents = sample.metadata.get("documents", {})

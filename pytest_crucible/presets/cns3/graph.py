@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pytest_crucible.presets.cns3.claims import CENTRAL, Claim, Relation
 from pytest_crucible.records.errors import SpecError
 
-# The number of simple cycles grows exponentially with the graph: at most so many are listed, none longer.
+# The number of simple cycles grows exponentially with the graph: cycles above this number, and longer ones, are not listed.
 MAX_CYCLES, LONGEST_CYCLE = 100, 12
 
 
@@ -66,7 +66,7 @@ def cycles(claims: Iterable[Claim], relations: Iterable[Relation]) -> tuple[tupl
     try:
         import networkx
     except ImportError:
-        raise SpecError('circles of claims need networkx: pip install "pytest-crucible[cns3]"') from None
+        raise SpecError('cycles of claims need networkx: pip install "pytest-crucible[cns3]"') from None
     graph = networkx.DiGraph(edge for edge in edges if edge[0] != edge[1])
     circles = itertools.islice(networkx.simple_cycles(graph, length_bound=LONGEST_CYCLE), MAX_CYCLES)
     return tuple(sorted([*loops, *map(_from_first, circles)]))

@@ -49,11 +49,11 @@ class Scores:
     abstract_label_only: Score
     """The abstract is evidence, and its label is right."""
     abstract_rationalized: Score
-    """In addition, its first three predicted sentences contain a whole gold rationale."""
+    """The abstract is evidence with the right label, and its first three predicted sentences contain a whole gold rationale."""
     sentence_selection: Score
     """The sentence belongs to a gold rationale all of whose sentences were predicted."""
     sentence_label: Score
-    """In addition, the abstract's label is right."""
+    """The sentence is right as in `sentence_selection`, and the abstract's label is right."""
 
     def as_mapping(self) -> dict[str, float]:
         """Return the twelve numbers under the official evaluator's names."""

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Final
 
 from pytest_crucible.presets.cns3.data import SHA256, claims
 from pytest_crucible.presets.cns3.reference import FROZEN, freeze, save
 
-PRECISION = "float32"
+PRECISION: Final = "float32"
 TEXTS = f"the claims of scifact-train, CC BY 4.0, sha256 {SHA256['claims_train.jsonl']}"
 
 
 def main() -> None:
-    """Write the file and say its hash."""
+    """Write the file and print its hash."""
     # torch takes seconds to import.
     from pytest_crucible.metrics.models.embeddings import EmbeddingScorer
 

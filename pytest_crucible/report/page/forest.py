@@ -30,9 +30,9 @@ class Mark:
     interval: Interval | None
     state: State | None = None
     limits: tuple[float, ...] = ()
-    """Where a verdict turns: no difference, a margin, a relevant difference, a target."""
+    """Values at which a verdict changes: no difference, a margin, a relevant difference, a target."""
     experiment: str = ""
-    """Whose line it is, where there are several."""
+    """The experiment that the line belongs to; empty if there is only one."""
 
     @property
     def label(self) -> str:

@@ -42,7 +42,7 @@ class Scene:
     """Its worst verdict."""
     pictures: tuple[Markup, ...]
     agreements: tuple[tuple[str, Agreement], ...]
-    """Of each judged metric of right and wrong."""
+    """(name, agreement of the arms) for each binary metric that a target or comparison names."""
     excerpts: tuple[tuple[str, tuple[Told, ...]], ...]
     """Title of a section, and the samples that it shows."""
     slowest: tuple[Told, ...]

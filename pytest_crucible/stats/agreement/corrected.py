@@ -55,7 +55,7 @@ class CorrectedMean:
     judged: int
     """Samples with a judgement and no label."""
     p_value: float | None = None
-    """For a difference: the test of no difference, which agrees with the interval."""
+    """The p-value of no difference, which agrees with the interval; None for a single mean."""
     method: str
     status: Status = "ok"
     note: str = ""
@@ -168,7 +168,7 @@ def _check_options(
 ) -> None:
     check_share(level, "level")
     if lam is not None and not 0 <= lam <= 1:
-        raise ValueError(f"lam lies between 0 (labels alone) and 1 (plain PPI), not {lam!r}")
+        raise ValueError(f"lam must lie between 0 (labels alone) and 1 (plain PPI), not {lam!r}")
     if distribution not in ("t", "normal"):
         raise ValueError(f'distribution must be "t" or "normal", not {distribution!r}')
     if bounds is None:

@@ -63,7 +63,7 @@ def _equal_raters(counts: npt.ArrayLike) -> tuple[Array, int]:
     sizes = table.sum(axis=1)
     if np.ptp(sizes) or sizes[0] < 2:
         raise ValueError(
-            f"fleiss kappa needs equally many ratings of each unit, at least 2, not {sizes.min():g} to {sizes.max():g}"
+            f"fleiss kappa needs the same number of ratings for each unit, at least 2, not {sizes.min():g} to {sizes.max():g}"
         )
     return table, int(sizes[0])
 

@@ -117,7 +117,7 @@ def probability_equivalent(
     0.5909
     """
     if not 0 <= margin <= 1:
-        raise ValueError(f"a margin of rates lies between 0 and 1, not {margin!r}")
+        raise ValueError(f"a margin of rates must lie between 0 and 1, not {margin!r}")
     pair = _posteriors(successes, n, baseline_successes, baseline_n, prior)
     narrow, wide = sorted(pair, key=_variance)
     # The clipped probability has corners there; quadrature would lose digits across them.
@@ -195,7 +195,7 @@ def _posteriors(k1: int, n1: int, k2: int, n2: int, prior: Beta) -> tuple[Beta, 
 def _posterior(successes: int, n: int, prior: Beta) -> Beta:
     check_counts(n, successes=successes)
     if not (min(prior) > 0 and math.isfinite(sum(prior))):
-        raise ValueError(f"a beta prior has two positive parameters, not {prior!r}")
+        raise ValueError(f"a beta prior must have two positive parameters, not {prior!r}")
     return prior[0] + successes, prior[1] + n - successes
 
 

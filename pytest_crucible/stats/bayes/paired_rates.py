@@ -64,9 +64,9 @@ def paired_posterior(
     check_counts(n, gained=gained, lost=lost)
     check_share(level, "level")
     if not (prior > 0 and math.isfinite(prior)):
-        raise ValueError(f"the parameter of the prior is positive, not {prior!r}")
+        raise ValueError(f"the parameter of the prior must be positive, not {prior!r}")
     if margin is not None and not 0 <= margin <= 1:
-        raise ValueError(f"a margin of rates lies between 0 and 1, not {margin!r}")
+        raise ValueError(f"a margin of rates must lie between 0 and 1, not {margin!r}")
     gains, discordant = (gained + prior, lost + prior), (gained + lost + 2 * prior, n - gained - lost + 2 * prior)
     share = discordant[0] / sum(discordant)
     return DifferencePosterior(

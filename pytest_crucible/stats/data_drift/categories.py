@@ -35,7 +35,7 @@ def compare_categories(old: Sequence[int], new: Sequence[int], *, seed: int = 0,
     table = table[:, table.sum(axis=0) > 0]
     sizes = table.sum(axis=1)
     if sizes.min() < 1 or table.shape[1] < 2:
-        raise NotEnoughData("two categories, and values in each sample, are needed")
+        raise NotEnoughData("a comparison needs at least 2 categories, and values in each sample")
     expected = _expected_counts(table)
     statistic = float(_chi_squared(table[0], expected[0]) + _chi_squared(table[1], expected[1]))
     is_permuted = bool((expected < LEAST_EXPECTED).mean() > MOST_BELOW or expected.min() < LEAST_OF_ALL)

@@ -23,7 +23,7 @@ def compare_numbers(old: npt.ArrayLike, new: npt.ArrayLike) -> FieldDrift:
     """
     first, second = np.asarray(old, dtype=float), np.asarray(new, dtype=float)
     if min(len(first), len(second)) < 2:
-        raise NotEnoughData("two values in each sample are needed")
+        raise NotEnoughData("a comparison needs at least 2 values in each sample")
     with warnings.catch_warnings():
         # Of an exact p-value that is too small to be computed: scipy returns the asymptotic one.
         warnings.simplefilter("ignore", RuntimeWarning)

@@ -25,7 +25,7 @@ def compare_vectors(vectors: Any, old: int, *, seed: int = 0, draws: int = DRAWS
     """
     number = vectors.shape[0]
     if min(old, number - old) < 2:
-        raise NotEnoughData("two texts in each sample are needed")
+        raise NotEnoughData("a comparison needs at least 2 texts in each sample")
     weights = np.concatenate([np.full(old, 1 / old), np.full(number - old, -1 / (number - old))])
     statistic = _squared_distances(vectors, weights[:, None])[0]
     generator = np.random.default_rng(seed)

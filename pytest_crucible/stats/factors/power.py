@@ -25,7 +25,7 @@ _PRIOR = 0.5
 up to .90 where factors vary, with one it is down to .72, and with this .78 to .86; where they do not vary at all, it is .90 to
 .95 (tests/truth/test_factors_truth.py has such runs)."""
 _MOST_ERRORS = 1000.0
-"""A difference of more standard errors than so many is not worth a number."""
+"""Above this many standard errors a detectable difference is not shown."""
 
 
 def detectable_over_sources(

@@ -18,7 +18,7 @@ class ContrastResult:
     """Position of the arm, from 0."""
     second: int
     difference: float
-    """Of means, or of mean ranks for the rank tests."""
+    """The difference of means, or of mean ranks for the rank tests."""
     statistic: float | None
     p_adjusted: float | None
     """The p-value to report: adjusted for the family of pairs."""

@@ -1,30 +1,23 @@
 """Area under the ROC curve: the chance that a positive sample scores higher than a negative one; ties count half.
 
-Variance and covariance of two arms: DeLong, DeLong & Clarke-Pearson (1988), Biometrics 44:837; by midranks: Sun & Xu (2014),
-IEEE Signal Process. Lett. 21:1389. Samples in clusters: Obuchowski (1997), Biometrics 53:567. One-sided bounds of one arm: the
-wider of DeLong's on the logit scale and the score bound of Newcombe (2006), Stat. Med. 25:559, method 5. With 10 positives and
-90 negatives at a true area of 0.9, the plain Wald bound claims too much in 18 % of runs, the logit bound in 10 %, the wider
-of the two in 1 % (tests/truth/test_measures_truth.py).
+The variance is in `delong`, the bounds of one arm are in `area_bounds`. Two arms are compared by DeLong's paired test.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import scipy
 
 from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts, Sample
 from pytest_crucible.records.labels import label_number
-from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.measures.area_bounds import bound_area
+from pytest_crucible.stats.measures.delong import combine_placements, estimate_area, placements
 from pytest_crucible.stats.measures.row import (
-    Clusters,
     Difference,
     End,
-    Floats,
     Measured,
     Numbers,
     Observations,
@@ -39,18 +32,6 @@ CLUSTERED = "delong, clustered"
 # Two more samples of each class on which the arms differ by half of the largest possible difference. Without them the bounds
 # beside a perfect arm are too narrow: 0.105 errors instead of 0.05 at 10 + 10 samples; with them 0.028 at most.
 _PSEUDO = 0.5
-# More than the 53 bits of a float, so that the bisection ends at neighbouring numbers.
-_HALVINGS = 60
-_SIDES: tuple[Side, ...] = ("lower", "upper")
-
-
-@dataclass(frozen=True, slots=True)
-class Area:
-    """An area (or a difference of two) with its variance and degrees of freedom."""
-
-    value: float
-    variance: float
-    dof: float
 
 
 def labels_problem(samples: Sequence[Sample]) -> str:
@@ -95,8 +76,8 @@ def estimate(prepared: Prepared, level: float) -> Measured:
     """The area with its two-sided interval."""
     if not len(prepared.values):
         return no_data(prepared)
-    area, clusters = _area(prepared), counted_clusters(prepared.clusters)
-    ends = _bound_area(prepared, area, (1 - level) / 2)
+    area, clusters = estimate_area(prepared), counted_clusters(prepared.clusters)
+    ends = bound_area(prepared, area, (1 - level) / 2)
     if ends is None:
         return Measured(area.value, None, clusters, "none: fewer than 2 samples of a class")
     return Measured(
@@ -111,8 +92,8 @@ def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     """The area with its one-sided bounds."""
     if not len(prepared.values):
         return no_bounds(prepared)
-    area = _area(prepared)
-    lower, upper = _bound_area(prepared, area, alpha) or (None, None)
+    area = estimate_area(prepared)
+    lower, upper = bound_area(prepared, area, alpha) or (None, None)
     return BoundedValue(value=area.value, lower=lower, upper=upper), _method(prepared)
 
 
@@ -120,8 +101,8 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
     """First minus second on the same samples: DeLong's paired test and interval by Student's t."""
     if not len(first.values) or not len(second.values) or first.strata is None:
         return None
-    placed = [a - b for a, b in zip(_placements(first), _placements(second), strict=True)]
-    difference, careful = _combine(placed, first), _combine(placed, first, pseudo=_PSEUDO)
+    placed = [a - b for a, b in zip(placements(first), placements(second), strict=True)]
+    difference, careful = combine_placements(placed, first), combine_placements(placed, first, pseudo=_PSEUDO)
     n, clusters = len(first.values), counted_clusters(first.clusters)
     if not math.isfinite(difference.variance):
         note = "fewer than 2 samples of a class, or clusters with one: a comparison needs at least 2 of each"
@@ -173,148 +154,9 @@ def reach(measure: Measure, facts: MetricFacts) -> Numbers:
 
 
 def higher_is_better(measure: Measure, facts: MetricFacts) -> bool:
-    """Whatever the metric's direction is: a larger area separates the labels better."""
+    """Return True for every metric: a larger area separates the labels better."""
     return True
 
 
 def _method(prepared: Prepared) -> str:
     return METHOD if prepared.clusters is None else CLUSTERED
-
-
-def _area(prepared: Prepared) -> Area:
-    return _combine(_placements(prepared), prepared)
-
-
-def _positive(prepared: Prepared) -> Any:
-    return np.asarray(prepared.strata == 1)
-
-
-def _placements(prepared: Prepared) -> tuple[Floats, Floats]:
-    """DeLong's structural components: of each positive, the proportion of negatives below it; of each negative, above it."""
-    positive = _positive(prepared)
-    high, low = prepared.values[positive], prepared.values[~positive]
-    everywhere = _midranks(prepared.values)
-    of_positives = (everywhere[positive] - _midranks(high)) / len(low)
-    of_negatives = 1 - (everywhere[~positive] - _midranks(low)) / len(high)
-    return of_positives, of_negatives
-
-
-def _midranks(values: Floats) -> Floats:
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse], dtype=np.float64)
-
-
-def _combine(placed: Sequence[Floats], prepared: Prepared, pseudo: float = 0.0) -> Area:
-    """Mean of the placements with its variance, from sums over clusters; a sample without one is its own."""
-    positive = _positive(prepared)
-    codes = np.arange(len(positive)) if prepared.clusters is None else prepared.clusters
-    of_positives, of_negatives = placed
-    value = float(of_positives.mean())
-    high = _cluster_sums(of_positives - value, codes[positive], codes)
-    low = _cluster_sums(of_negatives - value, codes[~positive], codes)
-    parts = [_part(*high, len(of_positives), pseudo), _part(*low, len(of_negatives), pseudo)]
-    cross = 0.0 if prepared.clusters is None else _covariance(high[0], low[0], len(of_positives) * len(of_negatives))
-    variance = parts[0][0] + parts[1][0] + cross
-    # Clusters that hold both classes can make the sum negative; the larger part alone then is the careful answer.
-    variance = variance if variance > 0 or not cross else max(parts[0][0], parts[1][0])
-    return Area(value, variance, _welch_dof(parts))
-
-
-def _covariance(high: Floats, low: Floats, pairs: int) -> float:
-    """Twice the covariance of both classes' parts, from clusters that hold samples of both (Obuchowski 1997, equation 4)."""
-    clusters = len(high)
-    return 2 * clusters / (clusters - 1) * float(high @ low) / pairs if clusters > 1 else 0.0
-
-
-def _cluster_sums(centred: Floats, codes: Clusters, all_codes: Clusters) -> tuple[Floats, Floats]:
-    """Sum and count in each cluster of the experiment."""
-    size = int(all_codes.max()) + 1
-    sums = np.bincount(codes, weights=centred, minlength=size)
-    return sums.astype(np.float64), np.bincount(codes, minlength=size).astype(np.float64)
-
-
-def _part(sums: Floats, counts: Floats, n: int, pseudo: float) -> tuple[float, int]:
-    """Variance that one class contributes, and its clusters less one. Infinite for a single cluster."""
-    clusters = int((counts > 0).sum())
-    total = float(sums @ sums)
-    if pseudo:
-        # Pseudo-clusters are as large as an average one: unseen values come in clusters, too.
-        size = n / clusters
-        total, clusters, n = total + 2 * (pseudo * size) ** 2, clusters + 2, n + round(2 * size)
-    if clusters < 2:
-        return math.inf, 1
-    return clusters / (clusters - 1) * total / n**2, clusters - 1
-
-
-def _welch_dof(parts: Sequence[tuple[float, int]]) -> float:
-    total = sum(variance for variance, _ in parts)
-    if not 0 < total < math.inf:
-        return float(min(dof for _, dof in parts))
-    return total**2 / sum(variance**2 / dof for variance, dof in parts)
-
-
-def _bound_area(prepared: Prepared, area: Area, alpha: float) -> tuple[float, float] | None:
-    """The lower and the upper bound at alpha each; None with fewer than two samples (or clusters) of a class."""
-    if not math.isfinite(area.variance):
-        return None
-    positive = _positive(prepared)
-    counts = int(positive.sum()), int((~positive).sum())
-    logit = _logit_bounds(area, alpha, min(counts))
-    effect = _design_effect(prepared, area)
-    score = [_score_bound(area, counts, effect, alpha, side) for side in _SIDES]
-    return min(logit[0], score[0]), max(logit[1], score[1])
-
-
-def _design_effect(prepared: Prepared, area: Area) -> float:
-    """Return the factor by which clusters widen the variance, at least 1: the score bound does not take clusters into account."""
-    if prepared.clusters is None:
-        return 1.0
-    alone = _combine(_placements(prepared), replace(prepared, clusters=None))
-    if alone.variance > 0:
-        return max(1.0, area.variance / alone.variance)
-    return len(prepared.values) / (counted_clusters(prepared.clusters) or 1)
-
-
-def _logit_bounds(area: Area, alpha: float, smaller: int) -> tuple[float, float]:
-    if not 0 < area.value < 1:
-        # The positives and negatives make that many disjoint pairs, all of which went one way: binomial.
-        worst = alpha ** (1 / smaller)
-        return (worst, 1.0) if area.value >= 1 else (0.0, 1 - worst)
-    centre = math.log(area.value / (1 - area.value))
-    error = math.sqrt(max(area.variance, 0.0)) / (area.value * (1 - area.value))
-    half = float(scipy.special.stdtrit(area.dof, 1 - alpha)) * error
-    return _logistic(centre - half), _logistic(centre + half)
-
-
-def _logistic(x: float) -> float:
-    return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
-
-
-def _score_bound(area: Area, counts: tuple[int, int], effect: float, alpha: float, side: Side) -> float:
-    """The area whose own standard error puts the observed one just at the edge: bisection between it and the end."""
-    z = (
-        float(scipy.special.stdtrit(area.dof, 1 - alpha))
-        if effect > 1
-        else float(scipy.special.stdtrit(1e9, 1 - alpha))
-    )
-
-    def excess(limit: float) -> float:
-        return abs(area.value - limit) - z * math.sqrt(effect * _newcombe_variance(limit, *counts))
-
-    near, far = area.value, 0.0 if side == "lower" else 1.0
-    return _bisect(excess, near, far)
-
-
-def _bisect(excess: Callable[[float], float], near: float, far: float) -> float:
-    """The zero between a point where `excess` is negative and one where it is not; sixty halvings are exact in floats."""
-    for _ in range(_HALVINGS):
-        middle = (near + far) / 2
-        near, far = (middle, far) if excess(middle) < 0 else (near, middle)
-    return far
-
-
-def _newcombe_variance(area: float, positives: int, negatives: int) -> float:
-    """Hanley and McNeil's variance at a given area, with the mean of both classes' sizes in its two middle terms."""
-    mean = (positives + negatives) / 2 - 1
-    middle = 1 + mean * (1 - area) / (2 - area) + mean * area / (1 + area)
-    return area * (1 - area) * middle / (positives * negatives)

@@ -35,7 +35,7 @@ class Column:
     values: Floats
     """NaN if the sample was not scored."""
     low: Floats
-    """The same with lost values at the lowest value that exists, perhaps -inf."""
+    """The values, with lost ones at the lowest value that exists, perhaps -inf."""
     high: Floats
 
 
@@ -120,11 +120,11 @@ class Difference:
     ratio: str = ""
     """The name of the ratio if the numbers are its logarithms: "ratio of geometric means"."""
     detectable: Callable[[float], float | None] | None = None
-    """Return the smallest difference that as many samples show at a two-sided alpha. None: it follows from the deviation."""
+    """Returns the smallest difference that n samples show at a two-sided alpha. None: it follows from the deviation."""
     samples: Callable[[float, float, float], int | None] | None = None
-    """Return the samples that prove the difference against a limit at a one-sided alpha. None: they follow from the deviation."""
+    """Returns the samples that prove the difference against a limit at a one-sided alpha. None: they follow from the deviation."""
     samples_past_limit: Callable[[float, float, float], int | None] | None = None
-    """The same for a limit alone, where a test by the deviation shows a difference, and other bounds decide a margin."""
+    """Like `samples`, for a margin alone: where the test goes by the deviation, and other bounds decide a margin."""
     effects: tuple[EffectSize, ...] = ()
     note: str = ""
 
@@ -145,9 +145,9 @@ class Statistic:
     example: str
     prepare: Callable[[Observations, End], Prepared]
     estimate: Callable[[Prepared, float], Measured]
-    """With the two-sided interval at a level."""
+    """Returns the estimate with its two-sided interval at a level."""
     bound: Callable[[Prepared, float], tuple[BoundedValue, str]]
-    """With the one-sided bounds at alpha each, and their method."""
+    """Returns the estimate with its one-sided bounds, each at alpha, and their method."""
     difference: Callable[[Prepared, Prepared, float], Difference | None]
     """The better arm's values first: (candidate, baseline) where higher is better."""
     reach: Callable[[Measure, MetricFacts], Numbers]
@@ -163,7 +163,7 @@ class Statistic:
     """The metric whose mean the statistic is, by which sample sizes are planned before a run."""
     condition: Literal["never", "optional", "always"] = "never"
     percent_prefix: str | None = None
-    """For a name that ends in a percentage: `p` of `p95`."""
+    """The letter of a name that ends in a percentage: `p` of `p95`."""
     expected_problem: Callable[[Sequence[Sample]], str] | None = None
     """Why it cannot use the samples' `expected`, or nothing. None: it does not use them."""
     of_slices: bool = False

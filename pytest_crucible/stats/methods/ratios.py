@@ -48,7 +48,7 @@ def gaffke_logs(arms: Arms, level: float, alternative: Alternative = "two-sided"
 
 
 def log_claim(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    """Both of Gaffke's bounds for the mean logarithm of the pairs' ratios, and the p-value that agrees with them."""
+    """Return Gaffke's two bounds for the mean logarithm of the pairs' ratios, and the p-value that agrees with them."""
     values, ends, clusters = log_ratios_and_ends(arms)
     tail = tail_share(1 - level, alternative)
     low = -math.inf if alternative == "less" else log_side(arms, tail, "lower")

@@ -106,10 +106,10 @@ def _graph(size: int, shares: Sequence[float], transfers: npt.ArrayLike) -> tupl
     if weights.shape != (size,) or transfer_matrix.shape != (size, size):
         raise ValueError(f"{size} p-values need {size} shares and {size} x {size} transfers")
     if not ((weights >= 0).all() and weights.sum() <= 1 + ROUNDING):
-        raise ValueError(f"shares of alpha are at least 0 and sum to at most 1, not {weights.tolist()}")
+        raise ValueError(f"shares of alpha must be at least 0 and sum to at most 1, not {weights.tolist()}")
     sums = transfer_matrix.sum(axis=1)
     if not ((transfer_matrix >= 0).all() and (sums <= 1 + ROUNDING).all() and not np.diag(transfer_matrix).any()):
         raise ValueError(
-            f"transfers are at least 0, with a diagonal of 0 and rows that sum to at most 1, not {sums.tolist()}"
+            f"transfers must be at least 0, with a diagonal of 0 and rows that sum to at most 1, not {sums.tolist()}"
         )
     return weights, transfer_matrix

@@ -34,10 +34,10 @@ def design_effect(size: float, icc: float, *, size_variation: float = 0.0) -> fl
     """
     if not (size >= 1 and size_variation >= 0):
         raise ValueError(
-            f"clusters have at least 1 sample and a size variation of at least 0, not {size!r} and {size_variation!r}"
+            f"clusters must have at least 1 sample and a size variation of at least 0, not {size!r} and {size_variation!r}"
         )
     if not 0 <= icc <= 1:
-        raise ValueError(f"an intraclass correlation lies between 0 and 1 here, not {icc!r}")
+        raise ValueError(f"an intraclass correlation must lie between 0 and 1 here, not {icc!r}")
     return 1 + ((1 + size_variation**2) * size - 1) * icc
 
 

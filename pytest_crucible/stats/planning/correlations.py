@@ -83,7 +83,7 @@ def _power(n: float, effect: float, alpha: float, alternative: Alternative) -> f
 
 def _check_correlation(correlation: float) -> None:
     if not -1 <= correlation <= 1:
-        raise ValueError(f"a correlation lies between -1 and 1, not {correlation!r}")
+        raise ValueError(f"a correlation must lie between -1 and 1, not {correlation!r}")
 
 
 def _check_pairs(n: float) -> None:

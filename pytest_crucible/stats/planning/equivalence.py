@@ -50,7 +50,7 @@ class Equivalence:
     """The larger of the two."""
     dof: tuple[float, ...]
     interval: Interval | None
-    """At level 1 - 2 alpha; it lies inside the margins exactly when `equivalent` is True."""
+    """The interval at level 1 - 2 alpha; it lies inside the margins exactly when `equivalent` is True."""
     equivalent: bool | None
     alpha: float
     n: tuple[int, ...]

@@ -70,4 +70,4 @@ def detectable_margin(
 
 def _check_deviation(deviation: float) -> None:
     if not deviation >= 0:
-        raise ValueError(f"a standard deviation is at least 0, not {deviation!r}")
+        raise ValueError(f"a standard deviation must be at least 0, not {deviation!r}")

@@ -1,4 +1,4 @@
-"""Plan the next sample from the errors measured in a run: the difference that as many samples show, and how many would decide.
+"""Plan the next sample from the errors measured in a run: the difference that the same n shows, and the n that would decide.
 
 With few groups, the measured errors are uncertain themselves. A plan that took them as known would promise a power of 80 % and
 have 70 %. Degrees of freedom are those of the error, such as Satterthwaite's for groups.

@@ -42,7 +42,7 @@ class NonInferiority:
     p_value: float | None
     dof: tuple[float, ...]
     interval: Interval | None
-    """At level 1 - 2 alpha. Its low end is the one-sided bound, above -margin exactly when `noninferior` is True."""
+    """The interval at level 1 - 2 alpha. Its low end is the one-sided bound, above -margin exactly when `noninferior` is True."""
     noninferior: bool | None
     alpha: float
     n: tuple[int, ...]

@@ -89,7 +89,7 @@ def power_mcnemar(
     check_choice(method, get_args(McNemar), "method")
     _check_rates(gained_rate, lost_rate)
     if n < 0:
-        raise ValueError(f"the number of pairs cannot be {n}")
+        raise ValueError(f"the number of pairs must be at least 0, not {n}")
     if method == "connor":
         return power_paired_proportions(n, gained_rate - lost_rate, gained_rate + lost_rate, alpha=alpha)
     discordance = gained_rate + lost_rate
@@ -226,11 +226,11 @@ def _quantiles(tail: float, power: float) -> tuple[float, float]:
 
 def _check_discordance(discordance: float) -> None:
     if not 0 <= discordance <= 1:
-        raise ValueError(f"discordance is a share between 0 and 1, not {discordance!r}")
+        raise ValueError(f"discordance must be a share between 0 and 1, not {discordance!r}")
 
 
 def _check_rates(gained_rate: float, lost_rate: float) -> None:
     if not (gained_rate >= 0 and lost_rate >= 0 and gained_rate + lost_rate <= 1 + 1e-12):
         raise ValueError(
-            f"shares gained and lost are at least 0 and at most 1 together: {gained_rate!r}, {lost_rate!r}"
+            f"the shares gained and lost must be at least 0 and sum to at most 1, not {gained_rate!r}, {lost_rate!r}"
         )

@@ -38,7 +38,7 @@ def samples_to_prove_proportion(
     check_share(power, "power")
     check_side(side)
     if not (0 <= rate <= 1 and 0 <= target <= 1):
-        raise ValueError(f"a rate and its target lie between 0 and 1, not {rate!r} and {target!r}")
+        raise ValueError(f"a rate and its target must lie between 0 and 1, not {rate!r} and {target!r}")
     # "At most" is "at least" of the opposite outcome.
     rate, target = (rate, target) if side == "lower" else (1 - rate, 1 - target)
     if rate <= target:
@@ -87,7 +87,7 @@ def samples_to_prove_mean(
     check_share(alpha, "alpha")
     check_share(power, "power")
     if not deviation >= 0:
-        raise ValueError(f"a standard deviation is at least 0, not {deviation!r}")
+        raise ValueError(f"a standard deviation must be at least 0, not {deviation!r}")
     if bounds is None or not is_finite_range(bounds):
         return samples_to_clear((abs(mean - target),), deviation, dof_share=1.0, alpha=alpha, power=power)
     sign, end = (1.0, bounds[0]) if mean > target else (-1.0, -bounds[1])

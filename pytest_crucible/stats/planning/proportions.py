@@ -170,4 +170,4 @@ def _ratio(n: float, n_baseline: float | None) -> float:
 def _check_rates(*rates: float) -> None:
     outside = [rate for rate in rates if not 0 <= rate <= 1]
     if outside:
-        raise ValueError(f"a rate lies between 0 and 1, not {outside[0]!r}")
+        raise ValueError(f"a rate must lie between 0 and 1, not {outside[0]!r}")

@@ -56,7 +56,7 @@ def variance_per_sample(between: float, within: tuple[float, float], repeats: tu
     0.2778
     """
     if not (min(between, *within) >= 0 and math.isfinite(between + sum(within))):
-        raise ValueError(f"variances are finite and at least 0, not {between!r} and {within!r}")
+        raise ValueError(f"variances must be finite and at least 0, not {between!r} and {within!r}")
     if not min(repeats) >= 1:
         raise ValueError(f"each arm needs at least 1 repeat, not {repeats!r}")
     return between + within[0] / repeats[0] + within[1] / repeats[1]
@@ -204,6 +204,6 @@ def _z_sum(alpha: float, power: float) -> float:
 
 def _check_costs(budget: float, sample_cost: float, repeat_cost: float, available: int | None) -> None:
     if not (min(sample_cost, repeat_cost) >= 0 < sample_cost + repeat_cost and math.isfinite(budget)):
-        raise ValueError(f"costs are at least 0 and not both 0, not {sample_cost!r} and {repeat_cost!r}")
+        raise ValueError(f"costs must be at least 0 and not both 0, not {sample_cost!r} and {repeat_cost!r}")
     if available is not None and available < 2:
         raise NotEnoughData(f"{quantity(available, 'sample')} available: a standard error needs at least 2")

@@ -18,7 +18,7 @@ class SampleSize:
     """A required sample size: of each arm, unless the function says otherwise."""
 
     n: float
-    """As a real number, for comparing designs; infinite when no number is enough."""
+    """The sample size as a real number, for comparing designs; infinite when no number is enough."""
     ceiling: int | None
     """The whole number of samples to take; None when no number is enough."""
     power: float | None

@@ -115,7 +115,7 @@ def detectable_mean(n: int, deviation: float, *, alpha: float = 0.05, power: flo
     0.404183
     """
     if not deviation >= 0:
-        raise ValueError(f"a standard deviation is at least 0, not {deviation!r}")
+        raise ValueError(f"a standard deviation must be at least 0, not {deviation!r}")
     effect = detectable_t(n, alpha=alpha, power=power)
     return effect * deviation if deviation else None
 

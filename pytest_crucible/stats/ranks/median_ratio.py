@@ -54,7 +54,7 @@ def median_ratio_p_value(logarithms: Array, *, side: Side, clusters: Labels | No
 
 
 def median_ratio_bound(logarithms: Array, *, alpha: float, side: Side, clusters: Labels | None = None) -> float:
-    """Return the one-sided bound for the median logarithm: one of the pairs' own, or infinite when they are too few.
+    """Return the one-sided bound for the median logarithm: the logarithm of one pair; infinite if there are too few pairs.
 
     >>> median_ratio_bound(np.arange(20.0), alpha=0.05, side="lower")
     5.0

@@ -27,7 +27,7 @@ def generator(rng: Seed) -> tuple[np.random.Generator, int | None]:
     if isinstance(rng, np.random.Generator):
         return rng, None
     if rng < 0:
-        raise ValueError(f"a seed is at least 0, not {rng!r}")
+        raise ValueError(f"a seed must be at least 0, not {rng!r}")
     return np.random.default_rng(rng), int(rng)
 
 

@@ -20,9 +20,9 @@ class ArmRanks:
 
     ranks: tuple[RankInterval, ...]
     p_worse: tuple[float, ...]
-    """For each arm the smallest adjusted p-value of "another arm has a higher mean"."""
+    """The smallest adjusted p-value of "another arm has a higher mean", for each arm."""
     p_adjusted: Array
-    """Of the claim "arm i has a higher mean than arm j", k x k: the larger one with and without the lost values."""
+    """Adjusted p-values of "arm i has a higher mean than arm j", k x k: the larger of those with and without the lost values."""
     level: float
     comparisons: PairwiseMaxT
 

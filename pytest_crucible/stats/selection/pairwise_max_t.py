@@ -39,7 +39,7 @@ class PairwiseMaxT:
     """Standard errors of the differences; 0 where two arms differ by a constant or not at all."""
     dof: float
     largest: Draws
-    """Of each draw, the largest normal statistic of all claims."""
+    """The largest normal statistic of all claims, for each draw."""
     draws: int
     seed: int | None
     n: int

@@ -15,7 +15,7 @@ FARTHEST = 1e6
 class Truncation:
     """The range in which an observation could lie, in standard errors from where it does lie: low <= 0 <= high.
 
-    `reach` also keeps it within so many standard errors of its mean (infinite: no such condition).
+    `reach` also keeps it within this many standard errors of its mean (infinite: no condition).
     """
 
     low: float

@@ -3,7 +3,7 @@
 Andrews, Kitagawa & McCloskey (2024), "Inference on Winners", QJE 139:305. Given which arm won and by how much the others
 would have to gain, the winner's mean is a truncated normal variable: the conditional estimate is median-unbiased, but its
 interval is very long when two arms nearly tie. The hybrid also stays within a simultaneous interval, so that its length is
-bounded; it is what to report.
+bounded: report this one.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def e_benjamini_hochberg(e_values: Sequence[float | None], *, alpha: float = 0.0
     """Return which hypotheses to reject so that the false discovery rate is at most alpha.
 
     Valid under any dependence. Rejects the k largest e-values, for the largest k where the k-th is at least m / (alpha
-    k). None is never rejected and still counts in m. Wang & Ramdas 2022 (JRSS B 84:822).
+    k). A hypothesis with None is never rejected, and still counts in m. Wang & Ramdas 2022 (JRSS B 84:822).
 
     >>> e_benjamini_hochberg([100.0, 1.0, 50.0, None])
     [True, False, True, False]

@@ -199,7 +199,7 @@ def _spend_alpha(times: Array, alpha: float, spending: Spending) -> Array:
         return np.asarray(2 * ndtr(float(ndtri(alpha / 2)) / np.sqrt(times)))
     if spending == "pocock":
         return np.asarray(alpha * np.log1p((math.e - 1) * times))
-    raise ValueError(f"alpha is spent as 'obrien-fleming' or 'pocock', not {spending!r}")
+    raise ValueError(f"spending must be 'obrien-fleming' or 'pocock', not {spending!r}")
 
 
 def _check_fractions(fractions: int | Sequence[float]) -> Array:

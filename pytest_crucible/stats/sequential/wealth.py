@@ -53,4 +53,4 @@ def largest_stake(mean: float, largest_bet: float) -> float:
 def check_largest_bet(largest_bet: float) -> None:
     """Raise ValueError unless some wealth is left after the worst value."""
     if not 0.0 < largest_bet < 1.0:
-        raise ValueError(f"the largest bet is a share of the wealth between 0 and 1, not {largest_bet!r}")
+        raise ValueError(f"the largest bet must be a share of the wealth between 0 and 1, not {largest_bet!r}")

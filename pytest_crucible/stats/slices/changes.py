@@ -117,7 +117,7 @@ class _Contrasts:
     parts: Array
     """Clusters x means: the root of the covariance of the means, without pseudo-clusters."""
     variances: Array
-    """Of each contrast, with pseudo-clusters."""
+    """The variance of each contrast, with pseudo-clusters."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

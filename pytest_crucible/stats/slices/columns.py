@@ -18,14 +18,14 @@ class SlicedColumns:
 
     metrics: tuple[str, ...]
     plus: tuple[Array, ...]
-    """As observed, or with lost samples where they make the statistic extreme."""
+    """Scores as observed, or with the lost samples where they make the statistic extreme."""
     minus: tuple[Array, ...]
     slicing: Slicing
     clusters: Codes | None
     binary: tuple[bool, ...]
     bounds: tuple[Range, ...]
     takes_smallest: bool = True
-    """Whether the worst slice is that of the smallest mean."""
+    """Whether the worst slice is the one with the smallest mean."""
 
     @property
     def names(self) -> tuple[str, ...]:

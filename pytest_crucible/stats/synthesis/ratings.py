@@ -113,7 +113,7 @@ def _fit(wins: Array, items: tuple[Hashable, ...], ridge: float) -> tuple[Array,
     A step is halved while the likelihood falls.
     """
     if ridge < 0:
-        raise ValueError(f"ridge is a penalty of 0 or more, not {ridge!r}")
+        raise ValueError(f"ridge must be a penalty of 0 or more, not {ridge!r}")
     if not ridge:
         check_connected(wins, items)
     strengths, games = np.zeros(len(wins)), wins + wins.T

@@ -174,5 +174,5 @@ def test_what_is_no_function_of_a_text_is_refused(function):
 
 
 def test_a_function_that_returns_something_else_is_named():
-    with pytest.raises(SpecError, match="attack 'a' returned a int: return a text, a Twin, or None"):
+    with pytest.raises(SpecError, match="attack 'a' returned a number: return a text, a Twin, or None"):
         draw(Attacks(offered={"a": lambda text: 3}).get("a")).twin(sample())

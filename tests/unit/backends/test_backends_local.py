@@ -151,11 +151,11 @@ def test_the_last_place_of_the_context_is_used(backend):
     [
         (
             request(7),
-            "adapter 'v2' cannot answer sample 'a': its input is a int, expected a text or a list of messages",
+            "adapter 'v2' cannot answer sample 'a': its input is a number; expected a text or a list of messages",
         ),
         (
             request([]),
-            "adapter 'v2' cannot answer sample 'a': its input is a list, expected a text or a list of messages",
+            "adapter 'v2' cannot answer sample 'a': its input is an empty list; expected a text or a list of messages",
         ),
         (
             request([{"role": "user"}]),

@@ -65,7 +65,7 @@ def test_its_end_has_the_first_token_and_the_model_where_they_are_known():
         (Reply(text="4", output_tokens=2**63), f"has output_tokens {2**63}"),
         (Reply(text="4", latency_s=float("nan")), "has latency_s nan: expected a number from 0, or None"),
         (Reply(text="4", cost_usd=-1), "has cost_usd -1"),
-        (4, "the backend returned a int: generate() must return a Reply"),
+        (4, "the backend returned a number: generate() must return a Reply"),
     ],
     ids=lambda one: "" if isinstance(one, str) else None,
 )

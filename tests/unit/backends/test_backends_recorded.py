@@ -114,7 +114,7 @@ def test_an_empty_file(tmp_path):
         ({"text": "4"}, "has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
         ({"sample_id": None, "text": "4"}, "has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
         ({"sample_id": "c"}, "has no 'text': recorded replies need 'sample_id' and 'text'"),
-        ({"sample_id": "c", "text": 4}, "has a 'text' of type int: it must be a string"),
+        ({"sample_id": "c", "text": 4}, "has a number as its 'text': write a string"),
         (
             {"sample_id": "c", "text": "4", "input_tokens": 2**63},
             f"has input_tokens {2**63}: expected a whole number from 0, or None",

@@ -53,12 +53,12 @@ def test_what_the_script_raises_the_backend_raises():
         ask(ScriptedBackend(script))
 
 
-@pytest.mark.parametrize(("answer", "kind"), [(None, "NoneType"), (4, "int")])
+@pytest.mark.parametrize(("answer", "kind"), [(None, "None"), (4, "a number")])
 def test_a_script_that_answers_something_else_is_told_so(answer, kind):
     with pytest.raises(BackendError) as caught:
         ask(ScriptedBackend(lambda request: answer))
 
-    assert str(caught.value) == f"the script returned a {kind}: return a str or a Reply"
+    assert str(caught.value) == f"the script returned {kind}: return a string or a Reply"
 
 
 def test_latency_is_waited_without_blocking():

@@ -282,11 +282,11 @@ def test_a_column_without_any_value_is_not_met():
         ),
         (
             lambda: checks.expect_no_missing_values("x", mostly=1.5),
-            'expect_no_missing_values("x", mostly=1.5): mostly is a share above 0 and at most 1, such as 0.99',
+            'expect_no_missing_values("x", mostly=1.5): mostly must be a share above 0 and at most 1, such as 0.99',
         ),
         (
             lambda: checks.expect_no_missing_values("x", severity="warning"),
-            "expect_no_missing_values(\"x\", severity=\"warning\"): severity is 'error' or 'warn'",
+            "expect_no_missing_values(\"x\", severity=\"warning\"): severity must be 'error' or 'warn'",
         ),
         (
             lambda: checks.expect_column_to_be_of_type("x", "text"),
@@ -296,7 +296,7 @@ def test_a_column_without_any_value_is_not_met():
         (lambda: checks.expect_all([]), "expect_all([]): give a list of checks, such as"),
         (lambda: checks.expect_column_values_to_match_regex("x", "("), "is not a regular expression"),
         (lambda: checks.expect_no_duplicates(near=0.1), "expect_no_duplicates(near=0.1): near is 0.1; write a similarity"),
-        (lambda: checks.expect_not_contaminated(3), "expect_not_contaminated(3): against is the path of a training file"),
+        (lambda: checks.expect_not_contaminated(3), "expect_not_contaminated(3): against must be the path of a training file"),
     ],
 )  # fmt: skip
 def test_invalid_arguments_are_named(make, sentence):

@@ -198,7 +198,7 @@ def test_an_id_that_occurs_twice(tmp_path, ending):
         (".csv", b"id,input\na,\n", "line 2 of {path} has no 'input' (it has 'id'): name the field with "),
         (".json", b'{"id": "a"}', "line 1 of {path} is not a JSON array: write [{{...}}, {{...}}]"),
         (".json", b'[{"input": 1}\n {"input": 2}]', "line 2 of {path} lacks a comma or the closing bracket: write ["),
-        (".json", b'[{"input": 1},\n 7]', "line 2 of {path} has a JSON int: write objects"),
+        (".json", b'[{"input": 1},\n 7]', "line 2 of {path} has a number: write objects"),
         (".json", b'[{"input": 1},\n]', "line 2 of {path} is not JSON (Expecting value)"),
         (".json", b'[{"input": 1},\n{"input": NaN}]', "line 2 of {path} is not JSON (NaN is not a JSON number; write null"),
         (".json", b'[{"input": 1}]\n[]', "line 2 of {path} has text after the array: write one array per file"),

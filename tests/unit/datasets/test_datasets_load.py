@@ -162,11 +162,11 @@ def test_a_line_nested_deeper_than_python_reads_is_not_json(path):
     assert complaint(load_file, path).startswith(f"line 1 of {path} is not JSON (maximum recursion depth exceeded")
 
 
-@pytest.mark.parametrize(("text", "kind"), [("[1, 2]", "list"), ('"x"', "str"), ("null", "NoneType")])
+@pytest.mark.parametrize(("text", "kind"), [("[1, 2]", "an array"), ('"x"', "a string"), ("null", "null")])
 def test_a_line_that_is_no_object(path, text, kind):
     path.write_text(f'{{"input": 1}}\n{text}\n')
 
-    assert complaint(load_file, path) == f"line 2 of {path} is a JSON {kind}: write one object per line"
+    assert complaint(load_file, path) == f"line 2 of {path} is {kind}: write one object per line"
 
 
 def test_a_line_in_another_encoding_is_named(path):
@@ -298,7 +298,7 @@ def test_an_id_that_was_given_before(path, again):
 
 def test_a_row_that_is_no_mapping():
     assert complaint(load_rows, ["2 + 2"], name="sums") == (
-        "sample 1 of sums is a str: a sample is a mapping with 'id' and 'input', or a Sample"
+        "sample 1 of sums is a string: a sample is a mapping with 'id' and 'input', or a Sample"
     )
 
 

@@ -135,7 +135,7 @@ def test_weights_are_multiplied_and_samples_become_rows():
         ([{"sex": "", "y": 1}], "row 1 has sex = ''"),
         ([{"sex": s, "y": s, "weight": "2"} for s in "fm"], "row 1 has weight = '2'; write a number of at least 0"),
         ([{"sex": s, "y": s, "weight": float("nan")} for s in "fm"], "row 1 has weight = nan"),
-        ([7], "row 1 is a int; pass mappings"),
+        ([7], "row 1 is a number; pass mappings"),
         ("rows.jsonl", "reweigh has rows='rows.jsonl': read the file first"),
     ],
 )

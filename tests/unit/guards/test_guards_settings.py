@@ -57,7 +57,7 @@ def test_bad_tables_are_refused(name, table, message):
         ('[guards.inj]\nkind = "rules"', "ijn", "unknown guard 'ijn': did you mean 'inj'?"),
         ("", "inj", "no guard is configured"),
         ('[guards.a]\nany = ["b"]', "a", "unknown guard 'b' in guards.a"),
-        ('[guards.a]\nany = ["b"]\n[guards.b]\nany = ["a"]', "a", "guards.a is any of itself (a > b > a)"),
+        ('[guards.a]\nany = ["b"]\n[guards.b]\nany = ["a"]', "a", "guards.a contains itself (a > b > a)"),
         ('[guards.a]\nkind = "linear"', "a", "guards.a has kind = \"linear\" but no 'path'"),
         ('[guards.a]\nkind = "linear"\npath = "no.safetensors"', "a", "guards.a: "),
         ('[guards.a]\nkind = "rules"\nthreshold = "no.json"', "a", "guards.a: the threshold"),
@@ -66,7 +66,7 @@ def test_bad_tables_are_refused(name, table, message):
         ('[guards.a]\nkind = "pii"\ntypes = []', "a", "write a list"),
         ('[guards.a]\nkind = "pii"\nphones = "x"', "a", 'write "context" or "phonenumbers"'),
         ('[guards.a]\nkind = "nowhere:f"', "a", "cannot be imported"),
-        ('[guards.a]\nkind = "judge"\nadapter = "x"\nquestion = "y"', "a", "can only be queried in a session"),
+        ('[guards.a]\nkind = "judge"\nadapter = "x"\nquestion = "y"', "a", "can only be queried in a pytest session"),
     ],
 )
 def test_guards_that_cannot_be_opened_say_why(tmp_path, text, name, message):

@@ -78,5 +78,5 @@ def test_a_file_of_a_folder_is_named_by_the_folder(changed):
 def test_two_versions_of_a_dataset_are_not_compared(changed):
     other = changed(lambda document: document.update(hash="x"))
 
-    with pytest.raises(SpecError, match="none in common that ask the same"):
+    with pytest.raises(SpecError, match="no sample in common with the same input"):
         group_tasks([read(V2), other])

@@ -180,7 +180,7 @@ def test_a_sample_of_two_groups_is_refused():
 @pytest.mark.parametrize(
     ("files", "options", "sentence"),
     [
-        ([file(results([1]))], {"names": ["x", "y"]}, "2 arms named for 1 file: give --arm once a file"),
+        ([file(results([1]))], {"names": ["x", "y"]}, "2 arms named for 1 file: give --arm once for each file"),
         (
             [file(results([1]), results([1], arm="b"))],
             {"names": ["x"]},
@@ -195,7 +195,7 @@ def test_a_sample_of_two_groups_is_refused():
         (
             [file(results([1, 1])), file(Results(task="t", arm="b", rows=[Row(sample="q", scores={"m": 1})]))],
             {},
-            r"task 't': 'a' has 2 samples \(first: 0\) and 'b' 1 \(first: q\), and none in common that ask the same",
+            r"task 't': 'a' has 2 samples \(first: 0\) and 'b' 1 \(first: q\), and no sample in common with the same input",
         ),
     ],
 )

@@ -72,9 +72,9 @@ def test_a_conversation_to_learn_from_continues_its_own_prompt(messages):
 @pytest.mark.parametrize(
     ("messages", "sentence"),
     [
-        ("hi", "expected a list of messages, not str"),
-        ([], "expected a list of messages, not an empty one"),
-        (3, "expected a list of messages, not int"),
+        ("hi", "expected a list of messages, not a string"),
+        ([], "expected a list of messages, not an empty list"),
+        (3, "expected a list of messages, not a number"),
         ([3], "a message has no text"),
         ([{"role": "user"}], "a message has no text"),
         ([{"role": "user", "content": []}], "a message has no text"),

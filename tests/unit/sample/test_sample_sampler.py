@@ -125,7 +125,7 @@ def test_a_backend_that_answers_something_else_is_named():
     with pytest.raises(BackendError) as caught:
         asyncio.run(Sampler(Careless(), ARM, "a", 0).generate(""))
 
-    assert str(caught.value) == "the backend of 'v2' returned a str: generate() must return a Reply"
+    assert str(caught.value) == "the backend of 'v2' returned a string: generate() must return a Reply"
 
 
 def test_a_test_can_see_which_arm_it_asks():

@@ -68,7 +68,7 @@ def test_a_test_may_score_several_names_and_score_again():
     ("value", "sentence"),
     [
         (float("nan"), r"score\(right=\.\.\.\) was given nan"),
-        ([1], r"score\(right=\.\.\.\) was given a list: return bool"),
+        ([1], r"score\(right=\.\.\.\) was given a list: return a boolean"),
     ],
     ids=["nan", "list"],
 )

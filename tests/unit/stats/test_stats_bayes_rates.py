@@ -226,7 +226,7 @@ def test_concordant_pairs_do_not_change_who_is_better():
 def test_strange_paired_tables_are_refused():
     with pytest.raises(ValueError, match="gained=5, lost=4"):
         paired_posterior(5, 4, 8)
-    with pytest.raises(ValueError, match="prior is positive, not 0"):
+    with pytest.raises(ValueError, match="prior must be positive, not 0"):
         paired_posterior(1, 1, 8, prior=0)
     with pytest.raises(ValueError, match=r"not -0\.1"):
         paired_posterior(1, 1, 8, margin=-0.1)

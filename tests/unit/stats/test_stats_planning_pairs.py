@@ -111,7 +111,7 @@ def test_what_cannot_be_a_pair_of_shares_is_refused():
     assert power_mcnemar(100, 0.0, 0.0) == 0.0
     with pytest.raises(ValueError, match=r"0\.7, 0\.5"):
         power_mcnemar(100, 0.7, 0.5)
-    with pytest.raises(ValueError, match="cannot be -1"):
+    with pytest.raises(ValueError, match="must be at least 0, not -1"):
         power_mcnemar(-1, 0.1, 0.2)
 
 
@@ -183,7 +183,7 @@ def test_budgets_that_pay_for_nothing_are_refused():
         split_budget(100, between=0.1, within=0.1, available=1)
     with pytest.raises(ValueError, match="not both 0"):
         split_budget(100, between=0.1, within=0.1, repeat_cost=0.0)
-    with pytest.raises(ValueError, match="variances are finite"):
+    with pytest.raises(ValueError, match="variances must be finite"):
         samples_with_repeats(0.1, between=-1.0)
     with pytest.raises(ValueError, match=r"each arm needs at least 1 repeat, not \(0, 1\)"):
         variance_per_sample(0.1, (0.1, 0.1), (0, 1))

@@ -248,7 +248,7 @@ def test_rates_at_the_ends():
     assert power_proportions(3, 1.0, 0.0) == 1.0
     assert detectable_proportion(50, 1.0) is None
     assert detectable_proportion(5, 0.9) is None
-    with pytest.raises(ValueError, match=r"rate lies between 0 and 1, not 1\.2"):
+    with pytest.raises(ValueError, match=r"rate must lie between 0 and 1, not 1\.2"):
         power_proportions(50, 1.2, 0.5)
     with pytest.raises(NotEnoughData, match=r"^0 sample"):
         power_proportions(0, 0.1, 0.5)

@@ -15,8 +15,8 @@ from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.training import find_recipe, find_trained
-from pytest_crucible.training.adapter_store import find_damaged
 from pytest_crucible.training.local_trainer import EmbeddedBase, EmbeddedTrainer
+from pytest_crucible.training.trained_adapters import find_damaged
 
 
 def keep_two_and_four(trainer):

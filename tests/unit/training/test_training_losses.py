@@ -22,7 +22,7 @@ class LostBase(EmbeddedBase):
 
     def recover(self, wait_s: float) -> None:
         if not self.comes_back:
-            raise SpecError(f"Tinker did not come back within {wait_s:g} s")
+            raise SpecError(f"Tinker was not reachable again within {wait_s:g} s")
 
     def holds_state(self, path: str) -> bool:
         return self.has_states
@@ -115,7 +115,9 @@ def test_a_training_that_fails_says_how_it_goes_on(recipe, tmp_path, policy, los
 
 def test_a_service_that_does_not_come_back(recipe, tmp_path, monkeypatch):
     monkeypatch.setattr(LostBase, "comes_back", False)
-    with pytest.raises(SpecError, match=r"was lost: Tinker did not come back within 120 s; the same command continues"):
+    with pytest.raises(
+        SpecError, match=r"was lost: Tinker was not reachable again within 120 s; the same command continues"
+    ):
         run(recipe, tmp_path, 5)
 
 

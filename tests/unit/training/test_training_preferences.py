@@ -122,7 +122,10 @@ def test_rows_that_are_no_preferences(trainer, rows, sentence):
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
-        ({"prompt": "a", "completion": "b", "label": False}, "is judged (kto), and datums learns every completion"),
+        (
+            {"prompt": "a", "completion": "b", "label": False},
+            "is a kto row with a label, and datums trains on every completion",
+        ),
         (ROW, "is a preference: read it with trainer.preferences"),
     ],
 )

@@ -114,7 +114,7 @@ def test_what_the_request_says_wins_over_a_members_own_parameters():
 
 
 def test_a_member_that_answers_something_else_is_lost():
-    with pytest.raises(BackendError, match=r"the backend of 'v1' returned a int: generate\(\) must return a Reply"):
+    with pytest.raises(BackendError, match=r"the backend of 'v1' returned a number: generate\(\) must return a Reply"):
         ask(make(Saying(4), Saying("4"), min_responses=2))
 
 
@@ -140,7 +140,9 @@ def test_own_functions_read_and_vote(mine):
 
 def test_an_own_normaliser_that_returns_no_text_is_told_so(mine):
     mine.length = len
-    with pytest.raises(BackendError, match="normaliser 'mine:length' returned a int: return a str, or None to abstain"):
+    with pytest.raises(
+        BackendError, match="normaliser 'mine:length' returned a number: return a string, or None to abstain"
+    ):
         ask(make("a", "b", normalise="mine:length"))
 
 

@@ -101,7 +101,7 @@ MISTAKES = {
     ),
     "own that is none": (
         {"normalise": "math:pi"},
-        "adapter 'trio' has normalise = 'math:pi', which is a float: name a function",
+        "adapter 'trio' has normalise = 'math:pi', which is a number: name a function",
     ),
     "normaliser": (
         {"normalise": "numeric"},

@@ -335,7 +335,7 @@ def test_a_client_of_ones_own_signs_its_requests(clients):
         ("my_clients:missing", "cannot be imported"),
         ("no_such_module:f", "cannot be imported"),
         ("my_clients", "write 'module:function'"),
-        ("my_clients:NUMBER", "which is a int: name a function"),
+        ("my_clients:NUMBER", "which is a number: name a function"),
     ],
 )
 def test_a_client_that_cannot_be_made_is_one_sentence(clients, reference, sentence):
@@ -344,7 +344,7 @@ def test_a_client_that_cannot_be_made_is_one_sentence(clients, reference, senten
 
 
 def test_a_function_that_returns_something_else_is_refused(clients):
-    with pytest.raises(BackendError, match=r"returned a str: expected an httpx\.AsyncClient"):
+    with pytest.raises(BackendError, match=r"returned a string: expected an httpx\.AsyncClient"):
         posted("http://127.0.0.1:1/v1", client="my_clients:wrong")
 
 

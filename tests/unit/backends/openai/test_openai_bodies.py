@@ -108,9 +108,9 @@ def test_a_stream_is_asked_to_tell_its_usage(sent):
     ("given", "said", "sentence"),
     [
         ({"text": "a"}, {}, "its input is a dict; expected a text, a list of messages or a list of token ids"),
-        ([], {}, "its input is a list; expected a text"),
-        (None, {}, "its input is a NoneType"),
-        (b"a", {}, "its input is a bytes"),
+        ([], {}, "its input is an empty list; expected a text"),
+        (None, {}, "its input is None"),
+        (b"a", {}, "its input is bytes"),
         ([{"content": "a"}], {}, "a message of its input has no role"),
         (["a"], {}, "a message of its input has no role"),
         ([1, 2], {"mode": "chat"}, "its input is a list of token ids, which only completions accept"),

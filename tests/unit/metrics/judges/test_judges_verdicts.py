@@ -188,7 +188,7 @@ def test_a_verdict_that_cannot_be_read_twice_is_lost(configured):
     sentence, sent, _ = value(configured, "I like it.", "Very much.", "VERDICT: very good")
 
     assert sentence.startswith(
-        "unreadable verdict, asked twice: the judge's reply ends with 'Very much.'; expected one"
+        "no readable verdict in two replies: the judge's reply ends with 'Very much.'; expected one"
     )
     assert len(sent) == 2
 
