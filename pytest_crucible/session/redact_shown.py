@@ -46,7 +46,7 @@ class ShownRedactor:
         for test in [] if xml is None else xml.node_reporters_ordered:
             element = test.to_xml()
             element.attrib.update({name: self._hide(value) for name, value in element.attrib.items()})
-            test.to_xml = partial(_same, element)
+            test.to_xml = partial(_same, element)  # type: ignore[method-assign]
 
 
 class _RedactingFormatter(logging.Formatter):
