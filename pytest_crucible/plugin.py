@@ -79,6 +79,15 @@ def pytest_configure(config: pytest.Config) -> None:
     options.check_options(config)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Start to redact before the first module is collected: its errors may show what a guard finds, too."""
+    if options.check_options(session.config)["redact"]:
+        from pytest_crucible.session.redact_reports import key_redactor
+
+        key_redactor(session.config)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrise a joined test that compares by its arms. Last, so that arms vary fastest: a slow hour affects all of them."""

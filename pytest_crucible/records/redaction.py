@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -152,14 +153,28 @@ def key_places(text: str) -> Iterator[tuple[int, int]]:
 
 
 def redact(data: Any, hide: Callable[[str], str]) -> Any:
-    """Return JSON data with every text redacted."""
+    """Return JSON data with every text redacted, names of fields too.
+
+    >>> redact({"tml-1": "tml-1", "tml-2": 2}, hider({"tml-1", "tml-2"}))
+    {'(key hidden)': '(key hidden)', '(key hidden) 2': 2}
+    """
     if isinstance(data, str):
         return hide(data)
     if isinstance(data, dict):
-        return {name: redact(value, hide) for name, value in data.items()}
+        fields: dict[Any, Any] = {}
+        for name, value in data.items():
+            fields[_free_name(hide(name) if isinstance(name, str) else name, fields)] = redact(value, hide)
+        return fields
     if isinstance(data, list | tuple):
         return type(data)(redact(item, hide) for item in data)
     return data
+
+
+def _free_name(name: Any, fields: dict[Any, Any]) -> Any:
+    """Return the name, numbered where another field has become equal to it: no value is lost."""
+    if name not in fields:
+        return name
+    return next(numbered for k in itertools.count(2) if (numbered := f"{name} {k}") not in fields)
 
 
 def _spellings(secret: str) -> Iterator[str]:

@@ -21,6 +21,7 @@ from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.score.apply import Scored, check_score, own_scores, score_outcome
 from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.redact_reports import key_redactor
 
 Ask = Callable[[Unit], Awaitable[Outcome]]
 
@@ -73,6 +74,8 @@ class Call:
     deadline: Deadline | None = None
     on_unit_done: Callable[[str, int, str], None] | None = None
     """Called with sample, repeat and arm when a unit is done; the budget counts units that are still to come."""
+    redact_cut: Callable[[str], str] = str
+    """Redacts the message of a failed assertion, in which pytest cuts long values."""
 
     @classmethod
     def prepare(
@@ -94,6 +97,7 @@ class Call:
             threads=threads,
             deadline=deadline,
             on_unit_done=on_unit_done,
+            redact_cut=key_redactor(item.config).redact_cut,
         )
 
     def arguments(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> dict[str, Any]:
@@ -177,6 +181,8 @@ class Call:
             if "sampler" in self.injected:
                 # A thread that outlives its time limit, or a stream that was left early, sends no further request.
                 await arguments["sampler"].close()
+        if outcome.failure == "assertion":
+            outcome.detail = self.redact_cut(outcome.detail)
         if self.experiment.metrics and outcome.reply is None:
             needs_reply(outcome, self.experiment.dataset.samples[outcome.unit.position], self.function.__name__)
         return outcome

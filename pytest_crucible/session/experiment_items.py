@@ -159,7 +159,8 @@ class ExperimentItems:
         position = experiment.position(sample_id)
         if position is None:
             pytest.skip(f"no sample {sample_id!r} here")
-        self._messages.lines += map(self._hide, run_single_sample(item, experiment, position, self._resources.loop))
+        lines = run_single_sample(item, experiment, position, self._resources.loop)
+        self._messages.lines += map(self._hide.redact_cut, lines)
 
 
 def observation_hook(config: pytest.Config) -> Callable[..., None] | None:

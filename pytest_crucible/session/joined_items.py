@@ -21,6 +21,7 @@ from pytest_crucible.session.call import ScoreRecorder, classify_exception
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher, SampleSpan
 from pytest_crucible.session.joined_tests import JoinedTest, arm_name, function_nodeid, sample_id
+from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.store.writer import Writer
 
@@ -112,6 +113,8 @@ class JoinedItems:
         outcome = self._outcome(item)
         if call.excinfo is not None and call.when != "teardown":
             settle_outcome(outcome, call.excinfo.value)
+            if outcome.failure == "assertion":
+                outcome.detail = key_redactor(item.config).redact_cut(outcome.detail)
             if outcome.failure == "assertion" and joined.has_verdicts and report.failed:
                 report.outcome = "skipped"
                 report.wasxfail = f"one wrong answer: {outcome.detail}"

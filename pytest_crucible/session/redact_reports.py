@@ -15,6 +15,8 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider, redact
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.runs.provenance import configured_tables
+from pytest_crucible.session.cut_words import remove_cut_words
+from pytest_crucible.session.redact_shown import ShownRedactor
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.settings import read_settings
 
@@ -34,6 +36,10 @@ class KeyRedactor:
         text = self._hide(text)
         return text if self._findings is None else self._findings(text)
 
+    def redact_cut(self, text: str) -> str:
+        """Return a text of pytest's redacted: half of what a guard would find may stand beside an ellipsis, where pytest cut it."""
+        return self(text if self._findings is None else remove_cut_words(text))
+
     def learn(self, *keys: str) -> None:
         """Redact these keys, too, from now on."""
         if not self._known.issuperset(keys):
@@ -47,15 +53,18 @@ def key_redactor(config: pytest.Config) -> KeyRedactor:
     Raises pytest.UsageError for a guard that cannot redact.
     """
     if _KEYS not in config.stash:
-        config.stash[_KEYS] = KeyRedactor(secrets_in(_secret_sources(config), os.environ), _findings_redactor(config))
+        findings = _findings_redactor(config)
+        config.stash[_KEYS] = KeyRedactor(secrets_in(_secret_sources(config), os.environ), findings)
         config.pluginmanager.register(ReportRedactor(config, config.stash[_KEYS]), "crucible-hidden-keys")
+        if findings is not None:
+            config.pluginmanager.register(ShownRedactor(config, findings), "crucible-shown-redactor")
     return config.stash[_KEYS]
 
 
 class ReportRedactor:
     """A pytest plugin that redacts keys in reports and warnings: a traceback with locals would show them."""
 
-    def __init__(self, config: pytest.Config, hide: Callable[[str], str]) -> None:
+    def __init__(self, config: pytest.Config, hide: KeyRedactor) -> None:
         self._config = config
         self._hide = hide
 
@@ -82,7 +91,10 @@ class ReportRedactor:
     def _without_keys(self, report: Report) -> Report:
         hook = self._config.hook
         data = hook.pytest_report_to_serializable(config=self._config, report=report)
-        clean = redact(data, self._hide)
+        # The id stays: by it a worker of xdist and --lf recognise the test.
+        clean = {
+            name: value if name == "nodeid" else redact(value, self._hide.redact_cut) for name, value in data.items()
+        }
         if clean == data:
             return report
         rebuilt: Report = hook.pytest_report_from_serializable(config=self._config, data=clean)

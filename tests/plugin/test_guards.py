@@ -199,16 +199,17 @@ def test_a_test_calls_guards_by_name(guarded):
     guarded.run("--crucible-adapter=v2").assert_outcomes(passed=5, xfailed=1)
 
 
-PLANTED = re.compile(rb"@example\.|4111 1111|9018 2099")  # blanks, because a latency may have any digits
+PLANTED = re.compile(rb"@ex|4111 1111|9018 2099")  # blanks, because a latency may have any digits
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 def test_personal_data_is_nowhere_after_redaction(guarded, workers):
     guarded.test(
         """
-        import pytest, warnings
+        import logging, pytest, warnings
 
-        ROWS = [{"id": "s1", "input": "I am j\\u00fcrgen.x@example.org, card 4111 1111 1111 1111", "expected": "anna@example.com"},
+        ROWS = [{"id": "s1", "input": "I am j\\u00fcrgen.x@example.org, card 4111 1111 1111 1111", "expected": "anna@example.com",
+                 "gus@example.com": {"hans@example.com": 1}},
                 {"id": "s2", "input": "call +49 30 9018 2099", "expected": "-"}]
 
         @pytest.mark.crucible(ROWS, metrics=["contains_expected"])
@@ -223,14 +224,21 @@ def test_personal_data_is_nowhere_after_redaction(guarded, workers):
         def test_plain():
             print("out carl@example.net")
             assert 0, "dora@example.net"
+
+        @pytest.mark.parametrize("name", ["emil@example.com"])
+        def test_named(name):
+            logging.error(name)
+            # pytest cuts this after the at sign.
+            assert "x" * 105 + " finn@example.com " + "x" * 300 == ""
         """
     )
     reports = [f"--crucible-report=run.{kind}" for kind in ("html", "json", "jsonl", "csv", "md", "tex")]
     result = guarded.run(
-        "-vv",
+        "-v",
         "-W",
         "default",
         "--junitxml=run.xml",
+        "--log-file=run.log",
         "--crucible-adapter=v2",
         "--crucible-redact=pii",
         *reports,
@@ -247,7 +255,8 @@ def test_personal_data_is_nowhere_after_redaction(guarded, workers):
         assert not PLANTED.search(output.stdout.str().encode()), output.stdout.str()
         assert not PLANTED.search(output.stderr.str().encode())
     files = [path for path in guarded.path.iterdir() if path.name.startswith(("run.", "export."))]
-    assert len(files) >= 7
+    assert len(files) >= 8
+    result.assert_outcomes(failed=2, passed=1, skipped=1)
     assert [path.name for path in files if PLANTED.search(path.read_bytes())] == []
     engine = create_engine(f"sqlite:///{guarded.path / '.crucible' / 'crucible.db'}")
     with engine.connect() as connection:

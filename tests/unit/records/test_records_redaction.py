@@ -160,3 +160,14 @@ def test_no_text_takes_quadratic_time(text):
     hider({"planted"})(text)
 
     assert time.perf_counter() - started < 10
+
+
+def test_names_of_fields_are_redacted_and_no_value_is_lost():
+    data = {"a@b": 1, "c@b": {"d@b": 2}, "*** 2": 3, "e": 4}
+
+    assert redact(data, lambda text: re.sub(r"\w@b", "***", text)) == {
+        "***": 1,
+        "*** 2": {"***": 2},
+        "*** 2 2": 3,
+        "e": 4,
+    }
