@@ -20,6 +20,7 @@ from run_sizes import choose_examples
 from shared_statements import share_compiled_statements
 from sqlalchemy import create_engine, text
 from warm_process import WarmProcesses
+from warm_programs import use_warm_programs
 
 import pytest_crucible
 
@@ -106,6 +107,12 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProcesses]:
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     with contextlib.closing(WarmProcesses(shared)) as processes:
         yield processes
+
+
+@pytest.fixture
+def warm_programs(warm: WarmProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python programs that the test, or the package in its process, starts are forks of a warm process."""
+    use_warm_programs(monkeypatch, warm)
 
 
 @pytest.fixture(scope="session")
