@@ -84,7 +84,7 @@ class WarmProcesses:
     """Starts processes. Their server is started with the first of them, and ends when all that use it are closed."""
 
     def __init__(self, folder: Path, server: socket.socket | None = None) -> None:
-        self._folder = folder
+        self.folder = folder
         self._server = server
 
     def popen(
@@ -124,10 +124,10 @@ class WarmProcesses:
     def start(self) -> socket.socket:
         """Connect to the server, which is started unless it is there."""
         if self._server is None:
-            with open(self._folder / "warm.lock", "w") as lock:
+            with open(self.folder / "warm.lock", "w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 while (server := self._connect()) is None:
-                    _start_server(self._folder)
+                    _start_server(self.folder)
                 self._server = server
         return self._server
 
@@ -135,7 +135,7 @@ class WarmProcesses:
         """Return None where no server is, or one that was about to end."""
         server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with contextlib.suppress(FileNotFoundError, ConnectionError):
-            server.connect(str(self._folder / SOCKET))
+            server.connect(str(self.folder / SOCKET))
             if server.recv(1):  # it is ready
                 return server
         server.close()
@@ -215,12 +215,13 @@ def serve(number: int) -> None:
     gc.get_freeze_count()
     signal.signal(signal.SIGCHLD, _reap)
     listener = socket.socket(fileno=number)
+    folder = Path(listener.getsockname()).parent
     clients = [_accept(listener)]
     while clients:
         for ready in select.select([listener, *clients], [], [])[0]:
             if ready is listener:
                 clients.append(_accept(listener))
-            elif not fork_for(ready, (listener, *clients)):
+            elif not fork_for(ready, (listener, *clients), folder):
                 ready.close()
                 clients.remove(ready)
     listener.close()
@@ -235,13 +236,13 @@ def _accept(listener: socket.socket) -> socket.socket:
     return client
 
 
-def fork_for(client: socket.socket, sockets: Sequence[socket.socket]) -> bool:
+def fork_for(client: socket.socket, sockets: Sequence[socket.socket], folder: Path) -> bool:
     """Fork a process for the client's next request; False if it has closed its socket."""
     message, streams, *_ = socket.recv_fds(client, 1 << 20, 8)
     if message and os.fork() == 0:
         for one in sockets:
             one.close()
-        supervise(json.loads(message), streams)
+        supervise(json.loads(message), streams, folder)
     for stream in streams:
         os.close(stream)
     return bool(message)
@@ -266,7 +267,9 @@ def import_all() -> None:
             stack.enter_context(redirect(shown))
         status = pytest.main([nothing, f"--rootdir={nothing}", "-pno:cacheprovider"])
         assert status == pytest.ExitCode.NO_TESTS_COLLECTED, shown.getvalue()
-        import warm_workers  # noqa: F401  # what is imported here can be imported in each process
+        # What is imported here can be imported in each process.
+        import warm_programs  # noqa: F401
+        import warm_workers  # noqa: F401
 
         import pytest_crucible
 
@@ -292,7 +295,7 @@ def prepare_session(folder: Path) -> list[str]:
     return [str(folder), f"--rootdir={folder}", "-pno:cacheprovider", "-pno:asyncio", *ADAPTERS]
 
 
-def supervise(request: dict[str, Any], streams: Sequence[int]) -> None:
+def supervise(request: dict[str, Any], streams: Sequence[int], folder: Path) -> None:
     """Fork the process; write its number and then its exit status, negative if a signal ended it."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     *streams, status = streams
@@ -307,16 +310,23 @@ def supervise(request: dict[str, Any], streams: Sequence[int]) -> None:
     if request["leads"]:
         os.setsid()
     become(request, streams)
-    if any(argument.startswith("-n") for argument in request["arguments"][2:]):
-        import warm_workers
-
-        warm_workers.fork_workers_of_this_process()
+    prepare_children(request["arguments"], folder)
     exit_status = run(request["arguments"])
     # What an interpreter does at its end, but for freeing its modules: that would copy all of them.
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     sys.stdout.flush()
     os._exit(exit_status)
+
+
+def prepare_children(arguments: Sequence[str], folder: Path) -> None:
+    """Let services and workers that this process starts be forked, too."""
+    import warm_programs
+    import warm_workers
+
+    warm_programs.use_warm_services(folder)
+    if any(argument.startswith("-n") for argument in arguments[2:]):
+        warm_workers.fork_workers_of_this_process(folder)
 
 
 def become(request: Mapping[str, Any], streams: Sequence[int]) -> None:

@@ -1,7 +1,8 @@
-"""Python programs that tests, and the package in a test's process, start with `subprocess`, as forks of a warm process."""
+"""Python programs that are started with `subprocess` in a test's process or in a warm one, as forks of a warm process."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import subprocess
@@ -19,32 +20,43 @@ PARAMETERS = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[
 def use_warm_programs(monkeypatch: pytest.MonkeyPatch, warm: WarmProcesses) -> None:
     """Let `subprocess` fork a warm process where it is to start this Python with `-m MODULE` or `-c CODE`."""
     if FORKS:
-        monkeypatch.setattr(subprocess, "Popen", type("Popen", (WarmPopen,), {"warm": warm}))
+        warm.start()  # each program's own connection would end it
+        monkeypatch.setattr(subprocess, "Popen", type("Popen", (WarmPopen,), {"folder": warm.folder}))
+
+
+def use_warm_services(folder: Path) -> None:
+    """Let `subprocess` in this warm process fork another one for a program that is to lead a session of its own.
+
+    Other programs are in the session and process group of this process, to which the server of warm processes does not belong.
+    """
+    subprocess.Popen = type("Popen", (WarmPopen,), {"folder": folder, "leaders_only": True})  # type: ignore[misc]
 
 
 class WarmPopen(subprocess.Popen[Any]):
     """A `subprocess.Popen` of a warm process, where its command is for this Python."""
 
-    warm: WarmProcesses
+    folder: Path
+    leaders_only = False
     process: WarmProcess | None = None
 
     def _execute_child(self, *given: Any) -> None:
         values = PARAMETERS.bind(self, *given).arguments
         arguments = warm_arguments(values["args"])
-        if not arguments:
+        if not arguments or (self.leaders_only and not values["start_new_session"]):
             super()._execute_child(*given)  # type: ignore[misc]
             return
         pipes = [values[name] for name in ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")]
         ends = {"stdin": pipes[0], "stdout": pipes[3], "stderr": pipes[5]}
-        self.process = self.warm.popen(  # type: ignore[assignment]
-            arguments,
-            cwd=Path(values["cwd"] or Path.cwd()),
-            env=os.environ if values["env"] is None else values["env"],
-            start_new_session=values["start_new_session"],
-            pass_fds=values["pass_fds"],
-            # -1 is a stream that is inherited.
-            **{name: standard if end == -1 else end for standard, (name, end) in enumerate(ends.items())},
-        )
+        with contextlib.closing(WarmProcesses(self.folder)) as warm:
+            self.process = warm.popen(  # type: ignore[assignment]
+                arguments,
+                cwd=Path(values["cwd"] or Path.cwd()),
+                env=os.environ if values["env"] is None else values["env"],
+                start_new_session=values["start_new_session"],
+                pass_fds=values["pass_fds"],
+                # -1 is a stream that is inherited.
+                **{name: standard if end == -1 else end for standard, (name, end) in enumerate(ends.items())},
+            )
         self.pid, self._child_created = self.process.pid, True  # type: ignore[union-attr]
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 

@@ -36,7 +36,7 @@ def use_warm_workers(monkeypatch: pytest.MonkeyPatch, warm: WarmProcesses) -> No
     monkeypatch.setattr(execnet.gateway_io, "Popen2IOMaster", lambda *given: WarmIO(warm, *given))
 
 
-def fork_workers_of_this_process() -> None:
+def fork_workers_of_this_process(folder: Path) -> None:
     """Let xdist start workers by forking this warm process, which has no thread yet: by a child that forks it when xdist asks.
 
     They are in the session and process group of this process, as xdist's own are: a signal to the group reaches them.
@@ -44,19 +44,19 @@ def fork_workers_of_this_process() -> None:
     requests, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
         ours.close()
-        _fork_workers(requests)
+        _fork_workers(requests, folder)
         os._exit(0)
     requests.close()
-    warm = WarmProcesses(Path.cwd(), ours)
+    warm = WarmProcesses(folder, ours)
     execnet.gateway_io.Popen2IOMaster = lambda *given: WarmIO(warm, *given)
 
 
-def _fork_workers(requests: socket.socket) -> None:
+def _fork_workers(requests: socket.socket, folder: Path) -> None:
     """Fork a worker for each request, until the session has ended."""
     for number in HANDLERS:
         signal.signal(number, signal.SIG_IGN)
     with open(os.devnull, "r+") as nothing:  # who reads the session's output waits until nobody can write any more
         for number in range(3):
             os.dup2(nothing.fileno(), number)
-    while fork_for(requests, (requests,)):
+    while fork_for(requests, (requests,), folder):
         pass
