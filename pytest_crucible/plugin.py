@@ -24,7 +24,7 @@ from pytest_crucible.fixtures import (
     tokenizer,
     training_client,
 )
-from pytest_crucible.markers import MARKERS, is_experiment, is_judged, takes_fixture
+from pytest_crucible.session.markers import MARKERS, is_experiment, is_judged, takes_fixture
 
 if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession

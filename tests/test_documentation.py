@@ -36,10 +36,10 @@ import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this pr
 from pytest_crucible import hookspecs, metrics
 from pytest_crucible.builtin import CNS3, COMMANDS, METRICS, THINKER
 from pytest_crucible.datasets import checks as data_checks
-from pytest_crucible.markers import MARKERS
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.plan.contrasts import ALTERNATIVES
 from pytest_crucible.records import LostReason
+from pytest_crucible.session.markers import MARKERS
 from pytest_crucible.stats.choose import TABLE
 from pytest_crucible.store import schema
 

@@ -12,7 +12,7 @@ import pytest_crucible
 
 LAYERS = {
     "program": "cli __main__ commands",
-    "pytest": "plugin options markers fixtures hookspecs builtin no_assert_rewriting session",
+    "pytest": "plugin options fixtures hookspecs builtin no_assert_rewriting session",
     "registry": "registry",
     "runs": "runs",
     "presets": "fairness presets",

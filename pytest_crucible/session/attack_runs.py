@@ -11,13 +11,13 @@ import pytest
 from pytest_crucible.adversary.attack import Attack
 from pytest_crucible.adversary.registry import SEARCH, Attacks
 from pytest_crucible.adversary.twins import Draw, Limits
-from pytest_crucible.markers import takes_fixture
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.models.protocol import SimilarityScorer
 from pytest_crucible.metrics.models.registry import paraphraser, similarity_scorer
 from pytest_crucible.records import NoTwin, PlannedAttack, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.late_variants import Rewriting, Searching
+from pytest_crucible.session.markers import takes_fixture
 from pytest_crucible.session.robustness_marks import RobustnessMark, labels
 
 CANARY, PERTURB = "canary", "perturb"

@@ -11,12 +11,12 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import KnowsItsSamples
-from pytest_crucible.markers import is_experiment, is_judged, takes_fixture
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.session.experiment import Experiment, injected_names
 from pytest_crucible.session.joined_tests import uses_crucible
+from pytest_crucible.session.markers import is_experiment, is_judged, takes_fixture
 from pytest_crucible.session.marks import check_spelling
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_crucible.markers import is_experiment
 from pytest_crucible.metrics.models.registry import scorer_reports
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.records.settings import Settings
@@ -20,6 +19,7 @@ from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.interruptions import Interruptions
+from pytest_crucible.session.markers import is_experiment
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.progress import progress_display
 from pytest_crucible.session.redact_reports import key_redactor

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_crucible.markers import takes_fixture
 from pytest_crucible.records import Plan
+from pytest_crucible.session.markers import takes_fixture
 
 
 @dataclass

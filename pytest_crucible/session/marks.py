@@ -11,7 +11,6 @@ from typing import Any, get_args
 import pytest
 
 from pytest_crucible.datasets.checks.check import Check
-from pytest_crucible.markers import JUDGING, is_judged
 from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.plan.contrasts import is_sequence, parse_contrast
 from pytest_crucible.plan.targets import parse_target
@@ -19,6 +18,7 @@ from pytest_crucible.records import FACTORS, Contrast, MetricFacts, Purpose, Tar
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import closest_name, suggest
+from pytest_crucible.session.markers import JUDGING, is_judged
 
 
 @dataclass(frozen=True)

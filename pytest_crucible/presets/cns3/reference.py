@@ -1,6 +1,6 @@
 """Frozen reference statistics of embeddings, by scorer.
 
-`python -m reference_statistics` makes them from published claims. Their hash is part of each metric that uses them, so that
+The module `reference_statistics` makes them from published claims. Their hash is part of each metric that uses them, so that
 scores by other statistics are never compared.
 """
 
@@ -64,7 +64,7 @@ def read(path: Path) -> Reference:
     if reference.sha256 != expected_hash:
         raise SpecError(
             f"the reference statistics in {path} have the hash {reference.sha256[:12]}...; expected {expected_hash[:12]}...: "
-            "make them again with python -m reference_statistics"
+            "make them again with python -m pytest_crucible.presets.cns3.reference_statistics"
         )
     return reference
 

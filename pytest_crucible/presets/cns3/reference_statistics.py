@@ -1,6 +1,9 @@
-"""Freeze how MiniLM's embeddings vary over the claims of SciFact's training split: `python -m reference_statistics`.
+"""Freezes how MiniLM's embeddings vary over the claims of SciFact's training split.
 
-It needs the extra `[semantic]`, and SciFact (CC BY 4.0), which is downloaded or read from $CRUCIBLE_DATA.
+    python -m pytest_crucible.presets.cns3.reference_statistics
+
+This writes the file that comes with the package. It needs the extra `[semantic]`, and SciFact (CC BY 4.0), which is downloaded or
+read from $CRUCIBLE_DATA.
 """
 
 from __future__ import annotations
@@ -17,9 +20,8 @@ TEXTS = f"the claims of scifact-train, CC BY 4.0, sha256 {SHA256['claims_train.j
 
 def main() -> None:
     """Write the file and say its hash."""
-    from pytest_crucible.metrics.models.embeddings import (
-        EmbeddingScorer,
-    )  # torch takes seconds to import: after all that can be wrong
+    # torch takes seconds to import.
+    from pytest_crucible.metrics.models.embeddings import EmbeddingScorer
 
     scorer = EmbeddingScorer(root=Path(), precision=PRECISION)
     embeddings = asyncio.run(scorer.embed([str(row["claim"]) for row in claims("scifact-train")]))
