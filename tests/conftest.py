@@ -20,6 +20,7 @@ from run_sizes import choose_examples
 from shared_statements import share_compiled_statements
 from sqlalchemy import create_engine, text
 from warm_process import WarmProcesses
+from warm_programs import use_warm_programs
 
 import pytest_crucible
 
@@ -33,9 +34,8 @@ if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:
 # Neither chance nor a busy machine fails a property: its examples are the same each time, and no clock counts.
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("everyday", calm, max_examples=choose_examples(30), derandomize=True, database=None)
-settings.register_profile(
-    "thorough", calm, max_examples=60, derandomize=False
-)  # CI_FULL=1 .ci/run: other ones each night
+# Each night CI_FULL=1 .ci/run tries others.
+settings.register_profile("thorough", calm, max_examples=60, derandomize=False)
 settings.load_profile("everyday")
 
 FOREIGN = ("OPENAI_API_KEY", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY")
@@ -110,6 +110,12 @@ def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProcesses]:
     shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
     with contextlib.closing(WarmProcesses(shared)) as processes:
         yield processes
+
+
+@pytest.fixture
+def warm_programs(warm: WarmProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python programs that the test, or the package in its process, starts are forks of a warm process."""
+    use_warm_programs(monkeypatch, warm)
 
 
 @pytest.fixture(scope="session")

@@ -29,12 +29,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any
 
 from installed_distributions import read_distributions_once
@@ -55,6 +55,13 @@ LIBRARIES = (
     "xdist.remote",
 )
 """What sessions import when they need it, where it is installed."""
+HANDLERS = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+    signal.SIGCHLD: signal.SIG_DFL,
+}
+"""What a new interpreter does with signals."""
 ADAPTERS = ("--crucible-adapter=v2", "--compare=v1")
 SUITE = """
 import pytest
@@ -76,9 +83,9 @@ async def test_sum(sample, sampler):
 class WarmProcesses:
     """Starts processes. Their server is started with the first of them, and ends when all that use it are closed."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._server: socket.socket | None = None
+    def __init__(self, folder: Path, server: socket.socket | None = None) -> None:
+        self.folder = folder
+        self._server = server
 
     def popen(
         self,
@@ -90,15 +97,18 @@ class WarmProcesses:
         stdout: int,
         stderr: int,
         start_new_session: bool = False,
+        pass_fds: Sequence[int] = (),
     ) -> WarmProcess | subprocess.Popen[bytes]:
         """Start Python with these arguments, `-m MODULE ...` or `-c CODE`. The streams are file descriptors."""
         streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
         if not FORKS:
             command = [sys.executable, *arguments]
-            return subprocess.Popen(command, cwd=cwd, env=env, start_new_session=start_new_session, **streams)
+            options = {"start_new_session": start_new_session, "pass_fds": pass_fds}
+            return subprocess.Popen(command, cwd=cwd, env=env, **options, **streams)
         request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "leads": start_new_session}
+        request["numbers"] = [0, 1, 2, *pass_fds]
         status, theirs = os.pipe()
-        socket.send_fds(self.start(), [json.dumps(request).encode()], [*streams.values(), theirs])
+        socket.send_fds(self.start(), [json.dumps(request).encode()], [*streams.values(), *pass_fds, theirs])
         os.close(theirs)
         return WarmProcess(status)
 
@@ -106,7 +116,7 @@ class WarmProcesses:
         self, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout: float = 300
     ) -> subprocess.CompletedProcess[str]:
         """Run Python with these arguments, and no input, to its end."""
-        with open(os.devnull) as nothing, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        with open(os.devnull) as nothing, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             streams = {"stdin": nothing.fileno(), "stdout": out.fileno(), "stderr": err.fileno()}
             status = self.popen(arguments, cwd=cwd, env=env, **streams).wait(timeout)
             return subprocess.CompletedProcess(list(arguments), status, _read_all(out), _read_all(err))
@@ -114,10 +124,10 @@ class WarmProcesses:
     def start(self) -> socket.socket:
         """Connect to the server, which is started unless it is there."""
         if self._server is None:
-            with open(self._folder / "warm.lock", "w") as lock:
+            with open(self.folder / "warm.lock", "w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 while (server := self._connect()) is None:
-                    _start_server(self._folder)
+                    _start_server(self.folder)
                 self._server = server
         return self._server
 
@@ -125,7 +135,7 @@ class WarmProcesses:
         """Return None where no server is, or one that was about to end."""
         server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with contextlib.suppress(FileNotFoundError, ConnectionError):
-            server.connect(str(self._folder / SOCKET))
+            server.connect(str(self.folder / SOCKET))
             if server.recv(1):  # it is ready
                 return server
         server.close()
@@ -205,12 +215,13 @@ def serve(number: int) -> None:
     gc.get_freeze_count()
     signal.signal(signal.SIGCHLD, _reap)
     listener = socket.socket(fileno=number)
+    folder = Path(listener.getsockname()).parent
     clients = [_accept(listener)]
     while clients:
         for ready in select.select([listener, *clients], [], [])[0]:
             if ready is listener:
                 clients.append(_accept(listener))
-            elif not _fork_for(ready, (listener, *clients)):
+            elif not fork_for(ready, (listener, *clients), folder):
                 ready.close()
                 clients.remove(ready)
     listener.close()
@@ -225,13 +236,13 @@ def _accept(listener: socket.socket) -> socket.socket:
     return client
 
 
-def _fork_for(client: socket.socket, sockets: Sequence[socket.socket]) -> bool:
+def fork_for(client: socket.socket, sockets: Sequence[socket.socket], folder: Path) -> bool:
     """Fork a process for the client's next request; False if it has closed its socket."""
-    message, streams, *_ = socket.recv_fds(client, 1 << 20, 4)
+    message, streams, *_ = socket.recv_fds(client, 1 << 20, 8)
     if message and os.fork() == 0:
         for one in sockets:
             one.close()
-        supervise(json.loads(message), streams)
+        supervise(json.loads(message), streams, folder)
     for stream in streams:
         os.close(stream)
     return bool(message)
@@ -250,12 +261,16 @@ def import_all() -> None:
     read_distributions_once()
     shown = io.StringIO()
     with contextlib.ExitStack() as stack:
-        nothing = stack.enter_context(TemporaryDirectory())
+        nothing = stack.enter_context(tempfile.TemporaryDirectory())
         os.environ["HOME"] = nothing  # some libraries remember where their files are
         for redirect in (contextlib.redirect_stdout, contextlib.redirect_stderr):
             stack.enter_context(redirect(shown))
         status = pytest.main([nothing, f"--rootdir={nothing}", "-pno:cacheprovider"])
         assert status == pytest.ExitCode.NO_TESTS_COLLECTED, shown.getvalue()
+        # What is imported here can be imported in each process.
+        import warm_programs  # noqa: F401
+        import warm_workers  # noqa: F401
+
         import pytest_crucible
 
         ours = [module.name for module in pkgutil.walk_packages(pytest_crucible.__path__, "pytest_crucible.")]
@@ -280,7 +295,7 @@ def prepare_session(folder: Path) -> list[str]:
     return [str(folder), f"--rootdir={folder}", "-pno:cacheprovider", "-pno:asyncio", *ADAPTERS]
 
 
-def supervise(request: dict[str, Any], streams: Sequence[int]) -> None:
+def supervise(request: dict[str, Any], streams: Sequence[int], folder: Path) -> None:
     """Fork the process; write its number and then its exit status, negative if a signal ended it."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     *streams, status = streams
@@ -295,6 +310,7 @@ def supervise(request: dict[str, Any], streams: Sequence[int]) -> None:
     if request["leads"]:
         os.setsid()
     become(request, streams)
+    prepare_children(request["arguments"], folder)
     exit_status = run(request["arguments"])
     # What an interpreter does at its end, but for freeing its modules: that would copy all of them.
     threading._shutdown()  # type: ignore[attr-defined]
@@ -303,15 +319,33 @@ def supervise(request: dict[str, Any], streams: Sequence[int]) -> None:
     os._exit(exit_status)
 
 
+def prepare_children(arguments: Sequence[str], folder: Path) -> None:
+    """Let services and workers that this process starts be forked, too."""
+    import warm_programs
+    import warm_workers
+
+    warm_programs.use_warm_services(folder)
+    if any(argument.startswith("-n") for argument in arguments[2:]):
+        warm_workers.fork_workers_of_this_process(folder)
+
+
 def become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
-    """Have the streams, directory, environment and paths of a new interpreter."""
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
+    """Have the streams, directory, environment, signals and paths of a new interpreter."""
+    for signal_number, handler in HANDLERS.items():
+        signal.signal(signal_number, handler)
+    # First out of the way: a stream may have the number that another one is to have.
+    first_free = max(request["numbers"]) + 1
+    high = [fcntl.fcntl(stream, fcntl.F_DUPFD, first_free) for stream in streams]
+    for stream in streams:
         os.close(stream)
+    for number, copy in zip(request["numbers"], high, strict=True):
+        os.dup2(copy, number)
+        os.close(copy)
     sys.stdin, sys.stdout, sys.stderr = sys.__stdin__, sys.__stdout__, sys.__stderr__ = [_reopened(k) for k in range(3)]
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    tempfile.tempdir = None  # the server's, from its own environment
     sys.pycache_prefix = os.environ.get("PYTHONPYCACHEPREFIX")
     sys.path[0:1] = [request["cwd"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from chromium import chromium
+from warm_process import WarmProcesses
 
 from pytest_crucible.cli import main
 from pytest_crucible.report.page import archive, render
@@ -71,21 +70,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory: pytest.TempPathFactory, warm: WarmProcesses) -> Path:
     """A page with hostile replies, of a run of two experiments."""
     folder = tmp_path_factory.mktemp("suite")
     for name, text in SUITE.items():
         (folder / name).write_text(textwrap.dedent(text).replace("HOSTILE", HOSTILE), encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "--crucible-adapter=v2",
-        "--compare=v1",
-        "--crucible-report=run.html",
-    ]
-    done = subprocess.run(command, cwd=folder, env=os.environ, capture_output=True, text=True, check=False)
+    command = ["-m", "pytest", "-q", "--crucible-adapter=v2", "--compare=v1", "--crucible-report=run.html"]
+    done = warm.run(command, cwd=folder, env=os.environ)
     assert (folder / "run.html").exists(), done.stdout + done.stderr
     return folder / "run.html"
 
@@ -267,15 +258,15 @@ def test_on_paper_there_is_nothing_to_press(opened):
     assert len(page.pdf()) > 10_000
 
 
-def test_the_samples_of_a_folded_experiment_are_read_when_it_is_opened(browser, tmp_path):
+def test_the_samples_of_a_folded_experiment_are_read_when_it_is_opened(browser, tmp_path, warm):
     for name, text in SUITE.items():
         whole = textwrap.dedent(text).replace("HOSTILE", HOSTILE)
         many = "pytestmark = pytest.mark.parametrize('part', [1, 2])\n\n@metric("
         (tmp_path / name).write_text(
             whole.replace("@metric(", many).replace("sampler)", "sampler, part)"), encoding="utf-8"
         )
-    command = [sys.executable, "-m", "pytest", "-q", "--crucible-adapter=v2", "--crucible-report=run.html"]
-    subprocess.run(command, cwd=tmp_path, env=os.environ, capture_output=True, check=False)
+    command = ["-m", "pytest", "-q", "--crucible-adapter=v2", "--crucible-report=run.html"]
+    warm.run(command, cwd=tmp_path, env=os.environ)
     page = browser.new_page()
     page.goto((tmp_path / "run.html").as_uri())
 

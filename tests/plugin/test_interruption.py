@@ -12,6 +12,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("warm_programs")
+
 SCRIPTS = """
     def answer(request):
         with open("calls.txt", "a") as file:

@@ -16,6 +16,7 @@ import pytest
 from faulty_tinker import Fault, Faulty, in_time
 from tinker_http import Http, save
 from tiny_base import write_tiny_base
+from warm_programs import use_warm_programs
 
 from pytest_crucible.local_model.server.process import LocalServer
 
@@ -51,7 +52,7 @@ def base(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_from_outside(base, monkeypatch, tmp_path, warm) -> None:
+def _nothing_from_outside(base, monkeypatch, tmp_path, warm, warm_programs) -> None:
     for name in [name for name in os.environ if name.startswith("TINKER_") or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))  # where the SDK keeps a key
@@ -67,8 +68,9 @@ def directory(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def behind(base, directory) -> Iterator[LocalServer]:
+def behind(base, directory, warm) -> Iterator[LocalServer]:
     with pytest.MonkeyPatch.context() as patch:
+        use_warm_programs(patch, warm)
         patch.setenv("OPENBLAS_NUM_THREADS", "1")
         with LocalServer.start(directory, base=base) as server:
             yield server
