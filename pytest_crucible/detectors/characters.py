@@ -56,3 +56,16 @@ def look_up(codes: Codes, table: bytes) -> Mask:
 def list_signs(characters: str) -> bytes:
     """Return the table of these characters for `look_up`; all are of Latin-1."""
     return bytes(chr(code) in characters for code in range(256))
+
+
+def count_in_row(mask: Mask) -> Codes:
+    """Return how many places in a row have the mask, from each on; 16 for more.
+
+    >>> count_in_row(np.array([True, True, False, True])).tolist()
+    [2, 1, 0, 1]
+    """
+    count = mask.astype(np.uint8)
+    for width in (1, 2, 4, 8):
+        # A row that fills this width goes on behind it.
+        count[:-width] += np.where(count[:-width] == width, count[width:], 0)
+    return count

@@ -40,6 +40,24 @@ def drop_overlapping(places: Places, *taken: Places) -> Places:
     return places[farthest[np.searchsorted(others[:, 0], places[:, 1])] <= places[:, 0]]
 
 
+def select_apart(places: Places) -> Places:
+    """Return the places that a search from left to right finds: each first one, and those that begin behind its end.
+
+    >>> select_apart(read_places([(0, 4), (3, 9), (4, 6)])).tolist()
+    [[0, 4], [4, 6]]
+    """
+    starts, ends = places.T
+    overlaps = starts[1:] < ends[:-1]
+    if not overlaps.any():
+        return places
+    following = np.searchsorted(starts, ends).tolist()
+    selected, number = [], 0
+    while number < len(following):
+        selected.append(number)
+        number = following[number]
+    return places[selected]
+
+
 def make_spans(findings: Mapping[str, Places]) -> tuple[Span, ...]:
     """Return the spans of the places of each type, in order of place.
 
