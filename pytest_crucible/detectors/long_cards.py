@@ -30,6 +30,8 @@ def find_card_places(text: str) -> tuple[Places, NDArray[np.intp]]:
     in_row = count_in_row(is_digit)
     begins = begins[in_row[begins] >= 4]
     starts, ends = _find_ends(codes, is_digit, in_row, begins)
+    if not len(starts):
+        return np.zeros((0, 2), dtype=np.intp), starts
     before = np.append(np.int32(0), np.cumsum(is_digit, dtype=np.int32))
     first, last = before[starts], before[ends]
     values = codes[is_digit] - np.uint8(ord("0"))

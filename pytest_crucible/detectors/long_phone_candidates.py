@@ -1,4 +1,4 @@
-"""Numbers of long texts that may be telephones': what the pattern `phone_forms.CANDIDATE` matches, read by numpy from all places at once.
+"""Numbers of long texts that may be telephones': what the pattern `phone_forms.CANDIDATE` matches, by numpy for all places at once.
 
 The pattern never gives back what it has read, so that each place has one possible end, which is read group by group.
 """
@@ -10,7 +10,6 @@ from string import ascii_letters, digits
 import numpy as np
 
 from pytest_crucible.detectors.characters import (
-    Codes,
     Mask,
     count_in_row,
     list_signs,
