@@ -30,10 +30,11 @@ FRONT_DOOR = {
     "pytest_crucible.builtin",
     "pytest_crucible.fixtures",
     "pytest_crucible.hookspecs",
-    "pytest_crucible.markers",
     "pytest_crucible.no_assert_rewriting",
     "pytest_crucible.options",
     "pytest_crucible.plugin",
+    "pytest_crucible.session",
+    "pytest_crucible.session.markers",
 }
 WATCHER = """
 import sys
