@@ -32,7 +32,7 @@ def find_card_places(text: str) -> tuple[Places, NDArray[np.intp]]:
     starts, ends = _find_ends(codes, is_digit, in_row, begins)
     if not len(starts):
         return np.zeros((0, 2), dtype=np.intp), starts
-    before = np.append(np.int32(0), np.cumsum(is_digit, dtype=np.int32))
+    before = np.append(0, np.cumsum(is_digit, dtype=np.intp))
     first, last = before[starts], before[ends]
     values = codes[is_digit] - np.uint8(ord("0"))
     passes = _pass_luhn(values, first, last)

@@ -50,7 +50,8 @@ def _find_logins(codes: Codes, kinds: Codes) -> Places:
     # Neither the user nor the password is empty.
     first_colons = find_ends(~is_colon, starts + 1)
     is_login = (codes[ends] == ord("@")) & (first_colons < ends - 1)
-    return np.stack([starts, ends], axis=1)[is_login]
+    logins: Places = np.stack([starts, ends], axis=1)[is_login]
+    return logins
 
 
 def _find_keys(codes: Codes, kinds: Codes) -> Places:
@@ -70,7 +71,8 @@ def _find_keys(codes: Codes, kinds: Codes) -> Places:
         for k, letter in enumerate(name.encode()):
             is_named &= codes[begins + k] == letter
         starts = np.where(is_named, begins, starts)
-    return np.stack([starts, ends], axis=1)[starts < dashes]
+    keys: Places = np.stack([starts, ends], axis=1)[starts < dashes]
+    return keys
 
 
 def _split(codes: Codes, places: Places) -> tuple[Places, Places]:

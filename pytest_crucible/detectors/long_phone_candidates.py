@@ -60,7 +60,8 @@ class _Text:
         """Return where the first digit of each number is, or another character where there is none."""
         is_plus, is_open = self.codes[starts] == _PLUS, self.codes[starts] == _OPEN
         firsts = starts + (is_plus | is_open)
-        return firsts + (is_plus & (self.codes[firsts] == _OPEN))
+        digits: Indices = firsts + (is_plus & (self.codes[firsts] == _OPEN))
+        return digits
 
     def read_group(self, ends: Indices) -> Indices:
         """Return where the next group of digits ends; the same place where none follows."""
