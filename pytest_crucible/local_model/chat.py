@@ -46,7 +46,8 @@ def render_prompt(messages: Any) -> str:
     'Water is wet.\n\nQuestion: what is wet?\nAnswer:'
     """
     if isinstance(messages, str) or not isinstance(messages, Sequence) or not messages:
-        raise TypeError(f"expected a list of messages, not {type(messages).__name__}: {EXPECTED}")
+        given = "an empty one" if messages == [] else type(messages).__name__
+        raise TypeError(f"expected a list of messages, not {given}: {EXPECTED}")
     if len(messages) == 1:
         return message_text(messages[0])
     return "".join(_turn(message, index) for index, message in enumerate(messages)) + ANSWER

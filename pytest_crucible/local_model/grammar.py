@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -59,7 +59,7 @@ class Reference:
     resolve: Callable[[str], Node]
 
     def __hash__(self) -> int:
-        return hash(self.name)
+        return hash((self.name, self.resolve))
 
 
 Node: TypeAlias = Bytes | Concatenation | Choice | Repeat | Reference
@@ -99,25 +99,52 @@ def repeat(part: Node, least: int = 0, most: int | None = None) -> Node:
     return Repeat(part, least, most)
 
 
-def shortest(node: Node, open_names: frozenset[str] = frozenset()) -> float:
+def shortest(node: Node) -> float:
     """Return the number of bytes of the shortest text; infinite for an expression without texts.
 
     >>> shortest(sequence(literal("ab"), repeat(characters("01"), 2, 5)))
     4
     """
+    lengths, parts = dict[Reference, float](), dict[Reference, Node]()
+    waiting = list(_references(node))
+    while waiting:
+        if (name := waiting.pop()) not in parts:
+            lengths[name], parts[name] = math.inf, name.resolve(name.name)
+            waiting += _references(parts[name])
+    # A name's parts come after it, so that lengths are known after one round, unless a name contains itself.
+    is_known = False
+    while not is_known:
+        is_known = True
+        for name in reversed(parts):
+            if (length := _length(parts[name], lengths)) != lengths[name]:
+                lengths[name], is_known = length, False
+    return _length(node, lengths)
+
+
+def _references(node: Node) -> Iterator[Reference]:
+    """Yield the names in an expression."""
+    match node:
+        case Reference():
+            yield node
+        case Concatenation() | Choice():
+            for part in node.parts:
+                yield from _references(part)
+        case Repeat():
+            yield from _references(node.part)
+
+
+def _length(node: Node, lengths: Mapping[Reference, float]) -> float:
     match node:
         case Bytes():
             return 1 if node.values else math.inf
         case Concatenation():
-            return sum(shortest(part, open_names) for part in node.parts)
+            return sum(_length(part, lengths) for part in node.parts)
         case Choice():
-            return min((shortest(part, open_names) for part in node.parts), default=math.inf)
+            return min((_length(part, lengths) for part in node.parts), default=math.inf)
         case Repeat():
-            return node.least * shortest(node.part, open_names) if node.least else 0
+            return node.least * _length(node.part, lengths) if node.least else 0
         case Reference():
-            # The shortest text of a name does not contain itself.
-            inner = open_names | {node.name}
-            return math.inf if node.name in open_names else shortest(node.resolve(node.name), inner)
+            return lengths[node]
 
 
 class Language:
@@ -129,6 +156,7 @@ class Language:
         self.end = end
         self._tokens = [(token, text) for token, text in enumerate(tokens) if text]
         self._texts = dict(self._tokens)
+        self._longest = max((len(text) for _, text in self._tokens), default=0)
         self._size = max(len(tokens), end + 1)
         self._shortest = functools.cache(shortest)
         self._next = functools.cache(self._find_next)
@@ -143,12 +171,21 @@ class Language:
 
     def find_mask(self, stacks: frozenset[Stack], room: int) -> NDArray[np.bool_]:
         """Return the tokens after which the text can still end within `room` tokens, this one included."""
-        tokens, lefts, can_end = self._next(stacks)
+        tokens, lefts, can_end = self._next(frozenset(map(self._without_far_ends, stacks)))
         mask = np.zeros(self._size, np.bool_)
         # After this token its shortest end follows, of one byte a token at most, and the end token.
         mask[tokens[lefts + 2 <= room]] = True
         mask[self.end] = can_end
         return mask
+
+    def _without_far_ends(self, stack: Stack) -> Stack:
+        """Return a stack that allows the same tokens, and is the same at many places of a long text."""
+        return tuple(
+            replace(part, most=None)
+            if isinstance(part, Repeat) and part.most is not None and part.most > self._longest
+            else part
+            for part in stack
+        )
 
     def _find_next(self, stacks: frozenset[Stack]) -> tuple[NDArray[np.int64], NDArray[np.float64], bool]:
         pairs = [(token, self.left(after)) for token, text in self._tokens if (after := read(stacks, text))]
@@ -196,17 +233,32 @@ def _read_byte(stacks: frozenset[Stack], byte: int) -> frozenset[Stack]:
 @functools.lru_cache(maxsize=1 << 16)
 def _expand(stack: Stack) -> frozenset[Stack]:
     """Return the stacks that a stack stands for, each empty or with a byte to read first."""
-    if not stack or isinstance(stack[0], Bytes):
-        return frozenset((stack,))
-    first, rest = stack[0], stack[1:]
-    if isinstance(first, Concatenation):
-        return _expand((*first.parts, *rest))
-    if isinstance(first, Choice):
-        return frozenset().union(*(_expand((part, *rest)) for part in first.parts))
-    if isinstance(first, Reference):
-        return _expand((first.resolve(first.name), *rest))
-    if first.most == 0:
-        return _expand(rest)
-    more = Repeat(first.part, max(0, first.least - 1), None if first.most is None else first.most - 1)
-    again = _expand((first.part, more, *rest))
-    return again if first.least else again | _expand(rest)
+    waiting, expanded, ends = [stack], set[Stack](), set[Stack]()
+    while waiting:
+        stack = waiting.pop()
+        if not stack or isinstance(stack[0], Bytes):
+            ends.add(stack)
+        # A name that leads back to itself stands for nothing more the second time.
+        elif stack not in expanded:
+            expanded.add(stack)
+            waiting += _replace_first(stack[0], stack[1:])
+    return frozenset(ends)
+
+
+def _replace_first(first: Node, rest: Stack) -> Sequence[Stack]:
+    """Return the stacks that a stack stands for, one step further."""
+    match first:
+        case Concatenation():
+            return ((*first.parts, *rest),)
+        case Choice():
+            return [(part, *rest) for part in first.parts]
+        case Reference():
+            return ((first.resolve(first.name), *rest),)
+        case Repeat():
+            if first.most == 0:
+                return (rest,)
+            more = Repeat(first.part, max(0, first.least - 1), None if first.most is None else first.most - 1)
+            again = (first.part, more, *rest)
+            return (again,) if first.least else (again, rest)
+        case Bytes():
+            return ()

@@ -7,10 +7,12 @@ Not all of them: properties come in the schema's order, strings are printable AS
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import string
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from pytest_crucible.local_model.grammar import (
     Node,
@@ -22,19 +24,12 @@ from pytest_crucible.local_model.grammar import (
     repeat,
     sequence,
 )
+from pytest_crucible.local_model.json_kinds import KINDS, Schema, exclude_each_other, kind_of, with_integers
 
 # Keywords that say nothing about which texts are valid, or that hold for every text of the grammar.
 _IGNORED = {
-    "title",
-    "description",
-    "default",
-    "examples",
-    "$schema",
-    "$id",
-    "$defs",
-    "definitions",
-    "$comment",
-    "strict",
+    *("title", "description", "default", "examples", "$schema", "$defs", "definitions", "$comment", "strict"),
+    *("deprecated", "readOnly", "writeOnly", "discriminator"),
 }
 _OF_TYPE = {
     "object": {"properties", "required", "additionalProperties"},
@@ -45,6 +40,7 @@ _OF_TYPE = {
     "boolean": set[str](),
     "null": set[str](),
 }
+_KEYWORDS = {"type", *set().union(*_OF_TYPE.values())}
 _PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) not in '"\\')
 # Each level has states of its own, whose tokens are found once: a model that nests for ever would never come to its end.
 MAX_DEPTH = 5
@@ -70,93 +66,164 @@ def json_node(schema: Any) -> Node:
     """Return the grammar of a schema's texts. Raises ValueError for a keyword that is not supported, with its place."""
     if not isinstance(schema, Mapping):
         raise ValueError(f"the schema must be an object, not {type(schema).__name__}")
-    return _Compiler(schema).node(schema, "#")
+    try:
+        return _Compiler(schema).node(schema, "#")
+    except RecursionError:
+        raise ValueError("the schema nests too deeply: write its inner parts as $defs, or leave them out") from None
 
 
 class _Compiler:
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    """Compiles one schema. Objects, arrays and what a `$ref` names become nodes by name, which are small and hashed fast."""
+
+    def __init__(self, root: Schema) -> None:
         self._root = root
+        self._nodes: dict[str, Node] = {}
 
     def node(self, schema: Any, place: str) -> Node:
         """Return the grammar of a part of the schema."""
-        if schema is True or schema == {}:
-            return choice(self._of_type(kind, {}, place) for kind in ("string", "integer", "boolean", "null"))
-        if not isinstance(schema, Mapping):
+        if not isinstance(schema, Mapping) and schema is not True:
             raise ValueError(f"{place} must be an object, not {schema!r}")
+        if schema is True or set(schema) <= _IGNORED:
+            return choice(self._of_type(kind, {}, place) for kind in ("string", "integer", "boolean", "null"))
         if "$ref" in schema:
             _check(schema, {"$ref"}, place)
-            return Reference(str(schema["$ref"]), self._resolve)
+            return self._refer(schema["$ref"])
         if "const" in schema or "enum" in schema:
             _check(schema, {"const", "enum", "type"}, place)
-            values = [schema["const"]] if "const" in schema else schema["enum"]
-            if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-                raise ValueError(f"{place}/enum must be a list with a value")
-            return choice(literal(json.dumps(value)) for value in values)
+            return choice(literal(json.dumps(value, allow_nan=False)) for value in _read_values(schema, place))
         for name in ("anyOf", "oneOf"):
             if name in schema:
                 _check(schema, {name}, place)
-                return choice(self.node(part, f"{place}/{name}/{number}") for number, part in enumerate(schema[name]))
-        kinds = schema.get("type", "object" if "properties" in schema else None)
-        kinds = [kinds] if isinstance(kinds, str) else kinds
-        if not isinstance(kinds, Sequence) or not kinds or not set(kinds) <= set(_OF_TYPE):
-            raise ValueError(f"{place}/type is {kinds!r}; expected one of {', '.join(_OF_TYPE)}")
+                return self._any_of(name, schema[name], f"{place}/{name}")
+        _check(schema, _KEYWORDS, place)
+        kinds = _read_kinds(schema, place)
         _check(schema, {"type", *set().union(*(_OF_TYPE[kind] for kind in kinds))}, place)
         return choice(self._of_type(kind, schema, place) for kind in kinds)
 
-    def _of_type(self, kind: str, schema: Mapping[str, Any], place: str) -> Node:
+    def _any_of(self, name: str, parts: Any, place: str) -> Node:
+        """Return the grammar of one of several schemas. With oneOf, no value may be valid for two of them."""
+        if not isinstance(parts, list) or not parts:
+            raise ValueError(f"{place} is {parts!r}; expected a list of schemas")
+        nodes = [self.node(part, f"{place}/{number}") for number, part in enumerate(parts)]
+        pairs = itertools.combinations(enumerate(parts), 2) if name == "oneOf" else ()
+        for (number, part), (other, other_part) in pairs:
+            if not exclude_each_other(part, other_part, self._follow):
+                raise ValueError(f"a value may be valid for {place}/{number} and {place}/{other}: write anyOf instead")
+        return choice(nodes)
+
+    def _of_type(self, kind: str, schema: Schema, place: str) -> Node:
         if kind == "object":
-            return self._object(schema, place)
+            return self._name(self._object(schema, place))
         if kind == "array":
-            return self._array(schema, place)
+            return self._name(self._array(schema, place))
         if kind == "string":
-            return _string(schema.get("minLength", 0), schema.get("maxLength"))
+            return _string(*_read_bounds(schema, "minLength", "maxLength", place))
         return _SIMPLE[kind]
 
-    def _object(self, schema: Mapping[str, Any], place: str) -> Node:
+    def _object(self, schema: Schema, place: str) -> Node:
         properties, required = schema.get("properties", {}), schema.get("required", [])
+        if not isinstance(properties, Mapping):
+            raise ValueError(f"{place}/properties must be an object, not {properties!r}")
+        if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
+            raise ValueError(f"{place}/required is {required!r}; expected a list of names")
         if unknown := [name for name in required if name not in properties]:
             raise ValueError(f"{place}/required names {unknown[0]!r}, which is not in properties")
-        pairs = [
-            (
-                sequence(literal(f"{json.dumps(name)}: "), self.node(part, f"{place}/properties/{name}")),
-                name in required,
-            )
-            for name, part in properties.items()
-        ]
-        return sequence(literal("{"), _members(pairs, is_first=True), literal("}"))
+        # From the last member to the first; those that follow another one begin with a comma.
+        first = later = sequence()
+        for name, part in reversed(list(properties.items())):
+            member = sequence(literal(f"{json.dumps(name)}: "), self.node(part, f"{place}/properties/{name}"), later)
+            after = sequence(literal(", "), member)
+            if name not in required:
+                member, after = choice((member, first)), choice((after, later))
+            first, later = self._name(member), self._name(after)
+        return sequence(literal("{"), first, literal("}"))
 
-    def _array(self, schema: Mapping[str, Any], place: str) -> Node:
+    def _array(self, schema: Schema, place: str) -> Node:
         item = self.node(schema.get("items", {}), f"{place}/items")
-        least, most = schema.get("minItems", 0), schema.get("maxItems")
+        least, most = _read_bounds(schema, "minItems", "maxItems", place)
         if most == 0:
             return literal("[]")
         others = repeat(sequence(literal(", "), item), max(0, least - 1), None if most is None else most - 1)
         items = sequence(item, others)
         return sequence(literal("["), items if least else optional(items), literal("]"))
 
-    @functools.lru_cache(maxsize=256)  # noqa: B019 - lives as long as one schema
-    def _resolve(self, reference: str) -> Node:
-        place: Any = self._root
-        for part in reference.removeprefix("#").strip("/").split("/"):
-            place = place.get(part) if isinstance(place, Mapping) and part else place
-        if not reference.startswith("#") or place is None:
-            raise ValueError(f"$ref {reference!r} names nothing in this schema")
-        return self.node(place, reference)
+    def _name(self, node: Node) -> Node:
+        name = str(len(self._nodes))
+        self._nodes[name] = node
+        return Reference(name, self._nodes.__getitem__)
+
+    def _refer(self, reference: Any) -> Node:
+        part = self._find_part(reference)
+        if reference not in self._nodes:
+            # Known by its name before it is compiled, since it may contain itself.
+            self._nodes[reference] = sequence()
+            self._nodes[reference] = self.node(part, reference)
+        return Reference(reference, self._nodes.__getitem__)
+
+    def _follow(self, schema: Any) -> Schema:
+        """Return the schema that a `$ref` names; an empty one for `true`, and for a path that leads back to itself."""
+        followed = set[str]()
+        while isinstance(schema, Mapping) and "$ref" in schema and schema["$ref"] not in followed:
+            followed.add(schema["$ref"])
+            schema = self._find_part(schema["$ref"])
+        return schema if isinstance(schema, Mapping) and "$ref" not in schema else {}
+
+    def _find_part(self, reference: Any) -> Any:
+        """Return the part of the schema that a JSON pointer names (RFC 6901)."""
+        problem = ValueError(f"$ref {reference!r} names nothing in this schema; expected a path such as #/$defs/NAME")
+        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+            raise problem
+        part: Any = self._root
+        for key in unquote(reference).split("/")[1:]:
+            name = key.replace("~1", "/").replace("~0", "~")
+            if isinstance(part, Mapping) and name in part:
+                part = part[name]
+            elif isinstance(part, list) and name.isdecimal() and int(name) < len(part):
+                part = part[int(name)]
+            else:
+                raise problem
+        return part
 
 
-def _members(pairs: Sequence[tuple[Node, bool]], *, is_first: bool) -> Node:
-    """Return the grammar of members in order, of which optional ones may be left out; a comma is before all but the first."""
-    if not pairs:
-        return sequence()
-    (member, is_required), *others = pairs
-    with_comma = member if is_first else sequence(literal(", "), member)
-    there = sequence(with_comma, _members(others, is_first=False))
-    return there if is_required else choice((there, _members(others, is_first=is_first)))
-
-
-def _check(schema: Mapping[str, Any], known: set[str], place: str) -> None:
-    if unknown := sorted(set(schema) - known - _IGNORED):
+def _check(schema: Schema, known: set[str], place: str) -> None:
+    # Within the schema, an $id would change what a $ref means.
+    of_root = {"$id"} if place == "#" else set[str]()
+    if unknown := sorted(set(schema) - known - _IGNORED - of_root):
         raise ValueError(f"{place} has {unknown[0]!r}, which this model's decoding cannot keep: leave it out")
+
+
+def _read_kinds(schema: Schema, place: str) -> Sequence[str]:
+    """Return the types that a schema names."""
+    kinds = schema.get("type", "object" if "properties" in schema else None)
+    kinds = [kinds] if isinstance(kinds, str) else kinds
+    if not isinstance(kinds, list) or not kinds or not all(kind in KINDS for kind in kinds):
+        raise ValueError(f"{place}/type is {kinds!r}; expected one of {', '.join(KINDS)}")
+    return kinds
+
+
+def _read_values(schema: Schema, place: str) -> list[Any]:
+    """Return the values of `const` or `enum` that keep the schema's other keywords."""
+    values = schema.get("enum", [schema.get("const")])
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"{place}/enum must be a list with a value")
+    kinds = with_integers(_read_kinds(schema, place) if "type" in schema else KINDS)
+    valid = [
+        value for value in values if kind_of(value) in kinds and ("const" not in schema or schema["const"] == value)
+    ]
+    if not valid:
+        raise ValueError(f"{place} allows no value: its const, enum and type exclude each other")
+    return valid
+
+
+def _read_bounds(schema: Schema, least_name: str, most_name: str, place: str) -> tuple[int, int | None]:
+    """Return the least and the most length; None without an end."""
+    for name in (least_name, most_name):
+        if kind_of(value := schema.get(name, 0)) != "integer" or value < 0:
+            raise ValueError(f"{place}/{name} is {value!r}; expected a whole number from 0")
+    least, most = int(schema.get(least_name, 0)), schema.get(most_name)
+    if most is not None and most < least:
+        raise ValueError(f"{place} allows no value: {least_name} is {least} and {most_name} {most}")
+    return least, None if most is None else int(most)
 
 
 def _string(least: int = 0, most: int | None = None) -> Node:

@@ -55,6 +55,8 @@ class SamplingParams:
     """The texts that a reply may have; None for any."""
     watch: Callable[[int, int], None] | None = None
     """Called with the number of the sample and each token as it is chosen; in the thread that samples."""
+    is_abandoned: Callable[[], bool] | None = None
+    """Whether nothing waits for the replies any more: they then end at their next token."""
 
     def __post_init__(self) -> None:
         if self.max_tokens is not None and self.max_tokens < 1:
@@ -100,6 +102,7 @@ class _Row:
     topk: list[tuple[Integers, Floats]] = field(default_factory=list)
     constraint: Constraint | None = None
     watch: Callable[[int], None] | None = None
+    is_abandoned: Callable[[], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,8 @@ def check_request(prompt: Sequence[int], params: SamplingParams, shape: Shape) -
     check_prompt(prompt, shape)
     limit = _limit(prompt, params, shape)
     if params.language is not None and (least := params.language.least_tokens()) > limit:
+        if math.isinf(least):
+            raise ValueError("no reply has this format: each of its values contains another one, without an end")
         raise ValueError(
             f"a reply in this format has {least:g} tokens at least, and {limit} are left: raise max_tokens"
         )
@@ -255,7 +260,10 @@ class _Batch:
         constraint = None if language is None else Constraint(language)
         uniforms, watch = _stream(request).random(limit), request.params.watch
         number = None if watch is None else functools.partial(watch, request.number)
-        return _Row(request.place, limit, uniforms, stops, constraint=constraint, watch=number)
+        is_abandoned = request.params.is_abandoned
+        return _Row(
+            request.place, limit, uniforms, stops, constraint=constraint, watch=number, is_abandoned=is_abandoned
+        )
 
     def _record(self, tokens: Integers, logprobs: Floats) -> None:
         chosen = logprobs[np.arange(len(tokens)), tokens].tolist()
@@ -273,7 +281,7 @@ class _Batch:
 
     def _finish_if_complete(self, row: _Row) -> Sampled | None:
         text_kept = row.stops.text_before_end(row.tokens)
-        if text_kept is None and len(row.tokens) < row.limit:
+        if text_kept is None and len(row.tokens) < row.limit and not (row.is_abandoned and row.is_abandoned()):
             return None
         text = self.tokenizer.decode(row.tokens) if text_kept is None else text_kept
         reason: StopReason = "length" if text_kept is None else "stop"

@@ -77,7 +77,7 @@ def open_cached(answers: Mapping[str, str]) -> Cached:
 
 def open_stacked(answers: Mapping[str, str]) -> Backend:
     """Through the whole stack, few at a time."""
-    asking = {"limit": {"concurrency": 2}, "timeout_s": 10}
+    asking = {"limit": {"concurrency": 2}, "timeout_s": 60}
     adapter = Adapter(name="v2", backend="scripted", options={}, parameters={}, asking=asking)
     return wrap_backend(open_scripted(answers), adapter, BackendContext())
 

@@ -41,10 +41,16 @@ class Codes:
 
 
 @pytest.fixture
-def hosted(server, monkeypatch) -> Iterator[Faulty]:
+def patience_s() -> float:
+    """How long a service may be silent. A busy machine is silent for a second, too."""
+    return 10.0
+
+
+@pytest.fixture
+def hosted(server, monkeypatch, patience_s) -> Iterator[Faulty]:
     pytest.importorskip("tinker")
     monkeypatch.setenv("TINKER_TELEMETRY", "0")
-    monkeypatch.setattr(pulses, "GONE_S", 0.4)
+    monkeypatch.setattr(pulses, "GONE_S", patience_s)
     monkeypatch.setattr(pulses, "BUSY_S", 0.8)
     monkeypatch.setattr(pulses, "QUIET_S", 0.2)
     with Faulty(server.url) as faulty:
@@ -52,13 +58,13 @@ def hosted(server, monkeypatch) -> Iterator[Faulty]:
 
 
 @pytest.fixture
-def opened(hosted, server) -> Iterator[Callable[[], Service]]:
+def opened(hosted, server, patience_s) -> Iterator[Callable[[], Service]]:
     import tinker
 
     watching: list[Any] = []
 
     def open_service() -> Service:
-        pulse = HealthMonitor("Tinker", lambda: polling.fetch_health(hosted.url, patience_s=0.4))
+        pulse = HealthMonitor("Tinker", lambda: polling.fetch_health(hosted.url, patience_s=patience_s))
         service = Service(
             ServiceAddress(hosted.url, server.key),
             tinker,
@@ -96,6 +102,7 @@ async def ask(backend: TinkerBackend, times: int = 1) -> list[Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("patience_s", [0.4])
 @pytest.mark.parametrize(
     ("fault", "kind", "said"),
     [
@@ -112,7 +119,7 @@ def test_trouble_in_the_middle_of_a_run_loses_samples_in_time(hosted, backend, f
     assert all(one.output_tokens == 4 for one in asyncio.run(ask(backend, 2)))
 
     hosted.fault = fault
-    with in_time(10):
+    with in_time(30):
         lost = asyncio.run(ask(backend, 3))
 
     assert [(type(one), one.kind) for one in lost] == [(Retryable, kind)] * 3
@@ -128,6 +135,7 @@ def test_garbage_is_no_reply(hosted, backend, paths):
     assert "Tinker gave no answer: " in str(lost)
 
 
+@pytest.mark.parametrize("patience_s", [0.4])
 def test_an_unpaid_bill_stops_all(hosted, backend):
     hosted.fault = Fault("status", 402, SUBMIT)
     (stopped,) = asyncio.run(ask(backend))
@@ -157,6 +165,7 @@ def test_what_passes_is_waited_for(hosted, backend, fault, monkeypatch):
     assert reply.output_tokens == 4
 
 
+@pytest.mark.parametrize("patience_s", [0.4])
 def test_a_service_that_comes_back_is_asked_again(hosted, backend):
     hosted.fault = Fault("cut")
     (lost,) = asyncio.run(ask(backend))
@@ -170,11 +179,12 @@ def test_a_service_that_comes_back_is_asked_again(hosted, backend):
             await asyncio.sleep(0.05)
 
     assert isinstance(lost, Retryable)
-    assert asyncio.run(asyncio.wait_for(until_answered(), 10)).output_tokens == 4
+    assert asyncio.run(asyncio.wait_for(until_answered(), 60)).output_tokens == 4
 
 
 @pytest.mark.slow
-def test_a_slow_answer_is_no_trouble(hosted, opened, monkeypatch):
+@pytest.mark.parametrize("patience_s", [1.0])
+def test_a_slow_answer_is_no_trouble(hosted, opened):
     """Longer than a service may be silent; but it is asked after its health, and well."""
     service = opened()
     client = service.sampling_client(base_model="crucible/tiny")
@@ -195,20 +205,20 @@ def test_a_slow_answer_is_no_trouble(hosted, opened, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("fault", "sentence"),
+    ("fault", "seconds", "sentence"),
     [
-        (Fault("hang"), "Tinker at {url} does not answer within 0.6 s"),
-        (Fault("cut"), "Tinker at {url} does not answer: .+"),
-        (Fault("status", 503), "Tinker at {url} responds only with status 503"),
-        (Fault("status", 429), "Tinker at {url} responds only with status 429"),
+        (Fault("hang"), 0.6, "Tinker at {url} does not answer within 0.6 s"),
+        (Fault("cut"), 30.0, "Tinker at {url} does not answer: .+"),
+        (Fault("status", 503), 1.0, "Tinker at {url} responds only with status 503"),
+        (Fault("status", 429), 1.0, "Tinker at {url} responds only with status 429"),
     ],
     ids=["hang", "cut", "503", "429"],
 )
-def test_a_service_in_trouble_is_not_opened(hosted, monkeypatch, fault, sentence):
-    monkeypatch.setattr(polling, "HEALTH_S", 0.6)
+def test_a_service_in_trouble_is_not_opened(hosted, monkeypatch, fault, seconds, sentence):
+    monkeypatch.setattr(polling, "HEALTH_S", seconds)
     hosted.fault = fault
 
-    with in_time(5), pytest.raises(SpecError) as told:
+    with in_time(30), pytest.raises(SpecError) as told:
         polling.check_answers(hosted.url)
     assert re.fullmatch(sentence.format(url=re.escape(hosted.url)), str(told.value))
 
@@ -224,16 +234,17 @@ def test_a_login_page_is_no_tinker(hosted, opened):
     hosted.fault = Fault("garbage")
     service = opened()
 
-    with in_time(10), pytest.raises(SpecError, match="Tinker did not open a session: "):
+    with in_time(30), pytest.raises(SpecError, match="Tinker did not open a session: "):
         _ = service.client
 
 
+@pytest.mark.parametrize("patience_s", [0.4])
 def test_trouble_while_a_model_is_opened_is_told_in_time(hosted, opened):
     service = opened()
     _ = service.client
     hosted.fault = Fault("hang")
 
-    with in_time(5), pytest.raises(SpecError, match=r"Tinker does not answer any more: no answer within 0.4 s"):
+    with in_time(30), pytest.raises(SpecError, match=r"Tinker does not answer any more: no answer within 0.4 s"):
         service.sampling_client(base_model="crucible/tiny")
 
 

@@ -44,6 +44,10 @@ def json_schema(schema: object) -> dict:
     return {"type": "json_schema", "json_schema": {"name": "claim", "schema": schema}}
 
 
+def with_parameters(schema: object) -> dict:
+    return {"type": "function", "function": {"name": "search", "parameters": schema}}
+
+
 def test_a_reply_keeps_a_json_schema(openai):
     answer = chat(openai, response_format=json_schema(SCHEMA), n=32)
 
@@ -116,11 +120,12 @@ def test_tools_and_earlier_calls_are_part_of_the_prompt(packaged):
             {"tools": [OTHER]},
             {"tools": [OTHER], "tool_choice": "none"},
             {"messages": [*ASKED, called, result]},
+            {"messages": [*ASKED, {**called, "content": [{"type": "text", "text": "Well. "}]}, result]},
         )
     ]
 
     assert sizes[0] == sizes[2] < sizes[1]
-    assert sizes[3] > sizes[0]
+    assert sizes[4] > sizes[3] > sizes[0]
 
 
 @pytest.mark.parametrize(
@@ -141,6 +146,23 @@ def test_tools_and_earlier_calls_are_part_of_the_prompt(packaged):
         ({"tools": [{"type": "function"}]}, "each of tools must be"),
         ({"tool_choice": "required"}, "tool_choice needs tools"),
         ({"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "no"}}}, "tool_choice names 'no'"),
+        (
+            {"response_format": json_schema({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})},
+            "no reply has this format: each of its values contains another one",
+        ),
+        (
+            {"tools": [with_parameters({"type": "array"})], "tool_choice": "required"},
+            "the parameters of tool 'search' have the type 'array'; expected object",
+        ),
+        (
+            {"tools": [with_parameters({"properties": {"a": {"type": "thing"}}})], "tool_choice": "required"},
+            "the parameters of tool 'search': #/properties/a/type is ['thing']",
+        ),
+        (
+            {"messages": [{"role": "assistant", "tool_calls": 3}]},
+            "a tool call in messages must have a function with a name",
+        ),
+        ({"messages": []}, "expected a list of messages, not an empty one"),
         ({"tools": [TOOL], "tool_choice": "always"}, "tool_choice is 'always'; expected none, auto, required"),
     ],
 )
@@ -215,6 +237,9 @@ def test_a_chat_is_streamed_with_its_format_and_its_tools(packaged):
     assert (call["index"], call["function"]) == (0, {"name": "stop", "arguments": "{}"})
     assert called[-1]["choices"][0]["finish_reason"] == "tool_calls"
     assert "".join(whole_texts(called)) == ""
+    # The results of calls are told apart by their ids, also those of several turns.
+    again = read_stream(packaged, "chat/completions", messages=ASKED, tools=[OTHER], tool_choice="required")
+    assert again[-1]["choices"][0]["delta"]["tool_calls"][0]["id"] != call["id"]
 
 
 def test_responses_give_the_chat_reply(packaged):
@@ -233,6 +258,8 @@ def test_responses_give_the_chat_reply(packaged):
         status, answer = packaged.call("POST", "/oai/api/v1/responses", request)
         assert status == 200, answer
         assert answer["output"][0]["content"][0] == {"type": "output_text", "text": whole, "annotations": []}
+    defaults = {"background": False, "include": [], "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    assert packaged.call("POST", "/oai/api/v1/responses", {**request, **defaults})[0] == 200
     assert (answer["status"], answer["incomplete_details"]) == ("incomplete", {"reason": "max_output_tokens"})
 
     form = {"format": {"type": "json_schema", "name": "claim", "schema": SCHEMA}}

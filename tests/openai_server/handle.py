@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-WAIT_S = 10
+WAIT_S = 60
 CERTIFICATE = Path(__file__).parent / "localhost.pem"
 """Key and certificate of localhost and 127.0.0.1, for these tests alone."""
 

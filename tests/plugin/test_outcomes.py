@@ -50,14 +50,14 @@ def test_failures_are_worst_scores_skips_do_not_apply_and_errors_are_lost(suite,
 
 
 @pytest.mark.parametrize(
-    ("kind", "wait"), [("async def", "await asyncio.sleep(9)"), ("def", "time.sleep(9)")], ids=["async def", "def"]
+    ("kind", "wait"), [("async def", "await asyncio.sleep(30)"), ("def", "time.sleep(30)")], ids=["async def", "def"]
 )
 def test_a_sample_beyond_its_deadline_is_a_failure(suite, kind, wait):
     suite.test(
         f"""
         import asyncio, time, pytest
 
-        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"], timeout=0.3)
+        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"], timeout=1.5)
         {kind} test_sums(sample):
             if sample.id == "q07":
                 {wait}
@@ -67,7 +67,7 @@ def test_a_sample_beyond_its_deadline_is_a_failure(suite, kind, wait):
 
     result = suite.run("-v")
 
-    assert result.duration < 8
+    assert result.duration < 25
     result.stdout.fnmatch_lines(
         ["test_sums: candidate: 1 sample failed (timeout)", "exact_match * mean * 0.950 * 20 *"]
     )

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import socket
+import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -321,12 +322,24 @@ def test_a_service_that_never_answers_is_noticed_in_time(tinker, monkeypatch):
             polling.check_answers(url)
 
 
+def test_a_service_that_answers_with_errors_is_not_said_to_be_silent(monkeypatch):
+    monkeypatch.setattr(polling, "HEALTH_S", 0.5)
+    monkeypatch.setattr(polling, "_LOOK_S", 0.01)
+    statuses, released = iter([503]), threading.Event()
+    monkeypatch.setattr(polling, "fetch_health", lambda url: next(statuses, None) or released.wait(60))
+
+    with pytest.raises(SpecError, match=r"^Tinker at http://h responds only with status 503$"):
+        polling.check_answers("http://h")
+    released.set()
+
+
 def test_a_call_has_a_deadline():
-    started = time.monotonic()
+    started, released = time.monotonic(), threading.Event()
 
     with pytest.raises(TimeoutError):
-        polling.run_within(0.2, lambda: time.sleep(2))
-    assert time.monotonic() - started < 1
+        polling.run_within(0.2, lambda: released.wait(60))
+    assert time.monotonic() - started < 30
+    released.set()
     with pytest.raises(ValueError, match="of its own"):
         polling.run_within(5, lambda: int("no number of its own"))
     assert polling.run_within(5, lambda: 3) == 3

@@ -99,7 +99,7 @@ def test_one_answer_in_a_hundred_is_twenty_times_slower():
 
 
 def test_what_is_above_the_rate_gets_429_and_all_are_told_the_limit(server):
-    server.behave("m", rate=5, burst=3, retry_after="0.2")
+    server.behave("m", rate=0.01, burst=3, retry_after="0.2")
     found = statuses(server, 5)
 
     assert found == [200, 200, 200, 429, 429]
@@ -107,11 +107,11 @@ def test_what_is_above_the_rate_gets_429_and_all_are_told_the_limit(server):
 
 
 def test_no_more_are_answered_at_a_time_than_there_are_slots(server):
-    server.behave("m", slots=1, latency_s=0.02)
+    server.behave("m", slots=1, latency_s=0.2)
     started = time.perf_counter()
 
     assert statuses(server, 4, at_a_time=4) == [200] * 4
-    assert time.perf_counter() - started >= 0.08
+    assert time.perf_counter() - started >= 0.8
     assert server.counts()["most_concurrent"] > 1
 
 
@@ -145,4 +145,4 @@ def test_it_ends_with_who_started_it():
     with OpenAIServer.start() as server:
         server.process.stdin.close()
 
-        assert server.process.wait(5) == 0
+        assert server.process.wait(60) == 0

@@ -58,6 +58,7 @@ def resolve_future(client: Any) -> Any:
 def check_answers(url: str) -> None:
     """Raise SpecError unless a service responds without an error, through the proxy that the SDK would use."""
     end = time.monotonic() + HEALTH_S
+    status = 0
     try:
         while (
             status := run_within(max(end - time.monotonic(), _LOOK_S), lambda: fetch_health(url))
@@ -66,6 +67,8 @@ def check_answers(url: str) -> None:
                 raise SpecError(f"Tinker at {url} responds only with status {status}")
             time.sleep(_LOOK_S)
     except TimeoutError:
+        if status:  # only the last of several responses is late
+            raise SpecError(f"Tinker at {url} responds only with status {status}") from None
         raise SpecError(f"Tinker at {url} does not answer within {HEALTH_S:g} s{_by_proxy(url)}") from None
     except Unreachable as error:
         raise SpecError(f"Tinker at {url} does not answer: {error}{_by_proxy(url)}") from None

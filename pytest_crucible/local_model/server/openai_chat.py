@@ -30,7 +30,7 @@ async def chat_completions(service: Service, request: Request) -> Response:
     weights, sample_request = _chat_request(service, body)
     tokenizer = weights.base.engine.tokenizer
     if request_fields.boolean(body, "stream", False):
-        piece = functools.partial(_delta_piece, read_tools(body))
+        piece = functools.partial(_delta_piece, read_tools(body), f"call-{next(service.numbers)}")
         return await open_stream(service, weights, body, [sample_request], "chat.completion.chunk", "chatcmpl", piece)
     replies = await compute_replies(service, weights, [sample_request])
     with_logprobs = request_fields.boolean(body, "logprobs", False)
@@ -80,12 +80,14 @@ def _chat_message(reply: Sampled, prefix: str, *, has_tools: bool) -> dict[str, 
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _delta_piece(tools: Sequence[object], choice: int, text: str, reply: Sampled | None) -> dict[str, Json]:
+def _delta_piece(
+    tools: Sequence[object], prefix: str, choice: int, text: str, reply: Sampled | None
+) -> dict[str, Json]:
     """Return a piece of a message. With tools, the text comes whole at its end, where its calls can be told from text."""
     delta: dict[str, Json] = {"role": "assistant", "content": "" if tools and reply is None else text}
     finish: str | None = None if reply is None else reply.stop_reason
     if tools and reply is not None:
-        content, calls = split_calls(reply.text, f"call-{choice}")
+        content, calls = split_calls(reply.text, f"{prefix}-{choice}")
         numbered: list[Json] = [
             {"index": number, **call} for number, call in enumerate(calls) if isinstance(call, dict)
         ]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_crucible.local_model.chat import message_text
 from pytest_crucible.local_model.grammar import Language, Node, choice, literal, sequence
 from pytest_crucible.local_model.json_schema import json_node, object_node
 from pytest_crucible.local_model.server.messages import Json, bad_request
@@ -18,7 +19,7 @@ from pytest_crucible.local_model.server.request_fields import Body, json_object,
 from pytest_crucible.local_model.tokens import Tokenizer
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
-_CALL = re.compile(re.escape(_OPEN) + r"(.*?)" + re.escape(_CLOSE), re.DOTALL)
+_OPENING, _CLOSING = re.compile(re.escape(_OPEN) + r"\s*"), re.compile(r"\s*" + re.escape(_CLOSE))
 _EXPECTED_CHOICE = "expected none, auto, required, or {'type': 'function', 'function': {'name': ...}}"
 
 
@@ -78,23 +79,40 @@ def with_tools(messages: Json, body: Body) -> Json:
 
 
 def split_calls(reply: str, prefix: str) -> tuple[str | None, list[Json]]:
-    """Return a reply's text and its tool calls in OpenAI's format; a call that is not JSON stays text."""
+    """Return a reply's text and its tool calls in OpenAI's format; a call that cannot be read stays text."""
     calls: list[Json] = []
-
-    def take(match: re.Match[str]) -> str:
-        try:
-            call = json.loads(match[1])
-            name, arguments = call["name"], call["arguments"]
-        except (ValueError, KeyError, TypeError):
-            return match[0]
-        function: dict[str, Json] = {"name": str(name), "arguments": json.dumps(arguments)}
-        calls.append({"id": f"{prefix}-{len(calls)}", "type": "function", "function": function})
-        return ""
-
+    texts, position = list[str](), 0
     # No call can follow the last end of one. Searching there, too, a reply of openings alone would take quadratic time.
-    with_calls, end, after = reply.rpartition(_CLOSE)
-    rest = _CALL.sub(take, with_calls + end) + after
+    for opening in _OPENING.finditer(reply, 0, max(0, reply.rfind(_CLOSE))):
+        function, end = _read_call(reply, opening.end())
+        # One that begins within the call before it is part of its arguments.
+        if function is not None and opening.start() >= position:
+            calls.append({"id": f"{prefix}-{len(calls)}", "type": "function", "function": function})
+            texts.append(reply[position : opening.start()])
+            position = end
+    rest = "".join((*texts, reply[position:]))
     return (rest.strip() or None if calls else rest), calls
+
+
+def _read_call(reply: str, start: int) -> tuple[dict[str, Json] | None, int]:
+    """Return the function that a call names and where the call ends; None if it is not a name and an object of arguments."""
+    try:
+        call, end = _DECODER.raw_decode(reply, start)
+        name, arguments = call["name"], call["arguments"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None, start
+    closing = _CLOSING.match(reply, end)
+    if closing is None or not isinstance(name, str) or not isinstance(arguments, dict):
+        return None, start
+    return {"name": name, "arguments": json.dumps(arguments)}, closing.end()
+
+
+def _refuse_constant(name: str) -> None:
+    """Raise ValueError: Python reads NaN and Infinity, which are not JSON."""
+    raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 def _required_tool(body: Body) -> str | None:
@@ -124,9 +142,14 @@ def _compile(schemas: str, is_call: bool, tokenizer: Tokenizer) -> Language:
     return Language(node, [tokenizer.bytes_of([token]) for token in range(tokenizer.pad)], tokenizer.eos)
 
 
-def _call_node(name: str, schema: Mapping[str, Any]) -> Node:
+def _call_node(name: str, schema: Any) -> Node:
     start = f'{_OPEN}{{"name": {json.dumps(name)}, "arguments": '
-    arguments = json_node(schema) if schema else literal("{}")
+    if isinstance(schema, Mapping) and schema.get("type", "object") != "object":
+        raise ValueError(f"the parameters of tool {name!r} have the type {schema['type']!r}; expected object")
+    try:
+        arguments = json_node(schema) if schema else literal("{}")
+    except ValueError as error:
+        raise ValueError(f"the parameters of tool {name!r}: {error}") from None
     return sequence(literal(start), arguments, literal(f"}}{_CLOSE}"))
 
 
@@ -134,14 +157,14 @@ def _write_calls(message: Any) -> Any:
     """Return a message whose tool calls are part of its text."""
     if not isinstance(message, Mapping) or not message.get("tool_calls"):
         return message
-    texts = [message.get("content") or ""]
-    for call in message["tool_calls"]:
-        try:
+    try:
+        texts = [message_text(message)] if message.get("content") else []
+        for call in message["tool_calls"]:
             function = call["function"]
             content = {"name": function["name"], "arguments": json.loads(function["arguments"])}
-        except (TypeError, KeyError, ValueError):
-            raise bad_request(
-                "a tool call in messages must have a function with a name, and its arguments as JSON"
-            ) from None
-        texts.append(f"{_OPEN}{json.dumps(content)}{_CLOSE}")
+            texts.append(f"{_OPEN}{json.dumps(content)}{_CLOSE}")
+    except (TypeError, KeyError, ValueError):
+        raise bad_request(
+            "a tool call in messages must have a function with a name, and its arguments as JSON, beside text alone"
+        ) from None
     return {"role": message.get("role"), "content": "".join(texts)}

@@ -24,7 +24,19 @@ _USED = {
     "user",
 }
 # Fields that mean nothing here, or that have their default: ignoring another one would return a wrong reply.
-_HARMLESS: Mapping[str, Json] = {"store": None, "truncation": "disabled", "stream": False, "tools": [], "n": 1}
+_HARMLESS: Mapping[str, Json] = {
+    "store": None,
+    "truncation": "disabled",
+    "stream": False,
+    "background": False,
+    "include": [],
+    "n": 1,
+    "tools": [],
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+    "service_tier": "auto",
+    "top_logprobs": 0,
+}
 
 
 async def responses(service: Service, request: Request) -> Response:

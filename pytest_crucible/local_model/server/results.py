@@ -26,7 +26,7 @@ def to_response(computed: asyncio.Future[T], make_response: Callable[[T], Respon
             answer.set_result(_response(done, make_response))
 
     computed.add_done_callback(settle)
-    # A client that cancels spares the computation, if it has not begun.
+    # A client that cancels spares the computation, or what is left of a reply.
     answer.add_done_callback(lambda _: computed.cancel())
     return answer
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -92,7 +94,10 @@ async def retrieve_futures(service: Service, request: Request) -> Response:
 
 
 def sample(service: Service, weights: Weights, sample_request: SampleRequest) -> asyncio.Future[Answer]:
-    """Compute a sample request, together with others that can share the work. An invalid prompt fails alone."""
+    """Compute a sample request, together with others that can share the work. An invalid prompt fails alone.
+
+    When the future is cancelled, the computation ends at its next token.
+    """
     try:
         check_request(sample_request.prompt, sample_request.params, weights.base.engine.shape)
     except ValueError as error:
@@ -102,7 +107,11 @@ def sample(service: Service, weights: Weights, sample_request: SampleRequest) ->
     group: Group[SampleRequest, Answer] = Group(
         (weights, sample_request.topk), lambda sample_requests: service.samplers.answers(weights, sample_requests)
     )
-    return service.work.share(group, sample_request, rows=sample_request.params.num_samples)
+    abandoned = threading.Event()
+    params = replace(sample_request.params, is_abandoned=abandoned.is_set)
+    answer = service.work.share(group, replace(sample_request, params=params), rows=params.num_samples)
+    answer.add_done_callback(lambda done: abandoned.set() if done.cancelled() else None)
+    return answer
 
 
 def _clone_name(sampling: str, number: int) -> str:

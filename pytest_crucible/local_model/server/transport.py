@@ -177,6 +177,9 @@ class Connection(asyncio.Protocol):
         if response.events is not None:
             async with contextlib.aclosing(response.events) as events:
                 async for part in events:
+                    # Many parts may wait, and the loop has no time between them to notice that the client has left.
+                    if self._transport.is_closing():
+                        break
                     self._transport.write(part)
         self.answering = None
         # The beginning of the next request may have arrived already.

@@ -299,7 +299,7 @@ class Counting:
     def sample(self, prompts, params):
         self.batches.append([len(prompt) for prompt in prompts])
         self.asked.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(60)
         if any(len(prompt) == 13 for prompt in prompts):
             raise MemoryError("unlucky")
         return [len(prompt) for prompt in prompts]
@@ -309,7 +309,7 @@ def test_what_comes_meanwhile_is_answered_together_by_length():
     thread, sampler = EngineThread(), Counting(hold=True)
     lengths = [length for length in range(71, 1, -1) if length != 13]
     thread.ask(sampler, [0], sampling_params({}))
-    assert sampler.asked.wait(20)
+    assert sampler.asked.wait(60)
 
     answers = [thread.ask(sampler, [0] * length, sampling_params({})) for length in lengths]
     sampler.go_on.set()
@@ -331,7 +331,7 @@ def test_each_model_answers_its_own():
 def test_one_that_nobody_waits_for_any_more_is_not_computed():
     thread, sampler = EngineThread(), Counting(hold=True)
     first = thread.ask(sampler, [0], sampling_params({}))
-    assert sampler.asked.wait(20)
+    assert sampler.asked.wait(60)
     waiting = [thread.ask(sampler, [0] * length, sampling_params({})) for length in (2, 3)]
     waiting[0].cancel()
     sampler.go_on.set()

@@ -73,7 +73,7 @@ def test_a_conversation_to_learn_from_continues_its_own_prompt(messages):
     ("messages", "sentence"),
     [
         ("hi", "expected a list of messages, not str"),
-        ([], "expected a list of messages, not list"),
+        ([], "expected a list of messages, not an empty one"),
         (3, "expected a list of messages, not int"),
         ([3], "a message has no text"),
         ([{"role": "user"}], "a message has no text"),

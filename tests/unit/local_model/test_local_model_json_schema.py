@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
 from pytest_crucible.local_model.config import Shape, initial_weights
 from pytest_crucible.local_model.engine import Engine
@@ -112,6 +115,103 @@ def test_a_schema_may_contain_itself():
 def test_the_shortest_text_is_counted():
     assert shortest(sequence(literal("ab"), repeat(characters("01"), 2, 5))) == 4
     assert language(TREE).least_tokens() == len('{"value": 0, "next": null}') + 1
+
+
+TAGGED = {
+    "oneOf": [{"$ref": "#/$defs/a~1cat"}, {"$ref": "#/$defs/dog"}],
+    "discriminator": {"propertyName": "kind"},
+    "$defs": {
+        "a/cat": {"type": "object", "properties": {"kind": {"const": "cat"}}, "required": ["kind"]},
+        "dog": {
+            "type": "object",
+            "properties": {"kind": {"const": "dog", "type": "string"}, "of": {"$ref": "#/$defs/a~1cat"}},
+            "required": ["kind"],
+        },
+    },
+}
+SCHEMAS = {
+    "an enum with a type": {"type": "integer", "enum": ["a", 1.5, True, 2]},
+    "a const in an enum": {"const": "x", "enum": ["y", "x"]},
+    "a field without a type": {"type": "object", "properties": {"a": {"title": "A"}}, "required": ["a"]},
+    "types that exclude each other": {"oneOf": [{"type": "integer"}, {"type": ["boolean", "null"]}, {"enum": ["a"]}]},
+    "a tagged union": TAGGED,
+    "lengths without fractions": {"type": "string", "minLength": 1.0, "maxLength": 2.0},
+    "a far end": {"type": "array", "items": {"type": "boolean"}, "minItems": 3, "maxItems": 50_000},
+    "names with slashes": {
+        "type": "object",
+        "properties": {"a/properties/b": {"type": "null"}, "a": {"$ref": "#/properties/a~1properties~1b"}},
+        "required": ["a"],
+    },
+    "an item of a list": {
+        "type": "array",
+        "items": {"anyOf": [{"type": "null"}, {"$ref": "#/items/anyOf/0"}]},
+        "minItems": 1,
+        "maxItems": 2,
+    },
+}
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+def test_unusual_schemas_are_kept(schema):
+    made, random, validator = language(schema), np.random.default_rng(0), Draft202012Validator(schema)
+    for _ in range(10):
+        validator.validate(json.loads(draw_reply(made, int(made.least_tokens()) + 30, random)))
+
+
+REFUSED = [
+    ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "valid for #/oneOf/0 and #/oneOf/1: write anyOf instead"),
+    ({"oneOf": [True, {"type": "null"}]}, "write anyOf instead"),
+    ({"oneOf": [{"const": 1}, {"enum": [2, 1.0]}]}, "write anyOf instead"),
+    ({"anyOf": []}, "#/anyOf is []; expected a list of schemas"),
+    ({"type": "string", "enum": [1, None]}, "# allows no value: its const, enum and type exclude each other"),
+    ({"const": "x", "enum": ["y"]}, "# allows no value"),
+    ({"enum": [float("nan")]}, "not JSON compliant"),
+    ({"type": "string", "minLength": 5, "maxLength": 2}, "# allows no value: minLength is 5 and maxLength 2"),
+    ({"type": "array", "minItems": 2, "maxItems": 0}, "# allows no value: minItems is 2 and maxItems 0"),
+    ({"type": "string", "minLength": "3"}, "#/minLength is '3'; expected a whole number from 0"),
+    ({"type": "array", "maxItems": True}, "#/maxItems is True; expected a whole number from 0"),
+    ({"type": "object", "properties": ["a"]}, "#/properties must be an object, not ['a']"),
+    ({"type": "object", "properties": {"a": True}, "required": "a"}, "#/required is 'a'; expected a list of names"),
+    ({"type": [{"type": "string"}]}, "#/type is [{'type': 'string'}]; expected one of object"),
+    ({"allOf": [{"type": "string"}]}, "# has 'allOf', which this model's decoding cannot keep"),
+    ({"type": "integer", "minimum": 0}, "# has 'minimum', which this model's decoding cannot keep"),
+    ({"type": "array", "items": {"$id": "b", "type": "null"}}, "#/items has '$id'"),
+    ({"type": "array", "items": {"$ref": "#/$defs/none"}}, "$ref '#/$defs/none' names nothing in this schema"),
+    (
+        {"type": "array", "items": {"$ref": "#/$defs/a"}, "$defs": {"a": {"type": "string", "pattern": "a"}}},
+        "#/$defs/a has 'pattern'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("schema", "words"), REFUSED)
+def test_what_cannot_be_kept_is_refused_when_the_schema_is_read(schema, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        json_node(schema)
+
+
+def test_a_schema_that_nests_without_an_end_is_refused_or_has_no_text():
+    nested: dict[str, Any] = {"type": "integer"}
+    for _ in range(1000):
+        nested = {"type": "array", "items": nested}
+    with pytest.raises(ValueError, match="the schema nests too deeply"):
+        json_node(nested)
+
+    itself = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
+    assert {language(schema).least_tokens() for schema in ({"$ref": "#"}, itself)} == {math.inf}
+    # A name that leads back to itself adds nothing to the other ways.
+    made = language({"anyOf": [{"$ref": "#"}, {"type": "boolean"}]})
+    assert draw_reply(made, 9, np.random.default_rng(0)) in ("true", "false")
+
+
+def test_many_optional_properties_take_linear_time():
+    properties = {f"p{number}": {"type": "boolean"} for number in range(60)}
+    made, random = language({"type": "object", "properties": properties}), np.random.default_rng(0)
+    values = [json.loads(draw_reply(made, 60, random)) for _ in range(5)]
+
+    assert made.least_tokens() == len("{}") + 1
+    assert all(list(value) == sorted(value, key=lambda name: int(name[1:])) for value in values)
+    assert any(values)
 
 
 def depth_of(value: Any) -> int:

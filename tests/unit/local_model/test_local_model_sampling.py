@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -405,3 +406,15 @@ def test_no_prompts_give_no_replies(sampler):
 def test_as_many_settings_as_prompts_are_wanted(sampler):
     with pytest.raises(ValueError, match="2 prompts and 1 parameters"):
         sampler.sample(PROMPTS[:2], [ENDLESS])
+
+
+def test_abandoned_replies_end_at_their_next_token(sampler, replies):
+    seen = list[int]()
+    abandoned = replace(
+        ENDLESS, num_samples=3, watch=lambda number, token: seen.append(token), is_abandoned=lambda: len(seen) > 5
+    )
+    left, kept = sampler.sample(PROMPTS[:1], abandoned), sampler.sample(PROMPTS[:2], [abandoned, ENDLESS])
+
+    assert {len(reply.tokens) for reply in left} == {2}
+    assert left[0].tokens == replies[0].tokens[:2]
+    assert kept[-1] == replies[1]

@@ -28,7 +28,7 @@ def classify(error: BaseException) -> str:
     return "stop" if isinstance(error, StoreError) else "lost"
 
 
-def asked(function, *, timeout_s: float | None = 5.0, **arguments) -> Outcome:
+def asked(function, *, timeout_s: float | None = 60.0, **arguments) -> Outcome:
     """Ask an async function, or a plain one in a thread."""
     outcome = Outcome(Unit(0, 0, 0, 0))
     if asyncio.iscoroutinefunction(function):
@@ -219,7 +219,7 @@ def test_a_function_that_was_left_behind_cannot_score_any_more(released):
     asyncio.run(in_time())
     released.set()
 
-    assert late.wait(5)
+    assert late.wait(60)
     assert outcome.scores == {"steps": 1.0}
 
 
@@ -262,7 +262,7 @@ def test_a_function_that_hangs_leaves_its_place_to_others(released):
             lambda: released.wait(60), {}, Outcome(Unit(0, 0, 0, 0)), timeout_s=0.02, classify=classify, threads=threads
         )
         second = await ask_in_thread(
-            lambda: "4", {}, Outcome(Unit(1, 0, 0, 0)), timeout_s=5.0, classify=classify, threads=threads
+            lambda: "4", {}, Outcome(Unit(1, 0, 0, 0)), timeout_s=60.0, classify=classify, threads=threads
         )
         threads.shutdown()
         return first, second
@@ -299,7 +299,7 @@ def test_a_call_that_is_cancelled_is_cancelled_and_not_lost(style, released):
 
 
 def test_calls_in_threads_run_at_one_time():
-    barrier = threading.Barrier(3, timeout=10)
+    barrier = threading.Barrier(3, timeout=60)
 
     async def three() -> list[Outcome]:
         threads = DaemonThreads(3)

@@ -108,7 +108,7 @@ def test_a_question_that_json_cannot_say_is_not_numbered():
 def test_latency_is_measured_where_the_backend_does_not_say_it():
     reply = asyncio.run(sampler(lambda request: "4", latency_s=0.03).generate(""))
 
-    assert 0.025 <= reply.latency_s < 5
+    assert 0.025 <= reply.latency_s < 60
 
 
 def test_the_latency_that_a_backend_says_stays():
@@ -198,7 +198,7 @@ def test_closing_ends_what_is_still_running_and_leaves_no_warning(caplog):
 
     background = BackgroundLoop()
     future = background.submit(endless())
-    assert started.wait(5)
+    assert started.wait(60)
     background.close()
     del future
     gc.collect()
@@ -221,7 +221,7 @@ def test_closing_does_not_wait_for_what_will_not_end():
 
     background = BackgroundLoop()
     background.submit(stubborn())
-    assert started.wait(5)
+    assert started.wait(60)
     before = time.monotonic()
     background.close()
 
@@ -250,7 +250,7 @@ def test_what_a_function_raises_is_in_its_future(threads):
 def test_no_more_threads_are_started_than_allowed(threads):
     names = {threads.submit(lambda: time.sleep(0.002) or threading.current_thread().name) for _ in range(20)}
 
-    assert len({future.result(5) for future in names}) <= 2
+    assert len({future.result(60) for future in names}) <= 2
 
 
 def test_work_that_is_cancelled_before_it_starts_never_runs(threads):
@@ -261,7 +261,7 @@ def test_work_that_is_cancelled_before_it_starts_never_runs(threads):
     cancelled = waiting.cancel()
     release.set()
     for future in running:
-        future.result(5)
+        future.result(60)
     threads.submit(lambda: None).result(5)
 
     assert cancelled

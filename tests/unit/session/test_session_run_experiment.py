@@ -331,7 +331,7 @@ def test_threads_of_a_blocking_test_end_with_it(resources, pytester):
     assert list(load_outcomes(resources.store, key, 0).scores["right"].values) == [1.0] * 6
     workers = [thread for thread in threading.enumerate() if re.fullmatch(r"crucible-\d+", thread.name)]
     for thread in workers:
-        thread.join(timeout=10)
+        thread.join(timeout=60)
     assert not any(thread.is_alive() for thread in workers)
 
 

@@ -385,10 +385,10 @@ def test_an_interval_is_all_that_waits(store, path):
     experiment, arm = entered(store)
     writer = store.writer()
     add(writer, arm, 0)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not load_outcomes(store, experiment, 0).positions and time.monotonic() < deadline:
         time.sleep(0.05)
-    waited = 10 - (deadline - time.monotonic())
+    waited = 60 - (deadline - time.monotonic())
     writer.close()
 
-    assert waited < 5
+    assert waited < 30

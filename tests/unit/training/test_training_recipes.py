@@ -468,18 +468,18 @@ def test_of_two_that_train_the_same_one_waits_and_takes_what_was_made(engine, tm
 
     def recipe(trainer):
         begun.set()
-        assert go_on.wait(20)
+        assert go_on.wait(60)
         steps(trainer, 1)
 
     found = {}
     slow = threading.Thread(target=lambda: found.update(slow=trained(made(engine, recipe), tmp_path)))
     slow.start()
-    assert begun.wait(20)
+    assert begun.wait(60)
     other = threading.Thread(
         target=lambda: found.update(other=trained(made(engine, recipe), tmp_path, wait=waited.set))
     )
     other.start()
-    assert waited.wait(20)
+    assert waited.wait(60)
     go_on.set()
     slow.join(20)
     other.join(20)

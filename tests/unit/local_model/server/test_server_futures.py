@@ -23,7 +23,7 @@ async def finished(futures: Futures, request_id: str, body: bytes = b"{}") -> No
 
 
 def run(story):
-    return asyncio.run(asyncio.wait_for(story, 5))
+    return asyncio.run(asyncio.wait_for(story, 60))
 
 
 def test_a_result_is_waited_for():

@@ -71,7 +71,7 @@ def run(engine, tmp_path):
         async def told():
             local = Local(engine, tmp_path)
             try:
-                return await asyncio.wait_for(story(local), 20)
+                return await asyncio.wait_for(story(local), 60)
             finally:
                 local.service.stop("over")
                 local.service.close()

@@ -28,7 +28,7 @@ class Notes:
         return [f"{item}!" for item in items]
 
     def wait(self) -> str:
-        self.gate.wait(5)
+        self.gate.wait(60)
         return "waited"
 
 
@@ -39,7 +39,7 @@ def run(story):
         work, notes = Worker(), Notes()
         try:
             first = work.call(notes.wait)
-            return await asyncio.wait_for(story(work, notes, first), 5)
+            return await asyncio.wait_for(story(work, notes, first), 60)
         finally:
             notes.gate.set()
             work.stop()
