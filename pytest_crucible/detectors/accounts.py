@@ -5,19 +5,17 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_crucible.detectors.characters import LONG
 from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
-from pytest_crucible.detectors.long_numbers import (
-    find_account_places,
-    find_card_places,
-    find_security_numbers,
-)
-from pytest_crucible.detectors.places import Place, Places
+from pytest_crucible.detectors.long_accounts import find_account_places
+from pytest_crucible.detectors.long_cards import find_card_places, read_issuer_key
+from pytest_crucible.detectors.long_numbers import find_security_numbers
+from pytest_crucible.detectors.places import Place, Places, select_apart
 
 # Whole, in fours, or in the groups of American Express and Diners Club. It looks ahead: the second of two numbers may be a card.
 _CARD_BODY = (
@@ -71,35 +69,31 @@ _IBAN_LENGTHS = {
 }  # fmt: skip
 
 
-def find_cards(text: str) -> Iterator[Place]:
-    """Yield the numbers of payment cards: the check digit, and an issuer's first digits or a word such as "card" before."""
-    places = find_card_places(text) if len(text) >= LONG else None
-    if places == []:
-        return
+def find_cards(text: str) -> Iterable[Place] | Places:
+    """Return the numbers of payment cards: the check digit, and an issuer's first digits or a word such as "card" before."""
+    return _find_cards_at_once(text) if len(text) >= LONG else _find_cards_one_by_one(text)
+
+
+def _find_cards_at_once(text: str) -> Places:
+    places, keys = find_card_places(text)
+    different, number = np.unique(keys, return_inverse=True)
+    of_issuer = [_ISSUERS.fullmatch(read_issuer_key(key)) is not None for key in different.tolist()]
+    is_card = np.array(of_issuer, dtype=bool)[number]
+    if not is_card.all() and _has_card_word(text):
+        is_card[~is_card] = [_is_called_card(text, start) for start in places[~is_card, 0].tolist()]
+    return select_apart(places[is_card])
+
+
+def _find_cards_one_by_one(text: str) -> Iterator[Place]:
     end, has_word = 0, _has_card_word(text)
-    # A text that repeats a number would take several times as long.
-    passes: dict[str, bool] = {}
-    for match in _find_matches(_CARD if has_word else _CARD_OF_ISSUER, text, places):
+    for match in (_CARD if has_word else _CARD_OF_ISSUER).finditer(text):
         start = match.start()
         if start < end:
             continue
-        number = match[0] + match[1]
-        if number not in passes:
-            passes[number] = passes_luhn(_without_separators(number))
-        if passes[number] and (_is_of_issuer(number) or (has_word and _is_called_card(text, start))):
+        number = _without_separators(match[0] + match[1])
+        if passes_luhn(number) and (_ISSUERS.fullmatch(number) or (has_word and _is_called_card(text, start))):
             end = match.end(1)
             yield start, end
-
-
-def _find_matches(pattern: re.Pattern[str], text: str, places: Sequence[int] | None) -> Iterator[re.Match[str]]:
-    """Return the matches of a pattern; where its possible places are known, only these are tried."""
-    if places is None:
-        return pattern.finditer(text)
-    return filter(None, map(pattern.match, itertools.repeat(text), places))
-
-
-def _is_of_issuer(number: str) -> bool:
-    return _ISSUERS.fullmatch(_without_separators(number)) is not None
 
 
 def _has_card_word(text: str) -> bool:
@@ -118,27 +112,28 @@ def find_social_security_numbers(text: str) -> Iterable[Place] | Places:
     return ((match.start() - len("123"), match.end()) for match in _SSN.finditer(text))
 
 
-def find_ibans(text: str) -> Iterator[Place]:
-    """Yield IBANs: a country's length, and the check digits. The groups may be separated."""
-    # A text that repeats an account, or what only looks like one, would take several times as long.
-    passes: dict[str, bool] = {}
-    for start in _find_account_places(text):
+def find_ibans(text: str) -> Iterable[Place] | Places:
+    """Return IBANs: a country's length, and the check digits. The groups may be separated."""
+    if len(text) < LONG:
+        return _find_ibans_one_by_one(text)
+    places = find_account_places(text, _account_lengths())
+    # Of the characters behind, those that are not ASCII are looked at here.
+    return places if text.isascii() else places[[not text[end : end + 1].isalnum() for end in places[:, 1].tolist()]]
+
+
+def _find_ibans_one_by_one(text: str) -> Iterator[Place]:
+    for match in _ACCOUNT_BEGIN.finditer(text):
+        start = match.start() - 2
         length = _IBAN_LENGTHS.get(text[start : start + 2].upper(), 0)
         # With separators, one is after each four characters.
         end = start + length + (length - 1) // 4 * (text[start + 4 : start + 5] in _SEPARATORS)
         account = text[start:end]
-        if account not in passes:
-            passes[account] = _ACCOUNT.fullmatch(account) is not None and passes_mod97(
-                _without_separators(account).upper()
-            )
-        if passes[account] and not text[end : end + 1].isalnum():
+        if (
+            not text[end : end + 1].isalnum()
+            and _ACCOUNT.fullmatch(account)
+            and passes_mod97(_without_separators(account).upper())
+        ):
             yield start, end
-
-
-def _find_account_places(text: str) -> Sequence[int]:
-    if len(text) >= LONG:
-        return find_account_places(text, _account_lengths())
-    return [match.start() - 2 for match in _ACCOUNT_BEGIN.finditer(text)]
 
 
 @functools.cache

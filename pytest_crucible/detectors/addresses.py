@@ -12,6 +12,7 @@ import numpy as np
 from pytest_crucible.detectors.characters import LONG
 from pytest_crucible.detectors.long_emails import find_email_places
 from pytest_crucible.detectors.long_ip_addresses import find_four_places, find_six_places
+from pytest_crucible.detectors.long_urls import find_url_places
 from pytest_crucible.detectors.places import Place, Places, read_places
 
 # At most ten labels: a domain has 253 characters.
@@ -77,8 +78,17 @@ def _is_top_level(label: str) -> bool:
     return _TOP_LEVEL.fullmatch(label) is not None
 
 
-def find_urls(text: str) -> Iterator[Place]:
-    """Yield URLs that begin with a scheme or with `www.`, without the punctuation after them."""
+def find_urls(text: str) -> Iterable[Place] | Places:
+    """Return URLs that begin with a scheme or with `www.`, without the punctuation after them."""
+    if len(text) < LONG:
+        return _find_urls_one_by_one(text)
+    if "://" not in text and "www" not in text.lower():
+        return read_places([])
+    places, with_parenthesis = find_url_places(text)
+    return np.concatenate([places, read_places(_trim_url(text, *place) for place in with_parenthesis.tolist())])
+
+
+def _find_urls_one_by_one(text: str) -> Iterator[Place]:
     for match in _AFTER_SCHEME.finditer(text):
         scheme = _SCHEME.match(text[max(0, match.start() - 6) : match.start()][::-1])
         if scheme and len(match[0]) > len("://"):

@@ -15,8 +15,8 @@ Indices = NDArray[np.intp]
 _DIGITS, _ASCII_WORD = list_signs(digits), list_signs(f"{ascii_letters}{digits}_")
 _ALPHANUMERIC = list_signs(ascii_letters + digits)
 _HEX, _GROUPS = list_signs(hexdigits), 8
-# In longer ones the digit has to be near the colons.
-_MOST_AT_ONCE = 24
+# In longer ones the digit has to be near the two colons, or only a part is read.
+_MOST_WITH_DOUBLE, _MOST_AT_ONCE = 24, 45
 _SIX, _ENDS_OF_VERSION = list_signs(hexdigits + ":."), list_signs("vVnNrReEpP.\n")
 # Zeros around the text, so that no place read is outside.
 _PAD = 8
@@ -87,12 +87,20 @@ def find_six_places(text: str) -> tuple[Places, Places]:
     changes = np.flatnonzero(is_six[1:] != is_six[:-1]) + 1
     runs = changes.reshape(-1, 2)
     colons, doubles = _count(is_colon, runs), _count(is_colon[:-1] & is_colon[1:], runs, 2)
-    runs = runs[(_count(look_up(codes, _DIGITS), runs) > 0) & ((doubles > 0) | (colons >= _GROUPS - 1))]
-    is_unsure = (np.diff(runs)[:, 0] > _MOST_AT_ONCE) | (_count(codes == ord("."), runs) > 0)
+    may_be = (_count(look_up(codes, _DIGITS), runs) > 0) & ((doubles > 0) | (colons >= _GROUPS - 1))
+    runs, doubles = runs[may_be], doubles[may_be]
+    is_unsure = _are_long(runs, doubles) | (_count(codes == ord("."), runs) > 0)
     sure = runs[~is_unsure]
     # The ends of words of other scripts are left to be looked at.
     sure = sure[~look_up(codes[sure[:, 0] - 1], _ASCII_WORD) & ~look_up(codes[sure[:, 1]], _ALPHANUMERIC)]
     return sure[_are_six(codes, is_colon, is_hex, sure)] - _PAD, runs[is_unsure] - _PAD
+
+
+def _are_long(runs: Places, doubles: NDArray[np.int32]) -> Mask:
+    """Return which runs have to be looked at one by one, since they are long."""
+    length = np.diff(runs)[:, 0]
+    are_long: Mask = (length > _MOST_AT_ONCE) | ((length > _MOST_WITH_DOUBLE) & (doubles > 0))
+    return are_long
 
 
 def _are_six(codes: Codes, is_colon: Mask, is_hex: Mask, runs: Places) -> Mask:

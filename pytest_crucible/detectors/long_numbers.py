@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from pytest_crucible.detectors.characters import Codes, Mask, list_signs, look_up, read_codes
 
-_DIGITS, _LETTERS, _SEPARATORS = list_signs(digits), list_signs(ascii_letters), list_signs(" -")
+_DIGITS, _SEPARATORS = list_signs(digits), list_signs(" -")
 _FORM_SEPARATORS, _POINTS, _OPENING = list_signs(" .-"), list_signs(".-"), list_signs("+(")
 _IN_WORDS = list_signs(f"{ascii_letters}{digits}_")
-_ALPHANUMERIC, _BEFORE_CARD = list_signs(ascii_letters + digits), list_signs(f"{ascii_letters}{digits}_.+-")
+_BEFORE_NUMBER = list_signs(f"{ascii_letters}{digits}_.+-")
 # The farthest that a condition reads from a place.
 _REACH = 16
 
@@ -41,18 +41,11 @@ class _Around:
         return places
 
 
-def find_card_places(text: str) -> list[int]:
-    """Return where nine characters of a card begin: digits, after four of them perhaps a separator."""
-    around = _Around(text)
-    is_card = around.has(_DIGITS, 0, 1, 2, 3, 5, 6, 7, 8) & ~around.has(_BEFORE_CARD, -1)
-    return _list(is_card & (around.has(_DIGITS, 4) | around.has(_SEPARATORS, 4)))
-
-
 def find_security_numbers(text: str) -> NDArray[np.intp]:
     """Return the places of US social security numbers: what the pattern of `accounts` describes. shape (n, 2)"""
     around = _Around(text)
     is_number = around.has(_SEPARATORS, 0) & around.has(_DIGITS, -3, -2, -1, 1, 2, 4, 5, 6, 7)
-    is_number &= (around.at(0) == around.at(3)) & ~around.has(_BEFORE_CARD, -4) & ~around.has(_IN_WORDS, 8)
+    is_number &= (around.at(0) == around.at(3)) & ~around.has(_BEFORE_NUMBER, -4) & ~around.has(_IN_WORDS, 8)
     is_number &= ~(around.has(_POINTS, 8) & around.has(_DIGITS, 9))
     places = np.flatnonzero(is_number)
     area, group, serial = (_read_number(around, places, *at) for at in ((-3, -2, -1), (1, 2), (4, 5, 6, 7)))
@@ -79,25 +72,3 @@ def find_form_places(text: str) -> NDArray[np.intp]:
     is_abroad &= around.has(_FORM_SEPARATORS, 3) | around.has(_DIGITS, 3)
     is_middle = around.has(_POINTS, 0, 4) & around.has(_DIGITS, -3, -2, -1, 1, 2, 3, 5, 6, 7, 8)
     return np.flatnonzero(around.has(_OPENING, 0) | (is_zero & (in_twos | is_abroad)) | is_middle)
-
-
-def find_account_places(text: str, lengths: NDArray[np.uint8]) -> list[int]:
-    """Return where the letters of a country and two digits begin, and a word ends where an account of the country does.
-
-    `lengths` are those of accounts by the codes of both letters; 0 for others. shape (256, 256).
-    """
-    around = _Around(text)
-    begins = around.has(_LETTERS, 0, 1) & around.has(_DIGITS, 2, 3) & ~around.has(_ALPHANUMERIC, -1)
-    places = np.flatnonzero(begins)
-    places = places[places + 4 < len(text)]
-    codes = around.codes[_REACH:]
-    length = lengths[codes[places], codes[places + 1]].astype(np.intp)
-    ends = places + length + (length - 1) // 4 * look_up(codes[places + 4], _SEPARATORS)
-    is_whole = (length > 0) & (ends <= len(text))
-    places, ends = places[is_whole], ends[is_whole]
-    return [int(place) for place in places[~look_up(codes[ends], _ALPHANUMERIC)]]
-
-
-def _list(mask: Mask) -> list[int]:
-    places: list[int] = np.flatnonzero(mask).tolist()
-    return places

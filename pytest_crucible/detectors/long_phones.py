@@ -11,9 +11,9 @@ import numpy as np
 
 from pytest_crucible.detectors.characters import Mask, list_signs, look_up
 from pytest_crucible.detectors.long_numbers import find_form_places
+from pytest_crucible.detectors.long_phone_candidates import find_candidates
 from pytest_crucible.detectors.long_phone_words import have_names, have_other_names, have_places, read_phone_words
 from pytest_crucible.detectors.phone_forms import (
-    CANDIDATE,
     CLEAR_INSIDE,
     CLEAR_PHONE,
     FEWEST_DIGITS,
@@ -72,7 +72,7 @@ def find_long_phones(text: str) -> Places:
 
 
 def _find_candidates(text: str, forms: Indices) -> _Numbers:
-    places = read_places(map(re.Match.span, CANDIDATE.finditer(text)))
+    places = find_candidates(text)
     starts, ends = places[places[:, 1] - places[:, 0] >= FEWEST_DIGITS].T
     return _Numbers(starts, ends, have_places(forms, starts, ends))
 

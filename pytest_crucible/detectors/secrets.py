@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from pytest_crucible.detectors.places import Place, make_spans, read_places
+from pytest_crucible.detectors.characters import LONG
+from pytest_crucible.detectors.long_keys import OTHER_KEYS, find_key_places
+from pytest_crucible.detectors.places import Place, Places, make_spans, read_places
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.redaction import key_places
 
@@ -29,12 +31,21 @@ def find_secrets(text: str) -> tuple[Span, ...]:
     >>> find_secrets("password: tr0ub4dor")
     (Span(type='PASSWORD', start=10, end=19),)
     """
+    findings = _find_keys(text)
+    findings["PRIVATE_KEY"] = read_places(_private_keys(text))
+    findings["PASSWORD"] = read_places(_find_assignments(text))
+    return make_spans(findings)
+
+
+def _find_keys(text: str) -> dict[str, Places]:
+    """Return the places of keys, tokens and logins by their type."""
+    if len(text) >= LONG and not any(begin in text for begin in OTHER_KEYS):
+        keys, logins = find_key_places(text)
+        return {"API_KEY": keys, "URL_LOGIN": logins}
     findings: dict[str, list[Place]] = {}
     for start, end in key_places(text):
         findings.setdefault(_key_type(text, start, end), []).append((start, end))
-    findings["PRIVATE_KEY"] = _private_keys(text)
-    findings["PASSWORD"] = list(_find_assignments(text))
-    return make_spans({name: read_places(places) for name, places in findings.items()})
+    return {name: read_places(places) for name, places in findings.items()}
 
 
 def _key_type(text: str, start: int, end: int) -> str:

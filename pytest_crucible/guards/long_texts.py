@@ -228,6 +228,11 @@ def has_run(text: str, characters: str, least: int) -> bool:
     return bool(np.diff(ends).max() > least)
 
 
+def has_any(text: str, characters: str) -> bool:
+    """Return whether a text has one of the characters, all of which are ASCII."""
+    return bool(look_up(read_codes(text), list_signs(characters)).any())
+
+
 def has_pair(text: str, signs: str, letters: str) -> bool:
     """Return whether one of the signs stands beside one of the letters; all are ASCII."""
     codes = read_codes(text)
@@ -248,6 +253,38 @@ class CharacterTable:
             table[ord(character)] = ord(other) if other else _DELETED
         return table
 
+    @functools.cached_property
+    def _lower_table(self) -> NDArray[np.uint32]:
+        table = self._table.copy()
+        table[table != _DELETED] = _list_lower()[table[table != _DELETED]]
+        return table
+
     def __call__(self, text: str) -> str:
-        codes = self._table[read_code_points(text)]
-        return join_code_points(codes[codes != _DELETED])
+        return _map(text, self._table)
+
+    def lower(self, text: str) -> str:
+        """Return the text in lower case, after the characters are replaced."""
+        # What these are in lower case is two characters, or depends on others beside them.
+        if any(character in text for character in _LOWER_BY_CONTEXT):
+            return self(text).lower()
+        return _map(text, self._lower_table)
+
+
+_LOWER_BY_CONTEXT = "\u0130\u03a3"
+# No character from here on has another one in lower case.
+_AFTER_CASES = 0x1E944
+
+
+@functools.cache
+def _list_lower() -> NDArray[np.uint32]:
+    table = np.arange(0x110000, dtype=np.uint32)
+    for point in range(_AFTER_CASES):
+        lowered = chr(point).lower()
+        table[point] = ord(lowered) if len(lowered) == 1 else point
+    return table
+
+
+def _map(text: str, table: NDArray[np.uint32]) -> str:
+    codes = table[read_code_points(text)]
+    is_left = codes != _DELETED
+    return join_code_points(codes if is_left.all() else codes[is_left])

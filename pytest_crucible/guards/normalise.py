@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from string import ascii_letters, ascii_lowercase, digits, hexdigits
 
 from pytest_crucible.detectors.characters import LONG
-from pytest_crucible.guards.long_texts import FEW_LETTERS, CharacterTable, has_pair, has_run, join_spelled_out
+from pytest_crucible.guards.long_texts import FEW_LETTERS, CharacterTable, has_any, has_pair, has_run, join_spelled_out
 from pytest_crucible.guards.mark_runs import break_mark_runs
 
 DEPTH = 2
@@ -79,6 +79,10 @@ class _Alphabet:
             return text.encode().translate(self._bytes).decode()
         return self._long(text) if len(text) >= LONG else text.translate(self._characters)
 
+    def lower(self, text: str) -> str:
+        """Return the text in lower case, after the characters are replaced."""
+        return self._long.lower(text) if len(text) >= LONG else text.translate(self._characters).lower()
+
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ROTATE = _Alphabet(dict(zip(_LETTERS, _LETTERS[13:] + _LETTERS[:13], strict=True)))
@@ -112,7 +116,8 @@ def rotate(text: str) -> str:
     >>> rotate("vtaber nyy")
     'ignore all'
     """
-    return _ROTATE(text)
+    has_letters = text.isascii() or len(text) < LONG or has_any(text, ascii_lowercase)
+    return _ROTATE(text) if has_letters else text
 
 
 def normalise(text: str) -> str:
@@ -131,7 +136,7 @@ def _undisguise(text: str) -> str:
     for phrase in _PHRASES:
         text = text.replace(phrase, _PHRASE)
     decomposed = unicodedata.normalize("NFKD", break_mark_runs(text))
-    return _join_umlauts(_UNDISGUISE(decomposed).lower())
+    return _join_umlauts(_UNDISGUISE.lower(decomposed))
 
 
 def _join_blanks(text: str) -> str:

@@ -125,9 +125,11 @@ def _index(rules: tuple[Rule, ...], digest: str) -> RuleIndex:
 
 def match_rules(text: str, index: RuleIndex) -> Match:
     """Return the heaviest rule that matches a text in any of its forms."""
-    best = Match(0.0, "", ())
+    best, last = Match(0.0, "", ()), None
     for form in read_forms(text):
-        rule = _find_first(form, index, above=best.score)
+        # Rotating changes nothing in a text without Latin letters.
+        rule = None if form is last else _find_first(form, index, above=best.score)
+        last = form
         if rule is not None:
             best = Match(rule.weight, rule.category, (Span(rule.category, *_locate(text, rule)),))
             if best.score >= index.rules[0].weight:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 HIDDEN = "(key hidden)"
-_SERVICES = (
+SERVICES = (
     "tml",
     "sk",
     "rk",
@@ -27,7 +27,7 @@ _SERVICES = (
 )
 _TOKEN = r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]+"  # a JSON Web Token
 # Keys of well-known services, by their form.
-_OF_SERVICES = rf"\b(?:{'|'.join(_SERVICES)})[-_][\w-]{{16,}}|\bAKIA[0-9A-Z]{{16}}\b|\bAIza[\w-]{{30,}}"
+_OF_SERVICES = rf"\b(?:{'|'.join(SERVICES)})[-_][\w-]{{16,}}|\bAKIA[0-9A-Z]{{16}}\b|\bAIza[\w-]{{30,}}"
 # The shortest JSON Web Token, `eyJ12345678.a.b`. Most ids and answers are shorter.
 SHORTEST_KEY = 15
 _RUN = re.compile(r"[\w-]*")
@@ -41,10 +41,10 @@ def _dash_of_service(dash: str) -> re.Pattern[str]:
     >>> _dash_of_service("-").search("sk-0123456789abcdef").lastindex
     2
     """
-    names = [[name for name in _SERVICES if len(name) == length] for length in range(max(map(len, _SERVICES)) + 1)]
+    names = [[name for name in SERVICES if len(name) == length] for length in range(max(map(len, SERVICES)) + 1)]
     named = "|".join(rf"(?<=\b(?:{'|'.join(group)}).)()" if group else "(?!)()" for group in names[1:])
     # Most dashes follow another letter, or none; in a long run of dashes only the first can follow a name.
-    last = "".join(sorted({name[-1] for name in _SERVICES}))
+    last = "".join(sorted({name[-1] for name in SERVICES}))
     return re.compile(rf"{dash}(?:(?<=[{last}].)(?:{named})(?=[\w-]{{16}})|{dash}{{15,}}+)")
 
 

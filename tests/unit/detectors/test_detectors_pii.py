@@ -17,6 +17,8 @@ from run_sizes import choose_examples
 
 from pytest_crucible.detectors import addresses
 from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
+from pytest_crucible.detectors.long_phone_candidates import find_candidates
+from pytest_crucible.detectors.phone_forms import CANDIDATE
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii
 
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere")) / "guard" / "presidio_pii_synth.jsonl.gz"
@@ -147,6 +149,27 @@ PARTS = [text for text, _, _ in FOUND] + [
 ]  # fmt: skip
 
 
+URL_PARTS = [
+    "http",
+    "FTPs",
+    "http\u017f",
+    "://",
+    "www.",
+    "wWw.",
+    "a.b",
+    "a" * 64,
+    "(",
+    ")",
+    ".",
+    "*_",
+    " ",
+    "<",
+    "/",
+    "é",
+    "\u3000",
+]
+
+
 @contextlib.contextmanager
 def long_texts():
     """Have all texts searched as long ones are."""
@@ -169,6 +192,11 @@ def test_long_texts_are_searched_as_short_ones_are(text):
     | st.text("0123456789 -.+(GBa", max_size=60)
     | st.text("ab@.-_'1é:/~+", max_size=40)
     | st.text("0123abcF:. g", max_size=40)
+    | st.lists(st.sampled_from(URL_PARTS), max_size=6).map("".join)
+    | st.lists(st.sampled_from(["0", "1f", "abcd", "12345", ":", ":", "::", "."]), max_size=20).map("".join)
+    | st.lists(
+        st.sampled_from(["4111", "4111111111", "37", "82246310005", "60", "2", " ", "-", "cc "]), max_size=9
+    ).map("".join)
 )
 def test_any_long_text_is_searched_as_a_short_one_is(text):
     spans = find_pii(text)
@@ -182,6 +210,18 @@ def test_ipv6_addresses_are_those_that_the_standard_library_reads(text):
     # Others look like code: they have no digit, or too few groups.
     if any(map(str.isdigit, text)) and addresses.LIKE_SIX.search(text):
         assert addresses.is_six(text) == is_address(text)
+
+
+NUMBER_PARTS = [
+    "1", "12", "345", "123456789", "1234567890123456", "(030)", "+49", "(", ")", "+", " ", "-", ".", "/", "=", "%", ",5", "€",
+    "x12", " ext. 17", " x123456", "e", "a", "é", "\n",
+]  # fmt: skip
+
+
+@settings(max_examples=choose_examples(300))
+@given(st.lists(st.sampled_from(NUMBER_PARTS), max_size=14).map("".join) | st.text("012 .-/()+", max_size=40))
+def test_numbers_that_may_be_telephones_are_those_of_the_pattern(text):
+    assert find_candidates(text).tolist() == [[*match.span()] for match in CANDIDATE.finditer(text)]
 
 
 def is_address(text):

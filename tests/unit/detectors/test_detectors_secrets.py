@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from run_sizes import choose_examples
 
+from pytest_crucible.detectors import secrets
 from pytest_crucible.detectors.secrets import SECRET_TYPES, find_secrets
 from pytest_crucible.records.redaction import HIDDEN, hider
 
@@ -54,3 +56,18 @@ def test_it_finds_what_the_redaction_of_manifests_removes(text):
 
     assert replaced == hider()(text)
     assert {span.type for span in spans} <= set(SECRET_TYPES)
+
+
+PARTS = [
+    "://", "a:b@", "a:", "@", ":", "::", "/", " ", "'", "é", "sk-", "hf_", "glpat-", "-", "_", "x", "1" * 15, "1" * 16, "é" * 16,
+    "eyJ", "AKIAIOSFODNN7EXAMPLE",
+]  # fmt: skip
+
+
+@settings(max_examples=choose_examples(300))
+@given(st.lists(st.sampled_from(PARTS), max_size=9).map("".join))
+def test_any_long_text_is_searched_as_a_short_one_is(text):
+    spans = find_secrets(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(secrets, "LONG", 0)
+        assert find_secrets(text) == spans
