@@ -8,13 +8,15 @@ from string import digits
 import numpy as np
 
 from pytest_crucible.detectors.characters import Codes, Mask, list_signs, look_up
+from pytest_crucible.detectors.long_phone_words import have_places
 from pytest_crucible.detectors.phone_forms import DATE
 from pytest_crucible.detectors.places import Place, Places, read_places
 from pytest_crucible.detectors.words import Indices
 
 _DIGITS, _LOW, _SIGNS_OF_DATE = list_signs(digits), list_signs("01"), list_signs("-./ ")
 # Stands for every digit from 2 on, and for each one that may be any digit.
-_ANY = ord("4")
+_ANY = "4"
+_AS_ANY = bytes.maketrans(digits.encode(), _ANY.encode() * len(digits))
 # `001212-555-0123`: the patterns of `phone_forms` tell 0, 1 and the others apart in the first four digits of a row,
 # and in these only behind zeros and ones.
 _MOST_LOW = 4
@@ -29,13 +31,13 @@ def read_shape_codes(codes: Codes) -> Codes:
     >>> bytes(read_shape_codes(np.frombuffer(b"+49 (0)30 901820", dtype=np.uint8)))
     b'+44 (0)44 444444'
     """
-    is_digit, is_low = look_up(codes, _DIGITS), look_up(codes, _LOW)
-    reaches = is_low & ~np.append(False, is_digit[:-1])
-    stays = reaches.copy()
-    for _ in range(_MOST_LOW - 1):
-        reaches = is_low & np.append(False, reaches[:-1])
-        stays |= reaches
-    return np.where(is_digit & ~stays, np.uint8(_ANY), codes)
+    is_low = np.append(look_up(codes, _LOW), False)
+    places = np.flatnonzero(is_low[:-1] & ~np.append(False, look_up(codes, _DIGITS)[:-1]))
+    shapes = np.frombuffer(bytearray(codes.tobytes().translate(_AS_ANY)), dtype=np.uint8)
+    for _ in range(_MOST_LOW):
+        shapes[places] = codes[places]
+        places = places[is_low[places + 1]] + 1
+    return shapes
 
 
 class Shapes:
@@ -82,25 +84,37 @@ class Shapes:
 
 
 def are_dates_or_decimals(text: str, codes: Codes, starts: Indices, ends: Indices) -> Mask:
-    """Return which numbers `phone_forms.NO_PHONE` matches. Two codes of signs or more follow the text's."""
+    """Return which numbers `phone_forms.NO_PHONE` matches. Sixteen more codes follow the text's."""
+    is_other = np.zeros(len(starts), dtype=bool)
+    has_point = have_places(np.flatnonzero(codes == ord(".")), starts, ends)
+    if has_point.any():
+        is_other[has_point] = _are_decimals(codes, starts[has_point], ends[has_point])
+    for k in np.flatnonzero(_may_be_dates(codes, starts)).tolist():
+        is_other[k] |= DATE.fullmatch(text[starts[k] : ends[k]]) is not None
+    return is_other
+
+
+def _are_decimals(codes: Codes, starts: Indices, ends: Indices) -> Mask:
+    """Return which numbers, each with a point, have no other sign. Two more codes of signs follow the text's."""
     signs = np.flatnonzero(~look_up(codes, _DIGITS))
     first = np.searchsorted(signs, starts)
-    are_decimals: Mask = (codes[signs[first]] == ord(".")) & (signs[first] < ends) & (signs[first + 1] >= ends)
-    for k in np.flatnonzero(_may_be_dates(codes, starts)).tolist():
-        are_decimals[k] |= DATE.fullmatch(text[starts[k] : ends[k]]) is not None
+    are_decimals: Mask = (codes[signs[first]] == ord(".")) & (signs[first + 1] >= ends)
     return are_decimals
 
 
 def _may_be_dates(codes: Codes, starts: Indices) -> Mask:
     """Return which numbers have a sign before or after the beginning of a year."""
-    is_sign = look_up(codes, _SIGNS_OF_DATE)
-
-    def is_century(places: Indices) -> Mask:
-        first, second = codes[places], codes[places + 1]
-        is_year: Mask = ((first == ord("1")) & (second == ord("9"))) | ((first == ord("2")) & (second == ord("0")))
-        return is_year
-
-    may_be = is_sign[starts + _SIGN_AFTER_YEAR] & is_century(starts)
+    may_be = _are_signs(codes[starts + _SIGN_AFTER_YEAR]) & _begin_years(codes, starts)
     for distance in _LAST_SIGNS_OF_DATE:
-        may_be |= is_sign[starts + distance] & is_century(starts + distance + 1)
+        may_be |= _are_signs(codes[starts + distance]) & _begin_years(codes, starts + distance + 1)
     return may_be
+
+
+def _are_signs(codes: Codes) -> Mask:
+    return look_up(codes, _SIGNS_OF_DATE)
+
+
+def _begin_years(codes: Codes, places: Indices) -> Mask:
+    first, second = codes[places], codes[places + 1]
+    begin: Mask = ((first == ord("1")) & (second == ord("9"))) | ((first == ord("2")) & (second == ord("0")))
+    return begin

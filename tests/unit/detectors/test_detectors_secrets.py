@@ -60,12 +60,29 @@ def test_it_finds_what_the_redaction_of_manifests_removes(text):
 
 PARTS = [
     "://", "a:b@", "a:", "@", ":", "::", "/", " ", "'", "é", "sk-", "hf_", "glpat-", "-", "_", "x", "1" * 15, "1" * 16, "é" * 16,
-    "eyJ", "AKIAIOSFODNN7EXAMPLE",
+    "eyJ", "eyJhbGciOiJI", ".e.a", ".", "AKIAIOSFODNN7EXAMPLE", "AKIA", "A" * 16, "AIza", "b" * 29,
+]  # fmt: skip
+NAMES = [
+    "password", "passwd", "PWD", "Passphrase", "passwort", "Kennwort", "api_key", "ACCESS TOKEN", "secret-key", "private key", "authtoken",
+    "client_secret", "secret", "key", "my_password", "passwords", "Pa\u017fsword", "to\u212aen", "ap\u0130 key", "cl\u0131ent-secret",
+]  # fmt: skip
+BETWEEN = [
+    ":", " = ", " is ", " ist ", " lautet ", "is", "'", '": "', " ", "   ", "    ", ":    ", "=`", " i\u017f ", "\" is", "::", "_is ", " isn ",
+]  # fmt: skip
+VALUES = [
+    "hunter2", "required", "Required", "REQUIRED", "rEquired", "abc12", "1234567", "......", "abcd1.!", "abcde.!)", "éabcdef", "日本語日本語",
+    "x" * 199 + "1", "y1" * 101, "a1b2c3'", "ab\x00cdef", "pwd:abc123",
 ]  # fmt: skip
 
 
 @settings(max_examples=choose_examples(300))
-@given(st.lists(st.sampled_from(PARTS), max_size=9).map("".join))
+@given(
+    st.lists(st.sampled_from(PARTS), max_size=9).map("".join)
+    | st.lists(
+        st.tuples(*map(st.sampled_from, (NAMES, BETWEEN, VALUES, ["", " ", "\n", "_"]))).map("".join), max_size=4
+    ).map("".join)
+    | st.lists(st.sampled_from(NAMES + BETWEEN + VALUES), max_size=9).map("".join)
+)
 def test_any_long_text_is_searched_as_a_short_one_is(text):
     spans = find_secrets(text)
     with pytest.MonkeyPatch.context() as patch:
