@@ -7,6 +7,7 @@ import gzip
 import ipaddress
 import json
 import os
+import random
 from collections import Counter
 from pathlib import Path
 
@@ -268,6 +269,25 @@ def test_telephone_numbers_of_any_long_text_are_those_of_a_short_one(text):
     spans = find_pii(text, ["PHONE_NUMBER"])
     with long_texts():
         assert find_pii(text, ["PHONE_NUMBER"]) == spans
+
+
+PHONE_PARTS = [
+    "001-212-555-0123", "(030) 123 45 67", "01 23 45 67 89", "+49 30 1234567", "0049 30 123", "1.2.2012 123", "2012-12-12 4", "1234.567",
+    "(212) 555-0123", "0", "1", "2", "9", "01", "19", "20", "345", "0123", "5550123", "(", ")", "+", "-", ".", "/", " ", " ", " ", "\n",
+    ", ", ", ", " call ", "Order ", " x17 ", " office", "Tel.", "at ", "reach",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "parts", [PHONE_PARTS, [*PHONE_PARTS, "\u0130", " \u0130d ", "\n\u0130:\n"]], ids=["ASCII", "Turkish"]
+)
+def test_a_long_text_has_the_telephone_numbers_that_the_patterns_find(monkeypatch, parts):
+    text = "".join(random.Random(1).choices(parts, k=20_000))
+    spans = find_pii(text, ["PHONE_NUMBER"])
+
+    monkeypatch.setattr("pytest_crucible.detectors.phones.LONG", len(text) + 1)
+    assert len(spans) > 1_000
+    assert find_pii(text, ["PHONE_NUMBER"]) == spans
 
 
 def is_address(text):
