@@ -258,23 +258,10 @@ def test_dates_and_decimals_are_those_of_the_pattern(number):
         assert is_other.tolist() == [NO_PHONE.fullmatch(number) is not None]
 
 
-@settings(max_examples=choose_examples(200))
-@given(
-    st.lists(
-        st.one_of(FORMS, LIKE_PHONES, st.sampled_from(["\u0130", " call ", "Order ", ",", "\n", " x17 ", " office"])),
-        max_size=9,
-    ).map("".join)
-)
-def test_telephone_numbers_of_any_long_text_are_those_of_a_short_one(text):
-    spans = find_pii(text, ["PHONE_NUMBER"])
-    with long_texts():
-        assert find_pii(text, ["PHONE_NUMBER"]) == spans
-
-
 PHONE_PARTS = [
-    "001-212-555-0123", "(030) 123 45 67", "01 23 45 67 89", "+49 30 1234567", "0049 30 123", "1.2.2012 123", "2012-12-12 4", "1234.567",
-    "(212) 555-0123", "0", "1", "2", "9", "01", "19", "20", "345", "0123", "5550123", "(", ")", "+", "-", ".", "/", " ", " ", " ", "\n",
-    ", ", ", ", " call ", "Order ", " x17 ", " office", "Tel.", "at ", "reach",
+    *("001-212-555-0123", "(030) 123 45 67", "01 23 45 67 89", "+49 30 1234567", "0049 30 123", "(212) 555-0123", "5550123"),
+    *("1.2.2012 123", "2012-12-12 4", "1234.567", "0", "1", "2", "9", "01", "19", "20", "345", "0123", "x17 "),
+    *("(", ")", "+", "-", ".", "/", " ", " ", " ", "\n", ", ", ", ", " call ", "Order ", " office", "Tel.", "at ", "reach"),
 ]  # fmt: skip
 
 
@@ -286,7 +273,7 @@ def test_a_long_text_has_the_telephone_numbers_that_the_patterns_find(monkeypatc
     spans = find_pii(text, ["PHONE_NUMBER"])
 
     monkeypatch.setattr("pytest_crucible.detectors.phones.LONG", len(text) + 1)
-    assert len(spans) > 1_000
+    assert len(spans) > 200
     assert find_pii(text, ["PHONE_NUMBER"]) == spans
 
 
