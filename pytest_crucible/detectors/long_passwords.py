@@ -96,7 +96,8 @@ class _Text:
         """Return the places behind a colon, an equals sign or a verb, and whether there is one."""
         lengths = look_up(self.codes, _ASSIGNS)[places].astype(np.intp)
         for verb in _VERBS:
-            is_verb = ~self.is_word[places - 1] & ~self.is_word[places + len(verb)]
+            # A name has a quotation mark or a blank behind it where a verb follows.
+            is_verb = ~self.is_word[places + len(verb)]
             for distance, letter in enumerate(verb.encode()):
                 is_verb &= self.codes[places + distance] == letter
             lengths += len(verb) * is_verb
