@@ -64,7 +64,8 @@ def select_apart(places: Places) -> Places:
         is_found[following[is_found]] = True
         is_found[none] = False
         following = following[following]
-    return places[is_found[:none]]
+    apart: Places = places[is_found[:none]]
+    return apart
 
 
 def make_spans(findings: Mapping[str, Places]) -> tuple[Span, ...]:
