@@ -118,7 +118,9 @@ class SwapTable:
         # Longer phrases first: "step mother" before "mother".
         # An accent may be a part of its letter, or a character of its own.
         forms = {unicodedata.normalize(form, word) for row in self.rows for word in row for form in ("NFC", "NFD")}
-        words = [r"\s+".join(map(re.escape, word.split())) for word in sorted(forms, key=lambda word: (-len(word), word))]
+        words = [
+            r"\s+".join(map(re.escape, word.split())) for word in sorted(forms, key=lambda word: (-len(word), word))
+        ]
         return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
 
 
@@ -190,7 +192,11 @@ def _count_capitals(row: tuple[str, ...]) -> int:
 
 
 def _describe_versions(versions: tuple[str, ...]) -> str:
-    return f"the {'version' if len(versions) == 1 else 'versions'} {', '.join(map(repr, versions))}" if versions else "no versions"
+    return (
+        f"the {'version' if len(versions) == 1 else 'versions'} {', '.join(map(repr, versions))}"
+        if versions
+        else "no versions"
+    )
 
 
 def _join(value: Any, parts: list[Swapped]) -> Swapped:
