@@ -6,7 +6,7 @@ Invariance is what twins test: whether the score stays the same when only these 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,13 +50,29 @@ def twins(
         else:
             samples = load_rows(list(dataset), name="twins", fields=fields or {})
         versions = [with_twins(sample, table) for sample in samples]
-        if not any(isinstance(twin, Twin) for sample in versions for twin in sample.variants.values()):
+        sent = _sent_versions(versions, table)
+        if not sent:
             advice = "pass your own table" if table is GENDER else "add words of these prompts to the table"
             changed = f'twins(swap="{swap}") changed none of {quantity(len(samples), "prompt")}'
             raise SpecError(f"{changed}{_other_reasons(versions, table)}; {advice}")
-        return versions
+        # Where all prompts are female, only their male versions are variants.
+        unsent = set(table.versions) - sent
+        return [_without_variants(sample, unsent) for sample in versions] if unsent else versions
 
     return read_twins
+
+
+def _sent_versions(samples: Sequence[Sample], table: SwapTable) -> set[str]:
+    return {
+        version
+        for sample in samples
+        for version in table.versions
+        if isinstance(sample.variants.get(version), Twin)
+    }
+
+
+def _without_variants(sample: Sample, names: Collection[str]) -> Sample:
+    return replace(sample, variants={name: twin for name, twin in sample.variants.items() if name not in names})
 
 
 def _other_reasons(samples: Sequence[Sample], table: SwapTable) -> str:

@@ -129,6 +129,13 @@ def test_an_invalid_table_is_explained(tmp_path, text):
         read_table(tmp_path / "t.csv")
 
 
+def test_where_all_prompts_are_one_version_only_the_others_are_variants():
+    (sample,) = fairness.twins([{"input": "She sings."}], swap="gender")()
+
+    assert sample.metadata["twin"] == "female"
+    assert {name: twin.input for name, twin in sample.variants.items()} == {"male": "He sings."}
+
+
 def test_a_table_that_changes_nothing_is_an_error(tmp_path):
     with pytest.raises(SpecError, match=r'twins\(swap="gender"\) changed none of 3 prompts; pass your own table'):
         fairness.twins([{"input": f"It rains {k}."} for k in range(3)], swap="gender")()
@@ -144,4 +151,4 @@ def test_a_file_is_read_beside_the_test(tmp_path, monkeypatch):
 
     (sample,) = fairness.twins("q.jsonl", swap="gender")()
 
-    assert sample.variants["female"].expected == "she"
+    assert {name: twin.expected for name, twin in sample.variants.items()} == {"female": "she"}
