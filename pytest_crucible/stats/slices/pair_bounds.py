@@ -32,7 +32,7 @@ def bound_pairs(
     The bounds that hold for all pairs of k slices together have the error rate `shared`, the others `alpha` each.
     """
     if kind == "gap" and plus.matched is not None and minus.matched is not None:
-        return _twin_bounds(plus.matched[:, i], minus.matched[:, j], k, shared, alpha)
+        return _bounds_with_twins(plus, minus, plus.matched[:, i], minus.matched[:, j], i, j, k, shared, alpha)
     values = _values(kind, plus.means[i], minus.means[j])
     if plus.is_counted and minus.is_counted:
         counts = plus.totals[i], plus.sizes[i], minus.totals[j], minus.sizes[j]
@@ -46,6 +46,27 @@ def _values(kind: Extreme, first: Array, second: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         # 0 / 0 is not a number: neither slice has a rate to compare.
         return first / second
+
+
+def _bounds_with_twins(
+    plus: SliceMeans,
+    minus: SliceMeans,
+    first: Array,
+    second: Array,
+    i: Codes,
+    j: Codes,
+    k: int,
+    shared: float,
+    alpha: float,
+) -> tuple[Array, Array, Array]:
+    """Return gaps of slices of which some are twins of each other: by twin and topic, those of one topic are."""
+    in_first, in_second = ~np.isnan(first), ~np.isnan(second)
+    are_twins = 2 * (in_first & in_second).sum(axis=0) >= np.maximum(in_first.sum(axis=0), in_second.sum(axis=0))
+    rows = np.array([plus.means[i] - minus.means[j], *_mean_bounds("gap", plus, minus, i, j, k, shared, alpha)])
+    if are_twins.any():
+        rows[:, are_twins] = _twin_bounds(first[:, are_twins], second[:, are_twins], k, shared, alpha)
+    values, lower, upper = rows
+    return values, lower, upper
 
 
 def _twin_bounds(first: Array, second: Array, k: int, shared: float, alpha: float) -> tuple[Array, Array, Array]:

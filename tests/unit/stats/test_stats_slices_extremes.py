@@ -212,6 +212,20 @@ def test_twins_that_are_yes_or_no_have_tangos_bounds():
     assert found.method.startswith("tango")
 
 
+def test_slices_that_are_no_twins_of_each_other_are_compared_too():
+    """By twin and topic: the women of one topic share no cluster with the men of another."""
+    n, rng = 40, np.random.default_rng(0)
+    names, clusters = ("f law", "m law", "f tax", "m tax"), np.r_[np.tile(np.arange(n), 2), n + np.tile(np.arange(n), 2)]
+    values = (rng.random(4 * n) < np.repeat([0.9, 0.9, 0.6, 0.6], n)).astype(float)
+    slices = Slicing(codes=np.repeat(np.arange(4), n), names=names)
+    means = slice_means(values, slices, clusters=clusters, is_binary=True, bounds=(0, 1))
+
+    found = extreme("gap", means)
+
+    assert found.value == pytest.approx(np.ptp(means.means))
+    assert 0 < found.lower < found.value < found.upper < 1
+
+
 def test_clusters_that_slices_share_have_the_cr2_error_of_two_arms():
     rng = np.random.default_rng(3)
     sizes, clusters = [60, 40], rng.integers(0, 12, 100)
