@@ -64,10 +64,7 @@ def twins(
 
 def _sent_versions(samples: Sequence[Sample], table: SwapTable) -> set[str]:
     return {
-        version
-        for sample in samples
-        for version in table.versions
-        if isinstance(sample.variants.get(version), Twin)
+        version for sample in samples for version in table.versions if isinstance(sample.variants.get(version), Twin)
     }
 
 
