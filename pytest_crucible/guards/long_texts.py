@@ -12,11 +12,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.detectors.characters import join_code_points, list_signs, look_up, read_code_points, read_codes
+from pytest_crucible.detectors.characters import (
+    Codes,
+    join_code_points,
+    list_signs,
+    look_up,
+    read_code_points,
+    read_codes,
+)
 from pytest_crucible.guards.needs import Need
 from pytest_crucible.guards.repeats import FEW_PLACES, REACH, LongText
 
 _WORD_SIGNS = bytes(chr(code).isalnum() or chr(code) == "_" for code in range(256))
+_BLANK_SIGNS = bytes(code if _WORD_SIGNS[code] else ord(" ") for code in range(256))
+"""Replaces all that is in no word by a blank."""
 _BETWEEN_LETTERS = list_signs(" .*-")
 # As many characters as a number of 64 bits holds.
 _WIDTH = 8
@@ -66,17 +75,18 @@ class LongForm:
     def __init__(self, text: str) -> None:
         self._text, self._codes = text, read_codes(text)
         self._padded = np.concatenate([self._codes, np.zeros(2 * _WIDTH, dtype=np.uint8)])
+        self._blanked = np.frombuffer(self._padded.tobytes().translate(_BLANK_SIGNS), dtype=np.uint8)
         is_word = look_up(self._codes, _WORD_SIGNS)
         self._begins_word = is_word.copy()
         self._begins_word[1:] &= ~is_word[:-1]
-        self._found: dict[Need, Places] = {}
+        self._found: dict[frozenset[str], Places] = {}
         self._starts: dict[str, Places] = {}
         self._different: dict[str, Places] = {}
 
     def find_starts(self, starts: Starts) -> Sequence[str]:
         """Return the literals that the text has; `places` returns where they are."""
         places = self._possible_places(starts)
-        numbers = self._pack(places)
+        numbers = _pack(self._padded, places)
         order = np.argsort(numbers, kind="stable")
         numbers = numbers[order]
         lows, highs = np.searchsorted(numbers, starts.first), np.searchsorted(numbers, starts.after)
@@ -98,22 +108,22 @@ class LongForm:
     def _keep_needed(self, places: Places, length: int, needs: Sequence[Need]) -> Places:
         reached = places + length
         for need in needs:
-            words = self._find_words(need)
+            words = self._find_words(need.words)
             # Behind the last word nothing is within reach.
             words = np.append(words, len(self._padded) + REACH)
             reached = words[np.searchsorted(words, reached)] + 1
-            is_near = reached <= places + REACH
+            is_near = reached <= places + min(length + need.within + 1, REACH)
             places, reached = places[is_near], reached[is_near]
         return places
 
-    def _find_words(self, need: Need) -> Places:
+    def _find_words(self, beginnings: frozenset[str]) -> Places:
         """Return where the words that begin like one of a set stand."""
-        if need not in self._found:
-            packed = _pack_need(need)
+        if beginnings not in self._found:
+            packed = _pack_words(beginnings)
             places = self._words[packed.pairs[self._pairs]]
-            within = np.searchsorted(packed.bounds, self._pack(places), side="right") % 2 == 1
-            self._found[need] = places[within]
-        return self._found[need]
+            within = np.searchsorted(packed.bounds, _pack(self._blanked, places), side="right") % 2 == 1
+            self._found[beginnings] = places[within]
+        return self._found[beginnings]
 
     @functools.cached_property
     def _words(self) -> Places:
@@ -121,7 +131,7 @@ class LongForm:
 
     @functools.cached_property
     def _pairs(self) -> Places:
-        return self._read_pairs(self._words)
+        return _read_pairs(self._blanked, self._words)
 
     @functools.cached_property
     def _repeats(self) -> LongText:
@@ -138,7 +148,7 @@ class LongForm:
         text, rest = self._text, literal[_WIDTH : 2 * _WIDTH]
         if rest.isascii() and rest:
             first, after = _range(rest.encode())
-            numbers = self._pack(places + _WIDTH)
+            numbers = _pack(self._padded, places + _WIDTH)
             places = places[(numbers >= first) & (numbers < after)]
         if len(literal) > 2 * _WIDTH or not literal.isascii():
             places = _list(place for place in places.tolist() if text.startswith(literal, place))
@@ -149,27 +159,29 @@ class LongForm:
     def _possible_places(self, starts: Starts) -> Places:
         """Return where the first two characters of a literal stand."""
         places = np.flatnonzero(self._begins_word | look_up(self._codes, starts.signs))
-        possible: Places = places[starts.pairs[self._read_pairs(places)]]
+        possible: Places = places[starts.pairs[_read_pairs(self._padded, places)]]
         return possible
 
-    def _read_pairs(self, places: Places) -> Places:
-        pairs: Places = self._padded[places].astype(np.intp) * 256 + self._padded[places + 1]
-        return pairs
 
-    def _pack(self, places: Places) -> NDArray[np.uint64]:
-        """Return the eight characters at each place as a number."""
-        numbers = np.zeros(len(places), dtype=np.uint64)
-        for k in range(_WIDTH):
-            numbers <<= np.uint64(8)
-            numbers |= self._padded[places + k]
-        return numbers
+def _read_pairs(codes: Codes, places: Places) -> Places:
+    pairs: Places = codes[places].astype(np.intp) * 256 + codes[places + 1]
+    return pairs
+
+
+def _pack(codes: Codes, places: Places) -> NDArray[np.uint64]:
+    """Return the eight characters at each place as a number."""
+    numbers = np.zeros(len(places), dtype=np.uint64)
+    for k in range(_WIDTH):
+        numbers <<= np.uint64(8)
+        numbers |= codes[places + k]
+    return numbers
 
 
 def _list(places: Iterable[int]) -> Places:
     return np.fromiter(places, dtype=np.intp)
 
 
-class _PackedNeed(NamedTuple):
+class _PackedWords(NamedTuple):
     pairs: NDArray[np.bool_]
     """Whether one of the words begins with two characters, by both their codes."""
     bounds: NDArray[np.uint64]
@@ -177,17 +189,17 @@ class _PackedNeed(NamedTuple):
 
 
 @functools.cache
-def _pack_need(need: Need) -> _PackedNeed:
+def _pack_words(beginnings: frozenset[str]) -> _PackedWords:
     pairs = np.zeros((256, 256), dtype=bool)
     bounds: list[int] = []
-    for head in sorted(map(_latin_head, need)):
+    for head in sorted(_latin_head(text).translate(_BLANK_SIGNS) for text in beginnings):
         pairs[head[0], head[1] if len(head) > 1 else slice(None)] = True
         first, after = _range(head)
         if bounds and first <= bounds[-1]:
             bounds[-1] = max(bounds[-1], after)
         else:
             bounds += [first, after]
-    return _PackedNeed(pairs.ravel(), np.array(bounds, dtype=np.uint64))
+    return _PackedWords(pairs.ravel(), np.array(bounds, dtype=np.uint64))
 
 
 def _range(head: bytes) -> tuple[int, int]:
