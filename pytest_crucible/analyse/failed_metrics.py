@@ -15,8 +15,10 @@ MOST_CHARACTERS = 300
 def failed_metrics(arm: ArmOutcomes) -> Mapping[str, str]:
     """Return, for each metric without a single value in this arm, a sentence with its first error."""
     by_metric: dict[str, list[Lost]] = defaultdict(list)
+    # Of a metric that applies to some samples only, the others are in its column, without a value.
+    scored = {name for name, column in arm.scores.items() if any(value is not None for value in column.values)}
     for lost in arm.lost:
-        if lost.metric is not None and lost.reason == "scorer" and lost.metric not in (*arm.scores, *arm.labels):
+        if lost.metric is not None and lost.reason == "scorer" and lost.metric not in (*scored, *arm.labels):
             by_metric[lost.metric].append(lost)
     return {metric: _sentence(metric, losses) for metric, losses in by_metric.items()}
 

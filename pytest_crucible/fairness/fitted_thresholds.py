@@ -35,8 +35,13 @@ def thresholds(
     """
     if constraint not in CONSTRAINTS:
         raise SpecError(f"thresholds has constraint={constraint!r}: write one of {', '.join(CONSTRAINTS)}")
+    for name, text in (("run", run), ("store", store)):
+        if not isinstance(text, str):
+            raise SpecError(f"thresholds has {name}={text!r}: write it as text, such as 'latest' or '{DEFAULT_STORE}'")
     optimizer = _load_fairlearn()
     fields = parse_fields(by, f"thresholds(by={by!r})")
+    if fields.within is not None:
+        raise SpecError(f"thresholds(by={by!r}): within standardises gap, ratio and worst only; leave it out")
     if "://" not in store and not Path(store).exists():
         raise SpecError(f"thresholds found no run store at {store}: run the suite first, or name it by store=")
     opened = RunStore(store)

@@ -6,6 +6,7 @@ rule of 29 CFR 1607.4 D (disparate impact).
 
 from __future__ import annotations
 
+from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.slices import shortest
@@ -72,6 +73,7 @@ def _target(function: str, text: str, by: str, limit: float) -> str:
     is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
     if not is_number or not 0 <= limit <= 1:
         raise SpecError(f"fairness.{function} has limit={limit!r}: write a number from 0 to 1, such as limit=0.05")
+    parse_fields(by, f"fairness.{function} has by={by!r}, which")
     digits = f"{limit:.2f}"
     target = text.format(by, digits if float(digits) == limit else shortest(float(limit)))
     parse_target(target)

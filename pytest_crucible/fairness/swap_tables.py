@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.number_format import quantity
 
 Resolve = Callable[[str, str, str], str | None]
 """Returns the counterpart of a word that has several, from the text before and after it; None if it is not certain."""
@@ -34,10 +37,15 @@ class SwapTable:
     resolve: Mapping[str, Resolve] = field(default_factory=dict)
     """By the lower-case word: how to choose between several counterparts."""
 
+    @property
+    def has_own_words(self) -> bool:
+        """Whether some word belongs to one version only."""
+        return any(self._own.values())
+
     def versions_in(self, value: Any) -> list[str]:
         """Return the versions that a value names by a word of no other version."""
-        text = "\n".join(texts_of(value))
-        words = {word.lower() for word in self._pattern.findall(text) if self._counts(word)}
+        matches = [match for text in texts_of(value) for match in self._pattern.finditer(text)]
+        words = {_key(match[0]) for match in matches if self._counts(match)}
         return [version for version in self.versions if any(word in self._own[version] for word in words)]
 
     def swap(self, value: Any, own: str, version: str) -> Swapped:
@@ -45,7 +53,11 @@ class SwapTable:
         if isinstance(value, str):
             return self._swap_text(value, own, version)
         if isinstance(value, Mapping):
-            parts = {key: self.swap(item, own, version) for key, item in value.items()}
+            is_message = "content" in value
+            parts = {
+                key: Swapped(item) if is_message and key == "role" else self.swap(item, own, version)
+                for key, item in value.items()
+            }
             return _join({key: part.value for key, part in parts.items()}, list(parts.values()))
         if isinstance(value, list | tuple):
             items = [self.swap(item, own, version) for item in value]
@@ -59,12 +71,12 @@ class SwapTable:
 
         def replace_word(match: re.Match[str]) -> str:
             word = match[0]
-            targets = counterparts.get(word.lower())
-            if targets is None or not self._counts(word):
+            targets = counterparts.get(_key(word))
+            if targets is None or not self._counts(match):
                 return word
             target: str | None = targets[0] if len(targets) == 1 else None
-            if target is None and word.lower() in self.resolve:
-                target = self.resolve[word.lower()](text[: match.start()], text[match.end() :], version)
+            if target is None and _key(word) in self.resolve:
+                target = self.resolve[_key(word)](text[: match.start()], text[match.end() :], version)
             if target is None:
                 uncertain.append(word)
                 return word
@@ -75,27 +87,27 @@ class SwapTable:
         return Swapped(swapped, tuple(words), tuple(uncertain))
 
     def _counterparts(self, own: str, version: str) -> dict[str, list[str]]:
-        """Return lower-case word -> its counterparts, each once."""
+        """Return the key of a word -> its counterparts, each once."""
         from_column, to_column = self.versions.index(own), self.versions.index(version)
         counterparts: dict[str, list[str]] = {}
         for row in self.rows:
-            targets = counterparts.setdefault(row[from_column].lower(), [])
+            targets = counterparts.setdefault(_key(row[from_column]), [])
             if row[to_column] not in targets:
                 targets.append(row[to_column])
         return counterparts
 
-    def _counts(self, word: str) -> bool:
-        """Return whether a word is one of the table: a name needs its capital, "bob" is not Bob."""
-        return word[0].isupper() or word.lower() not in self._names
+    def _counts(self, match: re.Match[str]) -> bool:
+        """Return whether a match is a word of the table: a name needs its capital, "bob" is not Bob."""
+        return (match[0][0].isupper() or _key(match[0]) not in self._names) and not _is_part_of_a_letter(match)
 
     @cached_property
     def _names(self) -> frozenset[str]:
-        return frozenset(word.lower() for row in self.rows for word in row if word[0].isupper())
+        return frozenset(_key(word) for row in self.rows for word in row if word[0].isupper())
 
     @cached_property
     def _own(self) -> dict[str, frozenset[str]]:
         """The words of each version that no other version has."""
-        columns = [{row[column].lower() for row in self.rows} for column in range(len(self.versions))]
+        columns = [{_key(row[column]) for row in self.rows} for column in range(len(self.versions))]
         return {
             version: frozenset(columns[at] - set().union(*(words for k, words in enumerate(columns) if k != at)))
             for at, version in enumerate(self.versions)
@@ -104,47 +116,87 @@ class SwapTable:
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
         # Longer phrases first: "step mother" before "mother".
-        words = sorted({word for row in self.rows for word in row}, key=lambda word: (-len(word), word))
-        return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", re.IGNORECASE)
+        # An accent may be a part of its letter, or a character of its own.
+        forms = {unicodedata.normalize(form, word) for row in self.rows for word in row for form in ("NFC", "NFD")}
+        words = [
+            r"\s+".join(map(re.escape, word.split())) for word in sorted(forms, key=lambda word: (-len(word), word))
+        ]
+        return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
+
+
+def _key(word: str) -> str:
+    """Return a word as it is looked up, whatever its capitals, blanks and form of accents.
+
+    >>> _key("New\\nYork")
+    'new york'
+    """
+    return " ".join(unicodedata.normalize("NFC", word).lower().split())
+
+
+def _is_part_of_a_letter(match: re.Match[str]) -> bool:
+    """Return whether a match is cut off at an accent that is a character of its own: "cafe" in "café"."""
+    beside = match.string[max(match.start() - 1, 0) : match.start()], match.string[match.end() : match.end() + 1]
+    return any(unicodedata.category(char).startswith("M") for char in beside if char)
 
 
 def texts_of(value: Any) -> list[str]:
-    """Return all texts in a value, but not the keys of mappings.
+    """Return all texts in a value, but neither the keys of mappings nor the roles of messages.
 
     >>> texts_of([{"role": "user", "content": "He is late."}])
-    ['user', 'He is late.']
+    ['He is late.']
     """
     if isinstance(value, str):
         return [value]
-    parts = (
-        list(value.values()) if isinstance(value, Mapping) else list(value) if isinstance(value, list | tuple) else []
-    )
+    parts: list[Any] = list(value) if isinstance(value, list | tuple) else []
+    if isinstance(value, Mapping):
+        parts = [part for key, part in value.items() if key != "role" or "content" not in value]
     return [text for part in parts for text in texts_of(part)]
 
 
 def read_table(path: Path) -> SwapTable:
     """Return the table of a CSV file, whose first row names the versions. Raises SpecError."""
     try:
-        rows = [
-            row for row in csv.reader(path.read_text(encoding="utf-8-sig").splitlines()) if any(map(str.strip, row))
-        ]
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_text(encoding="utf-8-sig")
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if any(map(str.strip, row))]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SpecError(
             f'twins(swap="{path}") cannot be read ({error}): write "gender", or the path of a CSV file'
         ) from None
     versions = tuple(cell.strip() for cell in rows[0]) if rows else ()
     if len(versions) < 2 or len(rows) < 2 or len(set(versions)) < len(versions) or not all(versions):
         raise SpecError(
-            f'twins(swap="{path}") has {len(rows)} rows of {len(versions)} columns: name at least two versions in the first '
-            "row, and write a word for each of them in each further row, as in `female,male` and `she,he`"
+            f'twins(swap="{path}") has {quantity(len(rows), "row")} and {_describe_versions(versions)}: name at least two '
+            "different versions in the first row, separated by commas, and write a word for each of them in each further "
+            "row, as in `female,male` and `she,he`"
         )
     words = [tuple(cell.strip() for cell in row) for row in rows[1:]]
     for number, row in enumerate(words, 2):
         if len(row) != len(versions) or not all(row):
             raise SpecError(
-                f'twins(swap="{path}") has {len(row)} words in row {number}: write one for each of {versions}'
+                f'twins(swap="{path}") has {quantity(sum(map(bool, row)), "word")} in row {number}: '
+                f"write one for each of {', '.join(versions)}"
             )
-    return SwapTable(versions, tuple(words))
+    # Of `She,He` and `she,he` the second is enough: the first would make both words names, which need their capital.
+    plain = {tuple(map(_key, row)): row for row in sorted(words, key=_count_capitals, reverse=True)}
+    table = SwapTable(versions, tuple(plain.values()))
+    if not table.has_own_words:
+        raise SpecError(
+            f'twins(swap="{path}") has no word that belongs to one version only, which would show the version of a '
+            "prompt: write each word in one column"
+        )
+    return table
+
+
+def _count_capitals(row: tuple[str, ...]) -> int:
+    return sum(map(str.isupper, "".join(row)))
+
+
+def _describe_versions(versions: tuple[str, ...]) -> str:
+    return (
+        f"the {'version' if len(versions) == 1 else 'versions'} {', '.join(map(repr, versions))}"
+        if versions
+        else "no versions"
+    )
 
 
 def _join(value: Any, parts: list[Swapped]) -> Swapped:

@@ -6,7 +6,7 @@ Invariance is what twins test: whether the score stays the same when only these 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ from pytest_crucible.datasets.load import load_file, load_rows
 from pytest_crucible.fairness.swap_tables import GENDER, SwapTable, read_table
 from pytest_crucible.records import NoTwin, Sample, Twin
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.slices import TWIN
 
 NOTHING = NoTwin("no word to swap")
 MIXED = NoTwin("words of several versions")
+_OWN = "the prompt is the {} version"
 
 
 def twins(
@@ -36,6 +38,10 @@ def twins(
     SpecError when the samples are read, if no sample has a twin.
     """
     folder = _calling_folder()
+    if not isinstance(swap, str | Path):
+        raise SpecError(f'twins has swap={swap!r}: write "gender", or the path of a CSV file')
+    if not isinstance(dataset, str | Path | Iterable):
+        raise SpecError(f"twins has dataset={dataset!r}: pass the path of a file, or a list of samples")
 
     def read_twins() -> Sequence[Sample]:
         table = GENDER if str(swap) == "gender" else read_table(_locate(swap, folder))
@@ -44,12 +50,34 @@ def twins(
         else:
             samples = load_rows(list(dataset), name="twins", fields=fields or {})
         versions = [with_twins(sample, table) for sample in samples]
-        if not any(isinstance(twin, Twin) for sample in versions for twin in sample.variants.values()):
+        sent = _sent_versions(versions, table)
+        if not sent:
             advice = "pass your own table" if table is GENDER else "add words of these prompts to the table"
-            raise SpecError(f'twins(swap="{swap}") changed none of {len(samples)} prompts; {advice}')
-        return versions
+            changed = f'twins(swap="{swap}") changed none of {quantity(len(samples), "prompt")}'
+            raise SpecError(f"{changed}{_other_reasons(versions, table)}; {advice}")
+        # Where all prompts are female, only their male versions are variants.
+        unsent = set(table.versions) - sent
+        return [_without_variants(sample, unsent) for sample in versions] if unsent else versions
 
     return read_twins
+
+
+def _sent_versions(samples: Sequence[Sample], table: SwapTable) -> set[str]:
+    return {
+        version for sample in samples for version in table.versions if isinstance(sample.variants.get(version), Twin)
+    }
+
+
+def _without_variants(sample: Sample, names: Collection[str]) -> Sample:
+    return replace(sample, variants={name: twin for name, twin in sample.variants.items() if name not in names})
+
+
+def _other_reasons(samples: Sequence[Sample], table: SwapTable) -> str:
+    """Return why prompts that have words of the table have no twin, such as ` (words of several versions)`."""
+    known = {NOTHING.reason, *map(_OWN.format, table.versions)}
+    twins = [twin for sample in samples for twin in sample.variants.values()]
+    others = dict.fromkeys(twin.reason for twin in twins if isinstance(twin, NoTwin) and twin.reason not in known)
+    return f" ({', '.join(list(others)[:3])})" if others else ""
 
 
 def with_twins(sample: Sample, table: SwapTable) -> Sample:
@@ -59,7 +87,7 @@ def with_twins(sample: Sample, table: SwapTable) -> Sample:
         reason = MIXED if versions else NOTHING
         return replace(sample, variants={**sample.variants, **dict.fromkeys(table.versions, reason)})
     own = versions[0]
-    variants: dict[str, Twin | NoTwin] = {own: NoTwin(f"the prompt is the {own} version")}
+    variants: dict[str, Twin | NoTwin] = {own: NoTwin(_OWN.format(own))}
     for version in table.versions:
         if version != own:
             variants[version] = _twin(sample, table, own, version)

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.type_names import describe_type
-from pytest_crucible.stats.slices.fields import read_field
+from pytest_crucible.stats.slices.fields import has_value, read_field
 
 
 def reweigh(rows: Iterable[Mapping[str, Any] | Sample], *, by: str, label: str) -> list[dict[str, Any]]:
@@ -25,8 +25,11 @@ def reweigh(rows: Iterable[Mapping[str, Any] | Sample], *, by: str, label: str) 
     >>> [round(row["weight"], 3) for row in reweigh(rows, by="sex", label="income")]
     [1.5, 0.5, 0.75, 0.75]
     """
-    if isinstance(rows, str | bytes):
+    if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
         raise SpecError(f"reweigh has rows={rows!r}: read the file first, and pass its rows")
+    for argument, name in (("by", by), ("label", label)):
+        if not isinstance(name, str):
+            raise SpecError(f"reweigh has {argument}={name!r}: write a key of the rows as text")
     plain = [_as_row(row, number) for number, row in enumerate(rows, 1)]
     pairs = [(_value(row, by, number), _value(row, label, number)) for number, row in enumerate(plain, 1)]
     values, labels, together = Counter(a for a, _ in pairs), Counter(y for _, y in pairs), Counter(pairs)
@@ -51,8 +54,7 @@ def _as_row(row: Mapping[str, Any] | Sample, number: int) -> dict[str, Any]:
 
 def _value(row: Mapping[str, Any], name: str, number: int) -> str:
     value = read_field(name, row.get("expected"), row)
-    # As in slices, null and an empty text are no value.
-    if value is None or value == "":
+    if not has_value(value):
         has = f"{name} = {value!r}" if name in row else f"no {name!r}; it has {', '.join(map(repr, row)) or 'nothing'}"
         raise SpecError(f"reweigh: row {number} has {has}; leave it out, or give it a value")
     return str(value)

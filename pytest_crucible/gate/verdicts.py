@@ -140,9 +140,12 @@ def _training_verdict(analysis: Analysis, result: TargetResult, strict: bool) ->
 
 
 def _applies_nowhere(analysis: Analysis, metric: str) -> str:
-    """Return why a metric applies to no sample. Without a reason a `return` may be missing, and the result is empty."""
+    """Return why a metric applies to no sample. Without a reason a `return` may be missing, and the result is empty.
+
+    A metric that failed wherever it applies applies somewhere.
+    """
     reason = analysis.inapplicable.get(metric, UNEXPLAINED)
-    return "" if reason == UNEXPLAINED else f"it applies to no sample: {reason}"
+    return "" if reason == UNEXPLAINED or metric in analysis.failed_metrics else f"it applies to no sample: {reason}"
 
 
 def _failure(analysis: Analysis, metric: str, n: int) -> str:

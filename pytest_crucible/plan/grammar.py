@@ -25,7 +25,7 @@ from pytest_crucible.records.slices import By, Field, shortest
 
 RELATIONS = (">=", "<=", "==", ">", "<")
 EXAMPLE = "for example 'accuracy >= 0.80'"
-FIELD_EXAMPLE = "for example sex & race, or age(25, 45)"
+FIELD_EXAMPLE = """for example sex & race, age(25, 45), or "native country" in double quotes"""
 CONDITION = "a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_][\w.\-]*)|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
@@ -187,6 +187,12 @@ class _Parser:
         return self.fields()
 
     def fields(self) -> By:
+        outer, self._example = self._example, FIELD_EXAMPLE
+        by = self._fields()
+        self._example = outer
+        return by
+
+    def _fields(self) -> By:
         fields = (self._field(), *self._while("&", self._field))
         if self._token != "within":
             return By(fields)
@@ -196,6 +202,8 @@ class _Parser:
     def _field(self) -> Field:
         quoted = self.kind == "quoted"
         name = self._expect("quoted" if quoted else "name", "a field of the samples").strip('"')
+        if self.kind in ("name", "number", "quoted", "unknown") and self._token != "within":
+            self._refuse_place("expected the end of a field")
         if self._token != "(":
             return Field(name)
         self._advance()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from dataclasses import dataclass
 
 LONGEST_NAME = 60
@@ -46,13 +47,14 @@ class By:
 def short_name(name: str) -> str:
     """Return a slice's name for a sentence or a cell: on one line, printable, and cut where it is long.
 
-    A name that has to be changed ends in a hash of the whole, so that two slices never have one name.
+    A name that has to be changed, or looks like another one, ends in a hash of the whole, so that two slices never have one name:
+    an accent may be a part of its letter (NFC), or a character of its own.
 
     >>> short_name("law"), short_name("a" * 100 + "b")[-12:]
     ('law', 'aaa...#d89d2')
     """
     line = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in " ".join(name.split()))
-    if line == name and len(line) <= LONGEST_NAME:
+    if line == name and len(line) <= LONGEST_NAME and unicodedata.is_normalized("NFC", name):
         return name
     cut = line if len(line) <= LONGEST_NAME else f"{line[:LONGEST_NAME]}..."
     return f"{cut}#{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:5]}"

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pytest_crucible.analyse.analysis import main_metric, score_table
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.object_reference import import_from_here, load_object
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.type_names import describe_type
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.sections.inputs import section_inputs
 from pytest_crucible.sections.slice_search import SearchResult, search
+from pytest_crucible.stats.slices.candidates import MOST_VALUES, features_of_values
+from pytest_crucible.stats.slices.fields import has_value
 from pytest_crucible.stats.slices.importance import has_scikit_learn
 from pytest_crucible.store.experiments import load_experiments
 from pytest_crucible.store.runs import RunStore
@@ -42,7 +48,7 @@ def explain_run(
         if chosen not in table.scores or chosen is None or len(stored.plan.arms) < 2:
             continue
         samples = stored.all_samples() if functions else ()
-        columns = {name: [_apply(name, function, each) for each in samples] for name, function in functions.items()}
+        columns = {name: read_feature(name, function, samples) for name, function in functions.items()}
         sections = section_inputs(inputs, table, stored, alpha=store.run(run)["alpha"])
         explained.append(
             ExplainedExperiment(
@@ -60,7 +66,7 @@ def explain_run(
 
 def load_feature(reference: str) -> Any:
     """Return the function that `module:function` names, from the working directory too. Raises SpecError."""
-    if ":" not in reference:
+    if not all(reference.partition(":")):
         raise SpecError(f"--feature={reference!r} cannot be read: write MODULE:FUNCTION, such as features:steps")
     import_from_here()
     try:
@@ -69,7 +75,25 @@ def load_feature(reference: str) -> Any:
         raise SpecError(f"--feature={reference!r} cannot be loaded: {error}; write MODULE:FUNCTION") from None
     if not callable(function):
         raise SpecError(f"--feature={reference!r} is {describe_type(function)}: name a function of a sample")
+    if inspect.iscoroutinefunction(function):
+        raise SpecError(f"--feature={reference!r} is an async function: write it with def, and without await")
     return function
+
+
+def read_feature(name: str, function: Any, samples: Sequence[Sample]) -> list[Any]:
+    """Return a feature of each sample. Raises SpecError if its values make no slices."""
+    values = [_apply(name, function, sample) for sample in samples]
+    for sample, value in zip(samples, values, strict=True):
+        if value is not None and not isinstance(value, str | int | float | np.generic):
+            kinds = "a text, a number, a bool, or None where it does not apply"
+            raise SpecError(f"--feature={name} returned {describe_type(value)} on sample {sample.id!r}: return {kinds}")
+    if not any(len(feature.levels) > 1 for feature in features_of_values({name: values})):
+        distinct = quantity(len({value for value in values if has_value(value)}), "different value")
+        raise SpecError(
+            f"--feature={name} makes no slices: it returned {distinct} for {quantity(len(values), 'sample')}; "
+            f"return numbers, or 2 to {MOST_VALUES} different texts"
+        )
+    return values
 
 
 def _apply(name: str, function: Any, sample: Sample) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_crucible.analyse.twins import is_by_twin, stack_fields
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.slices import By
@@ -24,6 +25,9 @@ def load_fields(store: RunStore, plan: Plan) -> Fields:
 def check_stored_fields(store: RunStore, run: str, plan: Plan, by: By, what: str) -> None:
     """Raise SpecError for fields that do not divide a stored run's samples, or that were stored without metadata."""
     expected, metadata = load_fields(store, plan)
+    if is_by_twin(by, plan.variants):
+        # The prompts may all be of one version, and their twins of another.
+        expected, metadata = stack_fields([variant.name for variant in plan.variants], expected, metadata)
     for field in (*by.fields, *(() if by.within is None else (by.within,))):
         is_absent = all(read_field(field.name, *sample) is None for sample in zip(expected, metadata, strict=True))
         if is_absent and not has_metadata(store, plan.dataset_sha256):

@@ -252,6 +252,17 @@ FAILING = """
 """
 
 
+def test_a_metric_that_fails_wherever_it_applies_says_its_error(suite):
+    conditional = FAILING.replace("return True", "return NotApplicable('the easy half')")
+    text = conditional.replace("import metric", "import NotApplicable, metric")
+    suite.test(text.format(declaration="", which="in ('q00', 'q01')"))
+
+    result = suite.run()
+
+    result.stdout.fnmatch_lines(["*error in the suite*metric 'judge' failed on all 2 samples: ValueError: boom"])
+    result.stdout.no_fnmatch_line("*applies to no sample*")
+
+
 @pytest.mark.parametrize("declaration", ["", "(kind='binary')"])
 def test_a_metric_that_fails_on_all_samples_says_its_error(suite, declaration):
     suite.test(FAILING.format(declaration=declaration, which="!= ''"))

@@ -102,3 +102,33 @@ def test_what_cannot_be_decided_is_an_error_before_any_request(loans, favourable
 
     assert message in result.stdout.str() + result.stderr.str()
     assert result.ret != 0
+
+
+TWINS = """
+    import pytest
+    from pytest_crucible import fairness
+
+    PROMPTS = [{"id": f"p{k}", "input": f"She is a nurse, {k}.", "expected": "yes", "dept": "ab"[k % 2]} for k in range(30)]
+
+    @pytest.mark.crucible(dataset=fairness.twins(PROMPTS, swap="gender"), metrics="exact_match")
+    @pytest.mark.quality_target("gap(exact_match by twin) <= 0.5", "gap(exact_match by twin & dept) <= 0.5")
+    def test_nurses(sample):
+        return "yes" if sample.input.startswith("He") else "no"
+"""
+
+
+def test_prompts_of_one_version_are_compared_with_their_twins(suite, capsys):
+    suite.test(TWINS)
+
+    result = suite.run()
+
+    result.stdout.fnmatch_lines(
+        [
+            "missed: 1.000 [[]*one-sided bound * > target 0.5 (male 1, female 0)",
+            "missed: 1.000 [[]*(male & * 1, female & * 0)*",
+        ]
+    )
+    capsys.readouterr()
+    assert main(["fairness", "--by", "twin", "--json"]) == 0
+    gap = next(part for part in json.loads(capsys.readouterr().out)["experiments"][0]["slices"] if "expression" in part)
+    assert (gap["expression"], gap["value"]) == ("gap(exact_match by twin)", 1.0)

@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 
 from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
+from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.stats.measures.means import metric_direction
 from pytest_crucible.stats.measures.row import (
@@ -64,7 +65,7 @@ def prepare(observations: Observations, end: End) -> Prepared:
         kind=facts[0].kind or "binary",
         bounds=(facts[0].low, facts[0].high),
         columns=columns,
-        problem=_problem(columns, observations.measure.statistic),
+        problem=_problem(columns, observations.measure),
         note=_note(columns, observations.measure.by),
     )
 
@@ -77,16 +78,33 @@ def _ends(observations: Observations, end: End) -> tuple[tuple[Floats, ...], tup
     return (low, high) if end == "low" else (high, low)
 
 
-def _problem(columns: SlicedColumns, statistic: str) -> str:
+def _problem(columns: SlicedColumns, measure: Measure) -> str:
     if columns.slicing.count < 2:
         return "all samples that have the field are in one slice"
     of_metrics = columns.means(columns.plus)
     # One metric that can be compared is enough to prove a gap.
     if max(int(means.has_rate.sum()) for means in of_metrics) < 2:
-        return "fewer than two slices have a rate"
-    if statistic == "ratio" and all(np.nanmax(means.means) == 0 for means in of_metrics):
+        return f"fewer than two slices have a rate{_lack_of_strata(columns, measure.by)}"
+    if measure.statistic == "ratio" and all(np.nanmax(means.means) == 0 for means in of_metrics):
         return "all rates are 0, so that the ratio is undefined"
     return ""
+
+
+def _lack_of_strata(columns: SlicedColumns, by: By | None) -> str:
+    """Explain slices that have a rate, but none that is standardised; empty if that is not the reason."""
+    if by is None or by.within is None or columns.slicing.strata is None:
+        return ""
+    plain = replace(columns, slicing=replace(columns.slicing, strata=None))
+    rated = np.any([means.has_rate for means in plain.means(plain.plus)], axis=0)
+    if rated.sum() < 2:
+        return ""
+    lacking = rated & ~np.any([means.has_rate for means in columns.means(columns.plus)], axis=0)
+    names = list(itertools.compress(columns.names, lacking))
+    count = len(np.unique(columns.slicing.strata[columns.slicing.strata != NO_SLICE]))
+    return (
+        f": {_list_names(names)} {'lacks' if len(names) == 1 else 'lack'} some of the {quantity(count, 'value')} of "
+        f"{by.within}; choose a field with fewer, or leave out 'within'"
+    )
 
 
 def _note(columns: SlicedColumns, by: By | None) -> str:

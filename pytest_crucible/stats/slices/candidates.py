@@ -19,7 +19,7 @@ from pytest_crucible.stats.slices.topics import find_topics
 
 MOST_SLICES = 200
 # A field with more values is a text, or an identifier.
-_MOST_VALUES = 20
+MOST_VALUES = 20
 # A number with at most this many values is used value by value.
 _FEW_NUMBERS = 6
 # Pairs of features with more levels have too few samples in each.
@@ -95,7 +95,7 @@ def find_features(
     seed: int = 0,
 ) -> list[Feature]:
     """Return the features of samples: first the user's own, then fields, and what texts show."""
-    features = [*_of_values(further), *_of_fields(expected, metadata)]
+    features = [*features_of_values(further), *_of_fields(expected, metadata)]
     texts = {"input": [as_text(value) for value in inputs]}
     if any(isinstance(value, str) for value in expected):
         texts["expected"] = [value if isinstance(value, str) else "" for value in expected]
@@ -123,10 +123,11 @@ def _of_fields(expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -
         values = [read_field(name, *sample) for sample in zip(expected, metadata, strict=True)]
         # An object is described by its keys, such as author.country; as one text it says nothing.
         if not any(isinstance(value, Mapping) for value in values):
-            yield from _of_values({name: values})
+            yield from features_of_values({name: values})
 
 
-def _of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature]:
+def features_of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature]:
+    """Return the features of columns of values: numbers by quartiles, others by value, unless they have too many."""
     for name, values in columns.items():
         numbers = np.array([_as_number(value) for value in values])
         is_numeric = not np.isnan(numbers).all() and all(
@@ -136,7 +137,7 @@ def _of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature]:
             yield _quartiles(name, numbers)
             continue
         codes, levels = field_labels(Field("value"), [None] * len(values), [{"value": value} for value in values])
-        if len(levels) <= _MOST_VALUES:
+        if len(levels) <= MOST_VALUES:
             yield Feature(name, codes, levels)
             continue
         # A table's numbers may be texts; few of them are left as they are, because they may be codes.

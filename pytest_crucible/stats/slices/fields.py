@@ -92,7 +92,7 @@ def field_problem(by: By, expected: Sequence[Any], metadata: Sequence[Mapping[st
         return f"it names {twice[0]!r} twice; leave one out"
     for field in fields:
         values = [read_field(field.name, *sample) for sample in zip(expected, metadata, strict=True)]
-        problem = _values_problem(field, [value for value in values if _is_there(value)])
+        problem = _values_problem(field, [value for value in values if has_value(value)])
         if problem == _ABSENT:
             names = field_names(expected, metadata)
             if field.name in names:
@@ -135,7 +135,8 @@ def _values_problem(field: Field, values: Sequence[Any]) -> str:
     return f"{own}; cut it: by {Field(field.name, suggest_cuts(np.array(numbers)))}"
 
 
-def _is_there(value: Any) -> bool:
+def has_value(value: Any) -> bool:
+    """Return whether a field has a value: null, NaN and the empty text, as of a table's empty cell, are none."""
     return value is not None and value != "" and value == value
 
 
@@ -144,7 +145,7 @@ def _distinct(values: Sequence[Any]) -> tuple[Codes, tuple[str, ...]]:
     known: dict[Hashable, str] = {}
     labels: list[str | None] = []
     for value in values:
-        if not _is_there(value):
+        if not has_value(value):
             labels.append(None)
             continue
         key = (type(value), value) if isinstance(value, Hashable) else json.dumps(value, sort_keys=True, default=str)

@@ -87,4 +87,6 @@ def _augment(sizes: Array, totals: Array, residuals: Array, slicing: Slicing, bo
     means = (totals + PSEUDO_VALUES * sum(bounds)) / (sizes + more)
     squares = sums_by_slice(residuals**2, slicing) + sizes * (own - means) ** 2
     squares = squares + sum(PSEUDO_VALUES * (end - means) ** 2 for end in bounds)
-    return means, np.sqrt(squares / (sizes + more - 1) / (sizes + more))
+    with np.errstate(divide="ignore"):
+        # Without a value nothing is known of the mean: the error of an empty slice is infinite.
+        return means, np.sqrt(squares / (sizes + more - 1) / (sizes + more))

@@ -181,7 +181,8 @@ def test_a_slice_that_lacks_a_stratum_is_not_said_to_lack_the_metric():
 
     result = target("gap(ok by sex within age) <= 0.1", FAIR, metadata=metadata)
 
-    assert result.note == "fewer than two slices have a rate"
+    few = "'m' lacks some of the 2 values of age; choose a field with fewer, or leave out 'within'"
+    assert result.note == f"fewer than two slices have a rate: {few}"
     metadata[60] = {"sex": "m", "age": "young"}
     metadata[61] = {"sex": "x", "age": "old"}
     result = target("gap(ok by sex within age) <= 0.1", FAIR, metadata=metadata)

@@ -97,7 +97,7 @@ def test_parities_are_targets_by_proof(function, target):
 def test_parities_take_what_targets_take():
     assert fairness.equalized_odds(by="sex & age(25, 45)", limit=0.025).endswith("by sex & age(25, 45)) <= 0.025")
     for wrong in ({"by": "sex &"}, {"by": 3}, {"by": "sex", "limit": 10}, {"by": "sex", "limit": True}):
-        with pytest.raises(SpecError):
+        with pytest.raises(SpecError, match=r"fairness\.demographic_parity has"):
             fairness.demographic_parity(**wrong)
 
 
@@ -133,9 +133,11 @@ def test_weights_are_multiplied_and_samples_become_rows():
     [
         ([{"sex": None, "y": 1}], "row 1 has sex = None; leave it out, or give it a value"),
         ([{"sex": "", "y": 1}], "row 1 has sex = ''"),
+        ([{"sex": float("nan"), "y": 1}], "row 1 has sex = nan"),
         ([{"sex": s, "y": s, "weight": "2"} for s in "fm"], "row 1 has weight = '2'; write a number of at least 0"),
         ([{"sex": s, "y": s, "weight": float("nan")} for s in "fm"], "row 1 has weight = nan"),
         ([7], "row 1 is a number; pass mappings"),
+        (None, "reweigh has rows=None: read the file first"),
         ("rows.jsonl", "reweigh has rows='rows.jsonl': read the file first"),
     ],
 )

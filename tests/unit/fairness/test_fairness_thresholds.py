@@ -74,6 +74,23 @@ def test_a_run_without_stated_probabilities_is_explained(tmp_path):
         fairness.thresholds("r1", by="sex", constraint="parity", store=where)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"by": "sex within age"}, "within standardises gap, ratio and worst only; leave it out"),
+        ({"by": "sex", "store": None}, "thresholds has store=None: write it as text"),
+        ({"by": "sex", "run": 7}, "thresholds has run=7: write it as text"),
+    ],
+)
+def test_what_thresholds_do_not_take_is_explained(arguments, problem):
+    pytest.importorskip("fairlearn")
+
+    with pytest.raises(SpecError) as caught:
+        fairness.thresholds(**{"run": "latest", **arguments})
+
+    assert problem in str(caught.value)
+
+
 def test_the_rules_are_fairlearns():
     pytest.importorskip("fairlearn")
     import numpy as np

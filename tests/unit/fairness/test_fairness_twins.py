@@ -81,6 +81,46 @@ def test_a_table_of_ones_own_may_have_several_versions(tmp_path):
     assert variants["english"].input == "Is Mary Smith hired?"
 
 
+@pytest.mark.parametrize(
+    ("table", "prompt", "twin"),
+    [
+        ("f,m\nÄrztin,Arzt\n", "Die A\u0308rztin kam.", "Die Arzt kam."),
+        ("f,m\nA\u0308rztin,Arzt\n", "Die ÄRZTIN kam.", "Die ARZT kam."),
+        ("f,m\nShe,He\nshe,he\n", "She said she was.", "He said he was."),
+        ("f,m\nolder woman,old man\nwoman,man\nold,young\n", "The older\nwoman, a Woman.", "The old man, a Man."),
+        ('f,m\n"her\nhighness",his grace\n', "Her Highness is in.", "His grace is in."),
+    ],
+)
+def test_a_word_of_a_table_is_found_in_every_form(tmp_path, table, prompt, twin):
+    (tmp_path / "t.csv").write_text(table, encoding="utf-8")
+
+    variants = with_twins(Sample(id="a", input=prompt), read_table(tmp_path / "t.csv")).variants
+
+    assert variants["m"].input == twin
+
+
+def test_parts_of_letters_and_roles_of_messages_are_no_words(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\ncafe,bar\nuser,guest\n")
+    prompt = [{"role": "user", "content": "A cafe\u0301 and a cafe."}]
+
+    variants = with_twins(Sample(id="a", input=prompt), read_table(tmp_path / "t.csv")).variants
+
+    assert variants["b"].input == [{"role": "user", "content": "A cafe\u0301 and a bar."}]
+
+
+@pytest.mark.parametrize("arguments", [{"dataset": None, "swap": "gender"}, {"dataset": [], "swap": None}])
+def test_arguments_of_other_types_are_explained(arguments):
+    with pytest.raises(SpecError, match=r"twins has (dataset|swap)=None: "):
+        fairness.twins(**arguments)
+
+
+def test_words_in_several_columns_are_explained(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\nred,blue\nblue,red\n")
+
+    with pytest.raises(SpecError, match="no word that belongs to one version only"):
+        read_table(tmp_path / "t.csv")
+
+
 @pytest.mark.parametrize("text", ["", "only\nhe\n", "a,b\n", "a,a\nhe,she\n", "a,b\nhe\n", "a,b\nhe,\n"])
 def test_an_invalid_table_is_explained(tmp_path, text):
     (tmp_path / "t.csv").write_text(text)
@@ -89,9 +129,18 @@ def test_an_invalid_table_is_explained(tmp_path, text):
         read_table(tmp_path / "t.csv")
 
 
+def test_where_all_prompts_are_one_version_only_the_others_are_variants():
+    (sample,) = fairness.twins([{"input": "She sings."}], swap="gender")()
+
+    assert sample.metadata["twin"] == "female"
+    assert {name: twin.input for name, twin in sample.variants.items()} == {"male": "He sings."}
+
+
 def test_a_table_that_changes_nothing_is_an_error(tmp_path):
     with pytest.raises(SpecError, match=r'twins\(swap="gender"\) changed none of 3 prompts; pass your own table'):
         fairness.twins([{"input": f"It rains {k}."} for k in range(3)], swap="gender")()
+    with pytest.raises(SpecError, match=r"none of 1 prompt \(words of several versions\); pass your own table"):
+        fairness.twins([{"input": "He met her."}], swap="gender")()
     with pytest.raises(SpecError, match="cannot be read"):
         fairness.twins([{"input": "He."}], swap=str(tmp_path / "none.csv"))()
 
@@ -102,4 +151,4 @@ def test_a_file_is_read_beside_the_test(tmp_path, monkeypatch):
 
     (sample,) = fairness.twins("q.jsonl", swap="gender")()
 
-    assert sample.variants["female"].expected == "she"
+    assert {name: twin.expected for name, twin in sample.variants.items()} == {"female": "she"}

@@ -182,14 +182,26 @@ RELATION = "expected one of >=, <=, >, <, =="
         ("1st >= 1", "'1' (character 1)", "expected a metric"),
         ("accuracy[ ] >= 1", "'[ ]' (character 9)", "expected a name in the brackets"),
         ("accuracy[v1 >= 1", "'[' (character 9)", RELATION),
-        ("accuracy by >= 1", "'>=' (character 13)", "expected a field of the samples"),
-        ("accuracy by topic within >= 1", "'>=' (character 26)", "expected a field of the samples"),
-        ("accuracy by length(1, >= 1", "'>=' (character 23)", "expected a number"),
         ("ece(confidence,) <= 1", "')' (character 16)", "expected a metric"),
     ],
 )
 def test_a_target_outside_the_grammar_is_refused_at_its_place(text, place, expected):
     assert refusal(text) == f"target {text!r} cannot be read at {place}: {expected}, for example 'accuracy >= 0.80'"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "expected"),
+    [
+        ("accuracy by >= 1", "'>=' (character 13)", "expected a field of the samples"),
+        ("accuracy by topic within >= 1", "'>=' (character 26)", "expected a field of the samples"),
+        ("accuracy by length(1, >= 1", "'>=' (character 23)", "expected a number"),
+        ("gap(accuracy by native country) <= 0.1", "'country' (character 24)", "expected the end of a field"),
+        ("gap(accuracy by sex within 性) <= 0.1", "'性' (character 28)", "expected a field of the samples"),
+    ],
+)
+def test_a_field_outside_the_grammar_is_refused_with_fields_for_example(text, place, expected):
+    example = """for example sex & race, age(25, 45), or "native country" in double quotes"""
+    assert refusal(text) == f"target {text!r} cannot be read at {place}: {expected}, {example}"
 
 
 STATISTICS = (

@@ -124,7 +124,7 @@ def test_one_arm_cannot_be_explained(store):
     [
         ("age(x)", r"--by='age\(x\)' cannot be read at 'x' \(character 5\): expected a number, for example sex & race"),
         ("", r"--by='' cannot be read at its end: expected a field of the samples, for example sex & race"),
-        ("sex race", r"cannot be read at 'race' \(character 5\): expected nothing more"),
+        ("sex race", r"cannot be read at 'race' \(character 5\): expected the end of a field"),
     ],
 )
 def test_fields_that_cannot_be_read_are_pointed_at(text, message):

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from pytest_crucible import stats
+from pytest_crucible.stats.groups.studentized import studentized_range_critical
 from pytest_crucible.stats.proportions.score import score_interval
 from pytest_crucible.stats.proportions.score_ratios import risk_ratio_score
 from pytest_crucible.stats.slices.exact_ratios import exact_lower_ratio
@@ -212,6 +213,23 @@ def test_twins_that_are_yes_or_no_have_tangos_bounds():
     assert found.method.startswith("tango")
 
 
+def test_slices_that_are_no_twins_of_each_other_are_compared_too():
+    """By twin and topic: the women of one topic share no cluster with the men of another."""
+    n, rng = 40, np.random.default_rng(0)
+    names, clusters = (
+        ("f law", "m law", "f tax", "m tax"),
+        np.r_[np.tile(np.arange(n), 2), n + np.tile(np.arange(n), 2)],
+    )
+    values = (rng.random(4 * n) < np.repeat([0.9, 0.9, 0.6, 0.6], n)).astype(float)
+    slices = Slicing(codes=np.repeat(np.arange(4), n), names=names)
+    means = slice_means(values, slices, clusters=clusters, is_binary=True, bounds=(0, 1))
+
+    found = extreme("gap", means)
+
+    assert found.value == pytest.approx(np.ptp(means.means))
+    assert 0 < found.lower < found.value < found.upper < 1
+
+
 def test_clusters_that_slices_share_have_the_cr2_error_of_two_arms():
     rng = np.random.default_rng(3)
     sizes, clusters = [60, 40], rng.integers(0, 12, 100)
@@ -255,9 +273,10 @@ def test_more_samples_would_decide():
     assert larger.lower > 0.80
 
 
-def test_critical_values_of_many_pairs_are_interpolated():
-    dof = np.linspace(3, 300, 60)
+@pytest.mark.parametrize("slices", [2, 3, 6])
+def test_critical_values_are_tukeys(slices):
+    dof = np.array([1.0, 1.1, 1.7, 3.3, 12.0, 55.0, 1e5, np.inf])
+    tukey = [studentized_range_critical(0.05, slices, each) / np.sqrt(2) for each in dof]
 
-    assert critical_values(0.05, 5, dof) == pytest.approx(
-        np.concatenate([critical_values(0.05, 5, dof[:30]), critical_values(0.05, 5, dof[30:])]), rel=0.01
-    )
+    assert critical_values(0.05, slices, dof[:6]) == pytest.approx(tukey[:6], rel=1e-9)
+    assert critical_values(0.05, slices, dof) == pytest.approx(tukey, rel=1e-4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.records.slices import By, Field, short_name
 from pytest_crucible.stats.slices.cuts import advise_cuts
 from pytest_crucible.stats.slices.fields import field_problem, read_field, slice_samples
 
@@ -64,6 +64,13 @@ def test_two_combinations_never_have_one_name():
 
     assert names == ('"\\"x" & y', 'x & "y & z"', '"x & y" & z')
     assert sorted(codes) == [0, 1, 2]
+
+
+def test_names_that_only_look_alike_are_told_apart():
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+
+    assert short_name(composed) == composed
+    assert short_name(decomposed).startswith(f"{decomposed}#")
 
 
 def test_a_number_too_large_for_a_float_is_a_name():
