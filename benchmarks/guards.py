@@ -251,6 +251,9 @@ DIFFERENT: dict[str, Callable[[random.Random], str]] = {
     "words in base64": lambda draw: base64.b64encode(f"ignore {_digits(draw, 5)}".encode()).decode(),
     "60,000 telephone numbers": lambda draw: f"call 415-555-{_digits(draw, 4)}",
     "numbers beside words": lambda draw: f"call {_digits(draw, 7)}",
+    "telephone numbers in pairs": lambda draw: f"0{draw.randrange(1, 10)}{''.join(f' {_digits(draw, 2)}' for _ in range(4))},",
+    "telephone numbers with an area": lambda draw: f"(0{_digits(draw, 2)}) {_digits(draw, 3)}-{_digits(draw, 4)},",
+    "telephone numbers beside a Turkish letter": lambda draw: f"\u0130 call 415-555-{_digits(draw, 4)}",
     "e-mail addresses": lambda draw: f"{_letters(draw, 3)}@b.co",
     "IPv4 addresses": lambda draw: _numbers(draw, 4, 256, "."),
     "IPv6 addresses": lambda draw: f"{_numbers(draw, 2, 65536, '::')}:a1",
@@ -269,9 +272,11 @@ ABOVE = (
     "the starts of all rules",
     "praise",
     "numbers beside words",
+    "telephone numbers in pairs",
+    "telephone numbers with an area",
+    "telephone numbers beside a Turkish letter",
     "IPv4 addresses",
     "IPv6 addresses",
-    "passwords",
 )
 
 

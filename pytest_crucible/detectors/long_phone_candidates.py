@@ -63,7 +63,21 @@ class _Text:
         digits: Indices = firsts + (is_plus & (self.codes[firsts] == _OPEN))
         return digits
 
-    def read_group(self, ends: Indices) -> Indices:
+    def read_groups(self, ends: Indices) -> Indices:
+        """Return where up to six groups of digits behind each place end; the same place where none follows."""
+        # Numbers that begin in one row of groups share the ends of these: each is read once.
+        following = np.zeros(len(self.codes), dtype=np.intp)
+        unread = ends
+        for _ in range(_MOST_GROUPS):
+            following[unread] = behind = self._read_group(unread)
+            unread = behind[following[behind] == 0]
+            if not len(unread):
+                break
+        for _ in range(_MOST_GROUPS):
+            ends = following[ends]
+        return ends
+
+    def _read_group(self, ends: Indices) -> Indices:
         """Return where the next group of digits ends; the same place where none follows."""
         is_separated = self.is_separator[ends]
         count = self.in_row[ends + 1]
@@ -124,14 +138,7 @@ def find_candidates(text: str) -> Places:
     has_digit = around.is_digit[firsts]
     starts, firsts = starts[has_digit], firsts[has_digit]
     ends = firsts + np.minimum(around.in_row[firsts], _MOST_FIRST)
-    active = np.arange(len(ends))
-    for _ in range(_MOST_GROUPS):
-        behind = around.read_group(ends[active])
-        goes_on = behind > ends[active]
-        ends[active] = behind
-        active = active[goes_on]
-        if not len(active):
-            break
+    ends = around.read_groups(ends)
     is_number = around.is_digit[ends - 1] & around.is_digit[ends - 2]
     starts, ends = starts[is_number], around.read_extension(ends[is_number])
     may_end = around.may_end(ends)

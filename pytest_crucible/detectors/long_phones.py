@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from string import digits
 from typing import NamedTuple
 
 import numpy as np
 
-from pytest_crucible.detectors.characters import Mask, list_signs, look_up
+from pytest_crucible.detectors.characters import Mask, list_signs, look_up, read_code_points
 from pytest_crucible.detectors.long_numbers import find_form_places
 from pytest_crucible.detectors.long_phone_candidates import find_candidates
+from pytest_crucible.detectors.long_phone_shapes import Shapes, are_dates_or_decimals
 from pytest_crucible.detectors.long_phone_words import have_names, have_other_names, have_places, read_phone_words
-from pytest_crucible.detectors.phone_forms import (
-    CLEAR_INSIDE,
-    CLEAR_PHONE,
-    FEWEST_DIGITS,
-    MOST_DIGITS,
-    NO_PHONE,
-)
-from pytest_crucible.detectors.places import Place, Places, read_places
+from pytest_crucible.detectors.phone_forms import CLEAR, CLEAR_INSIDE, FEWEST_DIGITS, MOST_DIGITS
+from pytest_crucible.detectors.phone_words import REACH, REACH_AFTER, is_phone
+from pytest_crucible.detectors.places import Places, read_places
 from pytest_crucible.detectors.words import Indices, TextWords
 
-_DIGITS, _POINTS, _SIGNS_OF_DATE = list_signs(digits), list_signs("-."), list_signs("-./ ")
+_DIGITS, _POINTS = list_signs(digits), list_signs("-.")
 _NORTH_AMERICAN = "415-555-0123"
-# `1.2.2012`, `12.12.2012`, `2012-12-12`
-_PLACES_OF_SIGN = (1, 2, 4)
+_TWO_IN_LOWER_CASE = "\u0130"
+_NONE = np.zeros(0, dtype=np.intp)
 
 
 class _Numbers(NamedTuple):
@@ -37,14 +31,8 @@ class _Numbers(NamedTuple):
     has_form: Mask
     """Whether one may be in a form that only telephones have."""
 
-    def select(self, mask: Mask) -> _Numbers:
-        return _Numbers(self.starts[mask], self.ends[mask], self.has_form[mask])
-
     def list_places(self) -> Places:
         return np.stack([self.starts, self.ends], axis=1)
-
-    def read(self, text: str) -> list[str]:
-        return [text[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
 
 
 def find_long_phones(text: str) -> Places:
@@ -58,17 +46,32 @@ def find_long_phones(text: str) -> Places:
         return numbers.list_places()
     words = read_phone_words(text)
     numbers = _close(numbers, words)
-    is_phone = _have_digits(numbers, words)
-    is_phone[is_phone] = ~have_other_names(words, numbers.starts[is_phone])
-    is_clear = is_phone & _are_north_american(numbers, words)
-    is_clear |= _match(CLEAR_PHONE, text, numbers, is_phone & numbers.has_form & ~is_clear)
-    is_named = is_phone & ~is_clear
-    if is_named.any():
-        is_named[is_named] = have_names(text, words, numbers.starts[is_named], numbers.ends[is_named])
-    may_be_date = is_named & _may_be_no_phone(numbers, words)
-    is_phone = is_clear | (is_named & ~_match(NO_PHONE, text, numbers, may_be_date))
-    inside = _find_inside(text, numbers.select(numbers.has_form & ~is_phone))
-    return np.concatenate([numbers.select(is_phone).list_places(), read_places(inside)])
+    has_digits = _have_digits(numbers, words)
+    is_usual = has_digits & _are_north_american(numbers, words)
+    shapes = Shapes(words.codes, numbers.starts, numbers.ends)
+    is_clear = is_usual | shapes.match(CLEAR, has_digits & numbers.has_form & ~is_usual)
+    is_number = _are_called(text, words, numbers, has_digits, is_clear)
+    is_unusual = is_number & ~is_usual
+    is_number[is_unusual] = ~are_dates_or_decimals(
+        text, words.codes, numbers.starts[is_unusual], numbers.ends[is_unusual]
+    )
+    inside = shapes.find(CLEAR_INSIDE, numbers.has_form & ~is_number)
+    return np.concatenate([numbers.list_places()[is_number], inside])
+
+
+def _are_called(text: str, words: TextWords, numbers: _Numbers, has_digits: Mask, is_clear: Mask) -> Mask:
+    """Return which numbers the words around them leave telephones', if they are clear, and which they make telephones'."""
+    starts, ends = numbers.starts, numbers.ends
+    is_called = has_digits.copy()
+    is_called[has_digits] = ~have_other_names(words, starts[has_digits])
+    needs_name = is_called & ~is_clear
+    if needs_name.any():
+        is_called[needs_name] = have_names(text, words, starts[needs_name], ends[needs_name])
+    # Its lower case is a letter and a mark, which parts words in two.
+    parts = np.flatnonzero(read_code_points(text) == ord(_TWO_IN_LOWER_CASE)) if _TWO_IN_LOWER_CASE in text else _NONE
+    for k in np.flatnonzero(has_digits & have_places(parts, starts - REACH, ends + REACH_AFTER)).tolist():
+        is_called[k] = is_phone(text, int(starts[k]), int(ends[k]), is_clear=bool(is_clear[k]))
+    return is_called
 
 
 def _find_candidates(text: str, forms: Indices) -> _Numbers:
@@ -103,26 +106,3 @@ def _are_north_american(numbers: _Numbers, words: TextWords) -> Mask:
     first = codes[starts] >= ord("2")
     are_all: Mask = np.logical_and.reduce([numbers.ends - starts == len(_NORTH_AMERICAN), is_apart, first, *are_digits])
     return are_all
-
-
-def _may_be_no_phone(numbers: _Numbers, words: TextWords) -> Mask:
-    """Return which numbers have a sign where a date has one, or a point: looking at each by the pattern takes longer."""
-    is_sign = look_up(words.codes, _SIGNS_OF_DATE)
-    has_sign: Mask = np.logical_or.reduce([is_sign[numbers.starts + k] for k in _PLACES_OF_SIGN])
-    return has_sign | have_places(np.flatnonzero(words.codes == ord(".")), numbers.starts, numbers.ends)
-
-
-def _match(pattern: re.Pattern[str], text: str, numbers: _Numbers, mask: Mask) -> Mask:
-    """Return which of the numbers that the mask has are matched by a pattern. Equal ones are looked at once."""
-    texts = numbers.select(mask).read(text)
-    matches = {number: pattern.fullmatch(number) is not None for number in {*texts}}
-    is_match = mask.copy()
-    is_match[mask] = np.fromiter(map(matches.__getitem__, texts), dtype=bool, count=len(texts))
-    return is_match
-
-
-def _find_inside(text: str, numbers: _Numbers) -> Iterator[Place]:
-    """Yield the telephone numbers among several in a row."""
-    for start, number in zip(numbers.starts.tolist(), numbers.read(text), strict=True):
-        for inside in CLEAR_INSIDE.finditer(number):
-            yield start + inside.start(), start + inside.end()

@@ -33,8 +33,6 @@ DATE = re.compile(
     re.DOTALL,
 )
 NO_PHONE = re.compile(rf"{DATE.pattern}|\d+\.\d+", re.DOTALL)
-CLEAR_PHONE = re.compile(rf"(?!(?:{NO_PHONE.pattern})\Z)(?:{CLEAR.pattern})", re.DOTALL)
-"""Matches what `CLEAR` matches and `NO_PHONE` does not."""
 # All that a number has beside digits, but for its extension.
 _NO_DIGITS = b"+( .-/)"
 

@@ -23,8 +23,6 @@ from pytest_crucible.detectors.places import Place, Places
 
 _LETTER = re.compile(r"[^\W\d_]")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
-# The one character that is two in lower case, so that places in a text in lower case are not those of the text.
-_TWO_IN_LOWER_CASE = "\u0130"
 _SHORTEST = 8
 # Looking a number up in all plans takes about a millisecond.
 _MOST_NUMBERS = 500
@@ -34,7 +32,7 @@ REGIONS = ("US", "GB", "DE", "FR", "AT", "CH", "ES", "IT", "NL", "AU", "CA", "IN
 
 def find_phones(text: str) -> Iterable[Place] | Places:
     """Return numbers in a form that only telephones have, and numbers beside a word such as "call" or "Telefon"."""
-    return find_long_phones(text) if len(text) >= LONG and _TWO_IN_LOWER_CASE not in text else _find_one_by_one(text)
+    return find_long_phones(text) if len(text) >= LONG else _find_one_by_one(text)
 
 
 def _find_one_by_one(text: str) -> Iterator[Place]:

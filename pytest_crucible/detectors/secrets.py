@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pytest_crucible.detectors.characters import LONG
-from pytest_crucible.detectors.long_keys import OTHER_KEYS, find_key_places
+from pytest_crucible.detectors.long_keys import find_key_places
+from pytest_crucible.detectors.long_passwords import END_OF_SENTENCE, FEWEST, find_password_places, holds_word
 from pytest_crucible.detectors.places import Place, Places, make_spans, read_places
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.redaction import key_places
@@ -22,7 +23,6 @@ _ASSIGNMENT = re.compile(
     re.IGNORECASE,
 )
 _STEMS = ("pass", "pwd", "kennwort", "key", "token", "secret")
-_END_OF_SENTENCE = ".,;:!?)"
 
 
 def find_secrets(text: str) -> tuple[Span, ...]:
@@ -39,9 +39,9 @@ def find_secrets(text: str) -> tuple[Span, ...]:
 
 def _find_keys(text: str) -> dict[str, Places]:
     """Return the places of keys, tokens and logins by their type."""
-    if len(text) >= LONG and not any(begin in text for begin in OTHER_KEYS):
-        keys, logins = find_key_places(text)
-        return {"API_KEY": keys, "URL_LOGIN": logins}
+    if len(text) >= LONG:
+        keys, tokens, logins = find_key_places(text)
+        return {"API_KEY": keys, "JSON_WEB_TOKEN": tokens, "URL_LOGIN": logins}
     findings: dict[str, list[Place]] = {}
     for start, end in key_places(text):
         findings.setdefault(_key_type(text, start, end), []).append((start, end))
@@ -58,12 +58,16 @@ def _private_keys(text: str) -> list[Place]:
     return [match.span() for match in _PRIVATE_KEY.finditer(text)] if "PRIVATE KEY" in text else []
 
 
-def _find_assignments(text: str) -> Iterator[Place]:
+def _find_assignments(text: str) -> Iterable[Place] | Places:
     lowered = text.lower()
     if not any(stem in lowered for stem in _STEMS):
-        return
+        return []
+    return find_password_places(text) if len(text) >= LONG else _find_one_by_one(text)
+
+
+def _find_one_by_one(text: str) -> Iterator[Place]:
     for match in _ASSIGNMENT.finditer(text):
-        value = match[2].rstrip(_END_OF_SENTENCE)
-        # `password: required` and `the password is wrong` hold a word; a secret has more than letters of one case.
-        if len(value) >= 6 and (not value.isalpha() or not (value.islower() or value.istitle() or value.isupper())):
+        value = match[2].rstrip(END_OF_SENTENCE)
+        # `password: required` and `the password is wrong` hold a word.
+        if len(value) >= FEWEST and not holds_word(value):
             yield match.start(2), match.start(2) + len(value)

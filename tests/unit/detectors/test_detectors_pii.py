@@ -7,9 +7,11 @@ import gzip
 import ipaddress
 import json
 import os
+import random
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,7 +20,8 @@ from run_sizes import choose_examples
 from pytest_crucible.detectors import addresses
 from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
 from pytest_crucible.detectors.long_phone_candidates import find_candidates
-from pytest_crucible.detectors.phone_forms import CANDIDATE
+from pytest_crucible.detectors.long_phone_shapes import are_dates_or_decimals, read_shape_codes
+from pytest_crucible.detectors.phone_forms import CANDIDATE, CLEAR, CLEAR_INSIDE, FEWEST_DIGITS, NO_PHONE
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii
 
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere")) / "guard" / "presidio_pii_synth.jsonl.gz"
@@ -222,6 +225,56 @@ NUMBER_PARTS = [
 @given(st.lists(st.sampled_from(NUMBER_PARTS), max_size=14).map("".join) | st.text("012 .-/()+", max_size=40))
 def test_numbers_that_may_be_telephones_are_those_of_the_pattern(text):
     assert find_candidates(text).tolist() == [[*match.span()] for match in CANDIDATE.finditer(text)]
+
+
+DIGITS = st.text("0123459", min_size=1, max_size=4) | st.text("01", min_size=1, max_size=6)
+SIGNS = st.sampled_from(["", " ", " ", "-", ".", "/", "(", ")", ") ", " ("])
+FORMS = st.sampled_from(
+    ["001-212-555-0123", "(030) 123 45 67", "01 23 45 67 89", "+49 30 1234567", "0049 30 123", "1.2.2012 123", "2012-12-12 4"]
+)  # fmt: skip
+LIKE_PHONES = st.lists(st.one_of(FORMS, DIGITS, SIGNS), max_size=9).map("".join)
+
+
+@settings(max_examples=choose_examples(300))
+@given(LIKE_PHONES)
+def test_numbers_of_one_shape_are_in_the_same_forms(number):
+    shape = bytes(read_shape_codes(np.frombuffer(number.encode(), dtype=np.uint8))).decode()
+
+    assert bool(CLEAR.fullmatch(shape)) == bool(CLEAR.fullmatch(number))
+    assert [match.span() for match in CLEAR_INSIDE.finditer(shape)] == [
+        match.span() for match in CLEAR_INSIDE.finditer(number)
+    ]
+
+
+@settings(max_examples=choose_examples(300))
+@given(LIKE_PHONES)
+def test_dates_and_decimals_are_those_of_the_pattern(number):
+    codes = np.frombuffer(number.encode() + bytes(16), dtype=np.uint8)
+
+    is_other = are_dates_or_decimals(number, codes, np.array([0]), np.array([len(number)]))
+
+    # What stands for a number begins with a digit, a plus or a parenthesis, and ends with a digit.
+    if len(number) >= FEWEST_DIGITS and number[-1].isdigit() and number[0] in "0123456789+(":
+        assert is_other.tolist() == [NO_PHONE.fullmatch(number) is not None]
+
+
+PHONE_PARTS = [
+    *("001-212-555-0123", "(030) 123 45 67", "01 23 45 67 89", "+49 30 1234567", "0049 30 123", "(212) 555-0123", "5550123"),
+    *("1.2.2012 123", "2012-12-12 4", "1234.567", "0", "1", "2", "9", "01", "19", "20", "345", "0123", "x17 "),
+    *("(", ")", "+", "-", ".", "/", " ", " ", " ", "\n", ", ", ", ", " call ", "Order ", " office", "Tel.", "at ", "reach"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "parts", [PHONE_PARTS, [*PHONE_PARTS, "\u0130", " \u0130d ", "\n\u0130:\n"]], ids=["ASCII", "Turkish"]
+)
+def test_a_long_text_has_the_telephone_numbers_that_the_patterns_find(monkeypatch, parts):
+    text = "".join(random.Random(1).choices(parts, k=20_000))
+    spans = find_pii(text, ["PHONE_NUMBER"])
+
+    monkeypatch.setattr("pytest_crucible.detectors.phones.LONG", len(text) + 1)
+    assert len(spans) > 200
+    assert find_pii(text, ["PHONE_NUMBER"]) == spans
 
 
 def is_address(text):

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.detectors.places import drop_overlapping, make_spans, read_places
+from pytest_crucible.detectors.places import drop_overlapping, make_spans, read_places, select_apart
 from pytest_crucible.records.detections import Span
 
 PLACES = st.lists(
@@ -37,3 +37,15 @@ def test_spans_are_in_order_of_place_and_type(findings):
 def test_no_places_are_an_array_of_pairs():
     assert read_places([]).shape == drop_overlapping(read_places([])).shape == (0, 2)
     assert np.array_equal(read_places(read_places([(1, 2)])), [[1, 2]])
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=25))
+def test_places_apart_are_those_of_a_search_from_left_to_right(begins):
+    places = sorted((start, start + length) for start, length in begins)
+    found, end = [], 0
+    for start, stop in places:
+        if start >= end:
+            found.append([start, stop])
+            end = stop
+
+    assert select_apart(read_places(places)).tolist() == found

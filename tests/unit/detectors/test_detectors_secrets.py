@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -60,7 +63,20 @@ def test_it_finds_what_the_redaction_of_manifests_removes(text):
 
 PARTS = [
     "://", "a:b@", "a:", "@", ":", "::", "/", " ", "'", "é", "sk-", "hf_", "glpat-", "-", "_", "x", "1" * 15, "1" * 16, "é" * 16,
-    "eyJ", "AKIAIOSFODNN7EXAMPLE",
+    "eyJ", "eyJhbGciOiJI", ".e.a", ".", "AKIAIOSFODNN7EXAMPLE", "AKIA", "A" * 16, "AIza", "b" * 29,
+]  # fmt: skip
+NAMES = [
+    *("password", "passwd", "PWD", "Passphrase", "passwort", "Kennwort", "api_key", "secret-key", "authtoken", "ACCESS TOKEN"),
+    *("private key", "client_secret", "secret", "key", "my_password", "passwords"),
+    *("Pa\u017fsword", "to\u212aen", "auth_to\u212aen", "ap\u0130_key", "cl\u0131ent-secret"),
+]  # fmt: skip
+BETWEEN = [
+    *(":", " = ", " is ", " ist ", " lautet ", "is", "'", '": "', " ", "   ", "    ", ":   ", ":    ", "    :", "=`", "::"),
+    *("_is ", " isn ", " i\u017f ", '" is'),
+]  # fmt: skip
+VALUES = [
+    *("hunter2", "required", "Required", "REQUIRED", "rEquired", "abc12", "1234567", "......", "abcd1.!", "abcde.!)", "a1b2c3'"),
+    *("\u00e9abcdef", "\u00e9abcde1", "\u65e5" * 6, "pwd:abc123", "x" * 199 + "1", "y1" * 101, "ab\x00cdef"),
 ]  # fmt: skip
 
 
@@ -71,3 +87,24 @@ def test_any_long_text_is_searched_as_a_short_one_is(text):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(secrets, "LONG", 0)
         assert find_secrets(text) == spans
+
+
+def join_randomly(parts):
+    return "".join(random.Random(1).choices(parts, k=20_000))
+
+
+LONG_TEXTS = {
+    "assignments": "\n".join(map("".join, itertools.product(NAMES, BETWEEN, VALUES))),
+    "parts of assignments": join_randomly([*NAMES, *BETWEEN, *VALUES, " ", "\n"]),
+    "keys": join_randomly(PARTS),
+    "keys of one kind": "\n".join(map("".join, itertools.product(PARTS, PARTS, PARTS))),
+}
+
+
+@pytest.mark.parametrize("text", LONG_TEXTS.values(), ids=LONG_TEXTS)
+def test_a_long_text_has_the_secrets_that_the_patterns_find(monkeypatch, text):
+    spans = find_secrets(text)
+
+    monkeypatch.setattr(secrets, "LONG", len(text) + 1)
+    assert len(spans) > 200
+    assert find_secrets(text) == spans

@@ -1,0 +1,120 @@
+"""Shapes of the numbers of a long text: numbers of one shape are in the same forms, so that a pattern looks at one of each."""
+
+from __future__ import annotations
+
+import re
+from string import digits
+
+import numpy as np
+
+from pytest_crucible.detectors.characters import Codes, Mask, list_signs, look_up
+from pytest_crucible.detectors.long_phone_words import have_places
+from pytest_crucible.detectors.phone_forms import DATE
+from pytest_crucible.detectors.places import Place, Places, read_places
+from pytest_crucible.detectors.words import Indices
+
+_DIGITS, _LOW, _SIGNS_OF_DATE = list_signs(digits), list_signs("01"), list_signs("-./ ")
+# Stands for every digit from 2 on, and for each one that may be any digit.
+_ANY = "4"
+_AS_ANY = bytes.maketrans(digits.encode(), _ANY.encode() * len(digits))
+# `001212-555-0123`: the patterns of `phone_forms` tell 0, 1 and the others apart in the first four digits of a row,
+# and in these only behind zeros and ones.
+_MOST_LOW = 4
+# `1.2.2012`, `12.1.2012`, `12.12.2012`
+_LAST_SIGNS_OF_DATE = (3, 4, 5)
+_SIGN_AFTER_YEAR = 4
+
+
+def read_shape_codes(codes: Codes) -> Codes:
+    """Return the codes of a text with one digit for all that the patterns of clear forms do not tell apart.
+
+    >>> bytes(read_shape_codes(np.frombuffer(b"+49 (0)30 901820", dtype=np.uint8)))
+    b'+44 (0)44 444444'
+    """
+    is_low = np.append(look_up(codes, _LOW), False)
+    places = np.flatnonzero(is_low[:-1] & ~np.append(False, look_up(codes, _DIGITS)[:-1]))
+    shapes = np.frombuffer(bytearray(codes.tobytes().translate(_AS_ANY)), dtype=np.uint8)
+    for _ in range(_MOST_LOW):
+        shapes[places] = codes[places]
+        places = places[is_low[places + 1]] + 1
+    return shapes
+
+
+class Shapes:
+    """The shapes of numbers in a text."""
+
+    def __init__(self, codes: Codes, starts: Indices, ends: Indices) -> None:
+        """`codes` are those of the text in lower case; all of a number's are ASCII."""
+        self._codes, self._starts, self._ends = codes, starts, ends
+        self._text = ""
+
+    def _read(self, mask: Mask) -> list[str]:
+        # Most texts have no number that is looked at.
+        self._text = self._text or read_shape_codes(self._codes).tobytes().decode("latin-1")
+        places = zip(self._starts[mask].tolist(), self._ends[mask].tolist(), strict=True)
+        return [self._text[start:end] for start, end in places]
+
+    def match(self, pattern: re.Pattern[str], mask: Mask) -> Mask:
+        """Return which of the numbers that the mask has are matched by a pattern."""
+        is_match = mask.copy()
+        if mask.any():
+            shapes = self._read(mask)
+            matches = {shape: pattern.fullmatch(shape) is not None for shape in {*shapes}}
+            is_match[mask] = np.fromiter(map(matches.__getitem__, shapes), dtype=bool, count=len(shapes))
+        return is_match
+
+    def find(self, pattern: re.Pattern[str], mask: Mask) -> Places:
+        """Return the places of all matches of a pattern in each of the numbers that the mask has."""
+        if not mask.any():
+            return read_places([])
+        shapes = self._read(mask)
+        # The places in all shapes, those of each in a row.
+        places: list[Place] = []
+        rows: dict[str, Place] = {}
+        for shape in {*shapes}:
+            begin = len(places)
+            places += (match.span() for match in pattern.finditer(shape))
+            rows[shape] = (begin, len(places))
+        first, last = read_places(map(rows.__getitem__, shapes)).T
+        count = last - first
+        # The number of each place within its row.
+        order = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+        found: Places = read_places(places)[np.repeat(first, count) + order]
+        return found + np.repeat(self._starts[mask], count)[:, None]
+
+
+def are_dates_or_decimals(text: str, codes: Codes, starts: Indices, ends: Indices) -> Mask:
+    """Return which numbers `phone_forms.NO_PHONE` matches. Sixteen more codes follow the text's."""
+    is_other = np.zeros(len(starts), dtype=bool)
+    has_point = have_places(np.flatnonzero(codes == ord(".")), starts, ends)
+    if has_point.any():
+        is_other[has_point] = _are_decimals(codes, starts[has_point], ends[has_point])
+    for k in np.flatnonzero(_may_be_dates(codes, starts)).tolist():
+        is_other[k] |= DATE.fullmatch(text[starts[k] : ends[k]]) is not None
+    return is_other
+
+
+def _are_decimals(codes: Codes, starts: Indices, ends: Indices) -> Mask:
+    """Return which numbers, each with a point, have no other sign. Two more codes of signs follow the text's."""
+    signs = np.flatnonzero(~look_up(codes, _DIGITS))
+    first = np.searchsorted(signs, starts)
+    are_decimals: Mask = (codes[signs[first]] == ord(".")) & (signs[first + 1] >= ends)
+    return are_decimals
+
+
+def _may_be_dates(codes: Codes, starts: Indices) -> Mask:
+    """Return which numbers have a sign before or after the beginning of a year."""
+    may_be = _are_signs(codes[starts + _SIGN_AFTER_YEAR]) & _begin_years(codes, starts)
+    for distance in _LAST_SIGNS_OF_DATE:
+        may_be |= _are_signs(codes[starts + distance]) & _begin_years(codes, starts + distance + 1)
+    return may_be
+
+
+def _are_signs(codes: Codes) -> Mask:
+    return look_up(codes, _SIGNS_OF_DATE)
+
+
+def _begin_years(codes: Codes, places: Indices) -> Mask:
+    first, second = codes[places], codes[places + 1]
+    begin: Mask = ((first == ord("1")) & (second == ord("9"))) | ((first == ord("2")) & (second == ord("0")))
+    return begin
