@@ -39,7 +39,7 @@ class SwapTable:
 
     @property
     def has_own_words(self) -> bool:
-        """Whether some word belongs to one version only."""
+        """Return whether some word belongs to one version only."""
         return any(self._own.values())
 
     def versions_in(self, value: Any) -> list[str]:

@@ -40,6 +40,7 @@ def explain_run(
     """Return the search in each experiment of a run that has two arms and the metric. Raises SpecError if none has."""
     functions = {reference: load_feature(reference) for reference in features}
     explained, scored = [], set[str]()
+    problems: dict[str, list[str]] = {name: [] for name in functions}
     for stored in load_experiments(store, run):
         inputs = analysis_inputs(stored, stored.finished)
         table = score_table(inputs)
@@ -49,6 +50,8 @@ def explain_run(
             continue
         samples = stored.all_samples() if functions else ()
         columns = {name: read_feature(name, function, samples) for name, function in functions.items()}
+        for name, values in columns.items():
+            problems[name].append(feature_problem(name, values))
         sections = section_inputs(inputs, table, stored, alpha=store.run(run)["alpha"])
         explained.append(
             ExplainedExperiment(
@@ -56,6 +59,10 @@ def explain_run(
                 result=search(sections, chosen, columns, seed=seed, ranks_features=has_scikit_learn()),
             )
         )
+    # A feature may be about one of several experiments only.
+    for problem in problems.values():
+        if problem and all(problem):
+            raise SpecError(problem[0])
     if explained:
         return tuple(explained)
     if metric and metric not in scored:
@@ -81,19 +88,24 @@ def load_feature(reference: str) -> Any:
 
 
 def read_feature(name: str, function: Any, samples: Sequence[Sample]) -> list[Any]:
-    """Return a feature of each sample. Raises SpecError if its values make no slices."""
+    """Return a feature of each sample. Raises SpecError for a value of another type."""
     values = [_apply(name, function, sample) for sample in samples]
     for sample, value in zip(samples, values, strict=True):
         if value is not None and not isinstance(value, str | int | float | np.generic):
             kinds = "a text, a number, a bool, or None where it does not apply"
             raise SpecError(f"--feature={name} returned {describe_type(value)} on sample {sample.id!r}: return {kinds}")
-    if not any(len(feature.levels) > 1 for feature in features_of_values({name: values})):
-        distinct = quantity(len({value for value in values if has_value(value)}), "different value")
-        raise SpecError(
-            f"--feature={name} makes no slices: it returned {distinct} for {quantity(len(values), 'sample')}; "
-            f"return numbers, or 2 to {MOST_VALUES} different texts"
-        )
     return values
+
+
+def feature_problem(name: str, values: Sequence[Any]) -> str:
+    """Explain a feature whose values make no slices; empty for others."""
+    if any(len(feature.levels) > 1 for feature in features_of_values({name: values})):
+        return ""
+    distinct = quantity(len({value for value in values if has_value(value)}), "different value")
+    return (
+        f"--feature={name} makes no slices: it returned {distinct} for {quantity(len(values), 'sample')}; "
+        f"return numbers, or 2 to {MOST_VALUES} different texts"
+    )
 
 
 def _apply(name: str, function: Any, sample: Sample) -> Any:

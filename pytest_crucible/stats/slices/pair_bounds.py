@@ -123,7 +123,8 @@ def critical_values(alpha: float, k: int, dof: Array) -> Array:
         return np.asarray(stdtrit(dof, 1 - alpha / 2), dtype=np.float64)
     if len(dof) > _EXACT_PAIRS:
         return np.asarray(np.exp(_log_critical_curve(alpha, k)(-1 / dof)) / math.sqrt(2))
-    exact = [studentized_range_critical(alpha, k, float(each)) for each in dof]
+    # A slice of one group has no degrees of freedom.
+    exact = [math.nan if math.isnan(each) else studentized_range_critical(alpha, k, each) for each in dof.tolist()]
     return np.array(exact) / math.sqrt(2)
 
 

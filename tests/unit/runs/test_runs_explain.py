@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pytest_crucible import Sample, SpecError
-from pytest_crucible.runs.explain import load_feature, read_feature
+from pytest_crucible.runs.explain import feature_problem, load_feature, read_feature
 
 SAMPLES = [Sample(id=f"s{k}", input="?") for k in range(40)]
 
@@ -23,7 +23,10 @@ SAMPLES = [Sample(id=f"s{k}", input="?") for k in range(40)]
     ids=["bool", "number", "some", "infinite"],
 )
 def test_texts_numbers_and_bools_are_features(function):
-    assert read_feature("own:f", function, SAMPLES) == [function(sample) for sample in SAMPLES]
+    values = read_feature("own:f", function, SAMPLES)
+
+    assert values == [function(sample) for sample in SAMPLES]
+    assert feature_problem("own:f", values) == ""
 
 
 @pytest.mark.parametrize(
@@ -31,17 +34,29 @@ def test_texts_numbers_and_bools_are_features(function):
     [
         (lambda sample: 1 / 0, "raised ZeroDivisionError on sample 's0': division by zero; return None where"),
         (lambda sample: [1], "returned a list on sample 's0': return a text, a number, a bool, or None"),
-        (lambda sample: None, "makes no slices: it returned 0 different values for 40 samples; return numbers"),
-        (lambda sample: math.nan, "it returned 0 different values"),
-        (lambda sample: 1, "it returned 1 different value for"),
-        (lambda sample: sample.id, "it returned 40 different values for 40 samples; return numbers, or 2 to 20"),
     ],
 )
-def test_a_feature_without_slices_says_why(value, problem):
+def test_a_feature_that_raises_or_returns_another_type_is_refused(value, problem):
     with pytest.raises(SpecError) as caught:
         read_feature("own:f", value, SAMPLES)
 
     assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("values", "problem"),
+    [
+        ([None] * 40, "own:f makes no slices: it returned 0 different values for 40 samples; return numbers"),
+        ([math.nan] * 40, "it returned 0 different values"),
+        ([1] * 40, "it returned 1 different value for"),
+        (
+            [sample.id for sample in SAMPLES],
+            "it returned 40 different values for 40 samples; return numbers, or 2 to 20",
+        ),
+    ],
+)
+def test_a_feature_without_slices_says_why(values, problem):
+    assert problem in feature_problem("own:f", values)
 
 
 async def slow(sample):

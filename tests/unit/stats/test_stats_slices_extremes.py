@@ -230,6 +230,19 @@ def test_slices_that_are_no_twins_of_each_other_are_compared_too():
     assert 0 < found.lower < found.value < found.upper < 1
 
 
+@pytest.mark.parametrize("slices", [2, 3, 6])
+def test_a_slice_of_one_cluster_has_no_bound(slices):
+    codes = np.repeat(np.arange(slices), 10)
+    clusters = np.where(codes == 0, 0, 1 + np.arange(10 * slices) // 2)
+    parts = Slicing(codes=codes, names=tuple("abcdef"[:slices]))
+    values = np.random.default_rng(0).random(10 * slices)
+
+    found = extreme("gap", slice_means(values, parts, clusters=clusters, is_binary=False, bounds=(-np.inf, np.inf)))
+
+    assert found.upper is None
+    assert (found.lower is None) == (slices == 2)
+
+
 def test_clusters_that_slices_share_have_the_cr2_error_of_two_arms():
     rng = np.random.default_rng(3)
     sizes, clusters = [60, 40], rng.integers(0, 12, 100)
