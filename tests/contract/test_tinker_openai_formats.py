@@ -162,7 +162,7 @@ def test_tools_and_earlier_calls_are_part_of_the_prompt(packaged):
             {"messages": [{"role": "assistant", "tool_calls": 3}]},
             "a tool call in messages must have a function with a name",
         ),
-        ({"messages": []}, "expected a list of messages, not an empty one"),
+        ({"messages": []}, "expected a list of messages, not an empty list"),
         ({"tools": [TOOL], "tool_choice": "always"}, "tool_choice is 'always'; expected none, auto, required"),
     ],
 )
