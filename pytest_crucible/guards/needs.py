@@ -16,7 +16,7 @@ _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 
 
 class Need(NamedTuple):
-    """What has to follow."""
+    """Words of which one has to follow, and how soon."""
 
     words: frozenset[str]
     """Beginnings of words, one of which has to follow; a blank at the end is the end of a word, whatever sign is there."""
