@@ -128,7 +128,7 @@ class _Compiler:
         if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
             raise ValueError(f"{place}/required is {required!r}; expected a list of names")
         if unknown := [name for name in required if name not in properties]:
-            raise ValueError(f"{place}/required names {unknown[0]!r}, which is not in properties")
+            raise ValueError(f"{place}/required names {unknown[0]!r}, which is not in properties: add it there")
         # From the last member to the first; those that follow another one begin with a comma.
         first = later = sequence()
         for name, part in reversed(list(properties.items())):

@@ -20,7 +20,8 @@ from pytest_crucible.stats.slices.met_bounds import Counts, Extreme, met_bounds
 from pytest_crucible.stats.slices.pair_scores import bisect, difference_bounds, ratio_bounds
 from pytest_crucible.stats.slices.slicing import SliceMeans
 
-# Degrees of freedom at which Tukey's critical value is computed; between them its logarithm is a spline in 1 / dof.
+# Degrees of freedom at which Tukey's critical value is computed; between them its logarithm is a spline in 1 / dof. No pair of
+# slices has fewer than 1: below that the curve would be wrong.
 _GRID = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.5, 8.0, 10.0, 13.0, 17.0, 24.0, 40.0, 80.0, 200.0, math.inf)
 # Up to this many pairs each has a critical value of its own: those of three slices.
 _EXACT_PAIRS = 6
