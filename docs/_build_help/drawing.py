@@ -1,7 +1,8 @@
-"""Shared parts of the figures: curves that differ without colour, the nominal rate, ticks, intervals."""
+"""Shared parts of the figures: how many runs they simulate, curves that differ without colour, ticks, intervals."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,6 +12,13 @@ from matplotlib.axes import Axes
 from pytest_crucible.records import Interval
 
 LINES = ("o-", "s--", "^:", "v-.")
+# Set where pages are only checked: the simulations take more than half of a build.
+DRAFT = bool(os.environ.get("DRAFT_FIGURES"))
+
+
+def choose_runs(published: int) -> int:
+    """Return how many runs a figure simulates: those of the published page, or a tenth with DRAFT_FIGURES=1."""
+    return published // 10 if DRAFT else published
 
 
 def curves(axes: Axes, across: Sequence[float], columns: Sequence[Sequence[float]], names: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from drawing import curves, nominal, ticks
+from drawing import choose_runs, curves, nominal, ticks
 from matplotlib.figure import Figure
 
 from pytest_crucible import stats
@@ -15,7 +15,12 @@ def alarms_of_a_switch(figure: Figure) -> None:
     By the paired t test it stays near 0.05. By Wilcoxon's test, and by the switch between both, it climbs to about 0.7.
     """
     axes, sizes = figure.subplots(), (20, 50, 100, 200, 500, 1000)
-    curves(axes, sizes, [_of_a_switch(n, 500) for n in sizes], ("paired t", "Wilcoxon", "switch by Shapiro-Wilk"))
+    curves(
+        axes,
+        sizes,
+        [_of_a_switch(n, choose_runs(500)) for n in sizes],
+        ("paired t", "Wilcoxon", "switch by Shapiro-Wilk"),
+    )
     nominal(axes, 0.05)
     axes.set(xscale="log", xlabel="pairs", ylabel="runs that claim a difference", ylim=(0, None))
     ticks(axes, sizes)
@@ -43,7 +48,7 @@ def cost_of_ignoring_clusters(figure: Figure) -> None:
     As if independent it climbs from 0.05 for single samples to 0.4 for twenty. By CR2 it stays near 0.05.
     """
     axes, sizes = figure.subplots(), (1, 2, 3, 5, 10, 20)
-    curves(axes, sizes, [_in_clusters(size, 1000) for size in sizes], ("CR2", "as if independent"))
+    curves(axes, sizes, [_in_clusters(size, choose_runs(1000)) for size in sizes], ("CR2", "as if independent"))
     nominal(axes, 0.05)
     axes.set(xscale="log", xlabel="samples in a cluster", ylabel="runs that claim a difference", ylim=(0, None))
     ticks(axes, sizes)
@@ -67,7 +72,7 @@ def alarms_of_many_questions(figure: Figure) -> None:
     Uncorrected it climbs from 0.05 to 0.85; by Holm it stays at 0.05.
     """
     axes, counts = figure.subplots(), (1, 2, 3, 5, 7, 10, 15, 20, 30, 40)
-    rows = np.random.default_rng(8).random((1000, max(counts)))
+    rows = np.random.default_rng(8).random((choose_runs(1000), max(counts)))
     chances = [
         (
             np.mean([min(stats.holm(row[:count].tolist())) <= 0.05 for row in rows]),
@@ -87,7 +92,7 @@ def alarms_of_peeking(figure: Figure) -> None:
     With a t test after every ten answers it climbs to about 0.3. By a betting sequence it stays below 0.05.
     """
     axes, looks, rng = figure.subplots(), np.arange(10, 401, 10), np.random.default_rng(4)
-    claims = np.array([_first_claims(rng, looks) for _ in range(400)])
+    claims = np.array([_first_claims(rng, looks) for _ in range(choose_runs(400))])
     for name, line, first in zip(("betting sequence", "t test after every ten"), ("-", "--"), claims.T, strict=True):
         axes.plot(looks, [np.mean(first <= n) for n in looks], line, label=name)
     nominal(axes, 0.05)
@@ -118,7 +123,7 @@ def lead_of_the_best(figure: Figure) -> None:
     curves(
         right,
         candidate_counts,
-        [_claims_of_some_candidate(count, 200) for count in candidate_counts],
+        [_claims_of_some_candidate(count, choose_runs(200)) for count in candidate_counts],
         ("Holm", "uncorrected"),
     )
     nominal(right, 0.05)
@@ -158,7 +163,9 @@ def alarms_of_a_suite(figure: Figure) -> None:
     scores[rng.random((60, 2)) < 0.3] = 0
     suites = {"120 samples, yes or no": (right, 0.97, "o"), "60 scores, 30 % zeros": (scores, 1.03, "s")}
     for name, (values, aside, marker) in suites.items():
-        results = [stats.false_alarm_rate(values, bounds=(0, 1), alpha=alpha, replicates=1000) for alpha in alphas]
+        results = [
+            stats.false_alarm_rate(values, bounds=(0, 1), alpha=alpha, replicates=choose_runs(1000)) for alpha in alphas
+        ]
         reach = np.array(
             [[alarms.rate - alarms.interval.low, alarms.interval.high - alarms.rate] for alarms in results]
         ).T

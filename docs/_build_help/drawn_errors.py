@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import comb
 
 import numpy as np
-from drawing import curves, nominal, ticks
+from drawing import choose_runs, curves, nominal, ticks
 from matplotlib.figure import Figure
 
 from pytest_crucible import stats
@@ -63,7 +63,7 @@ def false_passes_at_a_margin(figure: Figure) -> None:
     0.05.
     """
     axes, sizes = figure.subplots(), (20, 30, 50, 100, 200, 500)
-    curves(axes, sizes, [_false_passes(n, 400) for n in sizes], ("Gaffke", "betting (guaranteed)", "t"))
+    curves(axes, sizes, [_false_passes(n, choose_runs(400)) for n in sizes], ("Gaffke", "betting (guaranteed)", "t"))
     nominal(axes, 0.05)
     axes.set(xscale="log", xlabel="pairs", ylabel="runs that pass wrongly", ylim=(-0.005, None))
     ticks(axes, sizes)
@@ -90,7 +90,7 @@ def misses_of_the_bootstrap(figure: Figure) -> None:
     """
     axes, sizes = figure.subplots(), (10, 15, 20, 30, 50, 100, 200)
     names = ("Gaffke", "t", "percentile bootstrap", "BCa bootstrap")
-    curves(axes, sizes, [_misses(n, 300) for n in sizes], names)
+    curves(axes, sizes, [_misses(n, choose_runs(300)) for n in sizes], names)
     nominal(axes, 0.05)
     axes.set(xscale="log", xlabel="samples", ylabel="intervals that miss the truth", ylim=(0, None))
     ticks(axes, sizes)
@@ -127,7 +127,12 @@ def power_for_a_slowdown(figure: Figure) -> None:
     in more than 0.2.
     """
     axes, sizes = figure.subplots(), (20, 50, 100, 200, 500)
-    curves(axes, sizes, [_power_for_slowdown(n, 500) for n in sizes], ("ratio of geometric means", "mean difference"))
+    curves(
+        axes,
+        sizes,
+        [_power_for_slowdown(n, choose_runs(500)) for n in sizes],
+        ("ratio of geometric means", "mean difference"),
+    )
     axes.set(xscale="log", xlabel="pairs", ylabel="runs that detect the slowdown", ylim=(0, 1))
     ticks(axes, sizes)
     axes.legend()

@@ -63,8 +63,10 @@ TEST = """
         assert os.environ.get("SLOW_AT") in ("", "verdict", "reports"), "this test must not run"
 """
 # The leader of a session whose terminal is its own: the kernel sends it SIGHUP when the terminal is closed.
+# A signal that is ignored stays ignored in child processes, and the tests themselves may run under nohup.
 LEADS_TERMINAL = """
-import fcntl, os, sys, termios
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
