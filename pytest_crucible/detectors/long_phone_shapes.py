@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from string import digits
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from pytest_crucible.detectors.characters import Codes, Mask, list_signs, look_up
 from pytest_crucible.detectors.long_phone_words import have_places
@@ -46,13 +48,22 @@ class Shapes:
     def __init__(self, codes: Codes, starts: Indices, ends: Indices) -> None:
         """`codes` are those of the text in lower case; all of a number's are ASCII."""
         self._codes, self._starts, self._ends = codes, starts, ends
-        self._text = ""
+
+    @functools.cached_property
+    def _shape_codes(self) -> Codes:
+        # Most texts have no number that is looked at.
+        return read_shape_codes(self._codes)
 
     def _read(self, mask: Mask) -> list[str]:
-        # Most texts have no number that is looked at.
-        self._text = self._text or read_shape_codes(self._codes).tobytes().decode("latin-1")
-        places = zip(self._starts[mask].tolist(), self._ends[mask].tolist(), strict=True)
-        return [self._text[start:end] for start, end in places]
+        starts, lengths = self._starts[mask], (self._ends - self._starts)[mask]
+        shapes = np.empty(len(starts), dtype=object)
+        # Numbers of one length are rows of a table, of which numpy makes texts five times as fast as slices are.
+        for length in np.unique(lengths).tolist():
+            has_length = lengths == length
+            rows = sliding_window_view(self._shape_codes, length)[starts[has_length]]
+            shapes[has_length] = rows.astype(np.uint32).view(f"<U{length}")[:, 0]
+        read: list[str] = shapes.tolist()
+        return read
 
     def match(self, pattern: re.Pattern[str], mask: Mask) -> Mask:
         """Return which of the numbers that the mask has are matched by a pattern."""

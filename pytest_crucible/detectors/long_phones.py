@@ -7,20 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pytest_crucible.detectors.characters import Mask, list_signs, look_up, read_code_points
+from pytest_crucible.detectors.characters import Mask, list_signs, look_up
 from pytest_crucible.detectors.long_numbers import find_form_places
 from pytest_crucible.detectors.long_phone_candidates import find_candidates
 from pytest_crucible.detectors.long_phone_shapes import Shapes, are_dates_or_decimals
 from pytest_crucible.detectors.long_phone_words import have_names, have_other_names, have_places, read_phone_words
 from pytest_crucible.detectors.phone_forms import CLEAR, CLEAR_INSIDE, FEWEST_DIGITS, MOST_DIGITS
-from pytest_crucible.detectors.phone_words import REACH, REACH_AFTER, is_phone
 from pytest_crucible.detectors.places import Places, read_places
 from pytest_crucible.detectors.words import Indices, TextWords
 
 _DIGITS, _POINTS = list_signs(digits), list_signs("-.")
 _NORTH_AMERICAN = "415-555-0123"
-_TWO_IN_LOWER_CASE = "\u0130"
-_NONE = np.zeros(0, dtype=np.intp)
 
 
 class _Numbers(NamedTuple):
@@ -67,10 +64,6 @@ def _are_called(text: str, words: TextWords, numbers: _Numbers, has_digits: Mask
     needs_name = is_called & ~is_clear
     if needs_name.any():
         is_called[needs_name] = have_names(text, words, starts[needs_name], ends[needs_name])
-    # Its lower case is a letter and a mark, which parts words in two.
-    parts = np.flatnonzero(read_code_points(text) == ord(_TWO_IN_LOWER_CASE)) if _TWO_IN_LOWER_CASE in text else _NONE
-    for k in np.flatnonzero(has_digits & have_places(parts, starts - REACH, ends + REACH_AFTER)).tolist():
-        is_called[k] = is_phone(text, int(starts[k]), int(ends[k]), is_clear=bool(is_clear[k]))
     return is_called
 
 

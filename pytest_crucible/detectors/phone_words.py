@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"[^\W\d_]+")
+# In lower case it is a letter and a mark, which would part words in two.
+_TURKISH = "\u0130"
 # How far before a number a word may stand.
 REACH = 45
 # How far after a number such a word may go on.
@@ -48,14 +50,23 @@ OTHER_NUMBERS = frozenset(
 
 def has_word_of_others(text: str) -> bool:
     """Return whether a text has a word of other numbers anywhere: that is faster than to look before each number."""
-    lowered = text.lower()
+    lowered = _lower(text)
     return any(word in lowered for word in OTHER_NUMBERS)
+
+
+def read_words(text: str) -> list[str]:
+    """Return the words of a text in lower case."""
+    return _WORD.findall(_lower(text))
+
+
+def _lower(text: str) -> str:
+    return text.replace(_TURKISH, "i").lower()
 
 
 def is_phone(text: str, start: int, end: int, *, is_clear: bool) -> bool:
     """Return whether the words around a number leave it a telephone's, if it is clear, and else make it one."""
     before = text[max(0, start - REACH) : start]
-    words = WORD.findall(before.lower())
+    words = read_words(before)
     if not OTHER_NUMBERS.isdisjoint(words[-NEAREST:]):
         return False
     return is_clear or _is_called_phone(words, before) or WORD_AFTER.match(text[end : end + REACH_AFTER]) is not None
@@ -66,7 +77,7 @@ def _is_called_phone(words: Sequence[str], before: str) -> bool:
     label = before.rstrip()
     if not label or ("\n" in before[len(label) :] and label[-1] != ":"):
         return False
-    words = words[-len(WORD.findall(label.rpartition("\n")[2])) :] if "\n" in label else words
+    words = words[-len(_WORD.findall(label.rpartition("\n")[2])) :] if "\n" in label else words
     if not PHONE_WORDS.isdisjoint(words):
         return True
     is_place = label[-1] == ":" and words[-1:] and words[-1] in PLACES

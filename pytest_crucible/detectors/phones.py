@@ -15,9 +15,9 @@ from pytest_crucible.detectors.phone_words import (
     OTHER_NUMBERS,
     REACH,
     REACH_AFTER,
-    WORD,
     has_word_of_others,
     is_phone,
+    read_words,
 )
 from pytest_crucible.detectors.places import Place, Places
 
@@ -92,7 +92,7 @@ def find_phones_by_plan(text: str, regions: Sequence[str] = REGIONS) -> Iterator
             places[number] = _find_in_plans(number, regions)
         for first, last in places[number]:
             start = match.start() + first
-            words = WORD.findall(text[max(0, start - REACH) : start].lower())
+            words = read_words(text[max(0, start - REACH) : start])
             if OTHER_NUMBERS.isdisjoint(words[-NEAREST:]):
                 yield start, match.start() + last
 

@@ -14,8 +14,8 @@ Flags = NDArray[np.uint8]
 # Of characters that are not ASCII: a letter, a part of a word that is not a letter, and any other.
 OTHER_LETTER, _WORD_SIGN, _OTHER_SIGN = 0x80, ord("_"), 0x7F
 _LETTERS = list_signs("abcdefghijklmnopqrstuvwxyz" + chr(OTHER_LETTER))
-# The one character of another script that is an ASCII letter in lower case.
-_KELVIN = "\u212a"
+# Of other scripts: an ASCII letter in lower case, and one that is a letter and a mark.
+_KELVIN, _TURKISH = "\u212a", "\u0130"
 _WIDTH = 8
 
 
@@ -33,8 +33,8 @@ def _lower(characters: NDArray[np.str_]) -> Codes:
     )  # fmt: skip
     ascii_codes = np.frombuffer(np.where(is_ascii, points, 0).astype(np.uint8).tobytes().lower(), dtype=np.uint8)
     codes = np.select(
-        [is_ascii, characters == _KELVIN, is_space, is_decimal, is_letter],
-        [ascii_codes.astype(np.intp), ord("k"), ord(" "), _WORD_SIGN, OTHER_LETTER],
+        [is_ascii, characters == _KELVIN, characters == _TURKISH, is_space, is_decimal, is_letter],
+        [ascii_codes.astype(np.intp), ord("k"), ord("i"), ord(" "), _WORD_SIGN, OTHER_LETTER],
         _OTHER_SIGN,
     )
     return codes.astype(np.uint8)

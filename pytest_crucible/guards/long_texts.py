@@ -86,15 +86,16 @@ class LongForm:
     def find_starts(self, starts: Starts) -> Sequence[str]:
         """Return the literals that the text has; `places` returns where they are."""
         places = self._possible_places(starts)
-        numbers = _pack(self._padded, places)
-        order = np.argsort(numbers, kind="stable")
-        numbers = numbers[order]
-        lows, highs = np.searchsorted(numbers, starts.first), np.searchsorted(numbers, starts.after)
+        heads = _pack(self._padded, places)
+        order = np.argsort(heads, kind="stable")
+        places, heads = places[order], heads[order]
+        tails = _pack(self._padded, places + _WIDTH)
+        lows, highs = np.searchsorted(heads, starts.first), np.searchsorted(heads, starts.after)
         for k in np.flatnonzero(lows < highs).tolist():
-            literal = starts.literals[k]
-            exact = self._confirm(literal, np.sort(places[order[lows[k] : highs[k]]]))
+            literal, alike = starts.literals[k], slice(lows[k], highs[k])
+            exact = self._confirm(literal, places[alike], tails[alike])
             if len(exact):
-                self._starts[literal] = exact
+                self._starts[literal] = np.sort(exact)
         return list(self._starts)
 
     def places(self, start: str, needs: Sequence[Need]) -> list[int]:
@@ -139,28 +140,33 @@ class LongForm:
 
     def _drop_repeats(self, start: str) -> Places:
         if start not in self._different:
-            different = sorted(self._repeats.drop_repeats(self._starts[start].tolist()))
+            different = self._repeats.drop_repeats(self._starts[start].tolist())
             self._different[start] = np.array(different, dtype=np.intp)
         return self._different[start]
 
-    def _confirm(self, literal: str, places: Places) -> Places:
-        """Return the places where the whole literal stands and no letter is before it."""
-        text, rest = self._text, literal[_WIDTH : 2 * _WIDTH]
+    def _confirm(self, literal: str, places: Places, tails: NDArray[np.uint64]) -> Places:
+        """Return the places where the whole literal stands; its first eight characters do. `tails` are the next eight of each."""
+        rest = literal[_WIDTH : 2 * _WIDTH]
         if rest.isascii() and rest:
             first, after = _range(rest.encode())
-            numbers = _pack(self._padded, places + _WIDTH)
-            places = places[(numbers >= first) & (numbers < after)]
+            places = places[(tails >= first) & (tails < after)]
         if len(literal) > 2 * _WIDTH or not literal.isascii():
-            places = _list(place for place in places.tolist() if text.startswith(literal, place))
-        if not text.isascii() and literal[0].isalnum():
-            places = _list(place for place in places.tolist() if place == 0 or not text[place - 1].isalnum())
+            places = _list(place for place in places.tolist() if self._text.startswith(literal, place))
         return places
 
     def _possible_places(self, starts: Starts) -> Places:
         """Return where the first two characters of a literal stand."""
         places = np.flatnonzero(self._begins_word | look_up(self._codes, starts.signs))
         possible: Places = places[starts.pairs[_read_pairs(self._padded, places)]]
-        return possible
+        return possible if self._text.isascii() else self._drop_joined(possible)
+
+    def _drop_joined(self, places: Places) -> Places:
+        """Return the places without those inside a word, before which a letter of another script stands."""
+        # Characters of Latin-1 are looked up already; all others have the code 0.
+        unsure = np.flatnonzero(self._begins_word[places] & (self._codes[places - 1] == 0))
+        joined = [k for k in unsure.tolist() if places[k] and self._text[places[k] - 1].isalnum()]
+        apart: Places = np.delete(places, joined)
+        return apart
 
 
 def _read_pairs(codes: Codes, places: Places) -> Places:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,28 +20,11 @@ _BASE = 0x9E3779B97F4A7C15
 
 
 def drop_repeats(text: str, places: Sequence[int]) -> list[int]:
-    """Return the first of all places with equal text behind them; few places are returned as they are."""
+    """Return, in order, the first of all places with equal text behind them; few places are returned as they are."""
     if len(places) <= FEW_PLACES:
         return list(places)
-    return list({text[place : place + REACH]: place for place in reversed(_unlike_neighbours(text, places))}.values())
-
-
-def find_match(text: str, places: Sequence[int], length: int, then: re.Pattern[str]) -> tuple[int, int] | None:
-    """Return the place of a start of this length after which a pattern matches, and the end of the match.
-
-    It is the first of a few places; of many the last, or the first one with equal text behind it.
-    """
-    is_few = len(places) <= FEW_PLACES
-    last = ""
-    for place in places if is_few else reversed(places):
-        part = text[place : place + REACH]
-        if part == last and not is_few:
-            continue
-        match, last = then.match(text, place + length), part
-        if match is not None:
-            first = place if is_few else next(other for other in places if text[other : other + REACH] == part)
-            return first, first + match.end() - place
-    return None
+    first = {text[place : place + REACH]: place for place in reversed(_unlike_neighbours(text, places))}
+    return sorted(first.values())
 
 
 def _unlike_neighbours(text: str, places: Sequence[int]) -> list[int]:
@@ -74,7 +56,7 @@ class LongText:
         )
 
     def drop_repeats(self, places: Sequence[int]) -> list[int]:
-        """Return the first of all places with equal text behind them."""
+        """Return, in order, the first of all places with equal text behind them."""
         if len(places) > _MANY_PLACES:
             places = _unlike_neighbours(self._text, places)
         if len(places) <= _MANY_PLACES:
@@ -86,7 +68,7 @@ class LongText:
             return list(places)
         is_repeated = np.isin(hashes, repeated)
         singles = itertools.compress(places, (~is_repeated).tolist())
-        return [*singles, *drop_repeats(self._text, list(itertools.compress(places, is_repeated.tolist())))]
+        return sorted([*singles, *drop_repeats(self._text, list(itertools.compress(places, is_repeated.tolist())))])
 
     def _hash(self, places: NDArray[np.intp]) -> Hashes:
         """Return hashes of what is behind each place: polynomials modulo 2**64 (Karp and Rabin 1987)."""

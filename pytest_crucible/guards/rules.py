@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import regex
 
@@ -19,7 +19,7 @@ from pytest_crucible.guards.kinds import GuardContext
 from pytest_crucible.guards.long_texts import LongForm, Starts, pack_starts
 from pytest_crucible.guards.needs import Need, read_needs
 from pytest_crucible.guards.normalise import read_forms, read_words
-from pytest_crucible.guards.repeats import drop_repeats, find_match
+from pytest_crucible.guards.repeats import drop_repeats
 from pytest_crucible.guards.settings import GuardSettings
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import BackendError, SpecError
@@ -128,27 +128,47 @@ def match_rules(text: str, index: RuleIndex) -> Match:
     best, last = Match(0.0, "", ()), None
     for form in read_forms(text):
         # Rotating changes nothing in a text without Latin letters.
-        rule = None if form is last else _find_first(form, index, above=best.score)
+        found = None if form is last else _find_first(form, index, above=best.score)
         last = form
-        if rule is not None:
-            best = Match(rule.weight, rule.category, (Span(rule.category, *_locate(text, rule)),))
+        if found is not None:
+            rule = found.rule
+            best = Match(rule.weight, rule.category, (Span(rule.category, *_locate(text, form, found)),))
             if best.score >= index.rules[0].weight:
                 break
     return best
 
 
-def _find_first(form: str, index: RuleIndex, *, above: float) -> Rule | None:
+class _Found(NamedTuple):
+    """The first place where a form is matched by a rule."""
+
+    start: int
+    end: int
+    rule: Rule
+
+
+def _find_first(form: str, index: RuleIndex, *, above: float) -> _Found | None:
     """Return the heaviest rule with more weight than `above` that matches a form."""
     starts, find_places = _find_starts(form, index)
-    possible = [(number, start) for start in starts for number in index.by_start[start]]
-    for number, start in sorted(possible):
+    possible: dict[int, list[str]] = {}
+    for start in starts:
+        for number in index.by_start[start]:
+            possible.setdefault(number, []).append(start)
+    for number in sorted(possible):
         rule = index.rules[number]
         if rule.weight <= above:
             return None
-        ends = [place + len(start) for place in find_places(start, rule.needs)]
-        if any(map(rule.then.match, itertools.repeat(form), ends)):
-            return rule
+        places = [_find_place(form, rule, start, find_places) for start in possible[number]]
+        found = [place for place in places if place is not None]
+        if found:
+            return _Found(*min(found), rule)
     return None
+
+
+def _find_place(form: str, rule: Rule, start: str, find_places: FindPlaces) -> tuple[int, int] | None:
+    """Return the first place where a form is matched by a rule with one of its starts."""
+    ends = [place + len(start) for place in find_places(start, rule.needs)]
+    match = next(filter(None, map(rule.then.match, itertools.repeat(form), ends)), None)
+    return None if match is None else (match.start() - len(start), match.end())
 
 
 def _find_starts(form: str, index: RuleIndex) -> tuple[Iterable[str], FindPlaces]:
@@ -183,15 +203,15 @@ def _word_start(start: str) -> re.Pattern[str]:
     return re.compile(re.escape(start) + apart, re.DOTALL)
 
 
-def _locate(text: str, rule: Rule) -> tuple[int, int]:
+def _locate(text: str, form: str, found: _Found) -> tuple[int, int]:
     """Return where a rule matches a text as it is; the whole text where it only matches another form."""
     plain = text.lower()
-    if len(plain) == len(text):
-        for start in rule.starts:
-            place = find_match(plain, _search_start(plain, start), len(start), rule.then)
-            if place is not None:
-                return place
-    return 0, len(text)
+    if len(plain) != len(text):
+        return 0, len(text)
+    if plain == form:
+        return found.start, found.end
+    of_rule = _find_first(plain, _index((found.rule,), digest=""), above=0.0)
+    return (of_rule.start, of_rule.end) if of_rule else (0, len(text))
 
 
 class RulesGuard:

@@ -7,6 +7,7 @@ import base64
 import codecs
 import csv
 import os
+import random
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,18 @@ def test_disguises_do_not_help(disguise):
 
     assert match.category == "override"
     assert match.spans[0].end <= len(text) + 7
+
+
+@pytest.mark.parametrize("blank", [" ", "  ", "\t"])
+@pytest.mark.parametrize("count", [3, 300, 3_000])
+def test_the_place_is_the_first_of_many(count, blank):
+    draw = random.Random(6)
+    orders = [draw.choice(["ignore the noise", "ignore all dogs", ATTACK]) for _ in range(count)]
+    text = blank.join([*orders, ATTACK])
+
+    match = best(text)
+
+    assert match.spans[0].start == text.index("ignore all previous")
 
 
 def test_a_third_layer_is_not_decoded():
