@@ -11,9 +11,9 @@ import numpy as np
 
 from pytest_crucible.detectors.characters import LONG
 from pytest_crucible.detectors.long_emails import find_email_places
-from pytest_crucible.detectors.long_ip_addresses import find_four_places, find_six_places
+from pytest_crucible.detectors.long_ip_addresses import MOST_OF_SIX, find_four_places, find_six_places
 from pytest_crucible.detectors.long_urls import find_url_places
-from pytest_crucible.detectors.places import Place, Places, read_places
+from pytest_crucible.detectors.places import Place, Places, drop_overlapping, read_places
 
 # At most ten labels: a domain has 253 characters.
 _AT = re.compile(r"@([\w-]{1,63}(?:\.[\w-]{1,63}){1,10})")
@@ -32,14 +32,14 @@ _FOUR = re.compile(
     r"\d{1,3}(?:\.\d{1,3}){2}(?![\w])(?!\.\d)",
     re.ASCII,
 )
-# The two colons of a shortened address, or the seven of a whole one.
-_COLONS = re.compile(r":(?::|(?:[0-9a-f]{1,4}:){6})", re.IGNORECASE)
+# The two colons of a shortened address, or the first six of a whole one.
+_COLONS = re.compile(r":(?::|(?:[0-9a-f]{1,4}:){5})", re.IGNORECASE)
 _DIGITS = "0123456789"
 _DIGIT = re.compile(r"[0-9]")
-_SIX_PART = re.compile(r"[0-9a-f:.]{1,45}", re.IGNORECASE)
+# One character more than an address has tells that a run is longer.
+_SIX_PART = re.compile(rf"[0-9a-f:.]{{1,{MOST_OF_SIX + 1}}}", re.IGNORECASE)
 # Three groups, or one of three digits: `values[1::2]` and `a::b` are none.
 LIKE_SIX = re.compile(r"[0-9a-f](?:[0-9a-f]{2}|:+[0-9a-f]+:+[0-9a-f])", re.IGNORECASE)
-_REACH_OF_DIGIT = 24
 _GROUPS, _GROUP = 8, "[0-9a-f]{1,4}"
 _WHOLE_SIX = re.compile(rf"(?:{_GROUP}:){{{_GROUPS - 1}}}{_GROUP}", re.IGNORECASE)
 _SHORT_SIX = re.compile(rf"(?:{_GROUP}(?::{_GROUP})*)?::(?:{_GROUP}(?::{_GROUP})*)?", re.IGNORECASE)
@@ -111,12 +111,15 @@ def _trim_url(text: str, start: int, end: int) -> Place:
 
 
 def find_ip_addresses(text: str) -> Places:
-    """Return IPv4 and IPv6 addresses that the standard library reads. `version 1.2.3.4` is not one."""
+    """Return IPv4 and IPv6 addresses that the standard library reads. `version 1.2.3.4` is not one.
+
+    The end of `::ffff:1.2.3.4` is not one of its own.
+    """
     has_word = functools.cache(lambda: _has_address_stem(text))
-    sure, unsure = find_four_places(text) if len(text) >= LONG else (read_places([]), _find_fours(text))
+    sure, unsure = find_four_places(text, has_word) if len(text) >= LONG else (read_places([]), _find_fours(text))
     read = [(start, end) for start, end in unsure.tolist() if _reads_as_address(text, start, end, has_word)]
-    sixes = _find_sixes_in_runs(text) if len(text) >= LONG else _find_sixes(text, 0, len(text))
-    return np.concatenate([sure, read_places(read), read_places(sixes)])
+    sixes = _find_long_sixes(text) if len(text) >= LONG else read_places(_find_sixes(text))
+    return np.concatenate([drop_overlapping(np.concatenate([sure, read_places(read)]), sixes), sixes])
 
 
 def _find_fours(text: str) -> Places:
@@ -130,22 +133,16 @@ def _find_fours(text: str) -> Places:
     return read_places(places)
 
 
-def _find_sixes_in_runs(text: str) -> Places:
-    places, runs = find_six_places(text)
-    if not text.isascii():
-        places = read_places([place for place in places.tolist() if _is_apart(text, *place)])
-    others = [place for start, end in runs.tolist() for place in _find_sixes(text, start, end)]
-    return np.concatenate([places, read_places(others)])
+def _find_long_sixes(text: str) -> Places:
+    places = find_six_places(text)
+    return places if text.isascii() else read_places(place for place in places.tolist() if _is_apart(text, *place))
 
 
-def _find_sixes(text: str, begin: int, stop: int) -> Iterator[Place]:
-    """Yield the IPv6 addresses between two places at which none goes on."""
-    end = begin
-    for match in _COLONS.finditer(text, begin, stop):
+def _find_sixes(text: str) -> Iterator[Place]:
+    end = 0
+    for match in _COLONS.finditer(text):
         # Code has many pairs of colons, and no digits beside them.
-        if match.start() >= end and _DIGIT.search(
-            text, max(0, match.start() - _REACH_OF_DIGIT), match.end() + _REACH_OF_DIGIT
-        ):
+        if match.start() >= end and _DIGIT.search(text, max(0, match.start() - MOST_OF_SIX), match.end() + MOST_OF_SIX):
             start, end = _address_around(text, match.start())
             if is_six(text[start:end]):
                 yield start, end
@@ -158,13 +155,13 @@ def _has_address_stem(text: str) -> bool:
 
 
 def _address_around(text: str, place: int) -> tuple[int, int]:
-    """Return the ends of the characters of an IPv6 address around a place; an empty part where a word goes on."""
-    before = _SIX_PART.match(text[max(0, place - 45) : place][::-1])
-    start = place - (before.end() if before else 0)
+    """Return the ends of the characters of an IPv6 address around a colon; an empty part where more go on, or a word."""
+    before = _SIX_PART.match(text[max(0, place - MOST_OF_SIX - 1) : place][::-1])
     after = _SIX_PART.match(text, place)
+    start = place - (before.end() if before else 0)
     end = after.end() if after else place
-    end -= len(text[place:end]) - len(text[place:end].rstrip("."))
-    return (start, end) if _is_apart(text, start, end) else (end, end)
+    last = start + len(text[start:end].rstrip("."))
+    return (start, last) if end - start <= MOST_OF_SIX and _is_apart(text, start, last) else (end, end)
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:

@@ -37,6 +37,8 @@ def find_account_places(text: str, lengths: NDArray[np.uint8]) -> Places:
     is_apart = look_up(codes[starts + _GROUP], _SEPARATORS)
     ends = starts + length + np.where(is_apart, (length - 1) // _GROUP, 0)
     is_whole = (length > 0) & ~look_up(codes[ends], _ALPHANUMERIC)
+    # Of words that begin like an account, most do not go on so.
+    is_whole &= look_up(codes[starts + _GROUP + is_apart], _ALPHANUMERIC) & look_up(codes[ends - 1], _ALPHANUMERIC)
     starts, length, is_apart, ends = starts[is_whole], length[is_whole], is_apart[is_whole], ends[is_whole]
     passes = _pass_mod97(codes, starts, length, is_apart)
     places: Places = np.stack([starts, ends], axis=1)[passes] - _PAD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from string import ascii_letters, digits, hexdigits
 
@@ -15,16 +16,16 @@ Indices = NDArray[np.intp]
 _DIGITS, _ASCII_WORD = list_signs(digits), list_signs(f"{ascii_letters}{digits}_")
 _ALPHANUMERIC = list_signs(ascii_letters + digits)
 _HEX, _GROUPS = list_signs(hexdigits), 8
-# In longer ones the digit has to be near the two colons, or only a part is read.
-_MOST_WITH_DOUBLE, _MOST_AT_ONCE = 24, 45
+MOST_OF_SIX = 45
+"""Characters of an IPv6 address that ends in an IPv4 address."""
 _SIX, _ENDS_OF_VERSION = list_signs(hexdigits + ":."), list_signs("vVnNrReEpP.\n")
 # Zeros around the text, so that no place read is outside.
 _PAD = 8
 _NONE = np.zeros((0, 2), dtype=np.intp)
 
 
-def find_four_places(text: str) -> tuple[Places, Places]:
-    """Return IPv4 addresses, each number without a zero before it and at most 255, and those that words may make another number.
+def find_four_places(text: str, has_address_word: Callable[[], bool]) -> tuple[Places, Places]:
+    """Return IPv4 addresses, each number without a zero before it and at most 255, and those that words decide about.
 
     These begin with zero, have one digit in each place, or stand behind a point, a line, or one of the letters v, n, r, e and p.
     """
@@ -46,19 +47,24 @@ def find_four_places(text: str) -> tuple[Places, Places]:
         is_four &= _is_octet(codes, begin + 1, end)
     is_four &= ~((codes[after] == ord(".")) & is_digit[after + 1])
     places = np.stack([before + 1, after], axis=1)[is_four]
-    is_unsure = _may_be_other(codes, places)
+    is_section = _are_like_sections(codes, places)
+    if is_section.any() and not has_address_word():
+        places, is_section = places[~is_section], is_section[~is_section]
+    is_unsure = is_section | _may_be_versions(codes, places)
     return places[~is_unsure] - _PAD, places[is_unsure] - _PAD
 
 
-def _may_be_other(codes: Codes, places: Places) -> Mask:
-    """Return which numbers may be those of a section or a version."""
+def _are_like_sections(codes: Codes, places: Places) -> Mask:
+    """Return which numbers are addresses only beside a word that says so."""
     begins, ends = places.T
+    are_like: Mask = (codes[begins] == ord("0")) | (ends - begins == len("1.1.1.1"))
+    return are_like
+
+
+def _may_be_versions(codes: Codes, places: Places) -> Mask:
+    begins = places[:, 0]
     # One blank may be between the word and the number.
-    behind = begins - 1 - (codes[begins - 1] == ord(" "))
-    may_be: Mask = (
-        (codes[begins] == ord("0")) | (ends - begins == len("1.1.1.1")) | look_up(codes[behind], _ENDS_OF_VERSION)
-    )
-    return may_be
+    return look_up(codes[begins - 1 - (codes[begins - 1] == ord(" "))], _ENDS_OF_VERSION)
 
 
 def _is_octet(codes: Codes, begins: Indices, ends: Indices) -> Mask:
@@ -74,52 +80,69 @@ def _is_octet(codes: Codes, begins: Indices, ends: Indices) -> Mask:
     return is_octet
 
 
-def find_six_places(text: str) -> tuple[Places, Places]:
-    """Return IPv6 addresses, and runs of their characters that have to be looked at one by one: long ones, and those with points.
+def find_six_places(text: str) -> Places:
+    """Return IPv6 addresses: runs of their characters between others, perhaps with the points that end a sentence.
 
     A short address has a digit, and three digits of one group or three groups, since code has pairs of colons, too.
     """
     codes = np.pad(read_codes(text), _PAD)
-    is_colon, is_hex = codes == ord(":"), look_up(codes, _HEX)
-    if not (is_colon[:-1] & is_colon[1:]).any() and np.count_nonzero(is_colon) < _GROUPS - 1:
-        return _NONE, _NONE
-    is_six = look_up(codes, _SIX)
-    changes = np.flatnonzero(is_six[1:] != is_six[:-1]) + 1
+    is_colon = codes == ord(":")
+    if not (is_colon[:-1] & is_colon[1:]).any() and np.count_nonzero(is_colon) < _GROUPS - 2:
+        return _NONE
+    is_part = look_up(codes, _SIX)
+    changes = np.flatnonzero(is_part[1:] != is_part[:-1]) + 1
     runs = changes.reshape(-1, 2)
     colons, doubles = _count(is_colon, runs), _count(is_colon[:-1] & is_colon[1:], runs, 2)
-    may_be = (_count(look_up(codes, _DIGITS), runs) > 0) & ((doubles > 0) | (colons >= _GROUPS - 1))
-    runs, doubles = runs[may_be], doubles[may_be]
-    is_unsure = _are_long(runs, doubles) | (_count(codes == ord("."), runs) > 0)
-    sure = runs[~is_unsure]
+    may_be = (_count(look_up(codes, _DIGITS), runs) > 0) & ((doubles > 0) | (colons >= _GROUPS - 2))
+    may_be &= np.diff(runs)[:, 0] <= MOST_OF_SIX
+    runs = _drop_last_points(codes, runs[may_be])
     # The ends of words of other scripts are left to be looked at.
-    sure = sure[~look_up(codes[sure[:, 0] - 1], _ASCII_WORD) & ~look_up(codes[sure[:, 1]], _ALPHANUMERIC)]
-    return sure[_are_six(codes, is_colon, is_hex, sure)] - _PAD, runs[is_unsure] - _PAD
+    runs = runs[~look_up(codes[runs[:, 0] - 1], _ASCII_WORD) & ~look_up(codes[runs[:, 1]], _ALPHANUMERIC)]
+    return runs[_are_six(codes, is_colon, runs)] - _PAD
 
 
-def _are_long(runs: Places, doubles: NDArray[np.int32]) -> Mask:
-    """Return which runs have to be looked at one by one, since they are long."""
-    length = np.diff(runs)[:, 0]
-    are_long: Mask = (length > _MOST_AT_ONCE) | ((length > _MOST_WITH_DOUBLE) & (doubles > 0))
-    return are_long
+def _drop_last_points(codes: Codes, runs: Places) -> Places:
+    """Return the runs without the points that end a sentence."""
+    others = np.flatnonzero(codes != ord("."))
+    last = others[np.searchsorted(others, runs[:, 1]) - 1]
+    return np.stack([runs[:, 0], last + 1], axis=1)
 
 
-def _are_six(codes: Codes, is_colon: Mask, is_hex: Mask, runs: Places) -> Mask:
-    """Return which runs of hexadecimal digits and colons are addresses between characters that end a word."""
+def _are_six(codes: Codes, is_colon: Mask, runs: Places) -> Mask:
+    """Return which runs of hexadecimal digits, colons and points are addresses."""
     begins, last = runs[:, 0], runs[:, 1] - 1
-    is_double = is_colon[:-1] & is_colon[1:]
+    is_double, is_hex = is_colon[:-1] & is_colon[1:], look_up(codes, _HEX)
     colons, doubles = _count(is_colon, runs), _count(is_double, runs, 2)
     groups = _count(is_hex[1:] & ~is_hex[:-1], runs - 1)
     threes = _count(is_hex[:-2] & is_hex[1:-1] & is_hex[2:], runs, 3)
     fives = _count(np.logical_and.reduce([is_hex[k : len(is_hex) - 4 + k] for k in range(5)]), runs, 5)
-    is_whole = (doubles == 0) & (colons == _GROUPS - 1) & (groups == _GROUPS)
+    points = _count(codes == ord("."), runs)
+    # An IPv4 address at the end stands for two groups, and its four numbers are counted as four.
+    ends_in_four = np.zeros(len(runs), dtype=bool)
+    ends_in_four[points == 3] = _end_in_four(codes, is_colon, runs[points == 3])
+    is_whole = (doubles == 0) & (colons == _GROUPS - 1 - ends_in_four) & (groups - 2 * ends_in_four == _GROUPS)
     is_short = (
         (doubles == 1)
-        & (groups < _GROUPS)
+        & (groups - 2 * ends_in_four < _GROUPS)
         & (is_hex[begins] | is_double[begins])
         & (is_hex[last] | is_double[last - 1])
     )
-    is_six: Mask = (is_whole | is_short) & (fives == 0) & ((threes > 0) | (groups >= 3))
+    is_like_six = (threes > 0) | (groups - 3 * ends_in_four >= 3)
+    is_six: Mask = (is_whole | is_short) & (fives == 0) & is_like_six & ((points == 0) | ends_in_four)
     return is_six
+
+
+def _end_in_four(codes: Codes, is_colon: Mask, runs: Places) -> Mask:
+    """Return which runs with three points have an IPv4 address behind their last colon."""
+    colons, points = np.flatnonzero(is_colon), np.flatnonzero(codes == ord("."))
+    first = np.searchsorted(points, runs[:, 0])
+    corners = [colons[np.searchsorted(colons, runs[:, 1]) - 1], *(points[first + k] for k in range(3)), runs[:, 1]]
+    is_digit = look_up(codes, _DIGITS)
+    count = _count(is_digit, np.stack([corners[0], corners[-1]], axis=1))
+    ends_in_four: Mask = count == corners[-1] - corners[0] - len(corners) + 1
+    for begin, end in pairwise(corners):
+        ends_in_four &= _is_octet(codes, begin + 1, end)
+    return ends_in_four
 
 
 def _count(mask: Mask, runs: Places, width: int = 1) -> NDArray[np.int32]:

@@ -11,7 +11,6 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from pytest_crucible.detectors.characters import Codes, Mask, list_signs, look_up
 from pytest_crucible.detectors.long_phone_words import have_places
-from pytest_crucible.detectors.phone_forms import DATE
 from pytest_crucible.detectors.places import Place, Places, read_places
 from pytest_crucible.detectors.words import Indices
 
@@ -22,9 +21,7 @@ _AS_ANY = bytes.maketrans(digits.encode(), _ANY.encode() * len(digits))
 # `001212-555-0123`: the patterns of `phone_forms` tell 0, 1 and the others apart in the first four digits of a row,
 # and in these only behind zeros and ones.
 _MOST_LOW = 4
-# `1.2.2012`, `12.1.2012`, `12.12.2012`
-_LAST_SIGNS_OF_DATE = (3, 4, 5)
-_SIGN_AFTER_YEAR = 4
+_TENS_OF_MONTH, _TENS_OF_DAY = list_signs("01"), list_signs("0123")
 
 
 def read_shape_codes(codes: Codes) -> Codes:
@@ -94,15 +91,13 @@ class Shapes:
         return found + np.repeat(self._starts[mask], count)[:, None]
 
 
-def are_dates_or_decimals(text: str, codes: Codes, starts: Indices, ends: Indices) -> Mask:
+def are_dates_or_decimals(codes: Codes, starts: Indices, ends: Indices) -> Mask:
     """Return which numbers `phone_forms.NO_PHONE` matches. Sixteen more codes follow the text's."""
     is_other = np.zeros(len(starts), dtype=bool)
     has_point = have_places(np.flatnonzero(codes == ord(".")), starts, ends)
     if has_point.any():
         is_other[has_point] = _are_decimals(codes, starts[has_point], ends[has_point])
-    for k in np.flatnonzero(_may_be_dates(codes, starts)).tolist():
-        is_other[k] |= DATE.fullmatch(text[starts[k] : ends[k]]) is not None
-    return is_other
+    return is_other | _are_dates(codes, starts, ends)
 
 
 def _are_decimals(codes: Codes, starts: Indices, ends: Indices) -> Mask:
@@ -113,19 +108,35 @@ def _are_decimals(codes: Codes, starts: Indices, ends: Indices) -> Mask:
     return are_decimals
 
 
-def _may_be_dates(codes: Codes, starts: Indices) -> Mask:
-    """Return which numbers have a sign before or after the beginning of a year."""
-    may_be = _are_signs(codes[starts + _SIGN_AFTER_YEAR]) & _begin_years(codes, starts)
-    for distance in _LAST_SIGNS_OF_DATE:
-        may_be |= _are_signs(codes[starts + distance]) & _begin_years(codes, starts + distance + 1)
-    return may_be
+def _are_dates(codes: Codes, starts: Indices, ends: Indices) -> Mask:
+    """Return which numbers `phone_forms.DATE` matches: three with equal signs between, of which the first or last is a year."""
+    behind_year = starts + 4
+    middle, has_middle = _skip_number(codes, behind_year + 1, _TENS_OF_MONTH)
+    # 2012-12-31
+    are_dates: Mask = _begin_years(codes, starts) & look_up(codes[behind_year], _SIGNS_OF_DATE) & has_middle
+    are_dates &= (codes[behind_year] == codes[middle]) & _are_digits(codes[middle + 1]) & (middle + 1 < ends)
+    # 31.12.2012
+    first, has_first = _skip_number(codes, starts, _TENS_OF_DAY)
+    second, has_second = _skip_number(codes, first + 1, _TENS_OF_DAY)
+    has_numbers = has_first & has_second & (codes[first] == codes[second])
+    are_dates |= has_numbers & _begin_years(codes, second + 1) & (second + 4 < ends)
+    return are_dates
 
 
-def _are_signs(codes: Codes) -> Mask:
-    return look_up(codes, _SIGNS_OF_DATE)
+def _skip_number(codes: Codes, places: Indices, tens: bytes) -> tuple[Indices, Mask]:
+    """Return where the signs behind numbers of one digit or two stand, and which of the places have these."""
+    is_one = _are_digits(codes[places]) & look_up(codes[places + 1], _SIGNS_OF_DATE)
+    is_two = look_up(codes[places], tens) & _are_digits(codes[places + 1]) & look_up(codes[places + 2], _SIGNS_OF_DATE)
+    return places + 1 + is_two, is_one | is_two
+
+
+def _are_digits(codes: Codes) -> Mask:
+    return look_up(codes, _DIGITS)
 
 
 def _begin_years(codes: Codes, places: Indices) -> Mask:
+    """Return where the digits of a year in 1900 to 2099 stand."""
     first, second = codes[places], codes[places + 1]
-    begin: Mask = ((first == ord("1")) & (second == ord("9"))) | ((first == ord("2")) & (second == ord("0")))
+    is_century = ((first == ord("1")) & (second == ord("9"))) | ((first == ord("2")) & (second == ord("0")))
+    begin: Mask = is_century & _are_digits(codes[places + 2]) & _are_digits(codes[places + 3])
     return begin

@@ -49,9 +49,7 @@ def find_long_phones(text: str) -> Places:
     is_clear = is_usual | shapes.match(CLEAR, has_digits & numbers.has_form & ~is_usual)
     is_number = _are_called(text, words, numbers, has_digits, is_clear)
     is_unusual = is_number & ~is_usual
-    is_number[is_unusual] = ~are_dates_or_decimals(
-        text, words.codes, numbers.starts[is_unusual], numbers.ends[is_unusual]
-    )
+    is_number[is_unusual] = ~are_dates_or_decimals(words.codes, numbers.starts[is_unusual], numbers.ends[is_unusual])
     inside = shapes.find(CLEAR_INSIDE, numbers.has_form & ~is_number)
     return np.concatenate([numbers.list_places()[is_number], inside])
 

@@ -176,11 +176,8 @@ def _read_pairs(codes: Codes, places: Places) -> Places:
 
 def _pack(codes: Codes, places: Places) -> NDArray[np.uint64]:
     """Return the eight characters at each place as a number."""
-    numbers = np.zeros(len(places), dtype=np.uint64)
-    for k in range(_WIDTH):
-        numbers <<= np.uint64(8)
-        numbers |= codes[places + k]
-    return numbers
+    numbers = np.ndarray(len(codes) - _WIDTH + 1, dtype=">u8", buffer=codes, strides=(1,))
+    return numbers[places].astype(np.uint64)
 
 
 def _list(places: Iterable[int]) -> Places:

@@ -53,16 +53,17 @@ _LEET_SIGNS = "0134578@$"
 _LEET = re.compile(r"[0134578@$](?:(?<=[a-z].)|(?=[a-z]))")
 # Of both encodings: eight bytes in hex, twelve in base64.
 _SHORTEST = 16
-_BASE64_SIGNS, _HEX_SIGNS = f"{ascii_letters}{digits}+/_-", f"{hexdigits} :,\\x"
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{16,}+={0,2}")
+_BASE64_SIGNS, _HEX_SIGNS = f"{ascii_letters}{digits}+/", f"{hexdigits} :,\\x"
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}+")
 # The first digit of an ASCII character is 2 to 7. Looking at sixteen characters first saves most attempts.
 _HEX = re.compile(r"[2-7](?=[0-9a-fA-F][0-9a-fA-F :,]{14})[0-9a-fA-F](?:[ :,]?[0-9a-fA-F]{2}){7,}+")
 _HEX_OR_ESCAPED = re.compile(rf"{_HEX.pattern}|\\x[2-7][0-9a-fA-F](?:\\x[0-9a-fA-F]{{2}}){{7,}}+")
 _NOT_HEX = (":", ",", "\\x")
-# A byte that begins a character of several without the next one, or the reverse.
-_NO_UTF8 = re.compile(rb"[\xc0-\xff](?![\x80-\xbf])|(?:^|[\x00-\x7f])[\x80-\xbf]")
+# A byte that begins a character of several before one that does not go on with it, or the reverse.
+_NO_UTF8 = re.compile(rb"[\xc0-\xff][^\x80-\xbf]|(?:^|[\x00-\x7f])[\x80-\xbf]")
 # Of a text that was encoded, most characters are printable. Random bytes are seldom valid UTF-8 to begin with.
 _PRINTABLE_SHARE = 0.9
+_FEW_BYTES = 12
 
 
 class _Alphabet:
@@ -187,23 +188,23 @@ def _join_letters(match: re.Match[str]) -> str:
 
 
 def _decode_base64(text: str) -> str:
+    text = text.replace("-", "+").replace("_", "/")
     if len(text) >= LONG and not has_run(text, _BASE64_SIGNS, _SHORTEST):
         return ""
-    heads = _list_heads()
-    tokens = (token for token in dict.fromkeys(_BASE64.findall(text)) if token[:2] in heads)
-    return "\n".join(_readable(_from_base64(token)) for token in tokens).strip()
+    tokens, heads = dict.fromkeys(_BASE64.findall(text)), _list_heads()
+    return "\n".join(_readable(_from_base64(token)) for token in tokens if token[:2] in heads).strip()
 
 
 @functools.cache
 def _list_heads() -> frozenset[str]:
     """Return the first two characters, in base64, of all texts in UTF-8."""
     heads = map("".join, itertools.product(_BASE64_SIGNS, repeat=2))
-    return frozenset(head for head in heads if _may_begin(_from_base64(f"{head}AA")[:2]))
+    return frozenset(head for head in heads if not _NO_UTF8.search(_from_base64(f"{head}AA")[:2]))
 
 
-def _may_begin(data: bytes) -> bool:
-    """Return whether a text in UTF-8 may begin so, perhaps within a character."""
-    return any(not _NO_UTF8.search(data + following) for following in (b"", b"\x80"))
+def _from_base64(token: str) -> bytes:
+    # The padding is missing here; one letter too many cannot be decoded.
+    return binascii.a2b_base64((token[:-1] if len(token) % 4 == 1 else token) + "==")
 
 
 def _decode_hex(text: str) -> str:
@@ -219,17 +220,10 @@ def _only_hex(token: str) -> str:
     return token
 
 
-def _from_base64(token: str) -> bytes:
-    body = token.rstrip("=").replace("-", "+").replace("_", "/")
-    # A token may have lost its padding; one letter too many cannot be decoded.
-    body = body[: len(body) - (len(body) % 4 == 1)]
-    return binascii.a2b_base64(body + "=" * (-len(body) % 4))
-
-
 def _readable(data: bytes) -> str:
     """Return what bytes say, if they are a text, and else nothing."""
-    # Of random bytes this says so in half the time of an error.
-    if not data.isascii() and _NO_UTF8.search(data):
+    # Of random bytes the first few say so, in half the time of an error.
+    if not data.isascii() and _NO_UTF8.search(data, 0, _FEW_BYTES):
         return ""
     try:
         text = data.decode("utf-8")
