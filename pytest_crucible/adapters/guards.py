@@ -106,14 +106,15 @@ class Guards:
 
     def redactor(self, name: str) -> Callable[[str], str]:
         """Return the function that redacts a guard's findings, by its setting `redaction`. Raises SpecError."""
-        guard = self.open(name)
-        find = guard.find_spans
+        settings = self.settings(name)
+        # A judge cannot be opened yet, and finds no spans.
+        find = None if settings.kind == "judge" else self.open(name).find_spans
         if find is None:
             raise SpecError(
-                f"guard {name!r} of kind {guard.settings.kind!r} cannot redact, because it finds no spans of a text: name a guard "
+                f"guard {name!r} of kind {settings.kind!r} cannot redact, because it finds no spans of a text: name a guard "
                 "of kind pii, secrets, presidio or rules, or a combination of these"
             )
-        redact = self._open_redactor(guard.settings.redaction)
+        redact = self._open_redactor(settings.redaction)
         return lambda text: redact(text, find(text)) if text else text
 
     def protect(self, adapter: Adapter) -> Protections | None:

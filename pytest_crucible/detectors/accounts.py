@@ -129,7 +129,8 @@ def _find_ibans_one_by_one(text: str) -> Iterator[Place]:
         end = start + length + (length - 1) // 4 * (text[start + 4 : start + 5] in _SEPARATORS)
         account = text[start:end]
         if (
-            not text[end : end + 1].isalnum()
+            end <= len(text)
+            and not text[end : end + 1].isalnum()
             and _ACCOUNT.fullmatch(account)
             and passes_mod97(_without_separators(account).upper())
         ):

@@ -126,10 +126,19 @@ def _sides(reply: Reply, sample: Sample) -> tuple[list[Span], list[Span]] | None
 
 
 def read_span(span: Any, sample: str) -> Span:
-    """Return an annotated span. Raises SpecError for anything but a table with type, start and end."""
+    """Return an annotated span. Raises SpecError for anything but a table with type, start and end; the end is behind the start."""
     if not isinstance(span, Mapping) or not {"type", "start", "end"} <= set(span):
         raise SpecError(f"span {span!r:.80} of sample {sample}: expected a table with type, start and end")
-    return Span(str(span["type"]), int(span["start"]), int(span["end"]))
+    try:
+        start, end = int(span["start"]), int(span["end"])
+    except (TypeError, ValueError, OverflowError):
+        start, end = -1, -1
+    if not 0 <= start < end:
+        raise SpecError(
+            f"span {span!r:.80} of sample {sample}: expected places of characters, the first from 0 on and the end behind it, "
+            "for example start = 0, end = 4"
+        )
+    return Span(str(span["type"]), start, end)
 
 
 def count_spans(annotated: Sequence[Span], predicted: Sequence[Span], kind: str = "") -> tuple[int, int, int, int]:

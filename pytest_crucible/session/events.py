@@ -15,7 +15,7 @@ from pytest_crucible.records import Arm, Emit, Event, Outcome, Plan, Unit
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.store.recorder import Recorder
-from pytest_crucible.telemetry.listeners import Listeners
+from pytest_crucible.telemetry.listeners import Listeners, redact_event
 
 Ask = Callable[[Unit], Awaitable[Outcome]]
 
@@ -32,7 +32,9 @@ class EventPublisher:
     @cached_property
     def emit(self) -> Listeners:
         """Sends an event to all listeners. Raises SpecError if OpenTelemetry cannot be used."""
-        listeners: dict[str, Any] = dict(_implementations(self._config))
+        # Hooks log and export what they receive.
+        hide = key_redactor(self._config) if self._settings.redact else None
+        listeners: dict[str, Any] = dict(_implementations(self._config, hide))
         if self._settings.otel:
             from pytest_crucible.telemetry.otel import OpenTelemetry
 
@@ -59,19 +61,22 @@ class EventPublisher:
             self.emit.close()
 
 
-def _implementations(config: pytest.Config) -> Iterator[tuple[str, Emit]]:
-    """Yield a name and a function for each implementation of the hook: if one raises, the others continue."""
+def _implementations(config: pytest.Config, hide: Callable[[str], str] | None) -> Iterator[tuple[str, Emit]]:
+    """Yield a name and a function for each implementation of the hook: if one raises, the others continue.
+
+    `hide` redacts the texts of events; None leaves them.
+    """
     plugins, name = config.pluginmanager, "pytest_crucible_event"
     implementing = [hookimpl.plugin for hookimpl in getattr(config.hook, name).get_hookimpls()]
     for plugin in implementing:
         # pluggy stops at an implementation that raises, so each is called alone.
         others = [other for other in implementing if other is not plugin]
         call = plugins.subset_hook_caller(name, others)
-        yield f"{name} in {plugins.get_name(plugin) or plugin!r}", partial(_call, call, config)
+        yield f"{name} in {plugins.get_name(plugin) or plugin!r}", partial(_call, call, config, hide)
 
 
-def _call(hook: Any, config: pytest.Config, event: Event) -> None:
-    hook(config=config, event=event)
+def _call(hook: Any, config: pytest.Config, hide: Callable[[str], str] | None, event: Event) -> None:
+    hook(config=config, event=event if hide is None else redact_event(event, hide))
 
 
 # -- events that the engine does not emit itself ---------------------------------------------------------------------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from pytest_crucible.records import Emit, Event
+from pytest_crucible.records.redaction import redact
 
 
 class Listeners:
@@ -47,6 +49,11 @@ class Listeners:
     def _drop(self, name: str, event: Event, error: BaseException) -> None:
         self._listeners = tuple(pair for pair in self._listeners if pair[0] != name)
         self._failures.append(f"{name} raised {_describe(error)} on the event {event.name}: it receives no more events")
+
+
+def redact_event(event: Event, hide: Callable[[str], str]) -> Event:
+    """Return an event with its texts redacted: facts may quote a server's error, or the parameters of a request."""
+    return replace(event, sample=hide(event.sample), facts=redact(dict(event.facts), hide))
 
 
 def _describe(error: BaseException) -> str:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.metadata import version
 
 from pytest_crucible.records import Event
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.redaction import redact
 
 try:
     from opentelemetry import metrics, trace
@@ -18,6 +16,7 @@ except ModuleNotFoundError as error:
     ) from error
 
 from pytest_crucible.telemetry.instruments import Instruments
+from pytest_crucible.telemetry.listeners import redact_event
 from pytest_crucible.telemetry.spans import Spans
 
 NAME = "pytest_crucible"
@@ -40,8 +39,7 @@ class OpenTelemetry:
         self._instruments = Instruments(metrics.get_meter(NAME, own))
 
     def __call__(self, event: Event) -> None:
-        # Facts may quote a server's error, or the parameters of a request.
-        event = replace(event, sample=self._hide(event.sample), facts=redact(dict(event.facts), self._hide))
+        event = redact_event(event, self._hide)
         self._spans(event)
         self._instruments(event)
 

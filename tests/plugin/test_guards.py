@@ -210,14 +210,14 @@ def test_personal_data_is_nowhere_after_redaction(guarded, workers):
 
         ROWS = [{"id": "s1", "input": "I am j\\u00fcrgen.x@example.org, card 4111 1111 1111 1111", "expected": "anna@example.com",
                  "gus@example.com": {"hans@example.com": 1}},
-                {"id": "s2", "input": "call +49 30 9018 2099", "expected": "-"}]
+                {"id": "s2 of ida@example.com", "input": "call +49 30 9018 2099", "expected": "-"}]
 
         @pytest.mark.crucible(ROWS, metrics=["contains_expected"])
         @pytest.mark.quality_target("contains_expected >= 0.9")
         async def test_guard(sample, sampler):
             warnings.warn("see eva@example.com")
             reply = await sampler.generate([{"role": "user", "content": sample.input}])
-            if sample.id == "s2":
+            if sample.expected == "-":
                 raise RuntimeError("lost bob@example.net")
             return reply
 
@@ -230,6 +230,13 @@ def test_personal_data_is_nowhere_after_redaction(guarded, workers):
             logging.error(name)
             # pytest cuts this after the at sign.
             assert "x" * 105 + " finn@example.com " + "x" * 300 == ""
+        """
+    )
+    guarded.pytester.makeconftest(
+        """
+        def pytest_crucible_event(config, event):
+            with open("run.events", "a") as file:
+                print(event, file=file)
         """
     )
     reports = [f"--crucible-report=run.{kind}" for kind in ("html", "json", "jsonl", "csv", "md", "tex")]
@@ -255,7 +262,7 @@ def test_personal_data_is_nowhere_after_redaction(guarded, workers):
         assert not PLANTED.search(output.stdout.str().encode()), output.stdout.str()
         assert not PLANTED.search(output.stderr.str().encode())
     files = [path for path in guarded.path.iterdir() if path.name.startswith(("run.", "export."))]
-    assert len(files) >= 8
+    assert len(files) >= 9
     result.assert_outcomes(failed=2, passed=1, skipped=1)
     assert [path.name for path in files if PLANTED.search(path.read_bytes())] == []
     engine = create_engine(f"sqlite:///{guarded.path / '.crucible' / 'crucible.db'}")

@@ -75,6 +75,8 @@ NOTHING = [
     "4111 1111 1111 1112 and 1234567890123456",
     "000-12-3456, 666-12-3456, 900-12-3456, 123-00-4567",
     "GB83 WEST 1234 5698 7654 32, ZZ82 WEST 1234 5698 7654 32",
+    # A text that ends within an account, whose check digits are those of its part.
+    "UA39443I73BA36I96FAFAEGDA8DD",
     "a@b, @handle, user@localhost, 5 @ 3.50",
     "1,000,000 and $12345678 and 1234567 %",
     f"::1:{'2:' * 40}, 1:2:3:4:5:6:7:1.2.3.4, call about lİcense 5551234567",

@@ -114,6 +114,8 @@ def test_spans_may_be_written_as_json():
         ("maybe", 'label \'maybe\' of sample q17: expected 1 or 0, true or false, "attack" or "benign"'),
         (None, "label None of sample q17"),
         ([{"type": "URL"}], "of sample q17: expected a table with type, start and end"),
+        ([{"type": "URL", "start": 4, "end": 4}], "of sample q17: expected places of characters, the first from 0 on"),
+        ([{"type": "URL", "start": "first", "end": None}], "of sample q17: expected places of characters"),
     ],
 )
 def test_bad_labels_are_refused(expected, message):
