@@ -43,7 +43,10 @@ _UNDISGUISED = (
 _PHRASES, _PHRASE = "\ufdfa\ufdfb", "\ufdf2"
 _DIAERESIS = "\u0308"
 _UMLAUTS = {letter + _DIAERESIS: umlaut for letter, umlaut in zip("aou", "äöü", strict=True)}
-_SPELLED_OUT = re.compile(r"(?<!\w)\w(?:[ .*-]\w(?!\w)){2,}")
+# Letters of Latin-1 only, as rules have: `ж.i.g.n.o.r.e` is read, too.
+_LETTER = f"[{''.join(character for character in map(chr, range(256)) if character.isalnum() or character == '_')}]"
+_SINGLE_LETTER = re.compile(rf"(?<!{_LETTER}){_LETTER}(?!{_LETTER})")
+_SPELLED_OUT = re.compile(rf"{_SINGLE_LETTER.pattern}(?:[ .*-]{_SINGLE_LETTER.pattern}){{2,}}")
 _WORD = re.compile(r"\w+")
 _WORDS_ONLY = bytes(code if chr(code).isalnum() or chr(code) == "_" else 32 for code in range(128)) + bytes(
     range(128, 256)
@@ -169,8 +172,14 @@ def _join_umlauts(text: str) -> str:
 def _join_spelled_out(text: str) -> str:
     if len(text) >= LONG:
         return join_spelled_out(text)
-    may_be = sum(len(word) == 1 for word in read_words(text)) >= FEW_LETTERS
+    may_be = len(_read_single_letters(text)) >= FEW_LETTERS
     return _SPELLED_OUT.sub(_join_letters, text) if may_be else text
+
+
+def _read_single_letters(text: str) -> set[str]:
+    if text.isascii():
+        return {word for word in read_words(text) if len(word) == 1}
+    return set(_SINGLE_LETTER.findall(text))
 
 
 def read_words(text: str) -> set[str]:

@@ -24,7 +24,7 @@ from pytest_crucible.guards.settings import GuardSettings
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import BackendError, SpecError
 
-VERSION = "3"
+VERSION = "4"
 """Changes with the forms in which texts are read; the data has a hash of its own."""
 PATTERN_TIMEOUT_S = 0.1
 """For all of a user's own patterns on one text. Those of the package take time in proportion to the text."""
