@@ -8,6 +8,7 @@ effective number of spans. Two arms are compared by the linearised ratios (Cochr
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,16 @@ def prepare_counts(observations: Observations, end: End) -> Prepared:
     if not np.nansum(whole):
         return Prepared(values=np.array([]), problem="there are no spans to count")
     return Prepared(values=part, strata=whole, clusters=observations.clusters, bounds=(0.0, 1.0))
+
+
+def flags_problem(measure: Measure, facts: Sequence[MetricFacts]) -> str:
+    """Why F1 cannot be computed of these metrics; empty if it can."""
+    problems = (
+        f"{metric.name!r} is not a yes-or-no metric: take one that is, such as f1(flagged)"
+        for metric in facts
+        if metric.kind not in (None, "binary")
+    )
+    return next(problems, "")
 
 
 def prepare_f1(observations: Observations, end: End) -> Prepared:

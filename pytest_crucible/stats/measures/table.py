@@ -138,6 +138,7 @@ _ROWS = (
         difference=_lazy("classifiers.pooled", "compare"),
         reach=auroc.reach,
         higher_is_better=auroc.higher_is_better,
+        check=_lazy("classifiers.pooled", "flags_problem"),
         expected_problem=auroc.labels_problem,
     ),
     PRECISION,

@@ -177,6 +177,14 @@ def test_lost_flags_make_f1_as_low_or_as_high_as_it_can_be():
     assert pooled._ratio(pooled.prepare_f1(given, "high")) == 1
 
 
+def test_f1_is_of_flags():
+    measure = Measure(statistic="f1", metric="guard_score")
+    score = MetricFacts(name="guard_score", kind="bounded", low=0.0, high=1.0)
+
+    assert "'guard_score' is not a yes-or-no metric" in pooled.flags_problem(measure, [score])
+    assert pooled.flags_problem(measure, [MetricFacts(name="flagged", kind="binary")]) == ""
+
+
 def test_a_lost_text_has_as_many_spans_as_the_average():
     given = observed(np.array([1.0, 3.0, math.nan]), further=(np.array([2.0, 3.0, math.nan]),))
 
