@@ -257,6 +257,7 @@ DIFFERENT: dict[str, Callable[[random.Random], str]] = {
     "telephone numbers beside a Turkish letter": lambda draw: f"\u0130 call 415-555-{_digits(draw, 4)}",
     "e-mail addresses": lambda draw: f"{_letters(draw, 3)}@b.co",
     "IPv4 addresses": lambda draw: _numbers(draw, 4, 256, "."),
+    "sections beside words": lambda draw: f"host 1.{_numbers(draw, 3, 10, '.')}",
     "IPv6 addresses": lambda draw: f"{_numbers(draw, 2, 65536, '::')}:a1",
     "IPv4 addresses in IPv6": lambda draw: f"::ffff:{_numbers(draw, 4, 256, '.')}",
     "dates beside words": lambda draw: f"call 2024-{_digits(draw, 2)}-{_digits(draw, 2)}",

@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from pytest_crucible.detectors.characters import LONG
+from pytest_crucible.detectors.characters import LONG, Mask
 from pytest_crucible.detectors.long_emails import find_email_places
 from pytest_crucible.detectors.long_ip_addresses import MOST_OF_SIX, find_four_places, find_six_places
 from pytest_crucible.detectors.long_urls import find_url_places
@@ -35,7 +36,7 @@ _FOUR = re.compile(
 # The two colons of a shortened address, or the first six of a whole one.
 _COLONS = re.compile(r":(?::|(?:[0-9a-f]{1,4}:){5})", re.IGNORECASE)
 _DIGITS = "0123456789"
-_DIGIT = re.compile(r"[0-9]")
+_DIGIT, _NEWLINE = re.compile(r"[0-9]"), re.compile("\n")
 # One character more than an address has tells that a run is longer.
 _SIX_PART = re.compile(rf"[0-9a-f:.]{{1,{MOST_OF_SIX + 1}}}", re.IGNORECASE)
 # Three groups, or one of three digits: `values[1::2]` and `a::b` are none.
@@ -45,9 +46,14 @@ _WHOLE_SIX = re.compile(rf"(?:{_GROUP}:){{{_GROUPS - 1}}}{_GROUP}", re.IGNORECAS
 _SHORT_SIX = re.compile(rf"(?:{_GROUP}(?::{_GROUP})*)?::(?:{_GROUP}(?::{_GROUP})*)?", re.IGNORECASE)
 # Numbers of sections and versions look like addresses of one digit in each place.
 _ADDRESS_STEMS = ("ip", "address", "adresse", "host", "dns", "server", "ping", "gateway")
+# Ip, ips, ipv4, address, addresses, adresse, adressen, host, hosts, dns, server, servers, ping, gateway.
 _ADDRESS_WORD = re.compile(
-    r"\b(?:ips?|ipv4|address(?:es)?|hosts?|dns|servers?|ping|gateway|adressen?)\b[^\n]{0,20}$", re.IGNORECASE
+    r"[iahdspg](?<!\w.)(?:(?<=i)p(?:s|v4)?|(?<=a)d(?:dress(?:es)?|ressen?)|(?<=h)osts?|(?<=d)ns|(?<=s)ervers?|(?<=p)ing"
+    r"|(?<=g)ateway)\b",
+    re.IGNORECASE,
 )
+# How far before a number such a word may end.
+_REACH = 20
 # A line may end behind them, too.
 _ENDS_OF_VERSION = frozenset("vVrRnN.eEpP\n")
 _VERSION = re.compile(r"(?:\bv(?:ersion|er|\.)?|\brelease|\bSNMP) ?$", re.IGNORECASE)
@@ -117,9 +123,9 @@ def find_ip_addresses(text: str) -> Places:
     """
     has_word = functools.cache(lambda: _has_address_stem(text))
     sure, unsure = find_four_places(text, has_word) if len(text) >= LONG else (read_places([]), _find_fours(text))
-    read = [(start, end) for start, end in unsure.tolist() if _reads_as_address(text, start, end, has_word)]
+    fours = np.concatenate([sure, _drop_other_numbers(text, unsure, has_word) if len(unsure) else unsure])
     sixes = _find_long_sixes(text) if len(text) >= LONG else read_places(_find_sixes(text))
-    return np.concatenate([drop_overlapping(np.concatenate([sure, read_places(read)]), sixes), sixes])
+    return np.concatenate([drop_overlapping(fours, sixes), sixes])
 
 
 def _find_fours(text: str) -> Places:
@@ -170,13 +176,31 @@ def _is_apart(text: str, start: int, end: int) -> bool:
     return not (before.isalnum() or before == "_" or behind.isalnum())
 
 
-def _reads_as_address(text: str, start: int, end: int, has_word: Callable[[], bool]) -> bool:
+def _drop_other_numbers(text: str, places: Places, has_word: Callable[[], bool]) -> Places:
+    """Return the places without those of numbers of sections and versions."""
+    starts, ends = places.T
     # A number that begins with zero, or four of one digit each.
-    if text[start] == "0" or end - start == len("1.1.1.1"):
-        return has_word() and _ADDRESS_WORD.search(text[max(0, start - 30) : start]) is not None
+    is_section = np.array([text[start] == "0" for start in starts.tolist()]) | (ends - starts == len("1.1.1.1"))
+    is_address = np.zeros(len(places), dtype=bool)
+    if is_section.any() and has_word():
+        is_address[is_section] = _are_called_addresses(text, starts[is_section])
+    is_address[~is_section] = [not _is_version(text, start) for start in starts[~is_section].tolist()]
+    return places[is_address]
+
+
+def _are_called_addresses(text: str, starts: NDArray[np.intp]) -> Mask:
+    """Return which numbers have a word such as "host" before them, on their line or at the end of the line above."""
+    words = np.fromiter((match.end() for match in _ADDRESS_WORD.finditer(text)), dtype=np.intp)
+    last = np.append(-_REACH - 1, words)[np.searchsorted(words, starts, side="right")]
+    newlines = np.fromiter((match.start() for match in _NEWLINE.finditer(text)), dtype=np.intp)
+    is_near: Mask = starts - last <= _REACH
+    return is_near & (np.searchsorted(newlines, last) == np.searchsorted(newlines, starts - 1))
+
+
+def _is_version(text: str, start: int) -> bool:
     before = text[start - 2 : start] if start > 1 else text[:start]
     # Most texts have none of the last letters of these words before a number.
-    return before.rstrip(" ")[-1:] not in _ENDS_OF_VERSION or _VERSION.search(text[max(0, start - 30) : start]) is None
+    return before.rstrip(" ")[-1:] in _ENDS_OF_VERSION and _VERSION.search(text[max(0, start - 30) : start]) is not None
 
 
 def is_six(address: str) -> bool:
