@@ -15,7 +15,7 @@ from pytest_crucible.analyse.scores import Scores, resolve, scores, scores_with_
 from pytest_crucible.analyse.slices import flag_slice, keep_slice, slice_all
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
 from pytest_crucible.analyse.targets import estimate, evaluate_target
-from pytest_crucible.analyse.training import judge_training
+from pytest_crucible.analyse.training import evaluate_training
 from pytest_crucible.analyse.twins import is_by_twin, score_twins, stack_attributes, stack_scores
 from pytest_crucible.analyse.variant_scores import score_terms
 from pytest_crucible.records import (
@@ -251,7 +251,7 @@ def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float, bounds_
     if not table.has(target):
         if name not in TRAINING_NUMBERS or name in table.facts:
             return None
-        return judge_training(target, plan.candidate, alpha=alpha, is_fixed="trainings" in plan.fixed)
+        return evaluate_training(target, plan.candidate, alpha=alpha, is_fixed="trainings" in plan.fixed)
 
     def evaluate(level_alpha: float) -> TargetResult:
         metrics = table.arm(target, 0)

@@ -32,7 +32,7 @@ class Seen:
 
 
 def trend(facts: MetricFacts, entries: Sequence[Seen], *, alpha: float) -> tuple[TrendPoint, ...]:
-    """The points in the order of the runs. Their intervals hold together: each is at the level 1 - alpha / runs."""
+    """Return a point for each run, in their order. Their intervals hold together: each is at the level 1 - alpha / runs."""
     proven = _proven(facts, entries, alpha)
     level, begin, points = 1 - alpha / max(len(entries), 1), 0, []
     for k, entry in enumerate(entries):

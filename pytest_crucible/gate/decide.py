@@ -76,7 +76,7 @@ def decide_comparison(contrast: Contrast, reading: BoundedValue, p_adjusted: flo
 
 
 def excludes_relevant_regression(contrast: Contrast, reading: BoundedValue) -> bool:
-    """Return whether the one-sided bound proves that the candidate is not worse by the relevant difference, or more."""
+    """Return whether the one-sided bound proves that the candidate is worse by less than the relevant difference."""
     if contrast.relevant is None or contrast.limit is None or reading.lower is None:
         return False
     return reading.lower > -contrast.limit

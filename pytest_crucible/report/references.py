@@ -20,7 +20,7 @@ class Reference:
     fields: Mapping[str, str]
 
     def bibtex(self) -> str:
-        """The entry, a field a line."""
+        """Return the BibTeX entry, one field on each line."""
         lines = [f"  {name} = {{{value}}}," for name, value in self.fields.items()]
         return "\n".join([f"@{self.type}{{{self.key},", *lines, "}"])
 

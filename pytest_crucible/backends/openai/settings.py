@@ -162,7 +162,9 @@ def _address(adapter: Adapter, environment: Mapping[str, str]) -> Address:
     try:
         address = parse_address(_fill(adapter.options["base_url"], environment))
         if address.path.endswith("/completions"):
-            raise ValueError(f"remove what follows /v1 in {address.origin}{address.path}")
+            raise ValueError(
+                f"it is the address of one endpoint, {address.origin}{address.path}: remove what follows /v1"
+            )
         for name, value in parse_qsl(urlsplit(adapter.options["base_url"]).query):
             if is_secret(name) and not value.startswith("$"):
                 raise ValueError(f"it contains a key: write {name}=$NAME, with the name of an environment variable")

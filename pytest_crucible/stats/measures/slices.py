@@ -1,7 +1,7 @@
 """Gap, ratio and worst: the largest difference, the smallest ratio and the worst mean of the slices of a field.
 
-Bounds and changes: `stats.slices`. Each metric counts on the samples that it applies to; a slice without any has no rate, which is
-neither 0 nor 1, so that nothing is proven fair while there is one.
+Bounds and changes: `stats.slices`. Each metric counts on the samples that it applies to. A slice without such samples has no rate,
+which is neither 0 nor 1, and while a slice has none nothing is proven fair.
 """
 
 from __future__ import annotations
