@@ -86,7 +86,7 @@ class ScoreTable:
         return all(name in self.scores for name in measure.metrics)
 
     def arm(self, measure: Measure, number: int) -> list[ScoredMetric]:
-        """The measure's metrics with their scores in the arm of that number, in the slice that the measure is about."""
+        """Return the measure's metrics with their scores in the arm of that number, in the slice that the measure is about."""
         metrics = [ScoredMetric(self.facts[name], self._scores(measure, name, number)) for name in measure.metrics]
         if measure.by is None or not measure.slice:
             return metrics
@@ -94,7 +94,7 @@ class ScoreTable:
         return [ScoredMetric(facts, keep_slice(scores, inside)) for facts, scores in metrics]
 
     def attributes_of(self, measure: Measure) -> SampleAttributes:
-        """The attributes of the measure's samples, with their twins if it is by twin."""
+        """Return the attributes of the measure's samples, with their twins if it is by twin."""
         if not self._is_by_twin(measure):
             return self.attributes
         name = measure.metric
@@ -246,8 +246,9 @@ def _targets(plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -
 
 
 def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -> TargetResult | None:
-    """A metric takes precedence over a training's number of the same name. None for other names."""
+    """Return the target's result; None for a name without scores that is not a training's number either."""
     name = target.metric
+    # A metric takes precedence over a training's number of the same name.
     if not table.has(target):
         if name not in TRAINING_NUMBERS or name in table.facts:
             return None

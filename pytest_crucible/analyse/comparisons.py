@@ -107,7 +107,7 @@ def compare_means(
 
 
 def _ends(contrast: Contrast, metrics: Sequence[ScoredMetric]) -> tuple[End, End]:
-    """The ends of the statistic that are worst and best for an arm."""
+    """Return the ends of the statistic that are worst and best for an arm."""
     better = row_of(contrast).higher_is_better(contrast, metrics[0].facts)
     return ("low", "high") if better else ("high", "low")
 
@@ -136,7 +136,7 @@ def compare_pair(
 def _at_every_look(
     contrast: Contrast, facts: MetricFacts, candidate: Prepared, baseline: Prepared, alpha: float, look_alpha: float
 ) -> Difference | None:
-    """The difference with an interval and a p-value that hold at every look; neither without bounds."""
+    """Return the difference with an interval and a p-value that hold at every look; neither without bounds."""
     if not sequences.is_bounded(candidate.bounds):
         plain = compare_prepared(contrast, facts, candidate, baseline, alpha=alpha)
         return plain and replace(
@@ -148,7 +148,7 @@ def _at_every_look(
 
 
 def _bounded_value(difference: Difference | None) -> BoundedValue:
-    """Nothing without pairs, and with a lost value without bounds, which could be anything."""
+    """Return the value with its bounds; none without pairs, or with a lost value of a metric without bounds."""
     if difference is None:
         return NOTHING
     return BoundedValue(
@@ -185,7 +185,7 @@ def _problem(
 
 
 def _too_few(difference: Difference | None, contrast: Contrast, alpha: float) -> str:
-    """Why no result of these samples could prove anything; empty if one could."""
+    """Return why no result of these samples could prove anything; empty if one could."""
     if difference is None or difference.value is None or difference.p_value is None:
         return ""
     if contrast.margin is not None:

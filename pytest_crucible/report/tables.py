@@ -79,7 +79,7 @@ def _claim_p(claim: Claim | None) -> str:
 
 
 def estimates(analyses: Sequence[Analysis]) -> Table:
-    """Every metric of every arm, judged or not, with its method."""
+    """Return the table of estimates: every metric of every arm, with or without a target, and its method."""
     rows = [
         Row(experiment=analysis.plan.nodeid, cells=_estimate_cells(estimate))
         for analysis in analyses

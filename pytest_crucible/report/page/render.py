@@ -50,7 +50,7 @@ class Scene:
 
 
 def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
-    """A self-contained page. `chapters` are read while it is made."""
+    """Return the report as a self-contained page. `chapters` are read while it is made."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     template = _environment().get_template("page.html.j2")
     states = worst_states(report.run)

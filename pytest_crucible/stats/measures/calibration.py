@@ -112,7 +112,7 @@ def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
 
 
 def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
-    """First minus second on the same samples: the mean of the difference of signed gaps, bounded for all signs at once."""
+    """Return first minus second on the same samples: the mean of the difference of signed gaps, bounded for all signs at once."""
     if not len(first.values) or len(first.values) != len(second.values):
         return None
     values, clusters = _sign_gaps(first) - _sign_gaps(second), first.clusters
@@ -151,7 +151,7 @@ def higher_is_better(measure: Measure, facts: MetricFacts) -> bool:
 
 
 def check(measure: Measure, facts: Sequence[MetricFacts]) -> str:
-    """Why these metrics have no calibration error; empty if they have one."""
+    """Return why these metrics have no calibration error; empty if they have one."""
     for metric in facts:
         if metric.kind not in (None, "binary") and not (metric.low >= 0 and metric.high <= 1):
             return f"{metric.name!r} lies between {metric.low:g} and {metric.high:g}: declare bounds=(0, 1)"
@@ -166,7 +166,7 @@ def _sign_gaps(prepared: Prepared) -> Floats:
 
 
 def _choices(prepared: Prepared) -> int:
-    """Number of choices of signs: only bins that hold samples have one."""
+    """Return the number of choices of signs: only bins that hold samples have one."""
     return int(2 ** np.unique(np.asarray(prepared.strata)).size)
 
 
@@ -191,7 +191,7 @@ def _side(values: Floats, clusters: Clusters | None, bounds: Numbers, alpha: flo
 
 
 def _p_value(values: Floats, clusters: Clusters | None, choices: tuple[int, int]) -> float:
-    """The smallest alpha at which the interval excludes 0, so that interval and p-value cannot contradict each other."""
+    """Return the smallest alpha at which the interval excludes 0, so that interval and p-value cannot contradict each other."""
     positive = float(values.mean()) > 0
     near, far = math.log(_SMALLEST_P), 0.0
     if not _excludes_zero(values, clusters, choices, 0.0, positive=positive):
