@@ -47,12 +47,8 @@ def compare(
     difference = compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
     observed = worst = best = _bounded_value(difference)
     if lost.any():
-        low, high = _ends(contrast, ours)
-        # Worst for the candidate: its own lost values at the bad end, those of the baseline at the good end.
-        worst = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (low, high), alpha))
-        best = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (high, low), alpha))
+        worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
     too_few = _too_few(difference, contrast, alpha)
-    ratio = _ratio(difference, row_of(contrast).higher_is_better(contrast, ours[0].facts))
     if too_few:
         observed, worst, best = (_without_proof(value, contrast) for value in (observed, worst, best))
     return Comparison(
@@ -73,9 +69,24 @@ def compare(
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
         note=too_few or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
-        ratio=ratio,
+        ratio=_ratio(difference, row_of(contrast).higher_is_better(contrast, ours[0].facts)),
         suite_error=contrast_problem(contrast, ours[0].facts) if pairs.any() else "",
     )
+
+
+def _bounds_with_lost(
+    contrast: Contrast,
+    arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
+    attributes: SampleAttributes,
+    applicable: Flags,
+    alpha: float,
+) -> tuple[BoundedValue, BoundedValue]:
+    """Return the difference with the lost values as bad, and as good, as possible for the candidate."""
+    low, high = _ends(contrast, arms[0])
+    # Worst for the candidate: its own lost values at the bad end, those of the baseline at the good end.
+    worst = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (low, high), alpha))
+    best = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (high, low), alpha))
+    return worst, best
 
 
 def _paired_samples(
