@@ -219,7 +219,7 @@ def main_metric(plan: Plan, scored: Mapping[str, object]) -> str | None:
 
 
 def clusters_of(groups: Sequence[str | None]) -> Clusters | None:
-    """Codes of the groups; None when there are none, or every sample is its own."""
+    """Return the codes of the groups; None when there are none, or every sample is its own."""
     if None in groups or len(set(groups)) == len(groups):
         return None
     return np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)

@@ -90,7 +90,10 @@ def proves_equivalence(contrast: Contrast, reading: BoundedValue) -> bool:
 
 
 def _margin_ruling(contrast: Contrast, margin: float, reading: BoundedValue) -> Decision:
-    """Non-inferior and superior turn at one point, equivalent at two."""
+    """Return the state of a claim with a margin, and whether it is proven.
+
+    Non-inferior and superior turn from missed to met at one point, equivalent at two.
+    """
     if reading.lower is None or reading.upper is None:
         return "undecided", False
     if contrast.alternative == "equivalent":

@@ -154,7 +154,7 @@ def _failure(analysis: Analysis, metric: str, n: int) -> str:
 
 
 def _unscored_subjects(analysis: Analysis) -> list[tuple[str, str]]:
-    """Targets and comparisons on metrics without scores."""
+    """Return the targets and comparisons on metrics without scores."""
     judged = {result.target.text for result in analysis.targets}
     compared = {measure.contrast for measure in analysis.comparisons}
     plan = analysis.plan

@@ -29,7 +29,7 @@ _WIDTH = 6.0
 
 
 def forest(run: Run, chapters: Sequence[Chapter]) -> Figure:
-    """Differences with their intervals. Raises SpecError for a run that compared nothing."""
+    """Plot differences with their intervals. Raises SpecError for a run that compared nothing."""
     return _forest(list(differences(run)), "compared nothing")
 
 
@@ -39,7 +39,7 @@ def estimates(run: Run, chapters: Sequence[Chapter]) -> Figure:
 
 
 def distributions(run: Run, chapters: Sequence[Chapter]) -> Figure:
-    """Histograms of the scores of each experiment's main metric."""
+    """Plot histograms of the scores of each experiment's main metric."""
     measured = [chapter for chapter in chapters if chapter.metric is not None]
     figure, axes = _panels([chapter.name for chapter in measured], "measured nothing")
     for axis, chapter in zip(axes, measured, strict=True):

@@ -261,7 +261,7 @@ def _units(store: RunStore, table: Stored, arm: _Arm, columns: tuple[Any, ...]) 
 
 
 def _read(store: RunStore, query: Any) -> Iterator[tuple[Any, ...]]:
-    """Rows a part at a time, so that a large run never sits in memory."""
+    """Yield rows a part at a time, so that a large run never sits in memory."""
     with explain_errors(store.location), store.engine.connect() as connection:
         for part in connection.execution_options(yield_per=_PART).execute(query).partitions():
             yield from map(tuple, part)

@@ -197,7 +197,7 @@ def _fill(text: str, environment: Mapping[str, str]) -> str:
     try:
         return string.Template(text).substitute(environment).strip()
     except KeyError as error:
-        raise ValueError(f"environment variable {error} is not set") from None
+        raise ValueError(f"environment variable {error} is not set: set it before the run") from None
     except ValueError:
         raise ValueError("write $$ for a $") from None
 
@@ -242,6 +242,8 @@ def _headers(adapter: Adapter, environment: Mapping[str, str]) -> dict[str, str]
         except ValueError as error:
             raise SpecError(f"{adapter_name} has a header {name!r} with an invalid value: {error}") from None
         if not text.isascii() or not text.isprintable():
-            raise SpecError(f"{adapter_name} has a header {name!r} with characters that a header cannot contain")
+            raise SpecError(
+                f"{adapter_name} has a header {name!r} with characters that a header cannot contain: remove them"
+            )
         headers[name.lower()] = text
     return headers

@@ -1,4 +1,4 @@
-"""Shared by all judge metrics: their version depends on the configured judge, and each reply is judged once."""
+"""What all metrics of LLM judges share: a version that depends on the configured judge, and one question for each reply."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ CELLS = 28
 
 
 def distribution(name: str, arms: Sequence[tuple[str, Sequence[float]]]) -> str:
-    """Histograms of the arms' scores on one scale, as outlines: the share of samples in each of its bins."""
+    """Return histograms of the arms' scores on one scale, as outlines: the share of samples in each of its bins."""
     finite = [np.asarray(values, dtype=float) for _, values in arms]
     finite = [values[np.isfinite(values)] for values in finite]
     if not sum(map(len, finite)):

@@ -20,7 +20,7 @@ from pytest_crucible.report.page.curves import draw_curves
 from pytest_crucible.report.page.forest import chart_forest, differences, levels
 from pytest_crucible.report.page.html_tables import blanks, laid_out
 from pytest_crucible.report.page.pictures import distribution, pairs, waiting
-from pytest_crucible.report.page.sample_panels import Told, excerpt_panels, slowest
+from pytest_crucible.report.page.sample_panels import SamplePanel, excerpt_panels, slowest
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.truncate import worst_states
 
@@ -43,9 +43,9 @@ class Scene:
     pictures: tuple[Markup, ...]
     agreements: tuple[tuple[str, Agreement], ...]
     """(name, agreement of the arms) for each binary metric that a target or comparison names."""
-    excerpts: tuple[tuple[str, tuple[Told, ...]], ...]
+    excerpts: tuple[tuple[str, tuple[SamplePanel, ...]], ...]
     """Title of a section, and the samples that it shows."""
-    slowest: tuple[Told, ...]
+    slowest: tuple[SamplePanel, ...]
     archive: Archive
 
 

@@ -59,7 +59,7 @@ def expected_problem(samples: Sequence[Sample]) -> str:
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
-    """Scores with their labels. A lost positive is lowest, and a lost negative highest, where the area is lowest."""
+    """Return scores with their labels. A lost positive is lowest, and a lost negative highest, where the area is lowest."""
     labels = [label_number(value) for value in observations.expected]
     if not labels or None in labels:
         return Prepared(values=np.array([]), problem="the samples have no yes-or-no expected")

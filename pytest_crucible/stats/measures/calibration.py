@@ -50,7 +50,7 @@ _HALVINGS = 60
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
-    """Gaps with their bins. A lost sample widens (high) or closes (low) the largest gap there is."""
+    """Return gaps with their bins. A lost sample widens (high) or closes (low) the largest gap there is."""
     confidence, accuracy = (column.values for column in observations.columns)
     scored = ~(np.isnan(confidence) | np.isnan(accuracy))
     values = np.concatenate([confidence[scored], accuracy[scored]])
@@ -93,7 +93,7 @@ def _sums(gaps: Floats, bins: Floats) -> Floats:
 
 
 def estimate(prepared: Prepared, level: float) -> Measured:
-    """ECE with its two-sided interval, which holds too often rather than too seldom."""
+    """Return ECE with its two-sided interval, which holds too often rather than too seldom."""
     if not len(prepared.values):
         return no_data(prepared)
     value, clusters = float(_sign_gaps(prepared).mean()), counted_clusters(prepared.clusters)
@@ -104,7 +104,7 @@ def estimate(prepared: Prepared, level: float) -> Measured:
 
 
 def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
-    """ECE with its one-sided bounds."""
+    """Return ECE with its one-sided bounds."""
     if not len(prepared.values):
         return no_bounds(prepared)
     lower, upper = _ends(prepared, alpha)
@@ -159,7 +159,7 @@ def check(measure: Measure, facts: Sequence[MetricFacts]) -> str:
 
 
 def _sign_gaps(prepared: Prepared) -> Floats:
-    """Gaps with the sign of their bin's sum, so that their mean is ECE."""
+    """Return gaps with the sign of their bin's sum, so that their mean is ECE."""
     bins = np.asarray(prepared.strata, dtype=np.float64)
     signs = np.where(_sums(prepared.values, bins) >= 0, 1.0, -1.0)
     return np.asarray(signs[bins.astype(np.intp)] * prepared.values, dtype=np.float64)

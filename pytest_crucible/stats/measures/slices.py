@@ -44,7 +44,7 @@ RATIO_OF_RATIOS = "ratio of ratios"
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
-    """Values with their slices. Lost samples are where they make the statistic as low, or as high, as it can be."""
+    """Return values with their slices. Lost samples are where they make the statistic as low, or as high, as it can be."""
     slicing, facts = observations.slicing, observations.facts
     if slicing is None:
         return Prepared(values=np.array([]), problem="the samples have no such field")
