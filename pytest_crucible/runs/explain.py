@@ -80,6 +80,11 @@ def load_feature(reference: str) -> Any:
         function = load_object(reference)
     except (ImportError, AttributeError) as error:
         raise SpecError(f"--feature={reference!r} cannot be loaded: {error}; write MODULE:FUNCTION") from None
+    # A module can raise anything while it is imported.
+    except (Exception, SystemExit) as error:
+        raise SpecError(
+            f"--feature={reference!r} cannot be loaded: its module raised {type(error).__name__}: {error}; correct the module"
+        ) from error
     if not callable(function):
         raise SpecError(f"--feature={reference!r} is {describe_type(function)}: name a function of a sample")
     if inspect.iscoroutinefunction(function):
@@ -111,7 +116,8 @@ def feature_problem(name: str, values: Sequence[Any]) -> str:
 def _apply(name: str, function: Any, sample: Sample) -> Any:
     try:
         return function(sample)
-    except Exception as error:
+    # sys.exit in a feature is an error like others; only an interrupt passes.
+    except (Exception, SystemExit) as error:
         raise SpecError(
             f"--feature={name} raised {type(error).__name__} on sample {sample.id!r}: {error}; return None where it does not apply"
         ) from error

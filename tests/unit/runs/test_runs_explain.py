@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 
@@ -33,6 +34,7 @@ def test_texts_numbers_and_bools_are_features(function):
     ("value", "problem"),
     [
         (lambda sample: 1 / 0, "raised ZeroDivisionError on sample 's0': division by zero; return None where"),
+        (lambda sample: sys.exit(3), "raised SystemExit on sample 's0': 3; return None where"),
         (lambda sample: [1], "returned a list on sample 's0': return a text, a number, a bool, or None"),
     ],
 )
@@ -57,6 +59,14 @@ def test_a_feature_that_raises_or_returns_another_type_is_refused(value, problem
 )
 def test_a_feature_without_slices_says_why(values, problem):
     assert problem in feature_problem("own:f", values)
+
+
+def test_a_module_that_raises_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "broken_features.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(SpecError, match="its module raised ZeroDivisionError: division by zero; correct the module"):
+        load_feature("broken_features:f")
 
 
 async def slow(sample):
