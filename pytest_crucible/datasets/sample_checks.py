@@ -54,7 +54,7 @@ class SampleChecks:
         self._present: set[str] = set()
 
     def watch(self, rows: Iterable[tuple[int, Sample, bool]]) -> Iterator[Sample]:
-        """Pass the samples on."""
+        """Yield the samples, and record of each what `finish` checks."""
         for number, sample, has_id in rows:
             self._numbers.append(number)
             # The hash differs from process to process, but these are compared within one.

@@ -41,7 +41,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forest:
-    """Lines on one scale."""
+    """A forest plot: estimates with their intervals, one a line, on one scale."""
 
     title: str
     marks: tuple[Mark, ...]
