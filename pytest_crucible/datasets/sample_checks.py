@@ -15,7 +15,7 @@ from pytest_crucible.records.errors import DatasetError
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where samples come from, such as a file, and how errors name its rows: `line 3 of claims.jsonl`."""
+    """The origin of samples, such as a file, with its rows' names in errors: `line 3 of claims.jsonl`."""
 
     name: str
     word: str

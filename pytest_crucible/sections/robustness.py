@@ -186,7 +186,7 @@ def _document(result: Robustness, adjusted: dict[int, float | None]) -> dict[str
 
 def _drop_document(drop: Drop, p_adjusted: float | None) -> dict[str, object]:
     return {
-        **_named(drop, "metric", "attack", "arm", "n", "inapplicable", "lost", "p_value"),
+        **_pick_attributes(drop, "metric", "attack", "arm", "n", "inapplicable", "lost", "p_value"),
         "clean": drop.clean.value,
         "attacked": drop.attacked.value,
         "drop": drop.drop.value,
@@ -199,7 +199,7 @@ def _drop_document(drop: Drop, p_adjusted: float | None) -> dict[str, object]:
 
 def _breakage_document(breakage: Breakage) -> dict[str, object]:
     return {
-        **_named(breakage, "metric", "attack", "arm", "n"),
+        **_pick_attributes(breakage, "metric", "attack", "arm", "n"),
         "broken": breakage.broken.value,
         "control": breakage.control.value,
         "excess": breakage.excess.value,
@@ -209,12 +209,12 @@ def _breakage_document(breakage: Breakage) -> dict[str, object]:
 
 def _share_document(share: Share) -> dict[str, object]:
     return {
-        **_named(share, "metric", "attack", "arm", "n", "lost"),
+        **_pick_attributes(share, "metric", "attack", "arm", "n", "lost"),
         "value": share.share.value,
         **interval_ends(share.share.interval),
     }
 
 
-def _named(record: object, *names: str) -> dict[str, object]:
+def _pick_attributes(record: object, *names: str) -> dict[str, object]:
     """Return the named attributes of a record."""
     return {name: getattr(record, name) for name in names}

@@ -1,4 +1,4 @@
-"""What all metrics of LLM judges share: a version that depends on the configured judge, and one question for each reply."""
+"""Parts that all metrics of LLM judges share: their version depends on the configured judge, and each reply is judged once."""
 
 from __future__ import annotations
 
