@@ -20,7 +20,7 @@ class UriForm:
     read: ReadUri
 
     def matches(self, scheme: str) -> bool:
-        """Return whether URIs of this scheme are meant: openai+ftp is, although the server's URL is then refused."""
+        """Return whether the form has this scheme; openai+ftp counts as one, although the server's URL is then refused."""
         return _family(scheme) in map(_family, self.schemes)
 
 

@@ -42,7 +42,7 @@ def _take_nothing(perturb: Perturb) -> Callable[..., Perturb]:
 
 
 def _keep_text(source: Any, rng: Any, strength: float) -> Perturbed:
-    """Stands in for the text of a model, which a session requests."""
+    """Return the text itself: it stands in for the text of a model, which a session requests."""
     return Perturbed(source.text)
 
 

@@ -42,12 +42,12 @@ def count_edits(strength: float, places: int) -> int:
 
 
 def draw_sites(rng: Random, sites: Sequence[Site], count: int) -> list[Site]:
-    """Return that many sites, drawn without replacement."""
+    """Return `count` sites, drawn without replacement."""
     return rng.sample(sites, count)
 
 
 def draw_apart(rng: Random, sites: Sequence[Site], count: int, cells: Callable[[Site], Iterable[int]]) -> list[Site]:
-    """Return up to that many sites that share no cell (such as a character): fewer where no more fit."""
+    """Return `count` drawn sites that share no cell (such as a character), or fewer where no more fit."""
     drawn: list[Site] = []
     taken: set[int] = set()
     # A permutation of all sites costs more than the edits of most texts.

@@ -31,13 +31,13 @@ def replace_words(source: Source, rng: Random, strength: float, lexicon: Lexicon
 
 @cache
 def load_lexicon(name: str) -> Lexicon:
-    """Return a list of the package."""
+    """Return one of the package's lists of synonyms."""
     return parse_lexicon(files("pytest_crucible.adversary").joinpath("data", name).read_text(encoding="utf-8"), name)
 
 
 @cache
 def read_lexicon(path: Path) -> Lexicon:
-    """Return a list of a user. Raises SpecError for a missing file and for a line that cannot be read."""
+    """Return the list of synonyms in a user's file. Raises SpecError for a missing file and for a line that cannot be read."""
     try:
         return parse_lexicon(path.read_text(encoding="utf-8"), path.name)
     except (OSError, UnicodeDecodeError) as error:

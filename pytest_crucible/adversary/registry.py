@@ -123,7 +123,8 @@ def function_attack(name: str, function: Any) -> Attack:
     unknown = [argument for argument in takes if argument not in names]
     if unknown or "text" not in takes:
         raise SpecError(
-            f"the function of attack {name!r} has the arguments {', '.join(takes) or 'none'}: it takes {', '.join(names)}"
+            f"the function of attack {name!r} has the arguments {', '.join(takes) or 'none'}; expected text, and any of "
+            f"{', '.join(names[1:])}"
         )
     summary = (inspect.getdoc(function) or "a function of the project").splitlines()[0]
     return Attack(

@@ -16,7 +16,7 @@ from pytest_crucible.records import AATest, MetricFacts
 
 
 def aa_tests(given: AnalysisInputs, *, alpha: float, replicates: int, seed: int) -> tuple[AATest, ...]:
-    """The repeats of each arm, if there are any; each pair of arms, if there are two; one metric at a time."""
+    """Yield the A/A tests: of the repeats of each arm with repeats, then of each pair of arms; one metric at a time."""
     facts = [metric for metric in metric_facts(given).values() if metric.kind != "text"]
     return tuple(
         _self_test(metric, dealt, values, clusters_of(given.groups), alpha, replicates, seed)

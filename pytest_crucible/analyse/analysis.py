@@ -15,7 +15,7 @@ from pytest_crucible.analyse.scores import Scores, resolve, scores, scores_with_
 from pytest_crucible.analyse.slices import flag_slice, keep_slice, slice_all
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
 from pytest_crucible.analyse.targets import estimate, evaluate_target
-from pytest_crucible.analyse.training import judge_training
+from pytest_crucible.analyse.training import evaluate_training
 from pytest_crucible.analyse.twins import is_by_twin, score_twins, stack_attributes, stack_scores
 from pytest_crucible.analyse.variant_scores import score_terms
 from pytest_crucible.records import (
@@ -86,7 +86,7 @@ class ScoreTable:
         return all(name in self.scores for name in measure.metrics)
 
     def arm(self, measure: Measure, number: int) -> list[ScoredMetric]:
-        """The measure's metrics with their scores in the arm of that number, in the slice that the measure is about."""
+        """Return the measure's metrics with their scores in the arm of that number, in the slice that the measure is about."""
         metrics = [ScoredMetric(self.facts[name], self._scores(measure, name, number)) for name in measure.metrics]
         if measure.by is None or not measure.slice:
             return metrics
@@ -94,7 +94,7 @@ class ScoreTable:
         return [ScoredMetric(facts, keep_slice(scores, inside)) for facts, scores in metrics]
 
     def attributes_of(self, measure: Measure) -> SampleAttributes:
-        """The attributes of the measure's samples, with their twins if it is by twin."""
+        """Return the attributes of the measure's samples, with their twins if it is by twin."""
         if not self._is_by_twin(measure):
             return self.attributes
         name = measure.metric
@@ -219,7 +219,7 @@ def main_metric(plan: Plan, scored: Mapping[str, object]) -> str | None:
 
 
 def clusters_of(groups: Sequence[str | None]) -> Clusters | None:
-    """Codes of the groups; None when there are none, or every sample is its own."""
+    """Return the codes of the groups; None when there are none, or every sample is its own."""
     if None in groups or len(set(groups)) == len(groups):
         return None
     return np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
@@ -246,12 +246,13 @@ def _targets(plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -
 
 
 def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -> TargetResult | None:
-    """A metric takes precedence over a training's number of the same name. None for other names."""
+    """Return the target's result; None for a name without scores that is not a training's number either."""
     name = target.metric
+    # A metric takes precedence over a training's number of the same name.
     if not table.has(target):
         if name not in TRAINING_NUMBERS or name in table.facts:
             return None
-        return judge_training(target, plan.candidate, alpha=alpha, is_fixed="trainings" in plan.fixed)
+        return evaluate_training(target, plan.candidate, alpha=alpha, is_fixed="trainings" in plan.fixed)
 
     def evaluate(level_alpha: float) -> TargetResult:
         metrics = table.arm(target, 0)

@@ -47,12 +47,8 @@ def compare(
     difference = compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
     observed = worst = best = _bounded_value(difference)
     if lost.any():
-        low, high = _ends(contrast, ours)
-        # Worst for the candidate: its own lost values at the bad end, those of the baseline at the good end.
-        worst = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (low, high), alpha))
-        best = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (high, low), alpha))
+        worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
     too_few = _too_few(difference, contrast, alpha)
-    ratio = _ratio(difference, row_of(contrast).higher_is_better(contrast, ours[0].facts))
     if too_few:
         observed, worst, best = (_without_proof(value, contrast) for value in (observed, worst, best))
     return Comparison(
@@ -73,9 +69,24 @@ def compare(
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
         note=too_few or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
-        ratio=ratio,
+        ratio=_ratio(difference, row_of(contrast).higher_is_better(contrast, ours[0].facts)),
         suite_error=contrast_problem(contrast, ours[0].facts) if pairs.any() else "",
     )
+
+
+def _bounds_with_lost(
+    contrast: Contrast,
+    arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
+    attributes: SampleAttributes,
+    applicable: Flags,
+    alpha: float,
+) -> tuple[BoundedValue, BoundedValue]:
+    """Return the difference with the lost values as bad, and as good, as possible for the candidate."""
+    low, high = _ends(contrast, arms[0])
+    # Worst for the candidate: its own lost values at the bad end, those of the baseline at the good end.
+    worst = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (low, high), alpha))
+    best = _bounded_value(compare_pair(contrast, arms, attributes, applicable, (high, low), alpha))
+    return worst, best
 
 
 def _paired_samples(
@@ -107,7 +118,7 @@ def compare_means(
 
 
 def _ends(contrast: Contrast, metrics: Sequence[ScoredMetric]) -> tuple[End, End]:
-    """The ends of the statistic that are worst and best for an arm."""
+    """Return the ends of the statistic that are worst and best for an arm."""
     better = row_of(contrast).higher_is_better(contrast, metrics[0].facts)
     return ("low", "high") if better else ("high", "low")
 
@@ -136,7 +147,7 @@ def compare_pair(
 def _at_every_look(
     contrast: Contrast, facts: MetricFacts, candidate: Prepared, baseline: Prepared, alpha: float, look_alpha: float
 ) -> Difference | None:
-    """The difference with an interval and a p-value that hold at every look; neither without bounds."""
+    """Return the difference with an interval and a p-value that hold at every look; neither without bounds."""
     if not sequences.is_bounded(candidate.bounds):
         plain = compare_prepared(contrast, facts, candidate, baseline, alpha=alpha)
         return plain and replace(
@@ -148,7 +159,7 @@ def _at_every_look(
 
 
 def _bounded_value(difference: Difference | None) -> BoundedValue:
-    """Nothing without pairs, and with a lost value without bounds, which could be anything."""
+    """Return the value with its bounds; none without pairs, or with a lost value of a metric without bounds."""
     if difference is None:
         return NOTHING
     return BoundedValue(
@@ -185,7 +196,7 @@ def _problem(
 
 
 def _too_few(difference: Difference | None, contrast: Contrast, alpha: float) -> str:
-    """Why no result of these samples could prove anything; empty if one could."""
+    """Return why no result of these samples could prove anything; empty if one could."""
     if difference is None or difference.value is None or difference.p_value is None:
         return ""
     if contrast.margin is not None:

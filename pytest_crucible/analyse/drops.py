@@ -96,7 +96,7 @@ class VariantData:
 
 
 def attack_variants(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield each attack with its variants, and then the control with its own."""
+    """Yield the name of each attack with the names of its variants, and last the control with its variants."""
     names = [variant.name for variant in plan.variants]
     attacks: Sequence[PlannedAttack] = plan.robustness.attacks if plan.robustness else ()
     for attack in attacks:

@@ -23,7 +23,7 @@ Arms = Sequence[tuple[str, Scores]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmResult:
-    """One of many arms."""
+    """The result of one of many arms: its mean, its possible ranks and its difference from the best."""
 
     arm: str
     value: float | None

@@ -115,7 +115,7 @@ def scores_by_repeat(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, repe
 def _fill_failures(
     facts: MetricFacts, arm: ArmOutcomes, samples: int, repeats: int
 ) -> tuple[Floats, Flags, Flags, Flags]:
-    """Value of each unit, whether it was scored, whether it is lost, whether the metric may apply to it."""
+    """Return, for each unit, its value, and whether it was scored, is lost, and the metric may apply to it."""
     values, applies = _units(arm.scores.get(facts.name), samples * repeats, repeats)
     status = _status(arm, samples * repeats, repeats)
     scored = ~np.isnan(values)
@@ -149,7 +149,7 @@ def _means(
 
 
 def _units(column: ScoreColumns | None, size: int, repeats: int) -> tuple[Floats, Flags]:
-    """Value a unit (NaN: none) and whether the metric may apply to it."""
+    """Return the value of each unit (NaN: none) and whether the metric may apply to it."""
     values, applies = np.full(size, np.nan), np.ones(size, dtype=bool)
     if column is not None:
         units = _index(column.positions, column.repeats, repeats)

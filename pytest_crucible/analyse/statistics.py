@@ -55,7 +55,7 @@ def row_of(measure: Measure) -> Statistic:
 
 
 def scored_samples(metrics: Sequence[ScoredMetric], *, alone: bool = False) -> Flags:
-    """Samples that have a score of every metric; of some metric, if each counts `alone` on the samples that it applies to."""
+    """Return which samples have a score of every metric; of some metric, if each counts `alone` where it applies."""
     return np.asarray((np.any if alone else np.all)([metric.scores.seen for metric in metrics], axis=0))
 
 
@@ -64,7 +64,7 @@ def lost_samples(metrics: Sequence[ScoredMetric]) -> Flags:
 
 
 def inapplicable_samples(metrics: Sequence[ScoredMetric], *, alone: bool = False) -> Flags:
-    """Samples to which some metric does not apply; to which none does, if each counts `alone`."""
+    """Return to which samples some metric does not apply; to which none does, if each counts `alone`."""
     return np.asarray((np.all if alone else np.any)([metric.scores.inapplicable for metric in metrics], axis=0))
 
 
@@ -75,7 +75,7 @@ def prepare(
     chosen: Flags,
     end: End = "observed",
 ) -> Prepared:
-    """The numbers that the measure's row makes of the chosen samples, or of their replies."""
+    """Return the numbers that the measure's row makes of the chosen samples, or of their replies."""
     if row_of(measure).of_replies and metrics[0].scores.units is not None:
         observations = _observe_replies(measure, metrics[0].facts, metrics[0].scores.units, attributes, chosen, end)
         return row_of(measure).prepare(observations, end)

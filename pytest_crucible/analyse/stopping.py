@@ -187,7 +187,7 @@ def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTabl
 
 
 def _limits(claim: Target | Contrast) -> tuple[float, ...]:
-    """Return the values that the mean has to be told apart from."""
+    """Return the values from which the mean must differ, so that a claim is settled."""
     if isinstance(claim, Target):
         return (claim.value,)
     # Below the relevant difference or above it: "worse, and perhaps not by what matters" would be settled too early.

@@ -30,14 +30,14 @@ from pytest_crucible.stats.measures.table import MEAN
 
 
 def estimate_mean(facts: MetricFacts, arm: str, scores: Scores, clusters: Clusters | None, *, level: float) -> Estimate:
-    """The mean of a metric in one arm over the samples that have a score."""
+    """Return the mean of a metric in one arm over the samples that have a score."""
     return estimate(mean_of(facts), [ScoredMetric(facts, scores)], arm, SampleAttributes(clusters), level=level)
 
 
 def estimate(
     measure: Measure, metrics: Sequence[ScoredMetric], arm: str, attributes: SampleAttributes, *, level: float
 ) -> Estimate:
-    """A measure in one arm over the samples that have a score of each of its metrics."""
+    """Return a measure in one arm over the samples that have a score of each of its metrics."""
     alone = row_of(measure).of_slices
     scored = scored_samples(metrics, alone=alone)
     measured = _measure(measure, metrics, attributes, scored, level)
@@ -80,7 +80,7 @@ def _pair(measure: Measure, metrics: Sequence[ScoredMetric], attributes: SampleA
 def evaluate_target(
     target: Target, metrics: Sequence[ScoredMetric], arm: str, attributes: SampleAttributes, *, alpha: float
 ) -> TargetResult:
-    """A target's estimate, its one-sided bounds, and the same with the lost samples at either extreme."""
+    """Return a target's estimate, its one-sided bounds, and the same with the lost samples at either extreme."""
     row = row_of(target)
     scored = scored_samples(metrics, alone=row.of_slices)
     applicable = ~inapplicable_samples(metrics, alone=row.of_slices)
@@ -135,7 +135,7 @@ def _replies(measure: Measure, scores: Scores, scored: Flags) -> int | None:
 
 
 def _unconditional(measure: Measure, metric: ScoredMetric) -> float | None:
-    """The mean with the metric's worst value where it does not apply."""
+    """Return the mean with the metric's worst value where it does not apply."""
     facts, scores = metric
     worst = facts.low if facts.direction == "higher" else facts.high
     if not row_of(measure).fills_inapplicable or not scores.inapplicable.any() or not math.isfinite(worst):

@@ -16,11 +16,11 @@ METHOD = "one training"
 _UNKNOWN = BoundedValue(value=None, lower=None, upper=None)
 
 
-def judge_training(target: Target, arm: Arm, *, alpha: float, is_fixed: bool = False) -> TargetResult:
-    """A target on a number of an arm's training: n counts trainings, which is 0 where none is known.
+def evaluate_training(target: Target, arm: Arm, *, alpha: float, is_fixed: bool = False) -> TargetResult:
+    """Return the result of a target on a number of an arm's training: n counts trainings, and is 0 where none is known.
 
-    Of several trainings the mean is judged, with an interval over at least three; `is_fixed` declares that the target is about
-    these trainings alone, which leaves nothing to estimate.
+    Of several trainings the mean is compared with the target, with an interval over at least three; `is_fixed` declares that the
+    target is about these trainings alone, which leaves nothing to estimate.
     """
     results = _results(arm)
     mean = _average(target.metric, results, alpha=alpha, is_random=not is_fixed)

@@ -20,8 +20,8 @@ from pytest_crucible.records import Change, Contrast, MetricFacts, TrendPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """The value of the metric in one run."""
+class RunScores:
+    """The scores of the metric in one run."""
 
     run: str
     started: str
@@ -31,8 +31,8 @@ class Seen:
     clusters: Clusters | None
 
 
-def trend(facts: MetricFacts, entries: Sequence[Seen], *, alpha: float) -> tuple[TrendPoint, ...]:
-    """The points in the order of the runs. Their intervals hold together: each is at the level 1 - alpha / runs."""
+def trend(facts: MetricFacts, entries: Sequence[RunScores], *, alpha: float) -> tuple[TrendPoint, ...]:
+    """Return a point for each run, in their order. Their intervals hold together: each is at the level 1 - alpha / runs."""
     proven = _proven(facts, entries, alpha)
     level, begin, points = 1 - alpha / max(len(entries), 1), 0, []
     for k, entry in enumerate(entries):
@@ -46,8 +46,8 @@ def trend(facts: MetricFacts, entries: Sequence[Seen], *, alpha: float) -> tuple
     return tuple(points)
 
 
-def _proven(facts: MetricFacts, entries: Sequence[Seen], alpha: float) -> frozenset[tuple[int, int]]:
-    """Pairs of runs that differ."""
+def _proven(facts: MetricFacts, entries: Sequence[RunScores], alpha: float) -> frozenset[tuple[int, int]]:
+    """Return the pairs of runs that differ."""
     pairs = [
         pair for pair in combinations(range(len(entries)), 2) if entries[pair[0]].dataset == entries[pair[1]].dataset
     ]
@@ -58,7 +58,7 @@ def _proven(facts: MetricFacts, entries: Sequence[Seen], alpha: float) -> frozen
     return frozenset(pair for pair, p in adjusted.items() if p is not None and p <= alpha)
 
 
-def _p_value(facts: MetricFacts, earlier: Seen, later: Seen, alpha: float) -> float | None:
+def _p_value(facts: MetricFacts, earlier: RunScores, later: RunScores, alpha: float) -> float | None:
     """Return the largest p-value over all values of the lost samples."""
     contrast, pair = Contrast(metric=facts.name, baseline=earlier.run), (later.scores, earlier.scores)
     compared = compare_means(contrast, facts, later.run, pair, earlier.clusters, alpha=alpha, family_size=1)

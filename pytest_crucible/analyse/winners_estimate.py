@@ -79,7 +79,7 @@ def _bounds(compared: MemberValues) -> tuple[float, float] | None:
 
 
 def _mean(compared: MemberValues, arm: int, value: float, interval: Interval) -> CorrectedMean:
-    """Return the estimate in the direction of the metric."""
+    """Return the corrected mean on the metric's own scale: where lower is better, signs were reversed before."""
     naive = float(np.nanmean(compared.values[:, arm]))
     if compared.facts.direction == "higher":
         return CorrectedMean(arm=arm, value=value, interval=interval, naive=naive)

@@ -20,7 +20,7 @@ GATHER_S = 0.002
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Asked:
+class _QueuedRequest:
     """One request that waits for its reply."""
 
     sampler: Sampler
@@ -38,18 +38,18 @@ class EngineThread:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: list[_Asked] = []
+        self._waiting: list[_QueuedRequest] = []
         self._running = False
 
     def ask(self, sampler: Sampler, prompt: list[int], params: SamplingParams) -> Future[Sampled]:
         """Return a future of the reply. Cancelling it before its turn saves the work."""
-        return self._enter(_Asked(sampler, prompt, params))
+        return self._enter(_QueuedRequest(sampler, prompt, params))
 
     def score(self, sampler: Sampler, prompt: list[int]) -> Future[list[float]]:
         """Return a future of the log-probabilities of a prompt's tokens but the first."""
-        return self._enter(_Asked(sampler, prompt, None))
+        return self._enter(_QueuedRequest(sampler, prompt, None))
 
-    def _enter(self, request: _Asked) -> Future[Any]:
+    def _enter(self, request: _QueuedRequest) -> Future[Any]:
         with self._lock:
             self._waiting.append(request)
             if not self._running:
@@ -65,7 +65,7 @@ class EngineThread:
             for chunk in _chunks(waiting):
                 _answer(chunk)
 
-    def _gather_requests(self) -> list[_Asked]:
+    def _gather_requests(self) -> list[_QueuedRequest]:
         time.sleep(GATHER_S)
         with self._lock:
             waiting, self._waiting = self._waiting, []
@@ -74,7 +74,7 @@ class EngineThread:
         return waiting
 
 
-def _chunks(waiting: list[_Asked]) -> Iterator[list[_Asked]]:
+def _chunks(waiting: list[_QueuedRequest]) -> Iterator[list[_QueuedRequest]]:
     # Neighbours in length share a batch, which takes as long as its longest prompt.
     in_order = sorted(
         (request for request in waiting if request.params is not None),
@@ -86,7 +86,7 @@ def _chunks(waiting: list[_Asked]) -> Iterator[list[_Asked]]:
             yield of_one[start : start + CHUNK]
 
 
-def _score(request: _Asked) -> None:
+def _score(request: _QueuedRequest) -> None:
     if not request.answer.set_running_or_notify_cancel():
         return
     try:
@@ -95,7 +95,7 @@ def _score(request: _Asked) -> None:
         request.answer.set_exception(error)
 
 
-def _answer(chunk: list[_Asked]) -> None:
+def _answer(chunk: list[_QueuedRequest]) -> None:
     requests = [request for request in chunk if request.answer.set_running_or_notify_cancel()]
     if not requests:
         return

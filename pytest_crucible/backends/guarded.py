@@ -108,7 +108,7 @@ class Guarded(Wrapper):
 
 
 class GuardedSamples(Guarded):
-    """The same around a backend that lists its samples."""
+    """A guarded backend that lists the samples that it can answer, such as recorded replies."""
 
     def samples(self) -> frozenset[str]:
         assert isinstance(self.inner, KnowsItsSamples)

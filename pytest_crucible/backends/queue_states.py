@@ -19,7 +19,7 @@ class QueueState:
 
     @property
     def pause(self) -> str:
-        """Why requests wait, such as `Tinker is paused: rate limit`; empty if they do not."""
+        """Return why requests wait, such as `Tinker is paused: rate limit`; empty if they do not."""
         return self._pause if time.monotonic() - self._reported_at < STALE_S else ""
 
     def report(self, pause: str) -> None:

@@ -18,6 +18,7 @@ from pytest_crucible.backends.validate_reply import find_flaw
 from pytest_crucible.datasets.jsonl import read_rows
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, DatasetError
+from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.type_names import describe_type
 
 
@@ -40,8 +41,8 @@ class RecordedBackend:
             raise BackendError(f"{self._name} has no reply to sample {request.sample!r:.200}")
         if request.repeat >= len(replies):
             raise BackendError(
-                f"{self._name} has {len(replies)} of the {request.repeat + 1} replies to sample "
-                f"{request.sample!r:.200} that were asked for"
+                f"{self._name} has {quantity(len(replies), 'row')} for sample {request.sample!r:.200}, and repeat "
+                f"{request.repeat + 1} needs a row of its own: add it, or run fewer repeats"
             )
         return replies[request.repeat]
 

@@ -21,7 +21,7 @@ class TimeLimit:
     __slots__ = ("_cancelling", "_has_expired", "_is_open", "_seconds", "_task", "_watch", "when")
 
     def __init__(self, seconds: float | None) -> None:
-        """None: no limit."""
+        """`seconds`: the limit; None for no limit."""
         self.when = math.inf
         """When it expires, by the loop's clock; infinite for never."""
         self._seconds = seconds

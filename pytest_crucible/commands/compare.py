@@ -19,7 +19,7 @@ from pytest_crucible.commands.options import (
     store_option,
 )
 from pytest_crucible.commands.plugins import importers
-from pytest_crucible.commands.show import say_run, verbose_option
+from pytest_crucible.commands.show import print_run, verbose_option
 from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.metric_kinds import Declared
 from pytest_crucible.records import Contrast, Run
@@ -76,7 +76,7 @@ def command(
     else:
         _check_runs(baseline, columns, group, ranges)
         run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha)
-    say_run(run, verbose, as_json=as_json, notes=notes)
+    print_run(run, verbose, as_json=as_json, notes=notes)
     return int(any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts))
 
 

@@ -100,7 +100,7 @@ def _export_training_set(
 ) -> None:
     # The import loads the readers of datasets, which tables do not need.
     from pytest_crucible.runs.training_files import set_facts, write_training_set
-    from pytest_crucible.runs.training_sets import Wanted, make_training_set
+    from pytest_crucible.runs.training_sets import TrainingSetRequest, make_training_set
 
     shape = Shape(
         task="sft" if what == ADVERSARIAL else what,
@@ -110,7 +110,7 @@ def _export_training_set(
         seed=given.get("seed", 0),
     )
     with existing_store(store) as opened:
-        wanted = Wanted(
+        wanted = TrainingSetRequest(
             runs=_find_runs(opened, runs),
             shape=shape,
             attacked=what == ADVERSARIAL,

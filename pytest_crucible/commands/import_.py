@@ -26,6 +26,7 @@ from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.metric_kinds import Declared
 from pytest_crucible.importers.results import ImportedFile
 from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.records import Run
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.settings import DEFAULT_ALPHA
@@ -102,6 +103,15 @@ def command(
         alpha=alpha,
     )
     adoption = ImportedRun.of(files_read, wishes)
+    run = _store_run(adoption, store)
+    lines = [line.text for line in summary(run, verbosity=0, width=shutil.get_terminal_size().columns)]
+    lines_printed = [*_read(files_read), "", *lines, *adoption.notes, f"stored as run {run.id} in {run.store}"]
+    print_result(map(printable, lines_printed), {**run_document(run), "notes": adoption.notes}, as_json=as_json)
+    return run.exit_status
+
+
+def _store_run(adoption: ImportedRun, store: str) -> Run:
+    """Return the run with its verdicts and exit status, after it was stored."""
     opened = RunStore(store, hider())
     try:
         run = adoption.enter(opened)
@@ -109,12 +119,9 @@ def command(
         fails = any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts)
         run = replace(run, exit_status=int(fails))
         opened.set_exit_status(run.id, run.exit_status)
+        return run
     finally:
         opened.close()
-    lines = [line.text for line in summary(run, verbosity=0, width=shutil.get_terminal_size().columns)]
-    lines_printed = [*_read(files_read), "", *lines, *adoption.notes, f"stored as run {run.id} in {run.store}"]
-    print_result(map(printable, lines_printed), {**run_document(run), "notes": adoption.notes}, as_json=as_json)
-    return run.exit_status
 
 
 def _read(files: Sequence[ImportedFile]) -> Iterator[str]:

@@ -44,12 +44,12 @@ def command(run: str, store: str, verbose: int, sample: str | None, reasoning: b
     with existing_store(store) as opened:
         run_id = opened.find_run(run)
         if sample is None:
-            say_run(load_run(opened, run_id), verbose, as_json=as_json)
+            print_run(load_run(opened, run_id), verbose, as_json=as_json)
         else:
             _print_sample(opened, run_id, sample, reasoning=reasoning, as_json=as_json)
 
 
-def say_run(run: Run, verbose: int, *, as_json: bool, notes: Sequence[str] = ()) -> None:
+def print_run(run: Run, verbose: int, *, as_json: bool, notes: Sequence[str] = ()) -> None:
     """Print what the session printed at its end, and further notes."""
     head = f"run {run.id}, started {run.started[:19].replace('T', ' ')} UTC"
     lines = [line.text for line in summary(run, verbosity=verbose, width=shutil.get_terminal_size().columns)]

@@ -10,7 +10,7 @@ from tabulate import tabulate
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, clusters_of, metric_facts
 from pytest_crucible.analyse.scores import scores
-from pytest_crucible.analyse.trends import Seen, trend
+from pytest_crucible.analyse.trends import RunScores, trend
 from pytest_crucible.commands.load import stored_inputs
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.records import MetricFacts, RunSummary, TrendPoint
@@ -65,10 +65,10 @@ def _number(inputs: AnalysisInputs, metric: str, adapter: str) -> int | None:
     return number if number is not None and metric in inputs.answers[number].scores else None
 
 
-def _scores_of_run(run: RunSummary, inputs: AnalysisInputs, metric: str, adapter: str) -> Seen:
+def _scores_of_run(run: RunSummary, inputs: AnalysisInputs, metric: str, adapter: str) -> RunScores:
     facts: MetricFacts = metric_facts(inputs)[metric]
     number = _number(inputs, metric, adapter) or 0
-    return Seen(
+    return RunScores(
         run=run.id,
         started=run.started,
         arm=inputs.plan.arms[number].name,

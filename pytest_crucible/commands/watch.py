@@ -72,7 +72,7 @@ class Watcher:
     _done: set[Checkpoint] = field(default_factory=set)
 
     def look(self) -> bool:
-        """Judge every checkpoint that is not judged yet; return whether each could be judged.
+        """Evaluate every checkpoint that has no evaluation yet; return whether each could be evaluated.
 
         A checkpoint cannot be judged while its service is gone, nor when its run broke or lost samples.
         """

@@ -36,7 +36,7 @@ class Sum:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The conversation that answers it."""
+        """A conversation: the sum as the user's question, and the assistant's right answer."""
         return [_message("user", self.question), _message("assistant", f"The answer is {self.answer}.")]
 
 

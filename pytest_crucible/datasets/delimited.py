@@ -24,7 +24,7 @@ def read_csv(path: Path, *, only: Container[int] | None = None) -> Iterator[tupl
 
 
 def read_tsv(path: Path, *, only: Container[int] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the same of a tab-separated file. Raises DatasetError."""
+    """Yield (line number, row) for each record of a tab-separated file, as `read_csv` does. Raises DatasetError."""
     return _rows(path, csv.excel_tab, only)
 
 
@@ -34,7 +34,7 @@ def read_csv_ids(path: Path, field: str) -> Iterator[tuple[int, str | None]]:
 
 
 def read_tsv_ids(path: Path, field: str) -> Iterator[tuple[int, str | None]]:
-    """Yield the same of a tab-separated file. Raises DatasetError."""
+    """Yield (line number, cell of the column, or None) for each record of a tab-separated file. Raises DatasetError."""
     return _cells(path, csv.excel_tab, field)
 
 

@@ -55,7 +55,7 @@ def find_security_numbers(text: str) -> NDArray[np.intp]:
 
 
 def _read_number(around: _Around, places: NDArray[np.intp], *distances: int) -> NDArray[np.intp]:
-    """Return the number that the digits at these distances from each place are."""
+    """Return, for each place, the number whose digits are at these distances from it."""
     number = np.zeros_like(places)
     for distance in distances:
         number = 10 * number + around.codes[_REACH + places + distance] - ord("0")

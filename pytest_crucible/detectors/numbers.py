@@ -15,7 +15,7 @@ GetNumber = Callable[[str, str], int]
 
 
 class LocalNumbers:
-    """Numbers of one process."""
+    """Numbers the values of one process: the first value of a type is 1."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, dict[str, int]] = {}

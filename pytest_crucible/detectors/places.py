@@ -100,7 +100,7 @@ def _build(count: int, **fields: Iterable[Any]) -> tuple[Span, ...]:
 
 @contextmanager
 def _pause_collection() -> Iterator[None]:
-    """Have no garbage looked for: going through many new objects again and again would double their time."""
+    """Pause the garbage collector in the block: its repeated passes over many new objects would double the time."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -76,7 +76,7 @@ def decide_comparison(contrast: Contrast, reading: BoundedValue, p_adjusted: flo
 
 
 def excludes_relevant_regression(contrast: Contrast, reading: BoundedValue) -> bool:
-    """Return whether the one-sided bound proves that the candidate is not worse by the relevant difference, or more."""
+    """Return whether the one-sided bound proves that the candidate is worse by less than the relevant difference."""
     if contrast.relevant is None or contrast.limit is None or reading.lower is None:
         return False
     return reading.lower > -contrast.limit
@@ -90,7 +90,10 @@ def proves_equivalence(contrast: Contrast, reading: BoundedValue) -> bool:
 
 
 def _margin_ruling(contrast: Contrast, margin: float, reading: BoundedValue) -> Decision:
-    """Non-inferior and superior turn at one point, equivalent at two."""
+    """Return the state of a claim with a margin, and whether it is proven.
+
+    Non-inferior and superior turn from missed to met at one point, equivalent at two.
+    """
     if reading.lower is None or reading.upper is None:
         return "undecided", False
     if contrast.alternative == "equivalent":

@@ -9,9 +9,9 @@ from pytest_crucible.records import Analysis, Verdict
 
 
 def leave_open(analysis: Analysis, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
-    """Yield the verdicts on an experiment; those that the samples until the end do not settle are undecided.
+    """Yield an experiment's verdicts: undecided where the samples before the session ended do not settle them.
 
-    A target that could not be met any more is missed: no scores of the other samples could have met it.
+    A target that no scores of the remaining samples could have met is missed.
     """
     of_training = {result.target.text for result in analysis.targets if result.estimate.is_of_training}
     for verdict in verdicts:

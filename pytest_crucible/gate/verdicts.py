@@ -119,7 +119,7 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
 
 
 def _training_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> Verdict:
-    """The verdict on a number of the training, which selections, interruptions and lost samples do not concern.
+    """Return the verdict on a number of the training, which selections, interruptions and lost samples do not concern.
 
     Of one training it is known, not estimated, so that it decides also where proof is required; so do trainings without an
     interval.
@@ -154,7 +154,7 @@ def _failure(analysis: Analysis, metric: str, n: int) -> str:
 
 
 def _unscored_subjects(analysis: Analysis) -> list[tuple[str, str]]:
-    """Targets and comparisons on metrics without scores."""
+    """Return the targets and comparisons on metrics without scores."""
     judged = {result.target.text for result in analysis.targets}
     compared = {measure.contrast for measure in analysis.comparisons}
     plan = analysis.plan
@@ -174,7 +174,7 @@ def _unscored_subjects(analysis: Analysis) -> list[tuple[str, str]]:
 
 
 def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
-    """The verdict on a metric without scores: an error in the suite, because a misspelt name must not pass."""
+    """Return the verdict on a metric without scores: an error in the suite, because a misspelt name must not pass."""
     plan = analysis.plan
     scored = ", ".join(analysis.kinds) or "nothing"
     not_run = plan.not_run.get(metric, "")

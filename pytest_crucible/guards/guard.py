@@ -49,7 +49,10 @@ class Guard(Protocol):
     """Returns the places of what it finds, without waiting; None for a guard that waits, or has no places."""
 
     async def detect(self, text: str) -> Detection:
-        """Return what the guard says of a text. Raises BackendError if it failed and a failure loses the sample."""
+        """Return whether the guard flags a text, its score and its category.
+
+        Raises BackendError if the guard failed and a failure loses the sample.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def queries_model(kind: str) -> bool:
 
 
 def open_scorer(settings: GuardSettings, context: GuardContext) -> Scorer:
-    """Return the opened kind. Raises SpecError for settings that cannot be used."""
+    """Return the scorer of a guard, opened by its kind. Raises SpecError for settings that cannot be used."""
     kind = KINDS.get(settings.kind, _FUNCTION)
     missing = next((name for name in kind.needs if not isinstance(settings.options.get(name), str)), None)
     if missing is not None:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +72,7 @@ def fit_linear(texts: Sequence[str], labels: Sequence[bool]) -> LinearModel:
 
     Minimises the logistic loss with a penalty on squared weights by L-BFGS (scipy.optimize.minimize).
     """
-    from scipy import optimize, sparse
+    from scipy import optimize
 
     signs = np.where(np.asarray(labels, dtype=bool), 1.0, -1.0)
     sizes = int((signs > 0).sum()), int((signs < 0).sum())
@@ -84,20 +85,9 @@ def fit_linear(texts: Sequence[str], labels: Sequence[bool]) -> LinearModel:
     for count in counts:
         frequency[list(count)] += 1
     rarity = np.where(frequency > 0, np.log((1 + len(texts)) / (1 + frequency)) + 1, 0.0)
-    vectors = [_vector(count, rarity) for count in counts]
     # Only columns that occur: the others keep the weight 0.
     used = np.flatnonzero(frequency)
-    place = np.zeros(COLUMNS, dtype=np.int64)
-    place[used] = np.arange(used.size)
-    ends = np.cumsum([0, *(columns.size for columns, _ in vectors)])
-    matrix = sparse.csr_matrix(
-        (
-            np.concatenate([values for _, values in vectors]),
-            place[np.concatenate([columns for columns, _ in vectors])],
-            ends,
-        ),
-        shape=(len(texts), used.size),
-    )
+    matrix = _matrix([_vector(count, rarity) for count in counts], used)
     shares = np.where(signs > 0, len(texts) / (2 * sizes[0]), len(texts) / (2 * sizes[1]))
 
     def loss(parameters: Floats) -> tuple[float, Floats]:
@@ -113,6 +103,18 @@ def fit_linear(texts: Sequence[str], labels: Sequence[bool]) -> LinearModel:
     weights = np.zeros(COLUMNS)
     weights[used] = fitted[:-1]
     return LinearModel(weights, rarity, float(fitted[-1]))
+
+
+def _matrix(vectors: Sequence[tuple[npt.NDArray[np.int64], Floats]], used: npt.NDArray[np.int64]) -> Any:
+    """Return the sparse matrix of texts x used columns."""
+    from scipy import sparse
+
+    place = np.zeros(COLUMNS, dtype=np.int64)
+    place[used] = np.arange(used.size)
+    columns = place[np.concatenate([columns for columns, _ in vectors])]
+    ends = np.cumsum([0, *(columns.size for columns, _ in vectors)])
+    values = np.concatenate([values for _, values in vectors])
+    return sparse.csr_matrix((values, columns, ends), shape=(len(vectors), used.size))
 
 
 def _vector(counts: Counter[int], rarity: Floats) -> tuple[npt.NDArray[np.int64], Floats]:

@@ -206,7 +206,7 @@ def _pack_words(beginnings: frozenset[str]) -> _PackedWords:
 
 
 def _range(head: bytes) -> tuple[int, int]:
-    """Return the number of a head, and the first above all that begin with it."""
+    """Return a head as a number, and the smallest number above all that begin with the head."""
     number = int.from_bytes(head.ljust(_WIDTH, b"\0"), "big")
     return number, number + (1 << 8 * (_WIDTH - len(head)))
 

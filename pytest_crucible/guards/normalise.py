@@ -230,7 +230,7 @@ def _only_hex(token: str) -> str:
 
 
 def _readable(data: bytes) -> str:
-    """Return what bytes say, if they are a text, and else nothing."""
+    """Return the text that bytes encode; empty if they are not a text."""
     # Of random bytes the first few say so, in half the time of an error.
     if not data.isascii() and _NO_UTF8.search(data, 0, _FEW_BYTES):
         return ""

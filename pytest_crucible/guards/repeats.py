@@ -42,7 +42,7 @@ class LongText:
     """A long text, whose repeats are found by hashes: only parts with equal ones are compared."""
 
     def __init__(self, text: str, codes: Codes) -> None:
-        """`codes` are those of the characters; that two of them share one does no harm."""
+        """`codes` are numbers of the characters. Two characters may share one: equal hashes are compared as text."""
         self._text, self._codes = text, codes
 
     @functools.cached_property

@@ -138,7 +138,7 @@ def match_rules(text: str, index: RuleIndex) -> Match:
     return best
 
 
-class _Found(NamedTuple):
+class _FormMatch(NamedTuple):
     """The first place where a form is matched by a rule."""
 
     start: int
@@ -146,7 +146,7 @@ class _Found(NamedTuple):
     rule: Rule
 
 
-def _find_first(form: str, index: RuleIndex, *, above: float) -> _Found | None:
+def _find_first(form: str, index: RuleIndex, *, above: float) -> _FormMatch | None:
     """Return the heaviest rule with more weight than `above` that matches a form."""
     starts, find_places = _find_starts(form, index)
     possible: dict[int, list[str]] = {}
@@ -160,7 +160,7 @@ def _find_first(form: str, index: RuleIndex, *, above: float) -> _Found | None:
         places = [_find_place(form, rule, start, find_places) for start in possible[number]]
         found = [place for place in places if place is not None]
         if found:
-            return _Found(*min(found), rule)
+            return _FormMatch(*min(found), rule)
     return None
 
 
@@ -203,7 +203,7 @@ def _word_start(start: str) -> re.Pattern[str]:
     return re.compile(re.escape(start) + apart, re.DOTALL)
 
 
-def _locate(text: str, form: str, found: _Found) -> tuple[int, int]:
+def _locate(text: str, form: str, found: _FormMatch) -> tuple[int, int]:
     """Return where a rule matches a text as it is; the whole text where it only matches another form."""
     plain = text.lower()
     if len(plain) != len(text):

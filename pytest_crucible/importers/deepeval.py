@@ -65,7 +65,7 @@ def _facts(measured: Iterable[Mapping[str, Any]]) -> dict[str, MetricFacts]:
 
 
 def _passes_below(measured: Mapping[str, Any]) -> bool:
-    """Return whether it passed below its threshold, or failed above it."""
+    """Return whether the metric passed below its threshold, or failed above it: lower values are then better."""
     score, threshold, success = (measured.get(name) for name in ("score", "threshold", "success"))
     # A score equal to its threshold does not show the metric's direction.
     if score is None or threshold is None or success is None or score == threshold:

@@ -103,7 +103,7 @@ def _row(sample: Mapping[str, Any], cluster: str) -> Row:
 
 
 def _mark_missing_scores(rows: Sequence[Row]) -> list[Row]:
-    """Mark missing scores as lost: every scorer scores every sample, so that a replied sample without a score was not reached."""
+    """Return the rows with missing scores marked as lost: a scorer scores all samples, so it did not reach these."""
     names = {name for row in rows for name in (*row.scores, *row.lost)}
     missing = dict.fromkeys(names, "the scorer did not get to it")
     return [row if row.error else replace(row, lost={**_without(missing, row.scores), **row.lost}) for row in rows]

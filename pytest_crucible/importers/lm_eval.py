@@ -34,9 +34,9 @@ def recognises(source: Source) -> bool:
 def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return the samples of one task; for the results file of a run, those of all its tasks, in the files next to it."""
     if source.rows is not None:
-        harness = _Told.beside(source.path)
+        harness = _ResultsFile.beside(source.path)
         return ParsedFile(version=harness.version, results=[_results(source, harness)], notes=list(_left_out(source)))
-    harness = _Told.of(source.document)
+    harness = _ResultsFile.of(source.document)
     date = source.path.stem.removeprefix("results_")
     files = [open_source(path) for path in sorted(source.path.parent.glob(f"samples_*_{date}.jsonl"))]
     if not files:
@@ -52,7 +52,7 @@ _PERPLEXITY, _LOG_LIKELIHOOD = "perplexity", "log_likelihood"
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _ResultsFile:
     """Facts about the samples that only the results file contains."""
 
     arm: str
@@ -60,12 +60,12 @@ class _Told:
     higher: Mapping[str, Mapping[str, bool]]
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> _Told:
+    def of(cls, document: Mapping[str, Any]) -> _ResultsFile:
         arm = document.get("model_name") or document.get("model_source") or ""
         return cls(arm, document.get("lm_eval_version") or "", document.get("higher_is_better") or {})
 
     @classmethod
-    def beside(cls, samples: Path) -> _Told:
+    def beside(cls, samples: Path) -> _ResultsFile:
         """Read the results file next to the samples. Without one, the folder's name is the model's."""
         match = _FILE.fullmatch(samples.name)
         results = samples.with_name(f"results_{match['date']}.json") if match else None
@@ -74,7 +74,7 @@ class _Told:
         return cls.of(json.loads(results.read_text(encoding="utf-8")))
 
 
-def _results(source: Source, harness: _Told) -> Results:
+def _results(source: Source, harness: _ResultsFile) -> Results:
     """Return one arm. The filters of a task read one reply in different ways: their scores belong to one row."""
     match = _FILE.fullmatch(source.path.name)
     task = match["task"] if match else source.path.stem

@@ -17,7 +17,7 @@ def with_text_lost(results: Sequence[Results]) -> list[Results]:
 
 
 def _numeric_metrics(rows: Iterable[Row]) -> set[str]:
-    """Return the metrics that have text, and yet more numbers."""
+    """Return the metrics that have some texts as values, but more numbers."""
     values: dict[str, list[Value | None]] = {}
     for row in rows:
         for name, value in row.scores.items():

@@ -95,7 +95,7 @@ def _split_columns(row: Mapping[str, Any], case: str) -> tuple[Mapping[str, Any]
 
 
 def _arm(tests: list[_Test], chosen: str, source: Source) -> str:
-    """The parameter whose values are the arms; empty if the session had only one. Raises SpecError."""
+    """Return the parameter whose values are the arms; empty if the session had only one. Raises SpecError."""
     parameters = dict.fromkeys(name for test in tests for name in test.parameters)
     if chosen and chosen not in parameters:
         raise SpecError(
@@ -111,7 +111,7 @@ def _metrics(tests: list[_Test]) -> list[str]:
 
 
 def _row(test: _Test, arm: str, metrics: list[str]) -> Row:
-    """A test that failed before it recorded anything may have failed for any reason: its sample is lost."""
+    """Return a test's result as a row; lost if it failed before it recorded anything, which may have any reason."""
     others = {name: value for name, value in test.parameters.items() if name != arm}
     values = {name: number(test.bag.get(name)) for name in metrics}
     # NaN, which is not equal to itself, stands for a missing value.

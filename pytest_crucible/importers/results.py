@@ -39,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """One arm on one task."""
+    """The results of one arm on one task, sample by sample."""
 
     task: str
     arm: str
@@ -57,7 +57,7 @@ class Results:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedFile:
-    """One file."""
+    """The content of one imported file: its results, its harness and its hash."""
 
     path: str
     sha256: str

@@ -41,7 +41,7 @@ class Source:
         return self.document if is_list else ()
 
     def member(self, name: str) -> Any:
-        """A JSON file of the archive. Raises SpecError for one that is damaged or packed in a way that is not known."""
+        """Return a JSON file of the archive. Raises SpecError for one that is damaged or packed in a way that is not known."""
         assert self.archive is not None
         try:
             return json.loads(self.archive.read(name))
@@ -106,7 +106,7 @@ def _archive(path: Path) -> Any:
 
 
 def _json(path: Path, digest: str) -> Source:
-    """One document, or one object a line. A file that is cut short is neither; its first line then shows which it should be."""
+    """Return the JSON objects of a text: one document, or one object on each line."""
     text = "".join(line for _, line in text_lines(path))
     if not text.strip():
         raise SpecError(f"{path} is empty: there is nothing to import")
@@ -126,7 +126,7 @@ def _json(path: Path, digest: str) -> Source:
 
 
 def _rows(path: Path, text: str) -> list[tuple[int, Mapping[str, Any]]] | None:
-    """None for text that does not begin with an object on one line."""
+    """Return the objects of a text with one on each line; None if its first line is not a whole object."""
     rows: list[tuple[int, Mapping[str, Any]]] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():

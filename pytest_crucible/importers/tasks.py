@@ -15,7 +15,7 @@ from pytest_crucible.records.serialize import canonical
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """Arms of one task. The first is the candidate."""
+    """The results of all arms on one task. The first arm is the candidate."""
 
     name: str
     arms: tuple[Results, ...]

@@ -58,7 +58,7 @@ class Shape:
 
     @property
     def of_weights(self) -> dict[str, tuple[int, ...]]:
-        """Name and shape of every weight, in the order in which they are saved."""
+        """Return name and shape of every weight, in the order in which they are saved."""
         shapes: dict[str, tuple[int, ...]] = {"embedding": (self.vocabulary, self.width), "norm": (self.width,)}
         for layer in range(self.layers):
             of_layer = {

@@ -75,10 +75,10 @@ class SamplingParams:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """One reply.
+    """A sampled reply: its tokens and text, and why it ended.
 
     `tokens` hold what ended the reply, if something did; `text` does not. `logprobs` are the model's own, at temperature 1 and
-    over all tokens. `topk_tokens` and `topk_logprobs` (tokens, k), the most probable first, are None when not asked for.
+    over all tokens. `topk_tokens` and `topk_logprobs` (tokens, k), the most probable first, are None unless requested.
     """
 
     tokens: list[int]

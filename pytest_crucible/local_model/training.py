@@ -42,7 +42,7 @@ class GradientResult:
 def check_data(data: Sequence[Datum], shape: Shape) -> None:
     """Raise ValueError, naming the datum, for data that cannot be trained on."""
     if not data:
-        raise ValueError("no data to train on")
+        raise ValueError("no data to train on: give at least one datum")
     for index, datum in enumerate(data):
         try:
             _check_datum(datum, shape)
@@ -197,4 +197,4 @@ def _check_datum(datum: Datum, shape: Shape) -> None:
         if len(values) != length:
             raise ValueError(f"{name} has {len(values)} entries for {length} tokens")
         if not np.isfinite(values).all():
-            raise ValueError(f"{name} is not finite everywhere")
+            raise ValueError(f"{name} is not finite everywhere: remove NaN and infinity")

@@ -51,7 +51,7 @@ class PlannedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class UnsentReply:
     """One reply that is not stored: how often the test called the model, and the requests that would have been sent."""
 
     calls: int
@@ -65,7 +65,7 @@ def estimate_arm(
     arm: str,
     *,
     stored: int,
-    replies: Sequence[Asked],
+    replies: Sequence[UnsentReply],
     past: Past | None,
     concurrency: int,
     is_untrained: bool = False,

@@ -21,7 +21,7 @@ PASSED = MetricFacts(name="passed", kind="binary", low=0.0, high=1.0, version="1
 
 
 def group_count(dataset: Dataset) -> int | None:
-    """Number of clusters. None when samples carry no group, or each its own: then the sample is the unit."""
+    """Return the number of clusters; None without groups, or with one for each sample: then the sample is the unit."""
     groups = {sample.group for sample in dataset.samples}
     return None if None in groups or len(groups) == len(dataset.samples) else len(groups)
 
@@ -49,7 +49,7 @@ def without_unfounded_claim(contrast: Contrast, metric: MetricFacts) -> Contrast
 def contrasts_with_baselines(
     contrasts: Iterable[Contrast], arms: Sequence[Arm], samples: Sequence[Sample] = ()
 ) -> tuple[Contrast, ...]:
-    """Each declared comparison, in each slice of the samples if it is by a field, against each baseline of this session."""
+    """Return each declared comparison, in each slice of the samples if it is by a field, against each baseline of this session."""
     every_contrast = expand_slices(contrasts, *sample_fields(samples))
     return tuple(
         replace(contrast, baseline=arm.name) for arm in arms if arm.role == "baseline" for contrast in every_contrast
@@ -195,10 +195,10 @@ def _check_metric(
     variants: VariantNames,
     near: Iterable[str] = (),
 ) -> None:
-    """`near` are further names that a misspelt one may mean."""
+    """Raise SpecError for an unknown metric, or one of texts. `near` are further names that a misspelt one may mean."""
     if metric in declared:
         if declared[metric].kind == "text":
-            raise SpecError(f"{what} judges {metric!r}, which is text: judge a metric of bool or numbers")
+            raise SpecError(f"{what} is about {metric!r}, which is text: name a metric of bool or numbers")
         return
     if variants.reason_not_run(metric):
         return

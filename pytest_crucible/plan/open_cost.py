@@ -73,7 +73,10 @@ def _from(forecast: Forecast, share: float) -> Forecast:
 
 
 def _of_further(trials: Sequence[Forecast | None], count: int) -> Forecast | None:
-    """Return the sum of further trials; None if a known one is unknown. Trials differ, and each is a forecast itself."""
+    """Return the forecast of `count` further trials from those already forecast; None if one of these has no forecast.
+
+    Its range holds the uncertainty of each forecast, and the differences between trials.
+    """
     forecasts = [forecast for forecast in trials if forecast is not None]
     drawn = predict_total([forecast.value for forecast in forecasts], count)
     if drawn is None or len(forecasts) < len(trials):

@@ -94,7 +94,7 @@ def _check_slices(fields: dict[str, Any], relation: str, what: str) -> None:
 
 
 def _measure_fields(value: Value, what: str) -> dict[str, Any]:
-    """The fields of a Measure. Raises SpecError for parts of the grammar that are not built yet."""
+    """Return the fields of a Measure. Raises SpecError for terms or a condition that the statistic does not take."""
     row, percent = _statistic(value, what)
     condition = value.condition
     if row.condition == ("never" if condition else "always"):
@@ -121,7 +121,7 @@ def _measure_fields(value: Value, what: str) -> dict[str, Any]:
 
 
 def _statistic(value: Value, what: str) -> tuple[Statistic, str | None]:
-    """The row, and the percentage of a percentile as it was written."""
+    """Return the statistic's row, and the percentage of a percentile as it was written."""
     function = value.function or MEAN.name
     for row in STATISTICS.values():
         if row.percent_prefix is None and row.name == function:

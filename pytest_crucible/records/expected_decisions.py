@@ -46,7 +46,7 @@ def same_decision(found: Any, wanted: Any) -> bool:
 
 
 def plain_decision(value: Any) -> str:
-    """Return a decision as it is compared.
+    """Return a decision in the form in which decisions are compared: without outer blanks and capitals.
 
     >>> plain_decision(" Approve")
     'approve'

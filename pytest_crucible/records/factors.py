@@ -40,7 +40,7 @@ class Draws(NamedTuple):
         return variant // self.prompts
 
     def twin_at(self, place: int) -> int:
-        """Return the same for the reply at a place."""
+        """Return the number of the twin that the reply at a place is to; 0 is the original sample."""
         return place // self.size
 
     def levels(self, place: int) -> Draws:

@@ -56,5 +56,5 @@ class Settings:
 
     @property
     def deadline_s(self) -> float | None:
-        """Seconds from the start of the run; None without a deadline."""
+        """Return the seconds from the start of the run; None without a deadline."""
         return None if self.deadline is None else seconds_of(self.deadline)

@@ -82,7 +82,7 @@ class LatencySummary:
     quantiles: tuple[Quantile, ...]
 
     def at(self, share: float) -> float:
-        """The value of one of the quantiles."""
+        """Return the value of one of the quantiles."""
         return next(quantile.value for quantile in self.quantiles if quantile.share == share)
 
 

@@ -65,7 +65,7 @@ def without_session_seed(parameters: Mapping[str, Any], own: Mapping[str, Any]) 
 
 
 def _candidate(proof: Proof) -> Iterator[str]:
-    """A finished, whole run, not simulated, whose verdicts are all met."""
+    """Yield what the candidate's run lacks: it must be finished, whole and not simulated, with every verdict met."""
     run = f"run {proof.run}"
     if proof.status != "finished":
         yield f"{run} is {proof.status}, not finished: continue it with --crucible-resume"
@@ -91,7 +91,7 @@ def _candidate(proof: Proof) -> Iterator[str]:
 
 
 def _check_staged(proof: Proof, situation: Situation) -> Iterator[str]:
-    """A comparison with the version that is in production now; a first version compares with nothing."""
+    """Yield the error of a run that did not compare with the version in production. A first version needs no comparison."""
     production = situation.production
     if production is None or any(_compares_with(plan, production.version) for plan in proof.plans):
         return

@@ -26,7 +26,7 @@ FORMAT = 2
 
 
 def render_json(run: Run) -> str:
-    """A run as a JSON text: strict JSON, infinities as the strings "inf" and "-inf"."""
+    """Return a run as a JSON text: strict JSON, infinities as the strings "inf" and "-inf"."""
     return json.dumps(to_plain(run_document(run)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -147,7 +147,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
 
 
 def _difference(comparison: Comparison) -> dict[str, Any]:
-    """The difference in the metric's units; where the arms are compared by a ratio it is null, and the ratio has its own keys."""
+    """Return the difference in the metric's units; null where the arms are compared by a ratio, which has its own keys."""
     observed, method = comparison.evidence.observed, comparison.evidence.method
     ratio, detectable = comparison.ratio, comparison.detectable
     if ratio is None:

@@ -53,7 +53,7 @@ _LAST_LATIN = "\u017f"
 
 
 def render_latex(run: Run) -> str:
-    """A run as a LaTeX document: `pdflatex`, `bibtex`, `pdflatex` twice; or `tectonic` once."""
+    """Return a run as a LaTeX document: `pdflatex`, `bibtex`, `pdflatex` twice; or `tectonic` once."""
     report = build_report(run)
     return "\n".join([_PREAMBLE, _entries(report), _BEGIN, *_body(report), _END]) + "\n"
 
@@ -107,7 +107,7 @@ def _sentence(statement: Statement) -> str:
 
 
 def _table(grid: Table, caption: str, *, many: bool) -> Iterator[str]:
-    """A table that continues on the next page. With several experiments the rows of each are under its name."""
+    """Return a table that continues on the next page. With several experiments the rows of each are under its name."""
     columns = [_set(grid, k) for k in range(len(grid.heads))]
     wide = len(columns)
     yield "{\\footnotesize\\setlength\\tabcolsep{4pt}"
@@ -143,7 +143,7 @@ def _set(grid: Table, k: int) -> tuple[str, list[str]]:
 
 
 def _across(columns: int, text: str, shape: str) -> str:
-    """A row of one text across all columns."""
+    """Return a row of one text across all columns."""
     # The box has no width: LaTeX would add it to the width of the last column.
     box = f"\\makebox[0pt][l]{{\\parbox[t]{{0.95{_LINE}}}{{\\raggedright\\strut{shape} {escape_latex(text)}\\strut}}}}"
     return f"\\multicolumn{{{columns}}}{{@{{}}l@{{}}}}{{{box}}} \\\\"

@@ -22,7 +22,7 @@ Folded = tuple[str, list[str]]
 
 
 def render_markdown(run: Run, *, most: int = A_COMMENT) -> str:
-    """A run as GitHub-flavoured Markdown. If it is too long, parts are left out, the longest folded part first."""
+    """Return a run as GitHub-flavoured Markdown. If it is too long, parts are left out, the longest folded part first."""
     report = build_report(run)
     parts, left_out = list(_details(report)), list[str]()
     while len(text := "\n".join(_lines(report, parts, left_out)) + "\n") > most and parts:
@@ -99,7 +99,7 @@ def _fold_part(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _excerpts(run: Run) -> Iterator[tuple[str, list[str]]]:
-    """The title of a section and the lines of one sample that it shows."""
+    """Return the title of a section and the lines of one sample that it shows."""
     many = len(run.experiments) > 1
     for analysis in run.experiments:
         owner = f"{plain(experiment_name(analysis.plan.nodeid))}, " if many else ""

@@ -117,7 +117,7 @@ assert [p_value(one) for one in adjusted][: len(REPORTED["p"])] == REPORTED["p"]
 
 
 def render_notebook(run: Run) -> str:
-    """A run as a notebook. Raises SpecError if nbformat is not installed."""
+    """Return a run as a notebook. Raises SpecError if nbformat is not installed."""
     report = build_report(run)
     cells = [
         v4.new_markdown_cell(_head(report)),
@@ -157,7 +157,7 @@ def _head(report: Report) -> str:
 
 
 def _verdict(table: Table, row: Row) -> str:
-    """The number, n and verdict of a row; a claim has a p-value alone."""
+    """Return the number, n and verdict of a row; a claim has a p-value alone."""
     number = f"{row.cells[1]}, n={row.cells[2]}" if "n" in table.heads else f"p {row.cells[1]}"
     return f"{plain(number)}, **{plain(row.cells[-1])}**"
 

@@ -29,17 +29,17 @@ _WIDTH = 6.0
 
 
 def forest(run: Run, chapters: Sequence[Chapter]) -> Figure:
-    """Differences with their intervals. Raises SpecError for a run that compared nothing."""
+    """Plot differences with their intervals. Raises SpecError for a run that compared nothing."""
     return _forest(list(differences(run)), "compared nothing")
 
 
 def estimates(run: Run, chapters: Sequence[Chapter]) -> Figure:
-    """Every arm's means with their intervals."""
+    """Plot every arm's means with their intervals."""
     return _forest(list(levels(run)), "measured nothing")
 
 
 def distributions(run: Run, chapters: Sequence[Chapter]) -> Figure:
-    """Histograms of the scores of each experiment's main metric."""
+    """Plot histograms of the scores of each experiment's main metric."""
     measured = [chapter for chapter in chapters if chapter.metric is not None]
     figure, axes = _panels([chapter.name for chapter in measured], "measured nothing")
     for axis, chapter in zip(axes, measured, strict=True):
@@ -55,7 +55,7 @@ def distributions(run: Run, chapters: Sequence[Chapter]) -> Figure:
 
 
 def pairs(run: Run, chapters: Sequence[Chapter]) -> Figure:
-    """Each sample's score by the candidate over that by the first baseline."""
+    """Plot each sample's score by the candidate over that by the first baseline."""
     paired = [chapter for chapter in chapters if chapter.metric is not None and len(chapter.arms) > 1]
     figure, axes = _panels([chapter.name for chapter in paired], "compared nothing")
     for axis, chapter in zip(axes, paired, strict=True):
@@ -73,7 +73,7 @@ def pairs(run: Run, chapters: Sequence[Chapter]) -> Figure:
 
 
 def latency(run: Run, chapters: Sequence[Chapter]) -> Figure:
-    """The share of answers that came within a time."""
+    """Plot the share of replies that came within a time."""
     timed = [
         chapter
         for chapter in chapters

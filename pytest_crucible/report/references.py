@@ -20,12 +20,12 @@ class Reference:
     fields: Mapping[str, str]
 
     def bibtex(self) -> str:
-        """The entry, a field a line."""
+        """Return the BibTeX entry, one field on each line."""
         lines = [f"  {name} = {{{value}}}," for name, value in self.fields.items()]
         return "\n".join([f"@{self.type}{{{self.key},", *lines, "}"])
 
     def plain(self) -> str:
-        """`Holm, Sture (1979). A simple ... procedure. Scandinavian Journal of Statistics 6(2):65-70.`"""
+        """Return `Holm, Sture (1979). A simple ... procedure. Scandinavian Journal of Statistics 6(2):65-70.`"""
         fields = {name: value.translate(_PLAIN).replace("--", "-") for name, value in self.fields.items()}
         where = fields.get("journal") or fields["publisher"]
         if "volume" in fields:
@@ -43,7 +43,7 @@ _PLAIN = {ord("\\"): None, ord("{"): None, ord("}"): None}
 
 @cache
 def known_references() -> Mapping[str, Reference]:
-    """All that a run may cite, by key."""
+    """Return all that a run may cite, by key."""
     tables = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     return {key: Reference(key=key, type=table.pop("type"), fields=table) for key, table in tables.items()}
 

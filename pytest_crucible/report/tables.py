@@ -20,7 +20,7 @@ from pytest_crucible.report.verdict_text import difference_text, estimate_text, 
 
 
 def targets(run: Run) -> Table:
-    """Target, estimate with interval, n, lost, verdict."""
+    """Return the table of targets: target, estimate with interval, n, lost, verdict."""
     verdicts = _verdicts(run)
     rows = [_target_row(analysis, result, verdicts) for analysis in run.experiments for result in analysis.targets]
     heads = ("target", f"estimate {_interval(run)}", "n", "lost", "verdict")
@@ -28,7 +28,7 @@ def targets(run: Run) -> Table:
 
 
 def comparisons(run: Run) -> Table:
-    """Comparison, difference with interval, n, lost, p, verdict."""
+    """Return the table of comparisons: comparison, difference with interval, n, lost, p, verdict."""
     verdicts = _verdicts(run)
     pairs = [(analysis, comparison) for analysis in run.experiments for comparison in analysis.comparisons]
     # Where all have margins, the column shows no p-value.
@@ -43,7 +43,7 @@ def comparisons(run: Run) -> Table:
 
 
 def claims(run: Run) -> Table:
-    """Claims of sections that can fail the session: claim, p, verdict."""
+    """Return the table of the sections' claims that can fail the session: claim, p, verdict."""
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     # Claims share alpha with the comparisons, so their p-values are adjusted in the same family.
     head = _p_head(run)
@@ -79,7 +79,7 @@ def _claim_p(claim: Claim | None) -> str:
 
 
 def estimates(analyses: Sequence[Analysis]) -> Table:
-    """Every metric of every arm, judged or not, with its method."""
+    """Return the table of estimates: every metric of every arm, with or without a target, and its method."""
     rows = [
         Row(experiment=analysis.plan.nodeid, cells=_estimate_cells(estimate))
         for analysis in analyses

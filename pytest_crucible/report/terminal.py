@@ -35,7 +35,7 @@ class Line:
 
 
 def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
-    """All lines of a run.
+    """Return all lines of a run.
 
     -q: only what is not met, or compared without proof. -v: also methods and losses. -vv: also the worst samples.
 
@@ -88,7 +88,7 @@ def _notes(run: Run, verbosity: int) -> Iterator[Line]:
 
 
 def _table(grid: Table, many: bool, width: int) -> Iterator[Line]:
-    """One table; with several experiments the rows of each are below its name.
+    """Return one table; with several experiments the rows of each are below its name.
 
     Where a row does not fit into the terminal, its subject gets a line of its own.
     """
@@ -143,14 +143,14 @@ def _details(run: Run, width: int) -> Iterator[Line]:
 
 
 def _estimates(analyses: Sequence[Analysis], many: bool) -> Iterator[str]:
-    """All estimates in one table; with several experiments each row names its own."""
+    """Return all estimates in one table; with several experiments each row names its own."""
     grid = estimates(analyses)
     if grid.rows:
         yield from _align_lines(grid.with_names() if many else grid)
 
 
 def _excerpts(run: Run) -> Iterator[str]:
-    """Samples worth reading, with the candidate's replies."""
+    """Return samples worth reading, with the candidate's replies."""
     for analysis in run.experiments:
         for _, excerpt in section_excerpts(analysis):
             yield f"{analysis.plan.nodeid}  {printable(excerpt.sample, AN_ID)}: {excerpt.reason}"

@@ -8,7 +8,7 @@ from pytest_crucible.records.statistics import interval_ends
 
 
 def sentence(verdict: Verdict, analysis: Analysis, family_size: int) -> str:
-    """`missed: 0.347 [0.322, 0.373] n=1,319; one-sided bound 0.369 < target 0.80`.
+    """Return `missed: 0.347 [0.322, 0.373] n=1,319; one-sided bound 0.369 < target 0.80`.
 
     A p-value is called adjusted where the family has other members to adjust it for.
     """
@@ -21,14 +21,14 @@ def sentence(verdict: Verdict, analysis: Analysis, family_size: int) -> str:
 
 
 def estimate_text(estimate: Estimate) -> str:
-    """`0.563 [0.536, 0.589]`; of one training, whose number is known, `0.987 [one training]`."""
+    """Return `0.563 [0.536, 0.589]`; of one training, whose number is known, `0.987 [one training]`."""
     if estimate.is_of_training and estimate.value is not None and estimate.interval is None:
         return f"{number(estimate.value)} [{estimate.method}]"
     return with_interval(estimate.value, estimate.interval)
 
 
 def difference_text(comparison: Comparison) -> str:
-    """`+0.128 [+0.078, +0.178]`, or of a ratio of candidate to baseline `1.17x [1.10, 1.25]`."""
+    """Return `+0.128 [+0.078, +0.178]`, or of a ratio of candidate to baseline `1.17x [1.10, 1.25]`."""
     ratio = comparison.ratio
     if ratio is None:
         return with_interval(comparison.difference, comparison.interval, sign=True)

@@ -71,7 +71,7 @@ class ImportedRun:
         return conclude(store, run, alpha=self.alpha, strict=False, interrupted=False, amend=lambda verdict: None)
 
     def evaluate_unstored(self) -> Run:
-        """Return the same run without storing it."""
+        """Return the run with its verdicts, as `enter` does, but do not store it."""
         with tempfile.TemporaryDirectory() as folder:
             # A temporary store, so that the analysis is the same as that of a stored run.
             store = RunStore(str(Path(folder) / "compared.db"))

@@ -39,7 +39,7 @@ class ImportOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedTask:
-    """One task, planned."""
+    """One task of imported files, with its plan and samples."""
 
     task: Task
     plan: Plan

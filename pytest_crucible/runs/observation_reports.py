@@ -12,17 +12,17 @@ from pytest_crucible.store.tables import observations
 
 
 def csv_report(run: Run) -> bytes:
-    """All observations as CSV."""
+    """Return all observations as CSV."""
     return observations_of(run, write_csv)
 
 
 def jsonl_report(run: Run) -> bytes:
-    """All observations as JSON Lines."""
+    """Return all observations as JSON Lines."""
     return observations_of(run, write_jsonl)
 
 
 def observations_of(run: Run, write: Write) -> bytes:
-    """All observations of a run, as a file's content."""
+    """Return all observations of a run, as a file's content."""
     file = io.BytesIO()
     store = RunStore(run.store)
     try:

@@ -8,5 +8,5 @@ from pytest_crucible.runs.observation_reports import observations_of
 
 
 def parquet_report(run: Run) -> bytes:
-    """All observations as Parquet."""
+    """Return all observations as Parquet."""
     return observations_of(run, write_parquet)

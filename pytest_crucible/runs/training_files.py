@@ -11,14 +11,16 @@ from typing import Any
 
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.provenance import utc_now
-from pytest_crucible.runs.training_sets import Made, Part, Wanted
+from pytest_crucible.runs.training_sets import Part, SourcedTrainingSet, TrainingSetRequest
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.training_sets import add_training_set
 from pytest_crucible.training_sets.build import Line
 from pytest_crucible.training_sets.card import CARD, HOLDOUT, ORIGINS, card_text, describe_file, origin_lines
 
 
-def write_training_set(store: RunStore, made: Made, wanted: Wanted, path: Path) -> list[tuple[Path, int]]:
+def write_training_set(
+    store: RunStore, made: SourcedTrainingSet, wanted: TrainingSetRequest, path: Path
+) -> list[tuple[Path, int]]:
     """Write all files of a training set, and return those with rows. Raises SpecError, with nothing written."""
     files = [_File.of(path, made.training_set.lines)]
     if made.training_set.holdout:
@@ -53,7 +55,7 @@ class _File:
         return _File(path, text, origins_text, {"file": path.name, **describe_file(text, origins, origins_text)})
 
 
-def set_facts(made: Made, wanted: Wanted) -> dict[str, Any]:
+def set_facts(made: SourcedTrainingSet, wanted: TrainingSetRequest) -> dict[str, Any]:
     """Return the common part of the cards of a training file and its holdout."""
     shape, part = wanted.shape, next((part for part in made.parts if part.criterion), None)
     return {
@@ -73,7 +75,7 @@ def set_facts(made: Made, wanted: Wanted) -> dict[str, Any]:
     }
 
 
-def _replay_facts(made: Made, wanted: Wanted) -> dict[str, Any] | None:
+def _replay_facts(made: SourcedTrainingSet, wanted: TrainingSetRequest) -> dict[str, Any] | None:
     if wanted.replay_file is None:
         return None
     hashes = {origin["file_sha256"] for _, origin in made.training_set.lines if "file_sha256" in origin}

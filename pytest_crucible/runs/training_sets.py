@@ -31,7 +31,7 @@ NO_CALL = "no stored call"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class TrainingSetRequest:
     """The runs and options that a training set is made of."""
 
     runs: tuple[str, ...]
@@ -60,7 +60,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Made:
+class SourcedTrainingSet:
     """A training set, and the facts about its sources for the card."""
 
     training_set: TrainingSet
@@ -68,7 +68,7 @@ class Made:
     replies: int
 
 
-def make_training_set(store: RunStore, wanted: Wanted) -> Made:
+def make_training_set(store: RunStore, wanted: TrainingSetRequest) -> SourcedTrainingSet:
     """Return the training set. Raises SpecError if the runs have no samples for it, or where it needs more settings."""
     find_format(wanted.shape.format, wanted.shape.task)
     if wanted.gap and wanted.shape.task != "dpo":
@@ -91,7 +91,7 @@ def _paused_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _make(store: RunStore, wanted: Wanted) -> Made:
+def _make(store: RunStore, wanted: TrainingSetRequest) -> SourcedTrainingSet:
     guard = _GateSamples(store, wanted.runs)
     parts = tuple(_add_criteria(store, list(_parts(store, wanted)), wanted))
     left_out: Counter[str] = Counter()
@@ -106,10 +106,10 @@ def _make(store: RunStore, wanted: Wanted) -> Made:
         has_attacks = any(_attacked_twins(part.plan) for part in parts)
         raise SpecError(_explain_empty(wanted, selected.left_out + left_out, has_attacks=has_attacks))
     old = _read_replayed(store, wanted, guard)
-    return Made(build_set(selected.rows, wanted.shape, old, left_out + selected.left_out), parts, replies)
+    return SourcedTrainingSet(build_set(selected.rows, wanted.shape, old, left_out + selected.left_out), parts, replies)
 
 
-def _parts(store: RunStore, wanted: Wanted) -> Iterator[tuple[str, int, Plan, int]]:
+def _parts(store: RunStore, wanted: TrainingSetRequest) -> Iterator[tuple[str, int, Plan, int]]:
     """Yield the arm in each experiment that may be exported. Raises SpecError."""
     names: set[str] = set()
     has_any = False
@@ -132,7 +132,9 @@ def _parts(store: RunStore, wanted: Wanted) -> Iterator[tuple[str, int, Plan, in
         raise SpecError(f"--of={wanted.arm}: no such arm in these runs: {hint}")
 
 
-def _add_criteria(store: RunStore, parts: Sequence[tuple[str, int, Plan, int]], wanted: Wanted) -> Iterator[Part]:
+def _add_criteria(
+    store: RunStore, parts: Sequence[tuple[str, int, Plan, int]], wanted: TrainingSetRequest
+) -> Iterator[Part]:
     """Yield the parts with their criteria. Raises SpecError for a missing or unknown metric."""
     known: dict[str, None] = {}
     metric = parse_on(wanted.on)[0]
@@ -162,7 +164,7 @@ def _criterion(on: str, metric: str, facts: MetricFacts | None, kind: str | None
 
 
 def _load(
-    store: RunStore, parts: Sequence[Part], guard: _GateSamples, wanted: Wanted, left_out: Counter[str]
+    store: RunStore, parts: Sequence[Part], guard: _GateSamples, wanted: TrainingSetRequest, left_out: Counter[str]
 ) -> tuple[list[Attempt], int]:
     """Return the replies that may become rows, and how many are stored."""
     attempts: list[Attempt] = []
@@ -211,7 +213,7 @@ def _as_sent(attempt: Attempt) -> Attempt:
     return attempt._replace(prompt=with_messages(attempt.prompt)) if is_text else attempt
 
 
-def _explain_empty(wanted: Wanted, left_out: Counter[str], *, has_attacks: bool) -> str:
+def _explain_empty(wanted: TrainingSetRequest, left_out: Counter[str], *, has_attacks: bool) -> str:
     if wanted.attacked:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common() if count)
         if has_attacks and not reasons:
@@ -226,7 +228,7 @@ def _explain_empty(wanted: Wanted, left_out: Counter[str], *, has_attacks: bool)
     return f"no reply becomes a row of --what {wanted.shape.task}: {reasons or 'the experiments have no replies'}"
 
 
-def _read_replayed(store: RunStore, wanted: Wanted, guard: _GateSamples) -> list[Line]:
+def _read_replayed(store: RunStore, wanted: TrainingSetRequest, guard: _GateSamples) -> list[Line]:
     """Return the old rows. Raises SpecError for rows of gate samples that are not allowed."""
     path = wanted.replay_file
     if path is None:

@@ -25,13 +25,13 @@ class Sampler:
 
     __slots__ = (
         "_arm",
-        "_asked",
         "_backend",
         "_calls",
         "_draw",
         "_experiment",
         "_repeat",
         "_sample",
+        "_sent",
         "_streams",
         "_system",
     )
@@ -54,7 +54,7 @@ class Sampler:
         self._sample = sample
         self._repeat, self._draw = repeat, draw
         self._experiment = experiment
-        self._asked: dict[int, int] = {}
+        self._sent: dict[int, int] = {}
         """How often each request was sent, by its hash: a list of messages may grow between two calls."""
         self._streams: list[ReplyStream] = []
 
@@ -155,7 +155,7 @@ class Sampler:
         return call
 
     def _count(self, digest: int) -> int:
-        number = self._asked[digest] = self._asked.get(digest, 0) + 1
+        number = self._sent[digest] = self._sent.get(digest, 0) + 1
         return number
 
 

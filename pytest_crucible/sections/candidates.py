@@ -16,7 +16,7 @@ from pytest_crucible.sections.inputs import SectionInputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateCount:
-    """The place of a candidate among those that were measured on its samples."""
+    """The number of candidates that were measured on these samples so far, this one included."""
 
     candidate: str
     number: int

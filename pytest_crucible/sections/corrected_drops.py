@@ -50,7 +50,7 @@ def corrected_notes(corrected: Sequence[Corrected], uncorrected: Sequence[Uncorr
 
 
 def corrected_document(entry: Corrected) -> dict[str, object]:
-    """Return the entry of one mean or drop."""
+    """Return the JSON entry of one corrected mean or drop."""
     names = ("metric", "arm", "judged", "value", "labelled", "rest", "method")
     return {
         **{name: getattr(entry, name) for name in names},

@@ -172,44 +172,49 @@ def _chart(result: Robustness, metric: str) -> Chart:
 
 def _document(result: Robustness, adjusted: dict[int, float | None]) -> dict[str, object]:
     return {
-        "drops": [
-            {
-                **{
-                    name: getattr(drop, name)
-                    for name in ("metric", "attack", "arm", "n", "inapplicable", "lost", "p_value")
-                },
-                "clean": drop.clean.value,
-                "attacked": drop.attacked.value,
-                "drop": drop.drop.value,
-                **interval_ends(drop.drop.interval),
-                "method": drop.drop.method,
-                "p_adjusted": adjusted.get(id(drop)),
-                "simultaneous": None if drop.simultaneous is None else interval_ends(drop.simultaneous.interval),
-            }
-            for drop in result.drops
-        ],
+        "drops": [_drop_document(drop, adjusted.get(id(drop))) for drop in result.drops],
         "slices": [entry for sliced in result.sliced for entry in slice_document(sliced)],
         "corrected": [corrected_document(entry) for entry in result.corrected],
         "uncorrected": [asdict(entry) for entry in result.uncorrected],
-        "broken": [
-            {
-                **{name: getattr(entry, name) for name in ("metric", "attack", "arm", "n")},
-                "broken": entry.broken.value,
-                "control": entry.control.value,
-                "excess": entry.excess.value,
-                **interval_ends(entry.excess.interval),
-            }
-            for entry in result.breakages
-        ],
+        "broken": [_breakage_document(entry) for entry in result.breakages],
         "certificates": {
             arm: {str(edits): n for edits, n in sorted(of.items())} for arm, of in result.certificates.items()
         },
-        "shares": [
-            {
-                **{name: getattr(share, name) for name in ("metric", "attack", "arm", "n", "lost")},
-                "value": share.share.value,
-                **interval_ends(share.share.interval),
-            }
-            for share in result.shares
-        ],
+        "shares": [_share_document(share) for share in result.shares],
     }
+
+
+def _drop_document(drop: Drop, p_adjusted: float | None) -> dict[str, object]:
+    return {
+        **_pick_attributes(drop, "metric", "attack", "arm", "n", "inapplicable", "lost", "p_value"),
+        "clean": drop.clean.value,
+        "attacked": drop.attacked.value,
+        "drop": drop.drop.value,
+        **interval_ends(drop.drop.interval),
+        "method": drop.drop.method,
+        "p_adjusted": p_adjusted,
+        "simultaneous": None if drop.simultaneous is None else interval_ends(drop.simultaneous.interval),
+    }
+
+
+def _breakage_document(breakage: Breakage) -> dict[str, object]:
+    return {
+        **_pick_attributes(breakage, "metric", "attack", "arm", "n"),
+        "broken": breakage.broken.value,
+        "control": breakage.control.value,
+        "excess": breakage.excess.value,
+        **interval_ends(breakage.excess.interval),
+    }
+
+
+def _share_document(share: Share) -> dict[str, object]:
+    return {
+        **_pick_attributes(share, "metric", "attack", "arm", "n", "lost"),
+        "value": share.share.value,
+        **interval_ends(share.share.interval),
+    }
+
+
+def _pick_attributes(record: object, *names: str) -> dict[str, object]:
+    """Return the named attributes of a record."""
+    return {name: getattr(record, name) for name in names}

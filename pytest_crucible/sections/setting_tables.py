@@ -21,43 +21,48 @@ def setting_tables(result: SettingMeans) -> tuple[Table, ...]:
     means = result.means
     if means is None:
         return ()
-    percent = f"{means.level * 100:g} %"
-    tables = (
-        Table(
-            title=f"Settings by {result.metric}",
-            heads=("setting", f"mean {result.metric} [{percent}]", "trainings"),
-            rows=tuple(
-                Row(
-                    cells=(
-                        f"{_name(mean.setting, means)} = {mean.level}",
-                        with_interval(mean.mean, mean.interval),
-                        f"{mean.trainings:,}",
-                    )
-                )
-                for mean in means.means
-            ),
-            numbers=("trainings",),
-            note=_left_out(result, means),
-        ),
-        Table(
-            title=f"Differences between settings by {result.metric}",
-            heads=("setting", f"difference in {result.metric} [{percent}]", "trainings", _p_head(means)),
-            rows=tuple(
-                Row(
-                    cells=(
-                        f"{_name(difference.setting, means)}: {difference.level} vs {difference.other}",
-                        with_interval(difference.difference, difference.interval, sign=True),
-                        f"{difference.trainings:,}",
-                        p_value(difference.p_adjusted),
-                    )
-                )
-                for difference in means.differences
-            ),
-            numbers=("trainings", _p_head(means)),
-            note="Intervals are unadjusted; p-values are adjusted for all differences in this table.",
-        ),
-    )
+    tables = (_means_table(result, means), _differences_table(result, means))
     return tuple(table for table in tables if table.rows)
+
+
+def _means_table(result: SettingMeans, means: stats.MarginalMeans) -> Table:
+    return Table(
+        title=f"Settings by {result.metric}",
+        heads=("setting", f"mean {result.metric} [{means.level * 100:g} %]", "trainings"),
+        rows=tuple(
+            Row(
+                cells=(
+                    f"{_name(mean.setting, means)} = {mean.level}",
+                    with_interval(mean.mean, mean.interval),
+                    f"{mean.trainings:,}",
+                )
+            )
+            for mean in means.means
+        ),
+        numbers=("trainings",),
+        note=_left_out(result, means),
+    )
+
+
+def _differences_table(result: SettingMeans, means: stats.MarginalMeans) -> Table:
+    p_head = _p_head(means)
+    return Table(
+        title=f"Differences between settings by {result.metric}",
+        heads=("setting", f"difference in {result.metric} [{means.level * 100:g} %]", "trainings", p_head),
+        rows=tuple(
+            Row(
+                cells=(
+                    f"{_name(difference.setting, means)}: {difference.level} vs {difference.other}",
+                    with_interval(difference.difference, difference.interval, sign=True),
+                    f"{difference.trainings:,}",
+                    p_value(difference.p_adjusted),
+                )
+            )
+            for difference in means.differences
+        ),
+        numbers=("trainings", p_head),
+        note="Intervals are unadjusted; p-values are adjusted for all differences in this table.",
+    )
 
 
 def setting_note(result: SettingMeans) -> Note:

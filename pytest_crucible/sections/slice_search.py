@@ -35,7 +35,7 @@ MOST_IN_GROUPS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A slice with another difference than the other samples: means of candidate minus baseline, positive is better."""
+    """A slice whose difference (candidate minus baseline, positive is better) differs from that of the other samples."""
 
     slice: str
     n: int

@@ -59,7 +59,7 @@ class ExperimentEntry:
         return EnteredExperiment(key, arms, done)
 
     def _enter_again(self, experiment: Experiment) -> EnteredExperiment:
-        """Return the same for an experiment that has begun: its earlier stages have answered units, or lost them."""
+        """Return the keys of an experiment that has begun, and the units that its earlier stages answered or lost."""
         plan = experiment.plan
         key = self.store.add_experiment(self.run, plan, experiment.dataset.samples, experiment.variants)
         arms = [self._add_arms(key, plan, number) for number in range(len(plan.arms))]

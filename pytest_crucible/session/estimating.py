@@ -15,7 +15,14 @@ from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.guarded import BLOCKED
 from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
-from pytest_crucible.plan.arm_cost import Asked, PlannedRequest, beyond, estimate_arm, estimate_as_before, sum_amounts
+from pytest_crucible.plan.arm_cost import (
+    PlannedRequest,
+    UnsentReply,
+    beyond,
+    estimate_arm,
+    estimate_as_before,
+    sum_amounts,
+)
 from pytest_crucible.plan.open_cost import ends_early, estimate_further, whole_amounts
 from pytest_crucible.plan.stages import stage_number
 from pytest_crucible.records import Outcome, Plan, Unit
@@ -132,7 +139,7 @@ class Estimator:
         sent = set(positions)
         return [{(position, place) for position, place in units if position in sent} for units in done]
 
-    def _describe_outcome(self, experiment: Experiment, outcome: Outcome) -> Asked:
+    def _describe_outcome(self, experiment: Experiment, outcome: Outcome) -> UnsentReply:
         plan, unit = experiment.plan, outcome.unit
         place = (
             plan.nodeid,
@@ -143,7 +150,7 @@ class Estimator:
         late = experiment.late_variants.get(experiment.twin(unit))
         # The function is run up to its first request, which a search or a certificate repeats with other texts.
         times = 1 if late is None else late.requests
-        return Asked(
+        return UnsentReply(
             len(outcome.calls) * times,
             tuple(map(_planned_request, self._unsent.pop(place, ()))) * times,
             any(call.reply is not None and call.reply.finish == BLOCKED for call in outcome.calls),

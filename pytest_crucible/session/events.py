@@ -21,7 +21,10 @@ Ask = Callable[[Unit], Awaitable[Outcome]]
 
 
 class EventPublisher:
-    """One per session. Listeners are looked up when planning starts, because conftest files may load until then."""
+    """Sends the session's events to hooks, OpenTelemetry and the run store.
+
+    Listeners are looked up when planning starts, because conftest files may load until then.
+    """
 
     def __init__(self, config: pytest.Config, settings: Settings, run: str) -> None:
         self.recorder = Recorder(run)

@@ -54,7 +54,7 @@ class CrucibleWarning(pytest.PytestWarning):
 
 @dataclass(frozen=True)
 class Experiment:
-    """One marked function, planned."""
+    """A marked function with its plan, its samples and its opened arms."""
 
     function: Callable[..., Any]
     plan: Plan

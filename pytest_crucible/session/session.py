@@ -218,7 +218,7 @@ class CrucibleSession:
             report_lost_worker(self._resources.store, self.run, family, worker)
 
     def crucible(self, item: pytest.Item) -> Crucible:
-        """The `crucible` fixture of one item of a joined test."""
+        """Return the `crucible` fixture of one item of a joined test."""
         self._collection.failures.raise_for(function_nodeid(item))
         if self._messages.errors:
             pytest.skip(self._items.skip_reason())

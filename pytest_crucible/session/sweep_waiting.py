@@ -62,7 +62,7 @@ def report_failure(store: RunStore, run: str, family: str, reason: str) -> None:
 
 
 def report_lost_worker(store: RunStore, run: str, family: str, worker: str) -> None:
-    """The same for a worker that has died, if it was the one that chose."""
+    """Report the error of a worker that has died, if it was the one that chose."""
     life = load_decisions(store, run, subject_of_life(family))
     if life.get(0, {}).get("worker") == worker:
         report_failure(store, run, family, f"worker {worker}, which chose it, has ended")

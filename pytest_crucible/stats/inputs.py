@@ -228,4 +228,6 @@ def _check_inside(bounds: Range, arms: tuple[Array, ...]) -> None:
     slack = 1e-9 * span if math.isfinite(span) else 0.0
     outside = sum(int(np.sum((arm < bounds[0] - slack) | (arm > bounds[1] + slack))) for arm in arms)
     if outside:
-        raise ValueError(f"{outside} of {sum(arm.size for arm in arms)} values lie outside the bounds {bounds!r}")
+        raise ValueError(
+            f"{outside} of {sum(arm.size for arm in arms)} values lie outside the bounds {bounds!r}: correct either"
+        )

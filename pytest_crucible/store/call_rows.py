@@ -18,7 +18,7 @@ MOST_FORMS = 100_000
 """Keys of stored forms that are remembered. A suite whose samples share no form would otherwise fill the memory with them."""
 
 Row = dict[str, Any]
-Asked = tuple[int, Outcome, Sample]
+StoredUnit = tuple[int, Outcome, Sample]
 """Key of the arm, outcome of a unit, and its sample."""
 
 
@@ -31,7 +31,7 @@ class CallRows:
         self._run = run
         self._forms: set[int] = set()
 
-    def rows(self, units: Iterable[Asked]) -> tuple[list[Row], list[Row]]:
+    def rows(self, units: Iterable[StoredUnit]) -> tuple[list[Row], list[Row]]:
         """Return rows of `calls`, and rows of `messages` for forms that have not been written before."""
         calls: list[Row] = []
         forms: list[Row] = []

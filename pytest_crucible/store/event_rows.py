@@ -11,7 +11,7 @@ from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.store.sanitize import sanitize_text
 
-Seen = dict[tuple[tuple[str, Any], ...], Any]
+Redacted = dict[tuple[tuple[str, Any], ...], Any]
 AMOUNTS = ("input_tokens", "output_tokens", "first_token_s", "cost_usd")
 NOT_STORED = frozenset({"request.start", "sample.start", "sample.stop", "experiment.start", "experiment.stop"})
 """Emitted to listeners only: `request.stop` has the time of a request; samples and experiments have tables of their own."""
@@ -27,11 +27,11 @@ def event_rows(events: Iterable[tuple[str, Event]], hide: Callable[[str], str]) 
     >>> row["error"], row["output_tokens"], row["facts"]
     ('429', 3, {'finish': 'stop'})
     """
-    redacted: Seen = {}
+    redacted: Redacted = {}
     return [_row(run, event, hide, redacted) for run, event in events]
 
 
-def _row(run: str, event: Event, hide: Callable[[str], str], redacted: Seen) -> dict[str, Any]:
+def _row(run: str, event: Event, hide: Callable[[str], str], redacted: Redacted) -> dict[str, Any]:
     """Return the row of one event. Only its sample, error and facts may hold texts of a server, which are redacted."""
     facts = dict(event.facts)
     error = facts.pop("error", None)
@@ -61,7 +61,7 @@ def _pop_amount(facts: dict[str, Any], name: str) -> Any:
     return None
 
 
-def _facts(facts: dict[str, Any], hide: Callable[[str], str], redacted: Seen) -> Any:
+def _facts(facts: dict[str, Any], hide: Callable[[str], str], redacted: Redacted) -> Any:
     """Return redacted facts. Most events of a batch have equal ones, such as how a reply ended: those are redacted once."""
     if set(map(type, facts.values())) != {str}:
         return redact(_plain(facts), hide)

@@ -131,7 +131,7 @@ def reply_sources(store: RunStore, arm: int, run: str) -> dict[tuple[int, int], 
 
 
 def _query(experiment: int, baseline: int) -> Select[Any]:
-    """One row for each verdict on a comparison in a finished experiment with equal arms."""
+    """Return one row for each verdict on a comparison in a finished experiment with equal arms."""
     now, experiments, runs, verdicts = schema.experiments.alias(), schema.experiments, schema.runs, schema.verdicts
     candidates, baselines = schema.arms.alias(), schema.arms.alias()
     return (

@@ -43,7 +43,7 @@ class StoredReplies:
         self._introduced: list[KnownAdapter] = []
 
     async def get(self, key: str) -> CachedReply | None:
-        """Raises StoreError."""
+        """Return the cached reply of a key; None if there is none. Raises StoreError."""
         if self._introduced:
             self._enter_introduced()
         if key in self._absent:
@@ -52,7 +52,7 @@ class StoredReplies:
         return await self._reader.find(key) if row is None else _cached_reply(_with_texts(row))
 
     def put(self, key: str, entry: CachedReply, *, overwrite: bool = False) -> None:
-        """Raises StoreError if an earlier write failed."""
+        """Queue a reply to be stored, unless it holds a secret. Raises StoreError if an earlier write failed."""
         apart = _storable_texts(entry.reply)
         fields = encode_reply(entry.reply, without=apart)
         if fields is not None and not self._has_secret(entry.reply, fields):
@@ -72,7 +72,7 @@ class StoredReplies:
         self._introduced.append(adapter)
 
     def find_adapter(self, settings: str) -> KnownAdapter | None:
-        """Raises StoreError."""
+        """Return the adapter that was last opened with these settings; None if none was. Raises StoreError."""
         store = self._store()
         query = select(known_adapters).where(known_adapters.c.settings == settings)
         with explain_errors(store.location), store.engine.connect() as connection:

@@ -165,7 +165,7 @@ class RunStore:
         return [entry for entry in self.all_experiments(run) if not entry[1].chooses]
 
     def all_experiments(self, run: str) -> list[tuple[int, Plan, bool]]:
-        """Return the same with the choosing halves of sweeps."""
+        """Return what `experiments` does, and the choosing halves of sweeps."""
         table = schema.experiments
         query = select(table.c.id, table.c.plan, table.c.finished).where(table.c.run == run).order_by(table.c.id)
         with explain_errors(self.location), self.engine.connect() as connection:

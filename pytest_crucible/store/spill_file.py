@@ -78,7 +78,7 @@ def _binary(value: bytes) -> str:
 
 
 def _with_bytes(table: Table, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The row with the bytes that JSON has as text."""
+    """Return the row with the values of binary columns decoded: JSON holds them as base64 text."""
     names = [name for name, value in row.items() if value is not None and isinstance(table.c[name].type, LargeBinary)]
     return {**row, **{name: base64.b64decode(row[name]) for name in names}} if names else row
 

@@ -95,7 +95,7 @@ EVENTS: Mapping[str, ColumnKind] = {
 
 
 def observations(store: RunStore, run: str) -> ExportTable:
-    """Every value, and after those of each arm its lost ones: `lost` is then the reason, and `reason` the details."""
+    """Return the table of all values, and after those of each arm its lost ones, with the reason in `lost`, details in `reason`."""
     stored_values, lost = schema.observations, schema.lost
     values = (
         stored_values.c.metric,
@@ -116,7 +116,10 @@ def observations(store: RunStore, run: str) -> ExportTable:
 
 
 def replies(store: RunStore, run: str) -> ExportTable:
-    """Every reply, failure and skipped sample. Lost units have no row. `input` and `expected` are those of the sample itself."""
+    """Return the table of all replies, failures and skipped samples, without lost units.
+
+    `input` and `expected` are those of the sample itself.
+    """
     stored, samples = schema.replies.c, schema.samples.c
     others = (stored[name] for name in list(REPLIES)[len(UNIT) + 3 :])
     columns = (samples.input, samples.expected, stored_text(schema.replies), *others)
@@ -258,7 +261,7 @@ def _units(store: RunStore, table: Stored, arm: _Arm, columns: tuple[Any, ...]) 
 
 
 def _read(store: RunStore, query: Any) -> Iterator[tuple[Any, ...]]:
-    """Rows a part at a time, so that a large run never sits in memory."""
+    """Yield rows a part at a time, so that a large run never sits in memory."""
     with explain_errors(store.location), store.engine.connect() as connection:
         for part in connection.execution_options(yield_per=_PART).execute(query).partitions():
             yield from map(tuple, part)

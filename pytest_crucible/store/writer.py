@@ -20,7 +20,7 @@ from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.store import schema
 from pytest_crucible.store.bulk_insert import insert_many
-from pytest_crucible.store.call_rows import Asked, CallRows
+from pytest_crucible.store.call_rows import CallRows, StoredUnit
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.event_rows import event_rows
 from pytest_crucible.store.sanitize import sanitize_text
@@ -51,7 +51,7 @@ class _Batch:
     """By table and whether they replace stored rows, and then by key."""
     events: list[tuple[str, Event]] = field(default_factory=list)
     """With the run of each. The thread turns them into rows, so that the sampling loop does not wait for it."""
-    calls: list[Asked] = field(default_factory=list)
+    calls: list[StoredUnit] = field(default_factory=list)
     """Units with the calls that they made, likewise."""
     count: int = 0
     since: float = math.inf

@@ -43,7 +43,7 @@ def encode_answers(messages: Any, encoder: Encoder, train_on: str) -> list[Answe
         if number > 1 and isinstance(message, Mapping) and message.get("role") == "assistant"
     ]
     if not ends:
-        raise TypeError("no message of the assistant follows a prompt")
+        raise TypeError("no message of the assistant follows another message, as an answer to it")
     return [Answer(*encoder.conversation(list(messages[:end])), weight=_read_weight(messages[:end])) for end in ends]
 
 

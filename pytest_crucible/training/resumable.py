@@ -51,7 +51,7 @@ class Resumable(AdapterWeights):
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds of training, with those before an interruption."""
+        """Return the seconds of training, with those before an interruption."""
         return self._seconds_before + time.perf_counter() - self._started
 
     def steps(self, total: int) -> Iterator[int]:

@@ -29,7 +29,7 @@ def find_unfinished(folder: Path, before: float) -> list[UnfinishedTraining]:
 
 
 def remove_unfinished(trainings: list[UnfinishedTraining]) -> int:
-    """Remove them; return the bytes freed."""
+    """Remove unfinished trainings; return the bytes freed."""
     for training in trainings:
         # Another process may remove the same one.
         shutil.rmtree(training.path, ignore_errors=True)

@@ -69,7 +69,7 @@ MISTAKES = {
     target("'mean(right >= 0.5) >= 0.5'"): (
         "target 'mean(right >= 0.5) >= 0.5' cannot be read: a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
     ),
-    target("'tone >= 0.5'"): "target 'tone >= 0.5' judges 'tone', which is text: judge a metric of bool or numbers",
+    target("'tone >= 0.5'"): "target 'tone >= 0.5' is about 'tone', which is text: name a metric of bool or numbers",
     target("'right >= 0.5', decide='maybe'"): (
         "target 'right >= 0.5' has decide='maybe': write 'point' (the estimate decides) or 'bound' (proof decides)"
     ),

@@ -328,7 +328,7 @@ def test_a_service_that_answers_with_errors_is_not_said_to_be_silent(monkeypatch
     statuses, released = iter([503]), threading.Event()
     monkeypatch.setattr(polling, "fetch_health", lambda url: next(statuses, None) or released.wait(60))
 
-    with pytest.raises(SpecError, match=r"^Tinker at http://h responds only with status 503$"):
+    with pytest.raises(SpecError, match=r"^Tinker at http://h responds only with status 503: try again later$"):
         polling.check_answers("http://h")
     released.set()
 

@@ -8,7 +8,7 @@ from run_sizes import choose_runs
 from simulation import at_most
 
 from pytest_crucible.analyse.scores import Scores
-from pytest_crucible.analyse.trends import Seen, trend
+from pytest_crucible.analyse.trends import RunScores, trend
 from pytest_crucible.records import MetricFacts
 
 pytestmark = pytest.mark.slow
@@ -20,7 +20,7 @@ FACTS = {
 }
 
 
-def drawn(kind: str, draw: np.random.Generator) -> list[Seen]:
+def drawn(kind: str, draw: np.random.Generator) -> list[RunScores]:
     """Each sample has a difficulty of its own, so that runs are alike sample by sample."""
     ease = draw.beta(2, 1, SAMPLES)
     none = np.zeros(SAMPLES, dtype=bool)
@@ -28,7 +28,7 @@ def drawn(kind: str, draw: np.random.Generator) -> list[Seen]:
     for k in range(RUNS):
         values = (draw.random(SAMPLES) < ease).astype(float) if kind == "binary" else draw.beta(4 * ease + 0.1, 2)
         scores = Scores(values, values, values, none, none)
-        runs.append(Seen(run=str(k), started="", arm="v2", dataset="d", scores=scores, clusters=None))
+        runs.append(RunScores(run=str(k), started="", arm="v2", dataset="d", scores=scores, clusters=None))
     return runs
 
 

@@ -42,7 +42,7 @@ def number(reply: str) -> str | None:
 
 
 def choice(reply: str) -> str | None:
-    """Return the letter from A to E that the reply chooses, as `choice_match` reads it; None if a reader could not tell.
+    """Return the letter from A to E that the reply chooses, as `choice_match` reads it; None if it is unclear.
 
     >>> choice("(b)"), choice("A is tempting, but the answer is B."), choice("C) Paris"), choice("A dog"), choice("B or C")
     ('B', 'B', 'C', None, None)

@@ -60,7 +60,7 @@ class FixedDelay:
         return self._seconds
 
     def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
-        """A fixed delay does not change."""
+        """Do nothing: a fixed delay does not change."""
 
 
 class PercentileDelay:

@@ -144,7 +144,7 @@ class _FreePermit:
     """The permit of a backend without a limiter."""
 
     def release(self, outcome: Reply | BaseException | None = None) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
 _FREE = _FreePermit()

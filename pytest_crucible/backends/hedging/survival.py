@@ -46,7 +46,7 @@ def survival_curve(latencies: Iterable[Latency]) -> list[tuple[float, float]]:
 
 
 def quantile(curve: Iterable[tuple[float, float]], share: float) -> float:
-    """Return the first time by which that share has ended; infinite if too many were cut off to tell.
+    """Return the first time by which this share of requests has ended; infinite if too many were cut off to know.
 
     >>> quantile([(1, 0.75), (3, 0.375), (4, 0.0)], 0.5)
     3

@@ -42,7 +42,7 @@ class BackoffCheck:
         self.recent += 1 / MEMORY
 
     def begin(self, rate: float) -> None:
-        """Start again: the rate is higher than where backing off began, or has returned to it."""
+        """Start a descent at this rate, which is higher than where the last one began, or the same again."""
         self.top = rate
         self._start_level(rate, math.inf)
 

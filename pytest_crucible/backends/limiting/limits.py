@@ -15,7 +15,7 @@ from pytest_crucible.records.errors import SpecError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits; infinite if none was set."""
+    """The limits of a server: infinite where none is set."""
 
     concurrency: float = math.inf
     requests_per_second: float = math.inf

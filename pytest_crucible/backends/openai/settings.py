@@ -162,7 +162,9 @@ def _address(adapter: Adapter, environment: Mapping[str, str]) -> Address:
     try:
         address = parse_address(_fill(adapter.options["base_url"], environment))
         if address.path.endswith("/completions"):
-            raise ValueError(f"remove what follows /v1 in {address.origin}{address.path}")
+            raise ValueError(
+                f"it is the address of one endpoint, {address.origin}{address.path}: remove what follows /v1"
+            )
         for name, value in parse_qsl(urlsplit(adapter.options["base_url"]).query):
             if is_secret(name) and not value.startswith("$"):
                 raise ValueError(f"it contains a key: write {name}=$NAME, with the name of an environment variable")
@@ -195,7 +197,7 @@ def _fill(text: str, environment: Mapping[str, str]) -> str:
     try:
         return string.Template(text).substitute(environment).strip()
     except KeyError as error:
-        raise ValueError(f"environment variable {error} is not set") from None
+        raise ValueError(f"environment variable {error} is not set: set it before the run") from None
     except ValueError:
         raise ValueError("write $$ for a $") from None
 
@@ -240,6 +242,8 @@ def _headers(adapter: Adapter, environment: Mapping[str, str]) -> dict[str, str]
         except ValueError as error:
             raise SpecError(f"{adapter_name} has a header {name!r} with an invalid value: {error}") from None
         if not text.isascii() or not text.isprintable():
-            raise SpecError(f"{adapter_name} has a header {name!r} with characters that a header cannot contain")
+            raise SpecError(
+                f"{adapter_name} has a header {name!r} with characters that a header cannot contain: remove them"
+            )
         headers[name.lower()] = text
     return headers

@@ -103,9 +103,11 @@ def _fetch(service: Service, url: str, place: Path) -> int:
             return sum(file.write(part) for part in response.iter_bytes())
     except httpx.HTTPStatusError as error:
         # The URL itself is a permission, and does not belong in a message.
-        raise SpecError(f"{service.name} responded to a download with status {error.response.status_code}") from None
+        raise SpecError(
+            f"{service.name} responded to a download with status {error.response.status_code}: try again"
+        ) from None
     except httpx.HTTPError as error:
-        raise SpecError(f"{service.name} broke off a download: {type(error).__name__}") from None
+        raise SpecError(f"{service.name} broke off a download ({type(error).__name__}): try again") from None
 
 
 def _publish(draft: Path, target: Path) -> None:

@@ -68,7 +68,7 @@ def check_answers(url: str) -> None:
             time.sleep(_LOOK_S)
     except TimeoutError:
         if status:  # only the last of several responses is late
-            raise SpecError(f"Tinker at {url} responds only with status {status}") from None
+            raise SpecError(f"Tinker at {url} responds only with status {status}: try again later") from None
         raise SpecError(f"Tinker at {url} does not answer within {HEALTH_S:g} s{_by_proxy(url)}") from None
     except Unreachable as error:
         raise SpecError(f"Tinker at {url} does not answer: {error}{_by_proxy(url)}") from None

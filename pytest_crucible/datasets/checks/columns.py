@@ -92,7 +92,7 @@ class Table:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """All fields that some sample has: first those of every dataset, then the further ones by name."""
+        """The fields of the samples: first those that every dataset may have (`id`, `input`, ...), then the others by name."""
         own = [name for name in _OWN if name in self._used]
         return (*own, *sorted(self._further.keys() - set(own)))
 

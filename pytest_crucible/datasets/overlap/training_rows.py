@@ -18,7 +18,7 @@ _NO_TEXT = frozenset({"id", "group", "rejected", "non_preferred_output", *_ANSWE
 
 
 class TrainingText(NamedTuple):
-    """One training row."""
+    """The texts of one training row, and its number."""
 
     number: int
     texts: tuple[str, ...]

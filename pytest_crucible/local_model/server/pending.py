@@ -26,7 +26,7 @@ class Completion:
 
 @dataclass(slots=True)
 class _Log:
-    """Completions of one sampler."""
+    """The finished requests of one sampler, and an event for the next one."""
 
     last: int = 0
     done: deque[Completion] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETIONS))
@@ -34,7 +34,7 @@ class _Log:
 
 
 class Completions:
-    """Completions by sampler."""
+    """The finished requests of each sampler, which its client polls."""
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}

@@ -31,7 +31,7 @@ def read_fields(message: bytes | memoryview) -> Fields:
 
 
 def last_int(fields: Fields, number: int, *, bits: int = 64) -> int:
-    """Return a signed integer; 0 if absent, which is the format's default."""
+    """Return the last value of a field of signed integers; 0, the format's default, if the field is absent."""
     value = fields.get(number, (0,))[-1]
     if not isinstance(value, int):
         raise ValueError(f"field {number} must be a varint")
@@ -41,12 +41,12 @@ def last_int(fields: Fields, number: int, *, bits: int = 64) -> int:
 
 
 def last_bytes(fields: Fields, number: int) -> memoryview:
-    """Return bytes; empty if absent."""
+    """Return the last value of a field of bytes; empty if the field is absent."""
     return all_bytes(fields, number)[-1] if number in fields else memoryview(b"")
 
 
 def all_bytes(fields: Fields, number: int) -> list[memoryview]:
-    """Return a repeated field of bytes, texts or messages."""
+    """Return all values of a repeated field of bytes, texts or messages."""
     values = fields.get(number, ())
     if not all(isinstance(value, memoryview) for value in values):
         raise ValueError(f"field {number} must be bytes")
@@ -54,7 +54,7 @@ def all_bytes(fields: Fields, number: int) -> list[memoryview]:
 
 
 def last_text(fields: Fields, number: int) -> str:
-    """Return text; empty if absent. Raises ValueError for bytes that are not UTF-8."""
+    """Return the last value of a text field; empty if the field is absent. Raises ValueError for bytes that are not UTF-8."""
     return str(last_bytes(fields, number), "utf-8")
 
 

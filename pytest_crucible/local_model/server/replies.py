@@ -43,7 +43,7 @@ class Scoring:
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """A sample request."""
+    """A request to sample replies to a prompt, and to score it if it has `scoring`."""
 
     prompt: list[int]
     params: SamplingParams

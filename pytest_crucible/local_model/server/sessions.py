@@ -97,7 +97,7 @@ def list_all(service: Service, request: Request) -> Response:
 
 
 def get(service: Service, request: Request) -> Response:
-    """Return what belongs to a session."""
+    """Return the ids of a session's training runs and samplers, with its metadata."""
     session = _find_session(service, request)
     return json_response(
         {

@@ -1,4 +1,4 @@
-"""Shared by all judge metrics: their version depends on the configured judge, and each reply is judged once."""
+"""Parts that all metrics of LLM judges share: their version depends on the configured judge, and each reply is judged once."""
 
 from __future__ import annotations
 

@@ -105,7 +105,9 @@ def _check(name: str, question: str, levels: Mapping[str, float]) -> None:
         raise SpecError(f'rubric {name!r} needs at least two levels, for example levels={{"poor": 0, "good": 1}}')
     for level, value in levels.items():
         if not isinstance(level, str) or not level.strip() or "\n" in level:
-            raise SpecError(f"rubric {name!r} has the level {level!r}: a level's name is a word or a few on one line")
+            raise SpecError(
+                f"rubric {name!r} has the level {level!r}: write a level's name as one or a few words on one line"
+            )
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
             raise SpecError(
                 f"rubric {name!r} has {level!r}: {value!r}; expected a number from 0 to 1 as the level's value"

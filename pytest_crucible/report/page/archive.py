@@ -104,7 +104,7 @@ def pack_json(value: Any) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A prompt, an expected value or a reply as a reader sees it."""
+    """Return a prompt, an expected value or a reply as a reader sees it."""
     if value is None:
         return ""
     return printable(value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False), A_TEXT)

@@ -41,19 +41,19 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forest:
-    """Lines on one scale."""
+    """A forest plot: estimates with their intervals, one a line, on one scale."""
 
     title: str
     marks: tuple[Mark, ...]
     axis: Axis
 
     def strips(self) -> Iterator[tuple[Mark, str, str]]:
-        """Each line with its picture, and with its number, aligned at decimal points."""
+        """Return each line with its picture, and with its number, aligned at decimal points."""
         for mark, cell in zip(self.marks, align_estimates([mark.shown for mark in self.marks]), strict=True):
             yield mark, svg_text(_strip(mark, self.axis)), " ".join(cell)
 
     def ticks(self) -> str:
-        """The scale below them."""
+        """Return the scale below the lines."""
         parts = [
             element("text", label(tick), x=_percent(self.axis.share(tick)), y=14, text_anchor="middle", class_="tick")
             for tick in self.axis.ticks
@@ -62,7 +62,7 @@ class Forest:
 
 
 def differences(run: Run) -> Iterator[Forest]:
-    """All comparisons, those by one metric on one scale."""
+    """Return all comparisons, those by one metric on one scale."""
     many = len(run.experiments) > 1
     pairs = [comparison for analysis in run.experiments for comparison in analysis.comparisons]
     metric_marks = [
@@ -76,7 +76,7 @@ def differences(run: Run) -> Iterator[Forest]:
 
 
 def levels(run: Run) -> Iterator[Forest]:
-    """Every arm's mean, those of one metric on one scale, with the targets that are about it."""
+    """Return every arm's mean, those of one metric on one scale, with the targets that are about it."""
     many = len(run.experiments) > 1
     metric_marks = [
         (level.metric, Mark(

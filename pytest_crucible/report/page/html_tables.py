@@ -42,7 +42,7 @@ class Layout:
 
 
 def laid_out(grid: Table, many: bool = False) -> Layout:
-    """The table's cells by column; with several experiments the rows of each are under its name."""
+    """Return the table's cells by column; with several experiments the rows of each are under its name."""
     columns = [_column(grid, k) for k in range(len(grid.heads))]
     heads = tuple(
         (column[0].kind if column else "word", head) for column, head in zip(columns, grid.heads, strict=True)

@@ -22,7 +22,7 @@ CELLS = 28
 
 
 def distribution(name: str, arms: Sequence[tuple[str, Sequence[float]]]) -> str:
-    """Histograms of the arms' scores on one scale, as outlines: the share of samples in each of its bins."""
+    """Return histograms of the arms' scores on one scale, as outlines: the share of samples in each of its bins."""
     finite = [np.asarray(values, dtype=float) for _, values in arms]
     finite = [values[np.isfinite(values)] for values in finite]
     if not sum(map(len, finite)):
@@ -40,7 +40,7 @@ def distribution(name: str, arms: Sequence[tuple[str, Sequence[float]]]) -> str:
 
 
 def pairs(name: str, candidate: tuple[str, Sequence[float]], baseline: tuple[str, Sequence[float]]) -> str:
-    """Each sample that both answered: the baseline's score across, the candidate's up. On the line they are equal."""
+    """Return a picture of the samples with both scores: the baseline's across, the candidate's up. Ties are on the diagonal."""
     theirs, ours = np.asarray(baseline[1], dtype=float), np.asarray(candidate[1], dtype=float)
     both = np.isfinite(theirs) & np.isfinite(ours)
     if not both.any():
@@ -54,7 +54,7 @@ def pairs(name: str, candidate: tuple[str, Sequence[float]], baseline: tuple[str
 
 
 def waiting(arms: Sequence[tuple[str, Sequence[float]]]) -> str:
-    """The share of answers that came within a time, for each arm."""
+    """Return a picture of the share of replies that came within a time, for each arm."""
     finite = [(k, np.sort(np.asarray(values)[np.isfinite(values)])) for k, (_, values) in enumerate(arms)]
     finite = [(k, values) for k, values in finite if len(values)]
     if not finite:
@@ -77,7 +77,7 @@ def waiting(arms: Sequence[tuple[str, Sequence[float]]]) -> str:
 
 
 def _with_room(on: Axis) -> Axis:
-    """A scale on which a point at either end is drawn whole, beside the ticks and not over them."""
+    """Return a scale on which a point at either end is drawn whole, beside the ticks and not over them."""
     room = 0.07 * (on.high - on.low)
     return Axis(on.low - room, on.high + room, on.ticks)
 
@@ -125,7 +125,7 @@ def _scales(across: Axis, up: Axis) -> tuple[Callable[[float], float], Callable[
 
 
 def _frame(title: str, across: Axis, up: Axis, x_name: str, y_name: str, inside: Sequence[Any]) -> str:
-    """The picture in its axes, with their names."""
+    """Return the picture in its axes, with their names."""
     x, y = _scales(across, up)
     floor, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     grid = [element("line", x1=LEFT, x2=right, y1=f"{y(t):.1f}", y2=f"{y(t):.1f}", class_="grid") for t in up.ticks]

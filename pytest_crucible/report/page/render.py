@@ -20,7 +20,7 @@ from pytest_crucible.report.page.curves import draw_curves
 from pytest_crucible.report.page.forest import chart_forest, differences, levels
 from pytest_crucible.report.page.html_tables import blanks, laid_out
 from pytest_crucible.report.page.pictures import distribution, pairs, waiting
-from pytest_crucible.report.page.sample_panels import Told, excerpt_panels, slowest
+from pytest_crucible.report.page.sample_panels import SamplePanel, excerpt_panels, slowest
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.truncate import worst_states
 
@@ -43,14 +43,14 @@ class Scene:
     pictures: tuple[Markup, ...]
     agreements: tuple[tuple[str, Agreement], ...]
     """(name, agreement of the arms) for each binary metric that a target or comparison names."""
-    excerpts: tuple[tuple[str, tuple[Told, ...]], ...]
+    excerpts: tuple[tuple[str, tuple[SamplePanel, ...]], ...]
     """Title of a section, and the samples that it shows."""
-    slowest: tuple[Told, ...]
+    slowest: tuple[SamplePanel, ...]
     archive: Archive
 
 
 def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
-    """A self-contained page. `chapters` are read while it is made."""
+    """Return the report as a self-contained page. `chapters` are read while it is made."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     template = _environment().get_template("page.html.j2")
     states = worst_states(report.run)

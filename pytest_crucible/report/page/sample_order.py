@@ -13,7 +13,7 @@ Order = npt.NDArray[np.int64]
 
 
 def orders(chapter: Chapter, seed: int) -> dict[str, Order]:
-    """All positions in each order, by the name of what comes first. Unknown values come last."""
+    """Return all positions in each order, by the name of what comes first. Unknown values come last."""
     rankings = {"the worst": _worst(chapter), "the slowest": _slowest(chapter)}
     drawn = np.random.default_rng(seed).permutation(len(chapter.columns.ids))
     return {**{name: order for name, order in rankings.items() if order is not None}, f"a draw with seed {seed}": drawn}

@@ -22,42 +22,42 @@ A_REPLY = 4_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class SamplePanel:
     """One sample: the reason it is shown, its input, and the first reply of each arm."""
 
     sample: str
     why: str
     input: str
     expected: str
-    said: tuple[tuple[str, str], ...]
+    replies: tuple[tuple[str, str], ...]
     """Arm, and its reply or the state of its sample."""
 
 
-def excerpt_panels(chapter: Chapter) -> dict[str, tuple[Told, ...]]:
+def excerpt_panels(chapter: Chapter) -> dict[str, tuple[SamplePanel, ...]]:
     """Return the samples that sections show, by the title of the section."""
     place = {name: k for k, name in enumerate(chapter.columns.ids)}
-    panels: dict[str, tuple[Told, ...]] = {}
+    panels: dict[str, tuple[SamplePanel, ...]] = {}
     for title, excerpt in section_excerpts(chapter.analysis):
         if excerpt.sample in place:
             panels[title] = (*panels.get(title, ()), _panel(chapter, place[excerpt.sample], excerpt.reason))
     return panels
 
 
-def slowest(chapter: Chapter) -> tuple[Told, ...]:
+def slowest(chapter: Chapter) -> tuple[SamplePanel, ...]:
     """Return the samples for which the candidate's answer took longest."""
     took = np.nan_to_num(np.asarray(chapter.columns.latency_s[0], dtype=float), nan=-1.0)
     order = np.argsort(-took, kind="stable")[:HOW_MANY]
     return tuple(_panel(chapter, int(k), f"answered in {seconds(float(took[k]))}") for k in order if took[k] > 0)
 
 
-def _panel(chapter: Chapter, position: int, why: str) -> Told:
+def _panel(chapter: Chapter, position: int, why: str) -> SamplePanel:
     [exchange] = chapter.read([position])
-    return Told(
+    return SamplePanel(
         sample=printable(chapter.columns.ids[position], AN_ID),
         why=why,
         input=_short(text_of(exchange.input)),
         expected=_short(text_of(exchange.expected)),
-        said=tuple(zip(chapter.arms, _answers(exchange), strict=True)),
+        replies=tuple(zip(chapter.arms, _answers(exchange), strict=True)),
     )
 
 

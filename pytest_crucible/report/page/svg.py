@@ -11,7 +11,7 @@ from pytest_crucible.report.printable import printable
 
 
 def element(tag: str, *inside: ElementTree.Element | str, **attributes: object) -> ElementTree.Element:
-    """An element; `class_` is written `class`, `stroke_width` is written `stroke-width`. Texts are escaped when drawn."""
+    """Return an element; `class_` is written `class`, `stroke_width` is written `stroke-width`. Texts are escaped when drawn."""
     named = {name.rstrip("_").replace("_", "-"): str(value) for name, value in attributes.items()}
     node = ElementTree.Element(tag, named)
     for child in inside:
@@ -24,7 +24,7 @@ def element(tag: str, *inside: ElementTree.Element | str, **attributes: object) 
 
 
 def svg_text(root: ElementTree.Element) -> str:
-    """The picture as text for a page."""
+    """Return the picture as text for a page."""
     return ElementTree.tostring(root, encoding="unicode")
 
 
@@ -59,7 +59,7 @@ def axis(values: Sequence[float], *, most: int = 6) -> Axis:
 
 
 def label(tick: float) -> str:
-    """A tick as it is written at its axis."""
+    """Return a tick as it is written at its axis."""
     return f"{tick:g}".replace("-", "\u2212")
 
 

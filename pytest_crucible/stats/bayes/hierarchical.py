@@ -113,7 +113,7 @@ def _log_posterior(odds: Array, shrinkage: Array, mean_trials: float, k: Array, 
 
 
 def _refine(values: Array, matters: npt.NDArray[np.bool_]) -> Array:
-    """Return a fine grid over the part that matters, extended by one step on either side."""
+    """Return a fine grid over the values that matter, extended by one coarse step on either side."""
     inside, step = values[matters], values[1] - values[0]
     return np.linspace(inside[0] - step, inside[-1] + step, FINE)
 

@@ -41,11 +41,11 @@ class FieldDrift:
         return None if self.distance is None else min(1.0, self.distance + self._slack(alpha))
 
     def _slack(self, alpha: float) -> float:
-        """Return how far the distance is from its expectation with probability alpha, at most, on one side.
+        """Return the deviation of a distance from its expectation that is exceeded, on one side, with probability alpha at most.
 
         One value changes either distance by at most 1 / n, so the bounded difference inequality holds (McDiarmid 1989). The
-        expectation
-        is at least the true distance, because both are convex in the two distributions (Jensen), and at most `noise` above it.
+        expectation is at least the true distance, because both are convex in the two distributions (Jensen), and at most
+        `noise` above it.
         """
         return math.sqrt(math.log(1 / alpha) / 2 * sum(1 / n for n in self.n))
 

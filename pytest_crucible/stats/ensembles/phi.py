@@ -42,7 +42,9 @@ def error_correlation(
     first_right, second_right = paired_arrays(first, second, names=("first", "second"))
     graded = int(np.sum((first_right != 0) & (first_right != 1)) + np.sum((second_right != 0) & (second_right != 1)))
     if graded:
-        raise ValueError(f"{graded} of {2 * first_right.size} values are neither 0 (wrong) nor 1 (right)")
+        raise ValueError(
+            f"{graded} of {2 * first_right.size} values are neither 0 (wrong) nor 1 (right): grade each as either"
+        )
     if first_right.size < 3:
         raise NotEnoughData(f"{quantity(first_right.size, 'pair')}: a correlation needs at least 3")
     codes, count = _units(first_right, clusters)

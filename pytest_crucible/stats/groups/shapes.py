@@ -39,7 +39,9 @@ def shapiro_wilk(values: npt.ArrayLike) -> Significance:
     if array.size < 3:
         raise NotEnoughData(f"{quantity(array.size, 'value')}: a shape needs at least 3")
     if array.size > MOST_SHAPIRO:
-        raise ValueError(f"{array.size} values: the p-value of shapiro-wilk is known up to {MOST_SHAPIRO}")
+        raise ValueError(
+            f"{array.size} values, but the p-value of shapiro-wilk is known up to {MOST_SHAPIRO}: give a random part"
+        )
     if is_constant(array):
         note = "all values are equal"
         return Significance(

@@ -49,7 +49,7 @@ def check_inside(array: Array, bounds: Range) -> None:
     slack = 1e-9 * (bounds[1] - bounds[0])
     outside = int(((array < bounds[0] - slack) | (array > bounds[1] + slack)).sum())
     if outside:
-        raise ValueError(f"{outside} of {array.size} values lie outside the bounds {bounds!r}")
+        raise ValueError(f"{outside} of {array.size} values lie outside the bounds {bounds!r}: correct either")
 
 
 def standard_error(array: Array) -> float:

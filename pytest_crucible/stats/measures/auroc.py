@@ -35,7 +35,7 @@ _PSEUDO = 0.5
 
 
 def labels_problem(samples: Sequence[Sample]) -> str:
-    """Why the samples' `expected` cannot be labels; empty if they can."""
+    """Return why the samples' `expected` cannot be labels; empty if they can."""
     for sample in samples:
         if label_number(sample.expected) is None:
             return (
@@ -46,7 +46,7 @@ def labels_problem(samples: Sequence[Sample]) -> str:
 
 
 def expected_problem(samples: Sequence[Sample]) -> str:
-    """Why the samples' `expected` cannot be labels of two classes; empty if they can."""
+    """Return why the samples' `expected` cannot be labels of two classes; empty if they can."""
     problem = labels_problem(samples)
     if problem:
         return problem
@@ -59,7 +59,7 @@ def expected_problem(samples: Sequence[Sample]) -> str:
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
-    """Scores with their labels. A lost positive is lowest, and a lost negative highest, where the area is lowest."""
+    """Return scores with their labels. A lost positive is lowest, and a lost negative highest, where the area is lowest."""
     labels = [label_number(value) for value in observations.expected]
     if not labels or None in labels:
         return Prepared(values=np.array([]), problem="the samples have no yes-or-no expected")
@@ -73,7 +73,7 @@ def prepare(observations: Observations, end: End) -> Prepared:
 
 
 def estimate(prepared: Prepared, level: float) -> Measured:
-    """The area with its two-sided interval."""
+    """Return the area with its two-sided interval."""
     if not len(prepared.values):
         return no_data(prepared)
     area, clusters = estimate_area(prepared), counted_clusters(prepared.clusters)
@@ -89,7 +89,7 @@ def estimate(prepared: Prepared, level: float) -> Measured:
 
 
 def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
-    """The area with its one-sided bounds."""
+    """Return the area with its one-sided bounds."""
     if not len(prepared.values):
         return no_bounds(prepared)
     area = estimate_area(prepared)
@@ -98,7 +98,7 @@ def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
 
 
 def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
-    """First minus second on the same samples: DeLong's paired test and interval by Student's t."""
+    """Return first minus second on the same samples: DeLong's paired test and interval by Student's t."""
     if not len(first.values) or not len(second.values) or first.strata is None:
         return None
     placed = [a - b for a, b in zip(placements(first), placements(second), strict=True)]

@@ -50,7 +50,7 @@ _HALVINGS = 60
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
-    """Gaps with their bins. A lost sample widens (high) or closes (low) the largest gap there is."""
+    """Return gaps with their bins. A lost sample widens (high) or closes (low) the largest gap there is."""
     confidence, accuracy = (column.values for column in observations.columns)
     scored = ~(np.isnan(confidence) | np.isnan(accuracy))
     values = np.concatenate([confidence[scored], accuracy[scored]])
@@ -93,7 +93,7 @@ def _sums(gaps: Floats, bins: Floats) -> Floats:
 
 
 def estimate(prepared: Prepared, level: float) -> Measured:
-    """ECE with its two-sided interval, which holds too often rather than too seldom."""
+    """Return ECE with its two-sided interval, which holds too often rather than too seldom."""
     if not len(prepared.values):
         return no_data(prepared)
     value, clusters = float(_sign_gaps(prepared).mean()), counted_clusters(prepared.clusters)
@@ -104,7 +104,7 @@ def estimate(prepared: Prepared, level: float) -> Measured:
 
 
 def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
-    """ECE with its one-sided bounds."""
+    """Return ECE with its one-sided bounds."""
     if not len(prepared.values):
         return no_bounds(prepared)
     lower, upper = _ends(prepared, alpha)
@@ -112,7 +112,7 @@ def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
 
 
 def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
-    """First minus second on the same samples: the mean of the difference of signed gaps, bounded for all signs at once."""
+    """Return first minus second on the same samples: the mean of the difference of signed gaps, bounded for all signs at once."""
     if not len(first.values) or len(first.values) != len(second.values):
         return None
     values, clusters = _sign_gaps(first) - _sign_gaps(second), first.clusters
@@ -151,7 +151,7 @@ def higher_is_better(measure: Measure, facts: MetricFacts) -> bool:
 
 
 def check(measure: Measure, facts: Sequence[MetricFacts]) -> str:
-    """Why these metrics have no calibration error; empty if they have one."""
+    """Return why these metrics have no calibration error; empty if they have one."""
     for metric in facts:
         if metric.kind not in (None, "binary") and not (metric.low >= 0 and metric.high <= 1):
             return f"{metric.name!r} lies between {metric.low:g} and {metric.high:g}: declare bounds=(0, 1)"
@@ -159,14 +159,14 @@ def check(measure: Measure, facts: Sequence[MetricFacts]) -> str:
 
 
 def _sign_gaps(prepared: Prepared) -> Floats:
-    """Gaps with the sign of their bin's sum, so that their mean is ECE."""
+    """Return gaps with the sign of their bin's sum, so that their mean is ECE."""
     bins = np.asarray(prepared.strata, dtype=np.float64)
     signs = np.where(_sums(prepared.values, bins) >= 0, 1.0, -1.0)
     return np.asarray(signs[bins.astype(np.intp)] * prepared.values, dtype=np.float64)
 
 
 def _choices(prepared: Prepared) -> int:
-    """Number of choices of signs: only bins that hold samples have one."""
+    """Return the number of choices of signs: only bins that hold samples have one."""
     return int(2 ** np.unique(np.asarray(prepared.strata)).size)
 
 
@@ -191,7 +191,7 @@ def _side(values: Floats, clusters: Clusters | None, bounds: Numbers, alpha: flo
 
 
 def _p_value(values: Floats, clusters: Clusters | None, choices: tuple[int, int]) -> float:
-    """The smallest alpha at which the interval excludes 0, so that interval and p-value cannot contradict each other."""
+    """Return the smallest alpha at which the interval excludes 0, so that interval and p-value cannot contradict each other."""
     positive = float(values.mean()) > 0
     near, far = math.log(_SMALLEST_P), 0.0
     if not _excludes_zero(values, clusters, choices, 0.0, positive=positive):

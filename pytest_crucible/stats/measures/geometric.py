@@ -40,7 +40,7 @@ _SIDES: tuple[Side, Side] = ("lower", "upper")
 
 
 def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
-    """First over second, on the scale of logarithms. None without pairs, and if a lost value could be anything."""
+    """Return first over second, on the scale of logarithms. None without pairs, and if a lost value could be anything."""
     if not len(first.values) or not all(np.isfinite(arm.values).all() for arm in (first, second)):
         return None
     second = replace(second, values=without_rounding(first.values, second.values, _NO_RANGE))

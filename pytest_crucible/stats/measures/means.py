@@ -47,7 +47,7 @@ _RISING = (">=", ">")
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
-    """One value a sample: the metric's, or 1 where the condition holds and 0 elsewhere."""
+    """Return one value a sample: the metric's, or 1 where the condition holds and 0 elsewhere."""
     facts, measure = observations.facts[0], observations.measure
     column = observations.columns[0]
     plain = Prepared(
@@ -70,7 +70,7 @@ def _by_sample(prepared: Prepared, observations: Observations) -> Prepared:
 
 
 def _condition_values(observations: Observations, relation: str, threshold: float, end: End) -> Floats:
-    """The values that make the condition hold as rarely (low) or as often (high) as the lost samples allow."""
+    """Return the values that make the condition hold as rarely (low) or as often (high) as the lost samples allow."""
     column, lost = observations.columns[0], observations.lost
     if end == "observed":
         return column.values
@@ -83,7 +83,7 @@ def _condition_values(observations: Observations, relation: str, threshold: floa
 
 
 def estimate_mean(prepared: Prepared, level: float) -> Measured:
-    """The mean with its two-sided interval."""
+    """Return the mean with its two-sided interval."""
     if not len(prepared.values):
         return no_data(prepared)
     values, shape = values_and_shape(prepared)
@@ -93,7 +93,7 @@ def estimate_mean(prepared: Prepared, level: float) -> Measured:
 
 
 def bound_mean(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
-    """The mean with its one-sided bounds. Values may be infinite: lost ones without a worst value."""
+    """Return the mean with its one-sided bounds. Values may be infinite: lost ones without a worst value."""
     if not len(prepared.values):
         return no_bounds(prepared)
     if not np.isfinite(prepared.values).all():
@@ -109,7 +109,7 @@ _SIDES: tuple[Literal["lower", "upper"], ...] = ("lower", "upper")
 
 
 def estimate_count(prepared: Prepared, level: float) -> Measured:
-    """The sum with its two-sided interval: the mean and its interval times the number of replies."""
+    """Return the sum with its two-sided interval: the mean and its interval times the number of replies."""
     mean, n = estimate_mean(prepared, level), _size(prepared)
     interval = mean.interval and Interval(
         low=mean.interval.low * n, high=mean.interval.high * n, level=mean.interval.level, method=mean.interval.method
@@ -118,7 +118,7 @@ def estimate_count(prepared: Prepared, level: float) -> Measured:
 
 
 def bound_count(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
-    """The sum with its one-sided bounds."""
+    """Return the sum with its one-sided bounds."""
     n = _size(prepared)
     if n and np.isfinite(prepared.values).all() and not prepared.values.any():
         # Nothing was counted, so the values do not vary. The proportion of samples that count still has a bound.
@@ -131,7 +131,7 @@ def bound_count(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
 
 
 def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
-    """First minus second, pair by pair. None without pairs, and where a lost value without bounds could be anything."""
+    """Return first minus second, pair by pair. None without pairs, and where a lost value without bounds could be anything."""
     if not len(first.values) or not all(np.isfinite(arm.values).all() for arm in (first, second)):
         return None
     pair = first.values, without_rounding(first.values, second.values, first.bounds)
@@ -174,7 +174,7 @@ def _plan_margin(
 
 
 def compare_counts(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
-    """First minus second total, of as many replies in both arms: the difference of means times the larger number of replies."""
+    """Return first minus second total, of as many replies in both arms: the difference of means times the larger number."""
     mean, n = compare_means(first, second, alpha), max(_size(first), _size(second))
     if mean is None:
         return None
@@ -269,13 +269,13 @@ def any_reach(measure: Measure, facts: MetricFacts) -> Numbers:
 
 
 def metric_direction(measure: Measure, facts: MetricFacts) -> bool:
-    """The direction of the metric; a condition with < or <= reverses it."""
+    """Return the direction of the metric; a condition with < or <= reverses it."""
     falling = measure.inner_relation is not None and measure.inner_relation not in _RISING
     return (facts.direction == "higher") != falling
 
 
 def mean_facts(measure: Measure, facts: MetricFacts) -> MetricFacts:
-    """The facts of the value whose mean the statistic is: a condition makes it yes or no."""
+    """Return the facts of the value whose mean the statistic is: a condition makes it yes or no."""
     if measure.inner_relation is None:
         return facts
     return MetricFacts(name=measure.expression, kind="binary", low=0.0, high=1.0, direction=facts.direction)

@@ -24,7 +24,7 @@ _SIDES: tuple[Side, Side] = ("lower", "upper")
 
 
 def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
-    """First minus second percentile. None without pairs, and where a lost value could be anything."""
+    """Return first minus second percentile. None without pairs, and where a lost value could be anything."""
     if not len(first.values) or not len(second.values):
         return None
     values = quantile_of(first), quantile_of(second)

@@ -27,7 +27,7 @@ QuantileBound = Callable[[float, Side], float]
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
-    """Every reply, with its group, or its sample where there are several replies to one."""
+    """Return every reply's value with its group; its sample is the group where samples have several replies."""
     one_each = means.prepare(replace(observations, samples=None), end)
     samples = observations.samples
     # Samples with one reply each are independent, and have exact bounds.
@@ -37,7 +37,7 @@ def prepare(observations: Observations, end: End) -> Prepared:
 
 
 def estimate(prepared: Prepared, level: float) -> Measured:
-    """The percentile with its two-sided interval; without one below five groups."""
+    """Return the percentile with its two-sided interval; without one below five groups."""
     if not len(prepared.values):
         return no_data(prepared)
     value, clusters = quantile_of(prepared), counted_clusters(prepared.clusters)
@@ -51,7 +51,7 @@ def estimate(prepared: Prepared, level: float) -> Measured:
 
 
 def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
-    """The percentile with its one-sided bounds; without them below five groups."""
+    """Return the percentile with its one-sided bounds; without them below five groups."""
     if not len(prepared.values):
         return no_bounds(prepared)
     value = quantile_of(prepared)

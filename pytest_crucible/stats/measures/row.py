@@ -192,12 +192,12 @@ class Statistic:
 
 
 def no_data(prepared: Prepared) -> Measured:
-    """The result if nothing can be computed."""
+    """Return the result if nothing can be computed."""
     return Measured(None, None, None, prepared.problem or "no data")
 
 
 def no_bounds(prepared: Prepared) -> tuple[BoundedValue, str]:
-    """The result if nothing can be bounded."""
+    """Return the result if nothing can be bounded."""
     return BoundedValue(value=None, lower=None, upper=None), prepared.problem or "no data"
 
 

@@ -25,7 +25,7 @@ def is_bounded(bounds: Numbers) -> bool:
 
 
 def estimate_mean(prepared: Prepared, level: float) -> Measured:
-    """The mean with its interval, which holds at every look; no interval without bounds."""
+    """Return the mean with its interval, which holds at every look; no interval without bounds."""
     if not len(prepared.values):
         return no_data(prepared)
     values = group_means(prepared)
@@ -35,7 +35,7 @@ def estimate_mean(prepared: Prepared, level: float) -> Measured:
 
 
 def bound_mean(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
-    """The mean with its one-sided bounds, which hold at every look with probability 1 - alpha each."""
+    """Return the mean with its one-sided bounds, which hold at every look with probability 1 - alpha each."""
     if not len(prepared.values):
         return no_bounds(prepared)
     values = group_means(prepared)
@@ -44,7 +44,7 @@ def bound_mean(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
 
 
 def compare_means(first: Prepared, second: Prepared, alpha: float, look_alpha: float) -> Difference | None:
-    """First minus second, pair by pair, with an interval at alpha. None without pairs.
+    """Return first minus second, pair by pair, with an interval at alpha. None without pairs.
 
     The p-value and the one-sided bounds are those of bets at `look_alpha`, that of each claim.
     """

@@ -1,7 +1,7 @@
 """Gap, ratio and worst: the largest difference, the smallest ratio and the worst mean of the slices of a field.
 
-Bounds and changes: `stats.slices`. Each metric counts on the samples that it applies to; a slice without any has no rate, which is
-neither 0 nor 1, so that nothing is proven fair while there is one.
+Bounds and changes: `stats.slices`. Each metric counts on the samples that it applies to. A slice without such samples has no rate,
+which is neither 0 nor 1, and while a slice has none nothing is proven fair.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ RATIO_OF_RATIOS = "ratio of ratios"
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
-    """Values with their slices. Lost samples are where they make the statistic as low, or as high, as it can be."""
+    """Return values with their slices. Lost samples are where they make the statistic as low, or as high, as it can be."""
     slicing, facts = observations.slicing, observations.facts
     if slicing is None:
         return Prepared(values=np.array([]), problem="the samples have no such field")
@@ -121,7 +121,7 @@ def _note(columns: SlicedColumns, by: By | None) -> str:
 
 
 def estimate(prepared: Prepared, level: float, *, kind: Extreme) -> Measured:
-    """The extreme with the interval that its two one-sided bounds form."""
+    """Return the extreme with the interval that its two one-sided bounds form."""
     return measured_extreme(prepared, bound_measure(prepared, 1 - level, kind=kind), level)
 
 
@@ -139,7 +139,7 @@ def measured_extreme(prepared: Prepared, bounded: tuple[BoundedValue, str], leve
 
 
 def bound_measure(prepared: Prepared, alpha: float, *, kind: Extreme) -> tuple[BoundedValue, str]:
-    """The extreme with its one-sided bounds, each with the pair of slices that it is of."""
+    """Return the extreme with its one-sided bounds, each with the pair of slices that it is of."""
     columns = prepared.columns
     if columns is None or prepared.problem:
         return no_bounds(prepared)
@@ -174,7 +174,7 @@ def _pair_text(
 def compare(
     first: Prepared, second: Prepared, alpha: float, *, kind: Literal["gap", "ratio", "worst"]
 ) -> Difference | None:
-    """First minus second extreme on the same samples: gaps and worst means as they are, ratios by their logarithms."""
+    """Return first minus second extreme on the same samples: gaps and worst means as they are, ratios by their logarithms."""
     if first.columns is None or second.columns is None or not len(first.values):
         return None
     arms = first.columns.arm(), second.columns.arm()

@@ -19,12 +19,12 @@ from pytest_crucible.stats.slices.columns import SlicedColumns
 
 
 def estimate_worst(prepared: Prepared, level: float) -> Measured:
-    """The worst mean with the interval that its two one-sided bounds form."""
+    """Return the worst mean with the interval that its two one-sided bounds form."""
     return measured_extreme(prepared, bound_worst(prepared, 1 - level), level)
 
 
 def bound_worst(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
-    """The worst mean: its far bound holds for every slice alone, its near bound for all slices together (Bonferroni)."""
+    """Return the worst mean: its far bound holds for every slice alone, its near bound for all slices together (Bonferroni)."""
     columns = prepared.columns
     if columns is None or prepared.problem:
         return no_bounds(prepared)

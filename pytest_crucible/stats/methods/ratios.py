@@ -72,7 +72,7 @@ def gaffke_logs_side(arms: Arms, alpha: float, side: Side) -> float:
 
 
 def log_side(arms: Arms, alpha: float, side: Side) -> float:
-    """Gaffke's bound for the mean logarithm of the pairs' ratios."""
+    """Return Gaffke's bound for the mean logarithm of the pairs' ratios."""
     values, ends, clusters = log_ratios_and_ends(arms)
     return gaffke_bound(values, end=ends[side], alpha=alpha, side=side, clusters=clusters)
 

@@ -100,7 +100,7 @@ def detectable_proportion(
     power: float = 0.8,
     alternative: Alternative = "two-sided",
 ) -> float | None:
-    """Return the rate nearest the baseline's that n samples of each arm tell from it.
+    """Return the rate closest to the baseline's whose difference from it n samples per arm detect.
 
     It lies above (`upper`) or below (`lower`) the baseline rate. None when not even a rate of 1 or 0 is detected. A
     one-sided test detects on its own side only.

@@ -153,5 +153,5 @@ def _discordance_range(difference: float) -> Range:
 
 
 def _gained_rates(difference: float, discordance: Array) -> Array:
-    """The share of gained pairs among the discordant ones; any if there are none."""
+    """Return the share of gained pairs among the discordant ones; any if there are none."""
     return np.clip((1 + difference / np.maximum(discordance, np.finfo(np.float64).tiny)) / 2, 0.0, 1.0)

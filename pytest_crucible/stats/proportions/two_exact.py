@@ -124,7 +124,7 @@ def _lower(x1: int, n1: int, x2: int, n2: int, alpha: float) -> float:
 
 
 def _region(x1: int, n1: int, x2: int, n2: int, difference: float, z: float) -> Region:
-    """The outcomes whose statistic at this difference is z or more."""
+    """Return the outcomes whose statistic at this difference is z or more."""
     seconds = outer_counts(x2, n2)
     sizes = np.full(seconds.shape, float(n1))
     least = least_counts(sizes, lambda first: difference_statistics(first, n1, seconds, n2, difference) >= z - TIED)

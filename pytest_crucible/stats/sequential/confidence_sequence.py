@@ -133,7 +133,7 @@ def unit_values(values: npt.ArrayLike, bounds: Range) -> Array:
     slack = ROUNDING * max(abs(low), abs(high))
     outside = int(((array < low - slack) | (array > high + slack)).sum())
     if outside:
-        raise ValueError(f"{outside} of {array.size} values lie outside the bounds {bounds!r}")
+        raise ValueError(f"{outside} of {array.size} values lie outside the bounds {bounds!r}: correct either")
     return np.clip((array - low) / (high - low), 0.0, 1.0)
 
 

@@ -124,5 +124,5 @@ def _check_e_values(e_values: npt.ArrayLike) -> Array:
     array = finite(e_values, name="e-values")
     negative = int((array < 0).sum())
     if negative:
-        raise ValueError(f"{negative} of {array.size} e-values are negative")
+        raise ValueError(f"{negative} of {array.size} e-values are negative; expected numbers of at least 0")
     return array

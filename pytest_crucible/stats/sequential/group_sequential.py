@@ -48,7 +48,9 @@ class PlannedLooks:
         """Return the first look (1, 2, ...) that crosses its boundary, or None."""
         z = finite(z_values, name="z values")
         if z.size > len(self.boundaries):
-            raise ValueError(f"{z.size} z values for {len(self.boundaries)} planned looks")
+            raise ValueError(
+                f"{z.size} z values for {len(self.boundaries)} planned looks: give one for each look so far"
+            )
         reached = (np.abs(z) if self.two_sided else z) >= np.array(self.boundaries[: z.size])
         return int(reached.argmax()) + 1 if reached.any() else None
 

@@ -75,7 +75,8 @@ def bound_extreme(
     """Return the extreme over all pairs of slices, and over all columns, with bounds at alpha each.
 
     Each pair is plus[first] against minus[second]: the same means, or those with the lost samples at opposite ends. The errors of
-    several columns share alpha. With `limit` it also says how many times as many samples would decide.
+    several columns share alpha. With `limit` the result has the factor by which
+    the number of samples must grow to decide.
     """
     tables = [
         _table(kind, number, *column, alpha / len(plus), alpha)

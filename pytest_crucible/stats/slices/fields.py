@@ -219,7 +219,7 @@ def _codes(values: Iterable[int]) -> Codes:
 
 
 def samples_without_slice(slicing: Slicing) -> str:
-    """Say how many samples lack a field; empty where none does.
+    """Return the sentence on how many samples lack a field; empty where none does.
 
     >>> samples_without_slice(Slicing(codes=np.array([0, -1]), names=("a",)))
     '1 sample lacks the field'
@@ -228,7 +228,7 @@ def samples_without_slice(slicing: Slicing) -> str:
 
 
 def lacking_text(lacking: int) -> str:
-    """Say how many samples lack a field; empty where none does."""
+    """Return the sentence on how many samples lack a field; empty where none does."""
     if not lacking:
         return ""
     return f"{quantity(lacking, 'sample')} {'lacks' if lacking == 1 else 'lack'} the field"

@@ -89,7 +89,7 @@ def _choose(counts: Counts, places: Codes) -> Counts:
 
 
 def _narrow_furthest(bounds: Array, doubtful: Codes, exact: Callable[[int], float]) -> Array:
-    """Return the bounds with the largest no wider than the exact bound of its pair."""
+    """Return the bounds, with the largest replaced by the exact bound of its pair where that is smaller."""
     pending = set(doubtful.tolist())
     while (at := int(np.argmax(bounds))) in pending:
         bounds[at] = min(bounds[at], exact(at))

@@ -29,7 +29,7 @@ class Slicing:
         return len(self.names)
 
     def choose(self, chosen: npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]]) -> Slicing:
-        """Return the slices of some samples, by flags or by numbers. A slice may then be empty, and is still one of them."""
+        """Return the slicing of some samples, selected by a mask or by indices. Slices that are then empty stay in `names`."""
         strata = None if self.strata is None else self.strata[chosen]
         return Slicing(codes=self.codes[chosen], names=self.names, strata=strata)
 

@@ -39,7 +39,7 @@ _ESTIMATORS: dict[Model, Estimator] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """One line of a forest plot."""
+    """One study of a meta-analysis, which is one line of a forest plot."""
 
     label: str
     estimate: float

@@ -6,23 +6,23 @@ import numpy as np
 import pytest
 
 from pytest_crucible.analyse.scores import Scores
-from pytest_crucible.analyse.trends import Seen, trend
+from pytest_crucible.analyse.trends import RunScores, trend
 from pytest_crucible.records import MetricFacts
 
 RIGHT = MetricFacts(name="right", kind="binary", low=0.0, high=1.0)
 N = 100
 
 
-def seen(right: int, *, lost: int = 0, dataset: str = "d") -> Seen:
+def seen(right: int, *, lost: int = 0, dataset: str = "d") -> RunScores:
     """So many of a hundred samples right, the first ones, but that so many of these are lost."""
     values = np.repeat([1.0, 0.0], [right, N - right])
     values[:lost] = np.nan
     gone = np.isnan(values)
     scores = Scores(values, np.where(gone, 0.0, values), np.where(gone, 1.0, values), gone, np.zeros(N, dtype=bool))
-    return Seen(run=f"r{right}", started="", arm="v2", dataset=dataset, scores=scores, clusters=None)
+    return RunScores(run=f"r{right}", started="", arm="v2", dataset=dataset, scores=scores, clusters=None)
 
 
-def changes(*runs: Seen) -> list[str]:
+def changes(*runs: RunScores) -> list[str]:
     return [one.change for one in trend(RIGHT, runs, alpha=0.05)]
 
 

@@ -82,7 +82,11 @@ def test_the_name_of_the_file_is_no_part_of_its_identity(path):
     ("sample", "repeat", "sentence"),
     [
         ("c", 0, "v2.jsonl has no reply to sample 'c'"),
-        ("a", 2, "v2.jsonl has 2 of the 3 replies to sample 'a' that were asked for"),
+        (
+            "a",
+            2,
+            "v2.jsonl has 2 rows for sample 'a', and repeat 3 needs a row of its own: add it, or run fewer repeats",
+        ),
     ],
     ids=["sample", "repeat"],
 )

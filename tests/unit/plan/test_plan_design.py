@@ -75,11 +75,11 @@ def test_a_function_that_scores_by_itself_may_name_what_nothing_declares():
         ),
         (
             {"targets": ["topic >= 0.8"]},
-            "target 'topic >= 0.8' judges 'topic', which is text: judge a metric of bool or numbers",
+            "target 'topic >= 0.8' is about 'topic', which is text: name a metric of bool or numbers",
         ),
         (
             {"compared": ["topic"], "open_metrics": True},
-            "ab_compare('topic') judges 'topic', which is text: judge a metric of bool or numbers",
+            "ab_compare('topic') is about 'topic', which is text: name a metric of bool or numbers",
         ),
     ],
     ids=["near", "target", "comparison", "text-target", "text-comparison"],

@@ -10,6 +10,7 @@ from strategies import names
 from pytest_crucible import SpecError
 from pytest_crucible.plan.targets import parse_measure, parse_target
 from pytest_crucible.records import Target
+from pytest_crucible.stats.measures.table import STATISTICS
 
 relations = st.sampled_from([">=", "<=", ">", "<", "=="])
 numbers = st.floats(allow_nan=False, allow_infinity=False)
@@ -204,9 +205,7 @@ def test_a_field_outside_the_grammar_is_refused_with_fields_for_example(text, pl
     assert refusal(text) == f"target {text!r} cannot be read at {place}: {expected}, {example}"
 
 
-STATISTICS = (
-    "the statistics are mean, rate, count, p95, auroc, average_precision, f1, precision, recall, ece, gap, ratio, worst"
-)
+SPELLINGS = "the statistics are " + ", ".join(row.spelling for row in STATISTICS.values())
 
 
 @pytest.mark.parametrize(
@@ -222,7 +221,7 @@ STATISTICS = (
     ],
 )
 def test_a_statistic_that_does_not_exist_is_refused_with_the_nearest_one(text, name, hint):
-    assert refusal(text) == f"target {text!r} cannot be read: {name!r} is not a statistic: {hint}{STATISTICS}"
+    assert refusal(text) == f"target {text!r} cannot be read: {name!r} is not a statistic: {hint}{SPELLINGS}"
 
 
 def test_a_target_that_is_no_text_is_refused():

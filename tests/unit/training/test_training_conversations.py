@@ -113,8 +113,8 @@ def test_messages_in_prompt_and_completion_are_a_conversation(trainer):
 @pytest.mark.parametrize(
     ("messages", "sentence"),
     [
-        (CONVERSATION[:2], "no message of the assistant follows a prompt"),
-        (CONVERSATION[2:3], "no message of the assistant follows a prompt"),
+        (CONVERSATION[:2], "no message of the assistant follows another message"),
+        (CONVERSATION[2:3], "no message of the assistant follows another message"),
         ("hello", "a conversation to learn from needs at least two messages"),
         ([*CONVERSATION[:2], {"role": "assistant"}], "a message has no text"),
         ([*CONVERSATION[:4], {**CONVERSATION[4], "weight": "1"}], "a message has weight = '1': write a number"),
