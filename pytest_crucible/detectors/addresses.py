@@ -193,8 +193,9 @@ def _are_called_addresses(text: str, starts: NDArray[np.intp]) -> Mask:
     words = np.fromiter((match.end() for match in _ADDRESS_WORD.finditer(text)), dtype=np.intp)
     last = np.append(-_REACH - 1, words)[np.searchsorted(words, starts, side="right")]
     newlines = np.fromiter((match.start() for match in _NEWLINE.finditer(text)), dtype=np.intp)
-    is_near: Mask = starts - last <= _REACH
-    return is_near & (np.searchsorted(newlines, last) == np.searchsorted(newlines, starts - 1))
+    is_on_line = np.searchsorted(newlines, last) == np.searchsorted(newlines, starts - 1)
+    are_called: Mask = is_on_line & (starts - last <= _REACH)
+    return are_called
 
 
 def _is_version(text: str, start: int) -> bool:
