@@ -127,9 +127,10 @@ def _have_word_after(text: str, words: TextWords, ends: Indices) -> Mask:
         is_next &= (gap <= k) | look_up(words.codes[np.minimum(ends + k, len(words.codes) - 1)], _BETWEEN)
     flags = words.flags[number]
     is_after = is_next & (flags & _AFTER > 0)
-    # Other letters may be equal to one of these when case is ignored, and one of the words is two.
+    # Letters of other scripts may be equal to one of these when case is ignored, but for the first; and one of the words is two.
     is_unsure = is_next & ~is_after & (flags & _MAY_BE_AFTER > 0)
-    is_unsure |= is_next & have_places(np.flatnonzero(words.codes == OTHER_LETTER), begins, finishes)
+    others = np.flatnonzero(words.codes == OTHER_LETTER)
+    is_unsure |= is_next & (words.codes[begins] != OTHER_LETTER) & have_places(others, begins, finishes)
     for k in np.flatnonzero(is_unsure).tolist():
         is_after[k] = WORD_AFTER.match(text[ends[k] : ends[k] + REACH_AFTER]) is not None
     return is_after
