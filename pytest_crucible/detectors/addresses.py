@@ -180,7 +180,8 @@ def _drop_other_numbers(text: str, places: Places, has_word: Callable[[], bool])
     """Return the places without those of numbers of sections and versions."""
     starts, ends = places.T
     # A number that begins with zero, or four of one digit each.
-    is_section = np.array([text[start] == "0" for start in starts.tolist()]) | (ends - starts == len("1.1.1.1"))
+    is_section = ends - starts == len("1.1.1.1")
+    is_section[~is_section] = [text[start] == "0" for start in starts[~is_section].tolist()]
     is_address = np.zeros(len(places), dtype=bool)
     if is_section.any() and has_word():
         is_address[is_section] = _are_called_addresses(text, starts[is_section])
@@ -190,9 +191,9 @@ def _drop_other_numbers(text: str, places: Places, has_word: Callable[[], bool])
 
 def _are_called_addresses(text: str, starts: NDArray[np.intp]) -> Mask:
     """Return which numbers have a word such as "host" before them, on their line or at the end of the line above."""
-    words = np.fromiter((match.end() for match in _ADDRESS_WORD.finditer(text)), dtype=np.intp)
+    words = np.array([match.end() for match in _ADDRESS_WORD.finditer(text)], dtype=np.intp)
     last = np.append(-_REACH - 1, words)[np.searchsorted(words, starts, side="right")]
-    newlines = np.fromiter((match.start() for match in _NEWLINE.finditer(text)), dtype=np.intp)
+    newlines = np.array([match.start() for match in _NEWLINE.finditer(text)], dtype=np.intp)
     is_on_line = np.searchsorted(newlines, last) == np.searchsorted(newlines, starts - 1)
     are_called: Mask = is_on_line & (starts - last <= _REACH)
     return are_called
