@@ -370,7 +370,7 @@ BAD = {
     ),
     "at once": (
         "def train_v2(trainer):\n    trainer.step([])\n",
-        "training of 'v2' stopped at its first step, so nothing is kept: no data to train on",
+        "training of 'v2' stopped at its first step, so nothing is kept: no data to train on: give at least one datum",
     ),
     "import": (
         "import nothing_of_the_kind\n",
