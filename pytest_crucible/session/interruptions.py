@@ -66,6 +66,7 @@ class Interruptions:
     def check(self) -> None:
         """Raise KeyboardInterrupt if a signal is waiting."""
         if self._pending:
+            self._swallowed.cancel()
             name, self._pending = self._pending, ""
             raise _interrupt(name, self._finishing)
 
@@ -75,6 +76,11 @@ class Interruptions:
         self._waits = True
         if interrupted and self._received_at is None:
             self._received_at = time.monotonic()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self) -> None:
+        """Start no test after a signal that a finalizer swallowed."""
+        self.check()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
@@ -113,8 +119,8 @@ class Interruptions:
             signal.signal(number, usual)
 
     def _receive_again(self) -> int:
-        """Return the signal to send again; it is not a repetition of itself."""
-        self._received_at = None
+        """Return the signal to send again; it is not a repetition of itself, and waits in case the session ends before."""
+        self._received_at, self._pending = None, signal.Signals(self.received).name
         return self.received
 
     def _restore(self) -> None:

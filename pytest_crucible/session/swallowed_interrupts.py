@@ -26,10 +26,14 @@ class SwallowedInterrupts:
 
     def uninstall(self) -> None:
         """Put the previous hook back, unless another one has been installed since."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self.cancel()
         if sys.unraisablehook == self._handle:
             sys.unraisablehook = self._previous
+
+    def cancel(self) -> None:
+        """Send no signal again."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _handle(self, unraisable: Any) -> None:
         if not issubclass(unraisable.exc_type, KeyboardInterrupt):

@@ -22,6 +22,9 @@ CONFTEST = """
     import os, time
 
     SLOW = os.environ.get("SLOW_AT", "")
+    if "AGAIN_S" in os.environ:
+        from pytest_crucible.session import swallowed_interrupts
+        swallowed_interrupts.AGAIN_S = float(os.environ["AGAIN_S"])
 
     def wait(name):
         if SLOW == name:
@@ -158,6 +161,14 @@ def test_before_the_first_reply_too(suite, cancel, number):
     in_order(status, shown)
     assert "KeyboardInterrupt" in shown
     assert run_status(suite) == ("interrupted", 2)
+
+
+@pytest.mark.slow
+def test_a_signal_in_a_finalizer_needs_no_second_one(suite, cancel):
+    status, shown, seconds = cancel({**FINALIZER, "AGAIN_S": "60"}, signal.SIGTERM)
+
+    in_order(status, shown)
+    assert seconds < 30
 
 
 @pytest.mark.slow
