@@ -65,8 +65,8 @@ class Interruptions:
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if a signal is waiting."""
+        self._take_swallowed()
         if self._pending:
-            self._swallowed.cancel()
             name, self._pending = self._pending, ""
             raise _interrupt(name, self._finishing)
 
@@ -91,6 +91,7 @@ class Interruptions:
             yield
         finally:
             self._closing = True
+        self._take_swallowed()
         if self._pending:
             session.exitstatus = pytest.ExitCode.INTERRUPTED
             terminal = session.config.pluginmanager.get_plugin("terminalreporter")
@@ -119,9 +120,15 @@ class Interruptions:
             signal.signal(number, usual)
 
     def _receive_again(self) -> int:
-        """Return the signal to send again; it is not a repetition of itself, and waits in case the session ends before."""
-        self._received_at, self._pending = None, signal.Signals(self.received).name
+        """Return the signal to send again; it is not a repetition of itself."""
+        self._received_at = None
         return self.received
+
+    def _take_swallowed(self) -> None:
+        """Receive a swallowed signal now that is not sent again yet: the session might end before."""
+        number = self._swallowed.take()
+        if number is not None:
+            self._pending = signal.Signals(number).name
 
     def _restore(self) -> None:
         self._swallowed.uninstall()

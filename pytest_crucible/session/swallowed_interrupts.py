@@ -21,28 +21,34 @@ class SwallowedInterrupts:
     def __init__(self, on_swallowed: Callable[[], int]) -> None:
         self._on_swallowed = on_swallowed
         self._previous = sys.unraisablehook
-        self._timer: threading.Timer | None = None
+        self._waiting: int | None = None
         sys.unraisablehook = self._handle
 
     def uninstall(self) -> None:
         """Put the previous hook back, unless another one has been installed since."""
-        self.cancel()
+        self.take()
         if sys.unraisablehook == self._handle:
             sys.unraisablehook = self._previous
 
-    def cancel(self) -> None:
-        """Send no signal again."""
-        if self._timer is not None:
-            self._timer.cancel()
+    def take(self) -> int | None:
+        """Return the signal that waits to be sent again, which is then not sent; None without one."""
+        number, self._waiting = self._waiting, None
+        return number
 
     def _handle(self, unraisable: Any) -> None:
         if not issubclass(unraisable.exc_type, KeyboardInterrupt):
             self._previous(unraisable)
             return
         # Not at once: this hook is called inside the finalizer.
-        self._timer = threading.Timer(AGAIN_S, raise_in_main_thread, [self._on_swallowed()])
-        self._timer.daemon = True
-        self._timer.start()
+        self._waiting = self._on_swallowed()
+        timer = threading.Timer(AGAIN_S, self._send)
+        timer.daemon = True
+        timer.start()
+
+    def _send(self) -> None:
+        number = self.take()
+        if number is not None:
+            raise_in_main_thread(number)
 
 
 def raise_in_main_thread(number: int) -> None:

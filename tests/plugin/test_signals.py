@@ -178,6 +178,7 @@ def test_a_signal_in_a_finalizer_is_neither_lost_nor_printed(suite, cancel, numb
     status, shown, _ = cancel(FINALIZER, number, arguments=arguments, group=True)
 
     in_order(status, shown)
+    assert "arrived after the last reply" not in shown
     assert "PytestUnraisable" not in shown
     assert run_status(suite) == ("interrupted", 2)
 
