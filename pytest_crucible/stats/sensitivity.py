@@ -24,7 +24,7 @@ from pytest_crucible.stats.ranks.brunner import brunner_munzel
 from pytest_crucible.stats.ranks.signed import wilcoxon_signed_rank
 from pytest_crucible.stats.resampling.permutation import PermutationTest, permute_two_samples, sign_flip
 from pytest_crucible.stats.results import Estimand, Significance
-from pytest_crucible.stats.sequential.betting import betting_bound
+from pytest_crucible.stats.sequential.paced_bets import betting_bound
 
 FEW = 2000
 """Random permutations of two arms: each costs a shuffle of all samples."""

@@ -12,7 +12,7 @@ from pytest_crucible.stats.means.gaffke import gaffke_bound
 from pytest_crucible.stats.means.student import mean_interval
 from pytest_crucible.stats.proportions.clustered import korn_graubard_bound, korn_graubard_interval
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound, wilson_interval
-from pytest_crucible.stats.sequential.betting import betting_bound
+from pytest_crucible.stats.sequential.paced_bets import betting_bound
 
 
 def wilson(arm: Observed, level: float) -> Interval | None:
