@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
@@ -22,30 +21,15 @@ import numpy as np
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Alternative, Array, Codes
 from pytest_crucible.stats.resampling.draws import CELLS
-from pytest_crucible.stats.resampling.monte_carlo import DRAWS, TIE, MonteCarlo, p_value_of_draws
+from pytest_crucible.stats.resampling.monte_carlo import DRAWS, TIE, UNSEEDED, MonteCarlo, p_value_of_draws
 from pytest_crucible.stats.resampling.sign_flips import draw_sums, list_sums
 from pytest_crucible.stats.resampling.units import MOST_UNITS, Keys, Units, group_units, list_units
+from pytest_crucible.stats.results.significance import Alikeness
 
 # 2^13 sign patterns are fewer than the random ones.
 MOST_LISTED = DRAWS
 # Fewer blocks of the smaller arm would leave too few arrangements.
 FEWEST_BLOCKS = 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alikeness:
-    """The result of a permutation test that two arms are alike."""
-
-    method: str
-    p_value: float
-    smallest: float
-    """The smallest p-value that any scores of as many units could have."""
-    arrangements: int
-    """How many arrangements were compared with the observed one, itself included."""
-    exact: bool
-    """True if these are all of them; otherwise they are random, by `seed`."""
-    seed: int | None
-    units: int
 
 
 def flip_signs(
@@ -54,7 +38,7 @@ def flip_signs(
     clusters: Codes | None = None,
     keys: Keys | None = None,
     alternative: Alternative = "two-sided",
-    monte_carlo: MonteCarlo | None = None,
+    monte_carlo: MonteCarlo = UNSEEDED,
 ) -> Alikeness:
     """Return the sign-flip test of paired differences; whole clusters flip together. R: coin::oneway_test of pairs.
 
@@ -73,9 +57,8 @@ def flip_signs(
     smallest = (1 if alternative != "two-sided" else 2) / size
     if size <= MOST_LISTED:
         return _of_all("sign flips", statistic(list_sums(columns)), observed, smallest, count)
-    setting = monte_carlo or MonteCarlo()
-    p_value, draws = p_value_of_draws(lambda n, rng: statistic(draw_sums(columns, n, rng)), observed, setting)
-    return _of_draws("sign flips", p_value, draws, setting.seed, smallest, count)
+    p_value, draws = p_value_of_draws(lambda n, rng: statistic(draw_sums(columns, n, rng)), observed, monte_carlo)
+    return _of_draws("sign flips", p_value, draws, monte_carlo.seed, smallest, count)
 
 
 def exchange_labels(
@@ -84,7 +67,7 @@ def exchange_labels(
     *,
     clusters: tuple[Codes, Codes] | None = None,
     alternative: Alternative = "two-sided",
-    monte_carlo: MonteCarlo | None = None,
+    monte_carlo: MonteCarlo = UNSEEDED,
 ) -> Alikeness:
     """Return the permutation test of two independent arms; clusters, each in one arm, change the arm as a whole.
 
@@ -105,13 +88,12 @@ def exchange_labels(
     if ways <= MOST_LISTED:
         members = np.array(list(combinations(range(units), size)))
         return _of_all("exchanged labels", statistic(columns[members].sum(axis=1)), observed, smallest, units)
-    setting = monte_carlo or MonteCarlo()
 
     def draw(n: int, rng: np.random.Generator) -> Array:
         return statistic(_draw_subsets(columns, size, n, rng))
 
-    p_value, draws = p_value_of_draws(draw, observed, setting)
-    return _of_draws("exchanged labels", p_value, draws, setting.seed, smallest, units)
+    p_value, draws = p_value_of_draws(draw, observed, monte_carlo)
+    return _of_draws("exchanged labels", p_value, draws, monte_carlo.seed, smallest, units)
 
 
 def _of_all(method: str, statistics: Array, observed: float, smallest: float, units: int) -> Alikeness:

@@ -27,11 +27,17 @@ class MonteCarlo:
 
     seed: int = 0
     finest: float = 1e-4
+    draws: int = DRAWS
+    """The first draws; only a statistic that none of them reaches gets more."""
 
     @property
     def most_draws(self) -> int:
         # The observed arrangement is one of them.
-        return min(MOST_DRAWS, max(DRAWS, round(1 / self.finest) - 1))
+        return min(MOST_DRAWS, max(self.draws, round(1 / self.finest) - 1))
+
+
+UNSEEDED = MonteCarlo()
+"""What a caller without a seed of its own gets: seed 0, so that a result is the same each time."""
 
 
 def resolve_for(alpha: float, family_size: int, seed: int) -> MonteCarlo:
@@ -51,14 +57,14 @@ def p_value_of_draws(draw: Draw, observed: float, setting: MonteCarlo) -> tuple[
     all of them together, each a test of its own, are (Besag & Clifford 1991, Biometrika 78:301).
     """
     rng = np.random.default_rng(setting.seed)
-    hits, draws = _count_hits(draw(DRAWS, rng), observed), DRAWS
+    hits, draws = _count_hits(draw(setting.draws, rng), observed), setting.draws
     if hits:
         return (hits + 1) / (draws + 1), draws
     while draws < setting.most_draws:
         following = min(DRAWS, setting.most_draws - draws)
         hits += _count_hits(draw(following, rng), observed)
         draws += following
-    return min((hits + 1) / (draws + 1), 1 / (DRAWS + 1)), draws
+    return min((hits + 1) / (draws + 1), 1 / (setting.draws + 1)), draws
 
 
 def _count_hits(statistics: Array, observed: float) -> int:
