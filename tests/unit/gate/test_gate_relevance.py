@@ -43,7 +43,9 @@ def test_what_a_reading_says_beside_a_relevant_difference(value, lower, upper, p
 def test_a_relevant_share_is_read_on_the_scale_of_logarithms():
     """10 % more is a logarithm of 0.0953."""
     share = replace(PLAIN, relevant=0.1, is_relative=True)
-    rulings = [decide_comparison(share, reading(-0.05, lower, -0.01), both(0.001), alpha=ALPHA) for lower in (-0.095, -0.096)]
+    rulings = [
+        decide_comparison(share, reading(-0.05, lower, -0.01), both(0.001), alpha=ALPHA) for lower in (-0.095, -0.096)
+    ]
 
     assert rulings == [("met", True), ("missed", True)]
 

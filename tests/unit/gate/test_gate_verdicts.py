@@ -394,7 +394,10 @@ def test_arms_that_differ_are_missed_even_if_a_lower_mean_is_not_proven():
     contrast, worse = Contrast(metric="a", baseline="v1"), reading(-0.1, -0.2, 0.1)
 
     assert decide_comparison(contrast, worse, AdjustedPValues(alike=0.001, proof=0.3), alpha=ALPHA) == ("missed", False)
-    assert decide_comparison(contrast, worse, AdjustedPValues(alike=0.001, proof=None), alpha=ALPHA) == ("missed", False)
+    assert decide_comparison(contrast, worse, AdjustedPValues(alike=0.001, proof=None), alpha=ALPHA) == (
+        "missed",
+        False,
+    )
 
 
 def test_so_few_groups_that_no_p_value_could_be_small_decide_nothing():
@@ -417,7 +420,9 @@ def test_the_two_families_are_adjusted_apart():
     verdict = verdicts(analysis(comparison(evidence(both_p))), family_size=2)[0]
 
     assert (verdict.state, verdict.proven) == ("missed", False)
-    assert verdict.reason.startswith("the replies of v2 and v1 differ (adjusted p = 0.040); v2's observed mean is lower")
+    assert verdict.reason.startswith(
+        "the replies of v2 and v1 differ (adjusted p = 0.040); v2's observed mean is lower"
+    )
 
 
 # -- the session's family -----------------------------------------------------------------------------------------
