@@ -21,6 +21,7 @@ import numpy.typing as npt
 from pytest_crucible.stats.arrays import Array, Labels, Range, Side, check_share, check_side, cluster_totals
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.planning.roots import bracketed_root
+from pytest_crucible.stats.resampling.units import hash_positions
 from pytest_crucible.stats.sequential.confidence_sequence import unit_values
 from pytest_crucible.stats.sequential.paced_wealth import SMALLEST, PacedBets, pace_bets
 
@@ -112,7 +113,7 @@ def _place_bets(
     """Return the values or groups in their order, mirrored for an upper bound."""
     check_side(side)
     unit = unit_values(values, bounds)
-    ranks = _hash_positions(unit.size) if keys is None else _check_keys(keys, unit.size)
+    ranks = hash_positions(unit.size) if keys is None else _check_keys(keys, unit.size)
     if clusters is None:
         totals, sizes = unit, np.ones(unit.size)
     else:
@@ -130,11 +131,3 @@ def _check_keys(keys: npt.ArrayLike, count: int) -> npt.NDArray[np.generic]:
     if array.shape != (count,):
         raise ValueError(f"keys must hold one key for each of the {count} values, not the shape {array.shape}")
     return array
-
-
-def _hash_positions(count: int) -> npt.NDArray[np.generic]:
-    """Return a hash of each position, by splitmix64: the same order on every machine (Steele, Lea & Flood 2014)."""
-    hashed = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    hashed = (hashed ^ (hashed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    hashed = (hashed ^ (hashed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(hashed ^ (hashed >> np.uint64(31)))
