@@ -11,6 +11,7 @@ from pytest_crucible.gate.decide import Decision, decide_comparison, decide_targ
 from pytest_crucible.gate.exclusions import Settled
 from pytest_crucible.gate.explain import comparison_reason, lost_could_overturn, target_reason
 from pytest_crucible.gate.memory import hold_proven
+from pytest_crucible.gate.reach import refuted_text, suggestion_text
 from pytest_crucible.gate.settle import is_complete, settle_both, settle_scored, target_extremes, withheld_reason
 from pytest_crucible.gate.stages import leave_open
 from pytest_crucible.records import (
@@ -226,6 +227,9 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Fam
         return settle_scored(analysis, evidence.observed, [evidence.worst, evidence.best], lost, rule)
 
     state, proven, caveat = settle_both(comparison, comparison.pairs, comparison.lost, settle)
+    if comparison.beyond_reach is not None:
+        refuted = refuted_text(comparison.beyond_reach, comparison.contrast.metric)
+        state, proven, caveat = "undecided", False, withheld_reason(analysis) or refuted
     nowhere = _applies_nowhere(analysis, comparison.contrast.metric) if not comparison.pairs else ""
     return Verdict(
         nodeid=analysis.plan.nodeid,
@@ -236,7 +240,7 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Fam
         reason=nowhere
         or _failure(analysis, comparison.contrast.metric, comparison.pairs)
         or caveat
-        or comparison_reason(comparison, state, proven, family.alpha),
+        or comparison_reason(comparison, state, proven, family.alpha) + suggestion_text(comparison, state, proven),
         suite_error=not comparison.pairs
         and is_complete(analysis)
         and not nowhere

@@ -53,6 +53,7 @@ def compare(
     validity: Validity = "standard",
     sensitivity: bool = False,
     rng: int | np.random.Generator = 0,
+    reach: float | None = None,
 ) -> ComparisonResult:
     """Return candidate minus baseline with interval, p-value, effect sizes and a sentence.
 
@@ -67,7 +68,8 @@ def compare(
     one-sided bounds that decide `non_inferior` and `equivalent`. For a ratio it is a share: with `direction="lower"`,
     0.1 accepts up to 1.1 times the baseline; with `direction="higher"`, down to 1 / 1.1 times. `validity="guaranteed"`
     uses bounds that never err too often, at a cost in power. `sensitivity=True` adds the results of other methods;
-    random ones draw from `rng`.
+    random ones draw from `rng`. `reach` is the largest change of one pair that is possible, declared before the data were seen:
+    differences then lie within it, also those of values without bounds. A difference of 0/1 values is not affected.
 
     Raises ValueError for empty or unequal arms, for Series with different labels, for NaN (with their count),
     values out of bounds, values of 0 in a ratio, missing labels, a margin that no two values can exceed, and
@@ -78,7 +80,7 @@ def compare(
     """
     _check_options(alternative, estimand, direction, validity)
     _check_numbers(alternative, margin, validity, alpha, rng)
-    arms, repeats = _arms(candidate, baseline, paired, kind, bounds, clusters)
+    arms, repeats = _arms(candidate, baseline, paired, kind, bounds, clusters, reach)
     answer = compare_declared_arms(arms, alternative=alternative, alpha=alpha, estimand=estimand, repeats=repeats)
     answer = replace(answer, direction=direction)
     if margin is not None:
@@ -100,6 +102,7 @@ def difference_bounds(
     clusters: Labels | tuple[Labels, Labels] | None = None,
     alpha: float = 0.05,
     validity: Validity = "standard",
+    reach: float | None = None,
 ) -> Bounds:
     """Return the two one-sided bounds of candidate - baseline that decide a margin. Arguments as in `compare`.
 
@@ -108,7 +111,7 @@ def difference_bounds(
     (-0.0582, 0.0582)
     """
     _check_one_sided(alpha)
-    arms, _ = _arms(candidate, baseline, paired, kind, bounds, clusters)
+    arms, _ = _arms(candidate, baseline, paired, kind, bounds, clusters, reach)
     return _bounds(arms, alpha, "difference", validity)
 
 
@@ -164,6 +167,7 @@ def _arms(
     kind: Kind | str,
     bounds: Range | None,
     clusters: Labels | tuple[Labels, Labels] | None,
+    reach: float | None,
 ) -> tuple[Arms, tuple[int, ...]]:
     # A third positional argument that is meant as `kind` would otherwise count as True.
     if not isinstance(paired, bool | np.bool_):
@@ -182,9 +186,13 @@ def _arms(
     limits = OPEN if bounds is None else bounds
     if paired:
         of_pairs = cast("Labels | None", clusters)
-        return declare_pairs(candidate_means, baseline_means, kind=resolved_kind, bounds=limits, clusters=of_pairs), (
-            repeats,
-            baseline_repeats,
+        arms = declare_pairs(
+            candidate_means, baseline_means, kind=resolved_kind, bounds=limits, clusters=of_pairs, reach=reach
+        )
+        return arms, (repeats, baseline_repeats)
+    if reach is not None:
+        raise ValueError(
+            f"reach={reach!r} is the largest change of one pair, and these arms are independent: leave it out"
         )
     labels = None if clusters is None else _labels_of_both(clusters)
     return declare_arms(candidate_means, baseline_means, kind=resolved_kind, bounds=limits, clusters=labels), (

@@ -20,6 +20,7 @@ from pytest_crucible.stats.arrays import (
     finite,
     paired_arrays,
 )
+from pytest_crucible.stats.largest_change import beyond_reach, check_reach
 
 Kind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded"]
 """In this order: yes or no; a few ordered levels; a score between known ends; a count; latency or cost; any number."""
@@ -95,11 +96,16 @@ class Arms:
 
     @property
     def scale(self) -> Scale:
-        return self.candidate.scale
+        if self.differences is None or self.candidate.scale == "binary":
+            return self.candidate.scale
+        # A declared reach bounds the differences of values that have no bounds.
+        return self.differences.scale
 
     @property
     def bounds(self) -> Range:
         """The bounds of a difference."""
+        if self.differences is not None:
+            return self.differences.bounds
         low, high = self.candidate.bounds
         return low - high, high - low
 
@@ -115,22 +121,37 @@ class Arms:
 
 
 def declare_pairs(
-    candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, kind: Kind, bounds: Range, clusters: Labels | None
+    candidate: npt.ArrayLike,
+    baseline: npt.ArrayLike,
+    *,
+    kind: Kind,
+    bounds: Range,
+    clusters: Labels | None,
+    reach: float | None = None,
 ) -> Arms:
-    """Check two arms that are paired by position. Raises ValueError as `declare_arm`, and for unequal lengths."""
+    """Check two arms that are paired by position. Raises ValueError as `declare_arm`, for unequal lengths, and for pairs
+    that differ by more than `reach`.
+    """
     kind, (low, high), (first, second) = _apply_kind(
         kind, bounds, *paired_arrays(candidate, baseline, names=("candidate", "baseline"))
     )
     codes = _codes(clusters, first.size)
-    ours, theirs, differences = (
-        Observed(values=values, kind=kind, bounds=ends, clusters=codes)
-        for values, ends in (
-            (first, (low, high)),
-            (second, (low, high)),
-            (difference(first, second), (low - high, high - low)),
-        )
+    ours, theirs = (
+        Observed(values=values, kind=kind, bounds=(low, high), clusters=codes) for values in (first, second)
     )
+    changes, span = difference(first, second), high - low
+    if reach is not None and kind != "binary":
+        _check_reach(first, second, reach)
+        kind, span = "bounded", min(span, reach)
+        changes = np.clip(changes, -span, span)
+    differences = Observed(values=changes, kind=kind, bounds=(-span, span), clusters=codes)
     return Arms(candidate=ours, baseline=theirs, differences=differences)
+
+
+def _check_reach(first: Array, second: Array, reach: float) -> None:
+    beyond = int(beyond_reach(first, second, check_reach(reach)).sum())
+    if beyond:
+        raise ValueError(f"{beyond} of {first.size} pairs differ by more than reach={reach:g}: correct either")
 
 
 def declare_arms(

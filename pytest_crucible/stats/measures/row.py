@@ -72,6 +72,8 @@ class Prepared:
     bounds: Numbers = (float("-inf"), float("inf"))
     reach: Numbers | None = None
     """The ends of the values, if these may exceed the bounds of the metric."""
+    largest_change: float | None = None
+    """The largest difference of a pair, where the metric declares one that is smaller than its range."""
     size: int | None = None
     """Number of replies, where a sample has several."""
     replies: tuple[Floats, Clusters] | None = None
