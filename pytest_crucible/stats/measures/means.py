@@ -252,10 +252,8 @@ def no_proof(measure: Measure, facts: MetricFacts) -> str:
         if measure.relevant is not None:
             limit = 'the relevant difference as a share, such as relevant="10 %"'
         instead = f", or write {limit}" if facts.kind == "positive" else ""
-        return (
-            f"nothing is proven about a difference of means without bounds: declare bounds of {name!r}, or the reach of one "
-            f"sample{instead}"
-        )
+        what = f"nothing is proven about a difference of means without bounds: declare bounds of {name!r}"
+        return f"{what}{instead}, or its reach"
     return f"without bounds a mean is never proven{where}: declare bounds of {name!r}, or ask for rate({name} ...) or p50({name})"
 
 
