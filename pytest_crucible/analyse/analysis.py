@@ -36,6 +36,8 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.stages import StageProgress
 from pytest_crucible.stats.measures.table import MEAN
+from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.resampling.units import hash_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,9 @@ class AnalysisInputs:
     """Each arm's replies to the twins of the samples, by the name of their variant; samples without a twin are skipped."""
 
     sample_ids: Sequence[str] = ()
-    """Each sample's id, where the plan excludes some, or a metric declares a reach that a sample could exceed."""
+    """Each sample's id. Without them, permutation tests join samples into blocks by their positions."""
+    seed: int = 0
+    """The seed of the run, for permutation tests."""
 
     @property
     def all_answers(self) -> tuple[ArmOutcomes, ...]:
@@ -122,11 +126,6 @@ def uses_expected(plan: Plan) -> bool:
     is_conditional = any(facts.applies_to is not None for facts in plan.metrics)
     measures = (*plan.targets, *plan.contrasts)
     return is_conditional or uses_fields(plan) or any(row_of(measure).uses_expected for measure in measures)
-
-
-def uses_sample_ids(plan: Plan) -> bool:
-    """Return whether the analysis has to name samples, or find some by name."""
-    return bool(plan.exclusions) or any(facts.reach is not None for facts in plan.metrics)
 
 
 def uses_fields(plan: Plan) -> bool:
@@ -188,7 +187,7 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
     A metric with a sample that changed by more than its declared reach has no reach.
     """
     table = score_as_declared(given)
-    names = [name for name, facts in table.facts.items() if facts.reach is not None]
+    names = [name for name in table.scores if table.facts[name].reach is not None]
     beyond = find_refuted_reaches(given.plan, names, table.arm, given.sample_ids)
     facts = {name: replace(entry, reach=None) if name in beyond else entry for name, entry in table.facts.items()}
     return replace(table, facts=facts, beyond_reach=beyond)
@@ -221,6 +220,8 @@ def score_as_declared(given: AnalysisInputs) -> ScoreTable:
             given.expected,
             slice_all(plan, given.expected, given.metadata),
             random_factors=plan.random_factors,
+            keys=hash_ids(given.sample_ids) if given.sample_ids else None,
+            monte_carlo=MonteCarlo(seed=given.seed),
         ),
         twins=score_twins(plan, numeric, on_variant),
     )

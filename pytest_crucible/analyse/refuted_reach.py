@@ -40,7 +40,7 @@ def _changes(plan: Plan, name: str, arm_of: ArmOf) -> Iterator[tuple[str, float,
     """Yield baseline, reach, changes and whether they are beyond it, of each comparison of the metric's mean."""
     number = {arm.name: k for k, arm in enumerate(plan.arms)}
     for contrast in plan.contrasts:
-        if contrast.metric == name and contrast.statistic == MEAN.name:
+        if contrast.metric == name and contrast.statistic == MEAN.name and contrast.baseline in number:
             (ours, *_), (theirs, *_) = (arm_of(contrast, k) for k in (0, number[contrast.baseline]))
             if ours.facts.reach is not None:
                 yield contrast.baseline, ours.facts.reach, *change_beyond(contrast, ours, theirs)

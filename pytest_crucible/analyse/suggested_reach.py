@@ -37,7 +37,7 @@ def suggest_reach(
     """Return a reach with which bounds of these data would decide an open claim; None if none would, or none is open."""
     contrast, facts = comparison.contrast, arms[0][0].facts
     is_plain = attributes.look_alpha is None and not attributes.random_factors
-    limits = _open_limits(comparison, alpha)
+    limits = _open_limits(comparison, alpha, family_size)
     if not limits or not is_plain or facts.kind == "binary" or comparison_row(contrast, facts) is not MEAN:
         return None
     observed, *with_lost = _pairs(contrast, arms, attributes)
@@ -45,21 +45,22 @@ def suggest_reach(
     reach = _round_up(max(_ROOM * float(np.abs(changes).max()), _ROOM * max(map(abs, limits))))
     if reach >= largest_change(observed[0]) or not _is_clear(changes, limits, alpha):
         return None
-    # Without a margin the claim is two-sided, and one of the session's family.
-    level = alpha / max(family_size, 1) / 2 if contrast.margin is None else alpha
+    # What a regression gate says is proven is two-sided, and one of the session's family.
+    level = alpha / max(family_size, 1) / 2 if contrast.alternative == "regression" else alpha
     sides = [(limit, float(changes.mean()) > limit) for limit in limits]
     return reach if all(_excludes(pair, sides, reach, level) for pair in (observed, *with_lost)) else None
 
 
-def _open_limits(comparison: Comparison, alpha: float) -> tuple[float, ...]:
+def _open_limits(comparison: Comparison, alpha: float, family_size: int) -> tuple[float, ...]:
     """Return the differences that bounds have to exclude for a verdict, or for a proof; empty if they exclude them."""
     contrast, value, observed = comparison.contrast, comparison.difference, comparison.evidence.observed
     if not value or not contrast.decides:
         return ()
-    limits = _limits(contrast, value)
     if contrast.alternative == "regression":
         is_missed = value < 0 and comparison.p_value is not None and comparison.p_value <= alpha
-        limits = (0.0,) if is_missed else ()
+        is_proven = observed.proof_p is not None and observed.proof_p * family_size <= alpha
+        return (0.0,) if is_missed and not is_proven else ()
+    limits = _limits(contrast, value)
     if observed.lower is None or observed.upper is None:
         return limits
     return limits if any(observed.lower <= limit <= observed.upper for limit in limits) else ()

@@ -21,6 +21,8 @@ from pytest_crucible.stats.arrays import (
     paired_arrays,
 )
 from pytest_crucible.stats.largest_change import beyond_reach, check_reach
+from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo
+from pytest_crucible.stats.resampling.units import Keys
 
 Kind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded"]
 """In this order: yes or no; a few ordered levels; a score between known ends; a count; latency or cost; any number."""
@@ -93,13 +95,14 @@ class Arms:
     candidate: Observed
     baseline: Observed
     differences: Observed | None
+    keys: Keys | None = None
+    """A hash of each pair's id, by which more than 2,000 pairs are joined into blocks; None: of its position."""
+    monte_carlo: MonteCarlo = UNSEEDED
 
     @property
     def scale(self) -> Scale:
-        if self.differences is None or self.candidate.scale == "binary":
-            return self.candidate.scale
-        # A declared reach bounds the differences of values that have no bounds.
-        return self.differences.scale
+        """The scale of what is compared: a reach gives differences ends that the values do not have."""
+        return self.candidate.scale if self.differences is None else self.differences.scale
 
     @property
     def bounds(self) -> Range:
@@ -129,8 +132,9 @@ def declare_pairs(
     clusters: Labels | None,
     reach: float | None = None,
 ) -> Arms:
-    """Check two arms that are paired by position. Raises ValueError as `declare_arm`, for unequal lengths, and for pairs
-    that differ by more than `reach`.
+    """Check two arms that are paired by position; no pair differs by more than `reach`, if it is given.
+
+    Raises ValueError as `declare_arm`, for unequal lengths, and for a pair beyond the reach.
     """
     kind, (low, high), (first, second) = _apply_kind(
         kind, bounds, *paired_arrays(candidate, baseline, names=("candidate", "baseline"))
@@ -139,13 +143,15 @@ def declare_pairs(
     ours, theirs = (
         Observed(values=values, kind=kind, bounds=(low, high), clusters=codes) for values in (first, second)
     )
-    changes, span = difference(first, second), high - low
-    if reach is not None and kind != "binary":
+    differences = difference(first, second)
+    ends, kind_of_differences = (low - high, high - low), kind
+    if reach is not None:
         _check_reach(first, second, reach)
-        kind, span = "bounded", min(span, reach)
-        changes = np.clip(changes, -span, span)
-    differences = Observed(values=changes, kind=kind, bounds=(-span, span), clusters=codes)
-    return Arms(candidate=ours, baseline=theirs, differences=differences)
+        ends = max(ends[0], -reach), min(ends[1], reach)
+        differences = np.clip(differences, *ends)
+        kind_of_differences = "bounded" if kind == "unbounded" else kind
+    observed = Observed(values=differences, kind=kind_of_differences, bounds=ends, clusters=codes)
+    return Arms(candidate=ours, baseline=theirs, differences=observed)
 
 
 def _check_reach(first: Array, second: Array, reach: float) -> None:
