@@ -54,7 +54,7 @@ def suggest_reach(
 def _open_limits(comparison: Comparison, alpha: float, family_size: int) -> tuple[float, ...]:
     """Return the differences that bounds have to exclude for a verdict, or for a proof; empty if they exclude them."""
     contrast, value, observed = comparison.contrast, comparison.difference, comparison.evidence.observed
-    if not value or not contrast.decides:
+    if value is None or not contrast.decides:
         return ()
     if contrast.alternative == "regression":
         is_missed = value < 0 and comparison.p_value is not None and comparison.p_value <= alpha

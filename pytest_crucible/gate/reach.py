@@ -25,6 +25,6 @@ def suggestion_text(comparison: Comparison, state: State, proven: bool) -> str:
     if reach is None or not is_open:
         return ""
     return (
-        f"; if no sample can change by more than {reach:g}, by what is known of the metric and not by these data, declare "
+        f"; if no sample can change by more than {reach:g} (known from the metric, not from these data), declare "
         f"reach={reach:g} before the next run: differences like these would then decide"
     )

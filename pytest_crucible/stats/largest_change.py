@@ -22,7 +22,8 @@ def beyond_reach(candidate: Array, baseline: Array, reach: float) -> Flags:
         change = np.abs(candidate - baseline)
         # 0.8 - 0.55 is 2e-16 more than 0.25, and averaged repeats round, too.
         rounding = 1e-9 * reach + 8 * np.finfo(np.float64).eps * np.maximum(np.abs(candidate), np.abs(baseline))
-        return np.asarray(change > reach + rounding)
+        # A lost value may be infinite.
+        return np.asarray(np.isinf(change) | (change > reach + rounding))
 
 
 def check_reach(reach: float) -> float:
