@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import ScoredMetric, row_of
-from pytest_crucible.records import BeyondReach, Contrast, Measure, Plan
+from pytest_crucible.records import BeyondReach, Comparison, Contrast, Measure, Plan
 from pytest_crucible.stats.largest_change import beyond_reach
 from pytest_crucible.stats.measures.table import MEAN
 
@@ -25,6 +26,15 @@ def find_refuted_reaches(plan: Plan, names: Sequence[str], arm_of: ArmOf, ids: S
     return {
         name: _largest(changes, ids) for name, changes in by_metric.items() if any(far.any() for *_, far in changes)
     }
+
+
+def share_refutations(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Return comparisons of which each has the refuted reach of its metric, whichever of them found the sample."""
+    found = {one.contrast.metric: one.beyond_reach for one in comparisons if one.beyond_reach is not None}
+    return tuple(
+        replace(one, beyond_reach=found.get(one.contrast.metric)) if one.contrast.statistic == MEAN.name else one
+        for one in comparisons
+    )
 
 
 def change_beyond(contrast: Contrast, ours: ScoredMetric, theirs: ScoredMetric) -> tuple[Floats, Flags]:

@@ -26,5 +26,5 @@ def suggestion_text(comparison: Comparison, state: State, proven: bool) -> str:
         return ""
     return (
         f"; if no sample can change by more than {reach:g} (known from the metric, not from these data), declare "
-        f"reach={reach:g} before the next run: differences like these would then decide"
+        f"reach={reach:g} before the next run, with new replies: differences like these would then decide"
     )
