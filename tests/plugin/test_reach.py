@@ -94,6 +94,19 @@ def test_a_sample_beyond_the_reach_is_named_and_nothing_is_decided(claims, worke
     assert comparison["pairs"] == N
 
 
+def test_a_pool_names_the_sample_too_and_suggests_no_reach(claims):
+    pool = "-ocrucible_memory=pool"
+    claims.test(SUITE.format(facts="bounds=(0, 2), reach=0.25", claim="margin=0.02"))
+    for _ in range(2):
+        claims.run("--crucible-adapter=leaps", "--compare=v1", pool, "--crucible-report=r.json")
+        (verdict,) = document(claims)["verdicts"]
+        assert (verdict["state"], BEYOND[:-1] in verdict["reason"]) == ("undecided", True)
+
+    claims.test(SUITE.format(facts="bounds=(0, 2)", claim="alternative='superior'"))
+    claims.run(*ARMS, pool, "--crucible-report=r.json")
+    assert [one["suggested_reach"] for one in document(claims)["comparisons"]] == [None]
+
+
 def test_a_stored_run_keeps_its_reach(claims, capsys, monkeypatch):
     claims.test(SUITE.format(facts="bounds=(0, 2), reach=0.25", claim="alternative='superior'"))
     claims.run(*ARMS)
