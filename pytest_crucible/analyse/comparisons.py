@@ -23,7 +23,7 @@ from pytest_crucible.analyse.statistics import (
 from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, Interval, MetricFacts, Ratio
 from pytest_crucible.stats.measures import sequences
 from pytest_crucible.stats.measures.changes import largest_change, limit_changes
-from pytest_crucible.stats.measures.reach import contrast_problem
+from pytest_crucible.stats.measures.possible_values import contrast_problem
 from pytest_crucible.stats.measures.row import Difference, End, Prepared
 from pytest_crucible.stats.resampling.monte_carlo import resolve_for
 

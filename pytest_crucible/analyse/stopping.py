@@ -28,7 +28,7 @@ from pytest_crucible.records import TRAINING_NUMBERS, ArmOutcomes, Contrast, Pla
 from pytest_crucible.records.errors import UnsuitableMetric
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.measures.changes import limit_changes
-from pytest_crucible.stats.measures.reach import bounds_problem
+from pytest_crucible.stats.measures.possible_values import bounds_problem
 from pytest_crucible.stats.measures.row import End, Prepared
 from pytest_crucible.stats.measures.sequences import paired, wealth_against
 from pytest_crucible.stats.measures.table import MEAN

@@ -127,7 +127,7 @@ def bound_count(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     n = _size(prepared)
     if n and np.isfinite(prepared.values).all() and not prepared.values.any():
         # Nothing was counted, so the values do not vary. The proportion of samples that count still has a bound.
-        prepared = replace(prepared, kind="binary", bounds=(0.0, 1.0), reach=None, replies=None)
+        prepared = replace(prepared, kind="binary", bounds=(0.0, 1.0), ends=None, replies=None)
     reading, method = bound_mean(prepared, alpha)
     # An unbounded value is a sum already, and infinite.
     scale = 1 if method == "unbounded" else n
@@ -270,15 +270,15 @@ def any_proof(measure: Measure, facts: MetricFacts) -> str:
     return ""
 
 
-def metric_reach(measure: Measure, facts: MetricFacts) -> Numbers:
+def metric_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return facts.low, facts.high
 
 
-def rate_reach(measure: Measure, facts: MetricFacts) -> Numbers:
+def rate_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return 0.0, 1.0
 
 
-def any_reach(measure: Measure, facts: MetricFacts) -> Numbers:
+def any_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return -math.inf, math.inf
 
 

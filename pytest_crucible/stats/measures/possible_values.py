@@ -21,7 +21,7 @@ def target_problem(target: Target, facts: MetricFacts) -> str:
     "target 'ok <= 80' asks for 80, but 'ok' lies between 0 and 1"
     """
     what = f"target {target.text!r}"
-    low, high = STATISTICS[target.statistic].reach(target, facts)
+    low, high = STATISTICS[target.statistic].value_range(target, facts)
     if not low <= target.value <= high:
         return (
             f"{what} asks for {target.value:g}, but {target.expression!r} lies between {low:g} and {high:g}: "
@@ -40,7 +40,7 @@ def contrast_problem(contrast: Contrast, facts: MetricFacts) -> str:
     what = f"ab_compare({contrast.expression!r})"
     if contrast.is_relative:
         return _relative_problem(what, contrast, facts)
-    low, high = STATISTICS[contrast.statistic].reach(contrast, facts)
+    low, high = STATISTICS[contrast.statistic].value_range(contrast, facts)
     is_reach = contrast.statistic == MEAN.name and facts.reach is not None
     if is_reach and contrast.limit is not None and contrast.limit >= facts.largest_change:
         return (
