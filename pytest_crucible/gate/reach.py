@@ -6,12 +6,12 @@ from pytest_crucible.records import BeyondReach, Comparison, State
 
 
 def refuted_text(beyond: BeyondReach, metric: str) -> str:
-    """Return why nothing is decided: `sample 'q17' changed by +0.62, more than the declared reach 0.25 of 'quality': ...`."""
+    """Return why nothing is decided: `sample 'q17' changed by +0.62, more than the declared reach 0.25 (against v1): ...`."""
     others = beyond.samples - 1
-    more = f" (and {others:,} other {'sample' if others == 1 else 'samples'} by more than the reach)" if others else ""
+    more = f", and so did {others:,} other {'sample' if others == 1 else 'samples'}" if others else ""
     return (
-        f"sample {beyond.sample!r} changed by {beyond.change:+.3g} against {beyond.baseline}{more}, more than the declared "
-        f"reach {beyond.reach:g} of {metric!r}: nothing is decided by it; look at the sample, or raise reach"
+        f"sample {beyond.sample!r} changed by {beyond.change:+.3g}, more than the declared reach {beyond.reach:g} "
+        f"(against {beyond.baseline}{more}): nothing is decided by {metric!r}; look at the sample, or raise reach"
     )
 
 

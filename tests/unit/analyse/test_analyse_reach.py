@@ -153,7 +153,7 @@ def test_a_sample_beyond_the_reach_leaves_every_claim_of_the_metric_undecided(fa
 
     assert (verdict.state, verdict.proven) == ("undecided", False)
     assert (
-        f"sample 'q17' changed by {sign}0.62 against v1, more than the declared reach 0.25 of 'quality'"
+        f"sample 'q17' changed by {sign}0.62, more than the declared reach 0.25 (against v1): nothing is decided by 'quality'"
         in verdict.reason
     )
     assert replace(comparison, beyond_reach=None) == replace(plain, suggested_reach=None), "nothing is lost"
@@ -165,7 +165,10 @@ def test_the_number_of_samples_beyond_is_named():
     ours = changed(changed(changed(V2, 3, 0.9), 4, 0.91), 5, 0.92)
     _, verdict = first(inputs(SHARE, ours, changed(changed(changed(V1, 3, 0.2), 4, 0.2), 5, 0.2)))
 
-    assert "sample 'q5' changed by +0.72 against v1 (and 2 other samples by more than the reach)" in verdict.reason
+    assert (
+        "sample 'q5' changed by +0.72, more than the declared reach 0.25 (against v1, and so did 2 other samples)"
+        in verdict.reason
+    )
 
 
 def test_a_change_of_exactly_the_reach_is_within_it():
