@@ -210,8 +210,10 @@ def _interval(
     contrast: Contrast, difference: Difference | None, attributes: SampleAttributes, alpha: float
 ) -> Interval | None:
     """Return the interval to show: where one-sided bounds decide the claim it is these, so that both always agree."""
-    if difference is None or difference.lower is None or difference.upper is None:
-        return difference and difference.interval
+    if difference is None:
+        return None
+    if difference.lower is None or difference.upper is None:
+        return difference.interval
     if attributes.look_alpha is not None or not contrast.decided_by_bounds:
         return difference.interval
     return Interval(low=difference.lower, high=difference.upper, level=1 - 2 * alpha, method=difference.bounds_method)
