@@ -50,7 +50,9 @@ def false_proofs_of_groups(groups: Groups, count: int, runs: int) -> Array:
 
 
 def _worst_shares(p_values: Callable[[Method, Side], list[float]]) -> Array:
-    shares = [[[np.less_equal(p_values(method, side), a).mean() for a in LEVELS] for side in SIDES] for method in METHODS]
+    shares = [
+        [[np.less_equal(p_values(method, side), a).mean() for a in LEVELS] for side in SIDES] for method in METHODS
+    ]
     return np.max(np.array(shares), axis=1)
 
 

@@ -172,9 +172,7 @@ def test_a_guaranteed_bound_is_the_betting_one():
 def test_a_guaranteed_bound_of_groups_bets_on_groups():
     guaranteed = mean_bound(SCORES, bounds=UNIT, clusters=np.arange(24) // 4, validity="guaranteed")
 
-    assert guaranteed.value == betting_bound(
-        SCORES, bounds=UNIT, alpha=0.05, side="lower", clusters=np.arange(24) // 4
-    )
+    assert guaranteed.value == betting_bound(SCORES, bounds=UNIT, alpha=0.05, side="lower", clusters=np.arange(24) // 4)
 
 
 @pytest.mark.parametrize("validity", ["standard", "guaranteed"])
