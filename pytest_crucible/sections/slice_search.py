@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.slices.importance import Importance
     from pytest_crucible.stats.slices.search import SearchedSlice
 
+decides = False  # no claim of it can fail the session
+
 # Samples below which no slice of 20 can be searched.
 FEWEST_SAMPLES = 40
 # Rows of the table of findings, the least likely by chance first.

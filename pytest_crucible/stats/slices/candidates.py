@@ -130,7 +130,9 @@ def features_of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature
     for name, values in columns.items():
         numbers = np.array([_as_number(value) for value in values])
         is_number = ~np.isnan(numbers)
-        if is_number.any() and not any(has_value(value) for value, flag in zip(values, is_number, strict=True) if not flag):
+        if is_number.any() and not any(
+            has_value(value) for value, flag in zip(values, is_number, strict=True) if not flag
+        ):
             yield Feature(name, *number_levels(numbers))
             continue
         codes, levels = field_labels(Field("value"), [None] * len(values), [{"value": value} for value in values])
