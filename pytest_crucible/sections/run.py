@@ -8,6 +8,7 @@ from dataclasses import replace
 from pytest_crucible.records import Analysis, Claim, SectionOutcome, View
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.failure import failed_outcome, failure_view
 from pytest_crucible.sections.inputs import SectionInputs
@@ -72,6 +73,8 @@ def _show(name: str, section: Section, outcome: SectionOutcome) -> SectionOutcom
             view = section.view(outcome.result, outcome.claims)
             if not isinstance(view, View):
                 raise TypeError(f"view() returned {view!r}, not a View")
+            # A value without a JSON form is an error of this section, not of the reports that cannot write it.
+            to_plain(view.document)
             return replace(outcome, view=view)
         except (Exception, SystemExit) as error:
             failed = failed_outcome(error)
