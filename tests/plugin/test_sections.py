@@ -138,7 +138,9 @@ def test_a_section_that_hides_its_claims_is_a_mistake_and_costs_no_other_verdict
 
 @pytest.mark.parametrize("function", ["compute", "claims", "view"])
 def test_a_section_without_such_claims_shows_its_failure_in_its_place(flipping, function):
-    harmless = CONFTEST.replace("class Flips:", "class Flips:\n    decides = False").replace("fails=True", "fails=False")
+    harmless = CONFTEST.replace("class Flips:", "class Flips:\n    decides = False").replace(
+        "fails=True", "fails=False"
+    )
     flipping.pytester.makeconftest(breaking(function, harmless))
     reports = [f"--crucible-report=run.{ending}" for ending in FORMATS]
     result = flipping.run("--crucible-adapter=v3", "--compare=v2", *reports)
@@ -148,7 +150,9 @@ def test_a_section_without_such_claims_shows_its_failure_in_its_place(flipping, 
     assert (result.ret, detailed.ret) == (0, 0)
     result.stdout.fnmatch_lines([f"test_sums: {sentence}"])
     result.stdout.no_fnmatch_line("*1 / 0*")
-    detailed.stdout.fnmatch_lines(["test_sums: the section 'flips' raised ZeroDivisionError*", "*conftest.py*", "*1 / 0*"])
+    detailed.stdout.fnmatch_lines(
+        ["test_sums: the section 'flips' raised ZeroDivisionError*", "*conftest.py*", "*1 / 0*"]
+    )
     for ending in ("md", "tex", "html", "ipynb"):
         assert "could not be shown" in files(flipping)[ending], ending
     [experiment] = json.loads(files(flipping)["json"])["experiments"]
