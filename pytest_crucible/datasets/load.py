@@ -51,12 +51,18 @@ def load_rows(
 def identify(name: str, samples: Iterable[Sample]) -> Dataset:
     """Return the dataset with the hash of all fields of its samples, in order: equal hashes mean equal samples."""
     packed_samples = tuple(packed) if isinstance(packed := pack_if_many(samples), list) else packed
+    return Dataset(name=name, sha256=hash_samples(packed_samples), samples=packed_samples)
+
+
+def hash_samples(samples: Iterable[Sample], *, stem: str = "") -> str:
+    """Return the hash of all fields of samples, in order. Of ids that were made of a stem and a number, only the number counts."""
     digest = hashlib.sha256()
-    for sample in packed_samples:
-        fields = (sample.id, sample.input, sample.expected, sample.group, dict(sample.metadata))
+    for sample in samples:
+        own = sample.id.removeprefix(f"{stem}-") if stem else sample.id
+        fields = (own, sample.input, sample.expected, sample.group, dict(sample.metadata))
         # Sorted, because the order of a mapping's keys is layout, not content.
         digest.update(json.dumps(fields, sort_keys=True, default=repr).encode())
-    return Dataset(name=name, sha256=digest.hexdigest(), samples=packed_samples)
+    return digest.hexdigest()
 
 
 def check_samples(source: Source, rows: Iterable[tuple[int, Any]], fields: Mapping[str, str]) -> Sequence[Sample]:
