@@ -5,6 +5,7 @@ The items of a list of choices announce nothing, nor does "Answer A, B or C".
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -61,10 +62,10 @@ def find_announcements(answer: str, prompt: str, others: Sequence[str] = ()) -> 
     core = _core(answer)
     if not core or core.split()[0].casefold() not in prompt.casefold():
         return
-    chain = [(marker.start(1), marker[1]) for marker in _MARKER.finditer(prompt)]
+    items = _list_items(prompt)
     for head in _HEAD.finditer(prompt):
         found = _answer_after(core, prompt, head.end())
-        if found is not None and not _is_item(found.start(), chain) and not _is_list(prompt, found.end(), others):
+        if found is not None and found.start() not in items and not _is_list(prompt, found.end(), others):
             yield " ".join(head[0].lower().split())
     for place in _pattern(core).finditer(prompt):
         before = prompt[max(0, place.start() - _WINDOW) : place.start()]
@@ -118,14 +119,10 @@ def _ends_there(core: str, prompt: str, end: int) -> bool:
     return after.match(prompt, end) is not None
 
 
-def _is_item(begin: int, chain: Sequence[tuple[int, str]]) -> bool:
-    """Return whether a letter or number is an item of a list of choices: one before it, or one after it, is its neighbour."""
-    at = next((k for k, (place, _) in enumerate(chain) if place == begin), None)
-    if at is None:
-        return False
-    own = _rank(chain[at][1])
-    before, after = chain[at - 1] if at else None, chain[at + 1] if at + 1 < len(chain) else None
-    return (before is not None and _rank(before[1]) == own - 1) or (after is not None and _rank(after[1]) == own + 1)
+def _list_items(prompt: str) -> set[int]:
+    """Return the places of the letters and numbers of choices: of two in a row, the second is the next one."""
+    markers = [(marker.start(1), _rank(marker[1])) for marker in _MARKER.finditer(prompt)]
+    return {place for a, b in itertools.pairwise(markers) if b[1] == a[1] + 1 for place, _ in (a, b)}
 
 
 def _rank(marker: str) -> int:
