@@ -16,6 +16,7 @@ from pytest_crucible.datasets.packed import pack_if_many
 from pytest_crucible.datasets.sample_checks import SampleChecks, Source
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.nesting import TooDeep, check_depth
 from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.records.type_names import describe_type
 
@@ -82,6 +83,7 @@ def _samples(
         raise DatasetError(f"{source.renaming(fields)} maps {sorted(unknown)}: the names are {', '.join(FIELDS)}")
     names = {ours: fields.get(ours, ours) for ours in FIELDS}
     for number, row in rows:
+        _check_nesting(source, number, row)
         yield number, *_sample(source, number, row, names)
 
 
@@ -115,6 +117,13 @@ def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> 
         metadata={key: value for key, value in row.items() if key not in names.values()},
     )
     return sample, sample_id is not None
+
+
+def _check_nesting(source: Source, number: int, row: Any) -> None:
+    try:
+        check_depth([row.input, row.expected, row.metadata] if isinstance(row, Sample) else row)
+    except TooDeep as error:
+        raise DatasetError(f"{source.where(number)} {error}: flatten its values") from None
 
 
 def _check_input(source: Source, number: int, value: Any, name: str) -> None:

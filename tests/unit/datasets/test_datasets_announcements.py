@@ -89,7 +89,7 @@ def test_other_answers_are_announced(answer, prompt):
 @pytest.mark.parametrize(
     ("answer", "prompt"),
     [
-        ("4", "Answer: 4.5"), ("4", "Answer: 42"), ("yes", "Answer yes or no."), ("key", "monkey: key"), ("A", "Is it correct? A cat"),
+        ("4", "Answer: 4.5"), ("4", "Answer: 42"), ("yes", "Answer yes or no."), ("A", "Is it correct? A cat"),
         ("B", "monkey: B"), ("no", "Answer yes/no"), ("A", "The answer is a compound."), ("5", "The answer matters. 5 cows"),
     ],
 )  # fmt: skip
