@@ -17,6 +17,7 @@ from pytest_crucible.plan.slices import check_fields, expand_slices
 from pytest_crucible.records import Contrast, Plan, PromptForm, Run, VariantTerm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records.rules import rules_of
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.common_variants import comparable_terms, variant_notes, with_common_variants
@@ -89,6 +90,7 @@ def compare_runs(
     )
     verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
     whole = concluded_run(store, ours.run, "", family_size, analyses, verdicts, alpha=alpha)
+    whole = dataclasses.replace(whole, rules=rules_of(whole.environment), decided_again=True)
     # Not a stored run: the id names both sides.
     run = dataclasses.replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}")
     return run, tuple(note for _, notes in compared for note in notes)
