@@ -23,6 +23,7 @@ from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence
 from pytest_crucible.stats.measures import sequences
 from pytest_crucible.stats.measures.reach import contrast_problem
 from pytest_crucible.stats.measures.row import Difference, End, Prepared
+from pytest_crucible.stats.measures.table import comparison_row
 
 NOTHING = BoundedValue(value=None, lower=None, upper=None)
 
@@ -44,9 +45,10 @@ def compare(
     pairs, applicable = _paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
-    difference = compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
+    invalid = _values_problem(contrast, candidate, arms, attributes, pairs)
+    difference = None if invalid else compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
     observed = worst = best = _bounded_value(difference)
-    if lost.any():
+    if lost.any() and not invalid:
         worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
     too_few = _too_few(difference, contrast, alpha)
     if too_few:
@@ -68,10 +70,27 @@ def compare(
         detectable=detectable_difference(difference, alpha / family_size if contrast.shares_alpha else alpha),
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
-        note=too_few or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
+        note=too_few
+        or invalid
+        or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
         ratio=_ratio(difference, row_of(contrast).higher_is_better(contrast, ours[0].facts)),
-        suite_error=contrast_problem(contrast, ours[0].facts) if pairs.any() else "",
+        suite_error=(contrast_problem(contrast, ours[0].facts) if pairs.any() else "") or invalid,
     )
+
+
+def _values_problem(
+    contrast: Contrast,
+    candidate: str,
+    arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
+    attributes: SampleAttributes,
+    pairs: Flags,
+) -> str:
+    """Explain why the declared estimand cannot be computed from these values; empty if it can, and without pairs."""
+    if not pairs.any():
+        return ""
+    names = candidate, contrast.baseline
+    values = {name: prepare(contrast, metrics, attributes, pairs) for name, metrics in zip(names, arms, strict=True)}
+    return comparison_row(contrast, arms[0][0].facts).check_values(contrast, values)
 
 
 def _bounds_with_lost(

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pytest_crucible.plan.contrasts import parse_contrast, with_declared_relevance
+from pytest_crucible.plan.contrasts import parse_contrast, with_declarations
 from pytest_crucible.records import Contrast, MetricFacts
 from pytest_crucible.records.amounts import parse_amount
 from pytest_crucible.records.errors import SpecError
@@ -146,6 +146,6 @@ def test_a_relevant_share_of_what_is_no_amount_is_a_problem():
     ids=["takes it", "has its own", "margin", "superior", "rate", "other"],
 )
 def test_a_regression_gate_takes_the_relevant_difference_of_its_metric(contrast, relevant):
-    (declared,) = with_declared_relevance([contrast], [MetricFacts(name="m", relevant=0.02), MetricFacts(name="other")])
+    (declared,) = with_declarations([contrast], [MetricFacts(name="m", relevant=0.02), MetricFacts(name="other")])
 
     assert declared.relevant == relevant
