@@ -243,7 +243,10 @@ def _of_ratio(
         # Equivalence needs both bounds: each may fail in half of the 20 % of runs that a power of 80 % allows.
         power = 0.9 if contrast.alternative == "equivalent" else 0.8
         needed = stats.samples_by_gaffke(scores, null=-limit, end=end, alpha=alpha, power=power)
-    if n > 1:
+    if n > 1 and contrast.shares_alpha and contrast.alternative != "superior":
+        # A test that the arms are alike decides.
+        detectable = stats.detectable_mean(n, LOG_DEVIATION, alpha=level)
+    elif n > 1:
         detectable = stats.detectable_by_gaffke(scores, end=end, alpha=level / 2, times=n / SCORES)
     if detectable is not None and contrast.alternative == "superior":
         detectable += limit or 0.0
@@ -259,7 +262,7 @@ def _of_ratio(
 
 def _ratios_to_resolve(scores: Array, limit: float, end: float, alpha: float, level: float) -> int | None:
     """Return the samples that detect the relevant ratio, and prove equal arms equivalent: 80 % power each."""
-    detects = stats.samples_by_gaffke(scores + limit, null=0.0, end=end, alpha=level / 2)
+    detects = stats.samples_for_t(limit / LOG_DEVIATION, alpha=level).ceiling
     # Each of the two bounds may fail in half of the 20 % that are left.
     proves = stats.samples_by_gaffke(scores, null=-limit, end=end, alpha=alpha, power=0.9)
     return None if detects is None or proves is None else max(detects, proves)

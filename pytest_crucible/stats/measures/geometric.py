@@ -16,10 +16,15 @@ from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.choose import find_row
 from pytest_crucible.stats.inputs import Arms, declare_pairs
-from pytest_crucible.stats.measures.amounts import describe_ratio, without_relative_rounding
-from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, Difference, Prepared
+from pytest_crucible.stats.measures.amounts import (
+    describe_ratio,
+    deviation_of_mean,
+    with_alikeness,
+    without_relative_rounding,
+)
+from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, Difference, Floats, Prepared
 from pytest_crucible.stats.methods.ratios import log_claim, log_ratios_and_ends, log_side
-from pytest_crucible.stats.planning.gaffke import detectable_by_gaffke, samples_by_gaffke
+from pytest_crucible.stats.planning.gaffke import samples_by_gaffke
 from pytest_crucible.stats.sizes import effect_sizes
 
 _SIDES: tuple[Side, Side] = ("lower", "upper")
@@ -53,39 +58,35 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
     ends = [(arm.values.min(initial=np.inf), arm.values.max(initial=-np.inf)) for arm in (first, second)]
     if not all(0 < low <= high < np.inf for low, high in ends):
         return None
-    second = replace(second, values=without_relative_rounding(first.values, second.values))
+    values = without_relative_rounding(first.values, second.values)
+    arms = declare_pairs(first.values, values, kind="positive", bounds=first.bounds, clusters=first.clusters)
+    logs = log_ratios_and_ends(arms)[0]
+    plain = with_alikeness(describe_ratio(first, GEOMETRIC_MEANS, float(logs.mean())), first, logs)
     try:
-        return _geometric_means(first, second, alpha)
+        return _with_bounds(plain, arms, logs, alpha)
     except NotEnoughData as refusal:
-        # The ratio is shown even without bounds.
-        value = float(np.log(first.values).mean() - np.log(second.values).mean())
-        return describe_ratio(first, GEOMETRIC_MEANS, value, "none", str(refusal))
+        # The ratio and the test are shown even without bounds.
+        return replace(plain, note=str(refusal))
 
 
-def _geometric_means(first: Prepared, second: Prepared, alpha: float) -> Difference:
-    arms = declare_pairs(first.values, second.values, kind="positive", bounds=first.bounds, clusters=first.clusters)
+def _with_bounds(plain: Difference, arms: Arms, logs: Floats, alpha: float) -> Difference:
     answer = log_claim(arms, 1 - alpha)
     lower, upper = (log_side(arms, alpha, side) for side in _SIDES)
-    method = find_row("ratio claim", "pairs", "unbounded", clustered=arms.clustered).method
     effects = tuple(
         EffectSize(name=size.name, value=size.value, interval=size.interval)
         for size in effect_sizes(arms, 1 - alpha, "ratio")
     )
     return replace(
-        describe_ratio(first, GEOMETRIC_MEANS, answer.estimate, method),
+        plain,
         interval=answer.interval,
-        p_value=answer.p_value,
+        proof_p=answer.p_value,
         lower=lower,
         upper=upper,
+        bounds_method=find_row("ratio claim", "pairs", "unbounded", clustered=arms.clustered).method,
+        deviation=deviation_of_mean(logs, arms.candidate.clusters),
+        samples_past_limit=partial(_samples, arms),
         effects=effects,
-        detectable=partial(_detectable, arms),
-        samples=partial(_samples, arms),
     )
-
-
-def _detectable(arms: Arms, alpha: float) -> float | None:
-    values, ends, clusters = log_ratios_and_ends(arms)
-    return detectable_by_gaffke(values, end=ends["lower"], alpha=alpha / 2, clusters=clusters)
 
 
 def _samples(arms: Arms, limit: float, alpha: float, power: float) -> int | None:
