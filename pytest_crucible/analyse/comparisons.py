@@ -58,6 +58,7 @@ def compare(
         observed, worst, best = (replace(value, lower=None, upper=None) for value in (observed, worst, best))
     alikeness = difference.alikeness if difference else None
     higher_is_better = row_of(contrast).higher_is_better(contrast, ours[0].facts)
+    interval = _interval(contrast, difference, attributes, alpha)
     return Comparison(
         contrast=contrast,
         candidate=candidate,
@@ -65,7 +66,7 @@ def compare(
         lost=int(lost.sum()),
         clusters=difference.clusters if difference else None,
         difference=difference.value if difference else None,
-        interval=_interval(contrast, difference, attributes, alpha),
+        interval=interval,
         p_value=difference.p_value if difference else None,
         p_exact=difference.p_exact if difference else None,
         proof_p=_proof_p(difference) if difference else None,
@@ -82,7 +83,7 @@ def compare(
         note=too_few
         or invalid
         or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
-        ratio=_ratio(difference, higher_is_better),
+        ratio=_ratio(difference, interval, higher_is_better),
         suite_error=(contrast_problem(contrast, ours[0].facts) if pairs.any() else "") or invalid,
     )
 
@@ -224,14 +225,11 @@ def _interval(
     return Interval(low=difference.lower, high=difference.upper, level=1 - 2 * alpha, method=difference.bounds_method)
 
 
-def _ratio(difference: Difference | None, better: bool) -> Ratio | None:
+def _ratio(difference: Difference | None, interval: Interval | None, better: bool) -> Ratio | None:
     """Return the ratio of candidate to baseline. Where lower is better, the difference is that of the baseline's logarithm."""
     if difference is None or not difference.ratio or difference.value is None:
         return None
-    ratio, interval = (
-        Ratio(name=difference.ratio, value=1.0, interval=None, higher_is_better=better),
-        difference.interval,
-    )
+    ratio = Ratio(name=difference.ratio, value=1.0, interval=None, higher_is_better=better)
     if interval is not None:
         low, high = sorted(map(ratio.of, (interval.low, interval.high)))
         interval = replace(interval, low=low, high=high)
