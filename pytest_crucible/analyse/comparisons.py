@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_crucible.analyse import crossed
+from pytest_crucible.analyse.sample_order import order_note
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
@@ -48,7 +49,9 @@ def compare(
     pairs, applicable = _paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
-    invalid = _values_problem(contrast, candidate, arms, attributes, pairs)
+    facts, values = ours[0].facts, [prepare(contrast, metrics, attributes, pairs) for metrics in arms]
+    names = candidate, contrast.baseline
+    invalid = comparison_row(contrast, facts).check_values(contrast, dict(zip(names, values, strict=True)))
     difference = None if invalid else compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
     observed = worst = best = _bounded_value(difference)
     if lost.any() and not invalid:
@@ -59,6 +62,12 @@ def compare(
     alikeness = difference.alikeness if difference else None
     higher_is_better = row_of(contrast).higher_is_better(contrast, ours[0].facts)
     interval = _interval(contrast, difference, attributes, alpha)
+    note = (
+        too_few
+        or invalid
+        or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable))
+    )
+    order = order_note(contrast, facts, values[0], values[1], attributes) if difference else ""
     return Comparison(
         contrast=contrast,
         candidate=candidate,
@@ -80,27 +89,10 @@ def compare(
         detectable=detectable_difference(difference, alpha / family_size if contrast.shares_alpha else alpha),
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
-        note=too_few
-        or invalid
-        or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
+        note="; ".join(filter(None, (note, order))),
         ratio=_ratio(difference, interval, higher_is_better),
-        suite_error=(contrast_problem(contrast, ours[0].facts) if pairs.any() else "") or invalid,
+        suite_error=(contrast_problem(contrast, facts) if pairs.any() else "") or invalid,
     )
-
-
-def _values_problem(
-    contrast: Contrast,
-    candidate: str,
-    arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
-    attributes: SampleAttributes,
-    pairs: Flags,
-) -> str:
-    """Explain why the declared estimand cannot be computed from these values; empty if it can, and without pairs."""
-    if not pairs.any():
-        return ""
-    names = candidate, contrast.baseline
-    values = {name: prepare(contrast, metrics, attributes, pairs) for name, metrics in zip(names, arms, strict=True)}
-    return comparison_row(contrast, arms[0][0].facts).check_values(contrast, values)
 
 
 def _bounds_with_lost(
