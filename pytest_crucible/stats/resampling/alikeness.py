@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import ROUNDING, Alternative, Array, Codes
 from pytest_crucible.stats.resampling.draws import CELLS
 from pytest_crucible.stats.resampling.monte_carlo import DRAWS, TIE, UNSEEDED, MonteCarlo, p_value_of_draws
@@ -48,7 +49,7 @@ def flip_signs(
     0.03125
     """
     if differences.size < 2:
-        raise NotEnoughData(f"{differences.size} pairs: a comparison needs at least 2")
+        raise NotEnoughData(f"{quantity(differences.size, 'pair')}: a comparison needs at least 2")
     units = group_units(_scale(differences), clusters, keys)
     columns = _flip_columns(units)
     statistic = _tail(lambda sums: _studentise_flips(sums, units), alternative)
