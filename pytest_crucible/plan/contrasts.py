@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from pytest_crucible.plan.targets import parse_measure
+from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import Contrast, Measure, MetricFacts
 from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
@@ -102,10 +103,8 @@ def with_declarations(contrasts: Iterable[Contrast], metrics: Iterable[MetricFac
     another value. `mean(accuracy)` is `accuracy`; of an amount, whose name alone means the ratio of geometric means, it stays.
     """
     declared = {facts.name: facts for facts in metrics}
-    of_metrics = ((contrast, declared.get(contrast.metric)) for contrast in contrasts)
-    return tuple(
-        dict.fromkeys(_with_relevance(_without_needless_mean(contrast, facts), facts) for contrast, facts in of_metrics)
-    )
+    resolved = (_without_needless_mean(contrast, declared.get(term_metric(contrast.metric))) for contrast in contrasts)
+    return tuple(dict.fromkeys(_with_relevance(contrast, declared.get(contrast.metric)) for contrast in resolved))
 
 
 def _with_relevance(contrast: Contrast, facts: MetricFacts | None) -> Contrast:

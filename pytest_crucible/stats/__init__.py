@@ -151,11 +151,11 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.means.pairing import pairing_gain as pairing_gain
     from pytest_crucible.stats.means.point_mass import point_mass_interval as point_mass_interval
     from pytest_crucible.stats.means.point_mass import point_mass_p_value as point_mass_p_value
+    from pytest_crucible.stats.means.ratio_bounds import mean_ratio_bound as mean_ratio_bound
+    from pytest_crucible.stats.means.ratio_bounds import mean_ratio_p_value as mean_ratio_p_value
     from pytest_crucible.stats.means.repeated_success import RepeatedSuccess as RepeatedSuccess
     from pytest_crucible.stats.means.repeated_success import pass_at_k as pass_at_k
     from pytest_crucible.stats.means.repeated_success import pass_hat_k as pass_hat_k
-    from pytest_crucible.stats.means.ratio_bounds import mean_ratio_bound as mean_ratio_bound
-    from pytest_crucible.stats.means.ratio_bounds import mean_ratio_p_value as mean_ratio_p_value
     from pytest_crucible.stats.means.repeats import VarianceComponents as VarianceComponents
     from pytest_crucible.stats.means.repeats import variance_components as variance_components
     from pytest_crucible.stats.means.serial import SerialCorrelation as SerialCorrelation

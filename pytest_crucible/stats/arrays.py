@@ -99,9 +99,9 @@ def cluster_codes(clusters: Labels, n: int) -> tuple[Codes, int]:
     if isinstance(clusters, str):
         raise ValueError(f"clusters needs one label for each of the {n} values, not the single text {clusters!r}")
     if isinstance(clusters, np.ndarray) and clusters.dtype.kind == "i" and clusters.ndim == 1 and clusters.size == n:
-        codes = _renumbered(clusters)
-        if codes is not None:
-            return codes
+        renumbered = _renumbered(clusters)
+        if renumbered is not None:
+            return renumbered
     # tolist() gives Python objects, which hash alike whatever the array's dtype.
     labels: Iterable[Hashable] = clusters.tolist() if isinstance(clusters, np.ndarray) else clusters
     numbers: dict[Hashable, int] = {}
