@@ -43,14 +43,12 @@ def zeros_problem(measure: Measure, arms: Mapping[str, Prepared]) -> str:
         return ""
     by_arm = ", ".join(f"{name} {number:,}" for name, number in zeros.items())
     by_mean = replace(measure, by_mean=True).expression
-    others = [replace(measure, **changes).expression for changes in _OTHERS]
+    median = replace(measure, statistic="quantile", quantile=0.5).expression
+    rate = replace(measure, statistic="rate", inner_relation=">", inner_value=0.0).expression
     return (
         f"{count:,} of {total:,} values of {measure.metric!r} {'is' if count == 1 else 'are'} 0 ({by_arm}), and a "
-        f"{GEOMETRIC_MEANS} needs values above 0: compare {by_mean}, {others[0]} or {others[1]} instead"
+        f"{GEOMETRIC_MEANS} needs values above 0: compare {by_mean}, {median} or {rate} instead"
     )
-
-
-_OTHERS = ({"statistic": "quantile", "quantile": 0.5}, {"statistic": "rate", "inner_relation": ">", "inner_value": 0.0})
 
 
 def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | None:

@@ -161,12 +161,14 @@ def test_one_zero_is_an_error_and_never_another_estimand():
 
 def test_zeros_of_an_amount_compared_by_its_mean_are_values():
     candidate, baseline = three_times_as_long()
+    assert decided(compared(candidate, baseline, BOUNDED, contrast=BY_MEAN))[0] == "missed"
     candidate[200] = 0.0
     one, mirrored = (
         compared(*pair, BOUNDED, contrast=BY_MEAN) for pair in ((candidate, baseline), (baseline, candidate))
     )
 
     assert one.suite_error == ""
+    assert decided(one)[0] == "missed"
     assert one.ratio.name == "ratio of means"
     assert one.ratio.value == pytest.approx(candidate.mean() / baseline.mean())
     assert one.evidence.method == "gaffke of x - r y"
