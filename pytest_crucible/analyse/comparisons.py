@@ -51,9 +51,12 @@ def compare(
     pairs, applicable = _paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
-    facts, values = ours[0].facts, [prepare(contrast, metrics, attributes, pairs) for metrics in arms]
-    names = candidate, contrast.baseline
-    invalid = comparison_row(contrast, facts).check_values(contrast, dict(zip(names, values, strict=True)))
+    facts, invalid, order = ours[0].facts, "", ""
+    if pairs.any():
+        first, second = (prepare(contrast, metrics, attributes, pairs) for metrics in arms)
+        values = {candidate: first, contrast.baseline: second}
+        invalid = comparison_row(contrast, facts).check_values(contrast, values)
+        order = order_note(contrast, facts, first, second, attributes)
     difference = None if invalid else compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
     observed = worst = best = _bounded_value(difference)
     if lost.any() and not invalid:
@@ -69,7 +72,6 @@ def compare(
         or invalid
         or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable))
     )
-    order = order_note(contrast, facts, values[0], values[1], attributes) if difference else ""
     return Comparison(
         contrast=contrast,
         candidate=candidate,
@@ -91,7 +93,7 @@ def compare(
         detectable=detectable_difference(difference, alpha / family_size if contrast.shares_alpha else alpha),
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
-        note="; ".join(filter(None, (note, order))),
+        note="; ".join(filter(None, (note, order if difference else ""))),
         ratio=_ratio(difference, interval, higher_is_better),
         suite_error=(contrast_problem(contrast, facts) if pairs.any() else "") or invalid,
     )
