@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_crucible.analyse import crossed
+from pytest_crucible.analyse.sample_order import order_note
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
@@ -25,6 +26,7 @@ from pytest_crucible.stats.measures import sequences
 from pytest_crucible.stats.measures.changes import largest_change, limit_changes
 from pytest_crucible.stats.measures.possible_values import contrast_problem
 from pytest_crucible.stats.measures.row import Difference, End, Prepared
+from pytest_crucible.stats.measures.table import comparison_row
 from pytest_crucible.stats.resampling.monte_carlo import resolve_for
 
 NOTHING = BoundedValue(value=None, lower=None, upper=None)
@@ -49,15 +51,27 @@ def compare(
     pairs, applicable = _paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
-    difference = compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
+    facts, invalid, order = ours[0].facts, "", ""
+    if pairs.any():
+        first, second = (prepare(contrast, metrics, attributes, pairs) for metrics in arms)
+        values = {candidate: first, contrast.baseline: second}
+        invalid = comparison_row(contrast, facts).check_values(contrast, values)
+        order = order_note(contrast, facts, first, second, attributes)
+    difference = None if invalid else compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
     observed = worst = best = _bounded_value(difference)
-    if lost.any():
+    if lost.any() and not invalid:
         worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
     too_few = _too_few(difference, contrast, alpha)
     if too_few:
         observed, worst, best = (replace(value, lower=None, upper=None) for value in (observed, worst, best))
     alikeness = difference.alikeness if difference else None
     higher_is_better = row_of(contrast).higher_is_better(contrast, ours[0].facts)
+    interval = _interval(contrast, difference, attributes, alpha)
+    note = (
+        too_few
+        or invalid
+        or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable))
+    )
     return Comparison(
         contrast=contrast,
         candidate=candidate,
@@ -65,7 +79,7 @@ def compare(
         lost=int(lost.sum()),
         clusters=difference.clusters if difference else None,
         difference=difference.value if difference else None,
-        interval=_interval(contrast, difference, attributes, alpha),
+        interval=interval,
         p_value=difference.p_value if difference else None,
         p_exact=difference.p_exact if difference else None,
         proof_p=_proof_p(difference) if difference else None,
@@ -79,9 +93,9 @@ def compare(
         detectable=detectable_difference(difference, alpha / family_size if contrast.shares_alpha else alpha),
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
-        note=too_few or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
-        ratio=_ratio(difference, higher_is_better),
-        suite_error=contrast_problem(contrast, ours[0].facts) if pairs.any() else "",
+        note="; ".join(filter(None, (note, order if difference else ""))),
+        ratio=_ratio(difference, interval, higher_is_better),
+        suite_error=(contrast_problem(contrast, facts) if pairs.any() else "") or invalid,
     )
 
 
@@ -219,14 +233,11 @@ def _interval(
     return Interval(low=difference.lower, high=difference.upper, level=1 - 2 * alpha, method=difference.bounds_method)
 
 
-def _ratio(difference: Difference | None, better: bool) -> Ratio | None:
+def _ratio(difference: Difference | None, interval: Interval | None, better: bool) -> Ratio | None:
     """Return the ratio of candidate to baseline. Where lower is better, the difference is that of the baseline's logarithm."""
     if difference is None or not difference.ratio or difference.value is None:
         return None
-    ratio, interval = (
-        Ratio(name=difference.ratio, value=1.0, interval=None, higher_is_better=better),
-        difference.interval,
-    )
+    ratio = Ratio(name=difference.ratio, value=1.0, interval=None, higher_is_better=better)
     if interval is not None:
         low, high = sorted(map(ratio.of, (interval.low, interval.high)))
         interval = replace(interval, low=low, high=high)

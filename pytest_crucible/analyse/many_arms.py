@@ -14,7 +14,9 @@ from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, m
 from pytest_crucible.analyse.targets import estimate
 from pytest_crucible.records import Interval, MetricFacts
 from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import is_finite_range
+from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS
 
 # Two arms are compared; ranks say more only from three on.
 FEWEST_ARMS = 3
@@ -96,7 +98,7 @@ def compare_many_arms(
         level=1 - alpha,
         n=int(common_samples(chosen).sum()),
         incomplete=int(_incomplete(chosen).sum()),
-        by_ratio=is_by_ratio(facts, chosen),
+        by_ratio=is_by_ratio(facts),
     )
     reason = not_ranked or _why_not_ranked(attributes, chosen)
     if reason:
@@ -124,12 +126,20 @@ def rank_scores(
     alpha: float,
     inside: Flags | None = None,
 ) -> RankedScores | None:
-    """Return the ranks of arms on the samples `inside` that all of them scored; None for one arm. Raises NotEnoughData."""
+    """Return the ranks of arms on the samples `inside` that all of them scored; None for one arm. Raises NotEnoughData.
+
+    Amounts with a 0 have no ranks: ratios of geometric means do not exist, and other means would answer another question.
+    """
     if len(chosen) < 2:
         return None
     everything = np.ones(len(chosen[0].values), dtype=bool) if inside is None else inside
-    by_ratio = is_by_ratio(facts, chosen)
+    by_ratio = is_by_ratio(facts)
     common = common_samples(chosen) & everything
+    zeros = sum(int(np.count_nonzero(scores.values[common] <= 0)) for scores in chosen) if by_ratio else 0
+    if zeros:
+        raise NotEnoughData(
+            f"{quantity(zeros, 'value')} {'is' if zeros == 1 else 'are'} 0, and a {GEOMETRIC_MEANS} needs values above 0"
+        )
     values, lowest, highest = _signed_values(facts, chosen, by_ratio)
     lost, whole = None, _applicable(chosen) & everything
     if (_incomplete(chosen) & everything).any():
@@ -211,10 +221,9 @@ def _signed_values(facts: MetricFacts, chosen: Sequence[Scores], by_ratio: bool)
     return (values, low, high) if facts.direction == "higher" else (-values, -high, -low)
 
 
-def is_by_ratio(facts: MetricFacts, chosen: Sequence[Scores]) -> bool:
-    """Return whether amounts are compared by ratios, as in comparisons of two arms. A ratio to 0 does not exist."""
-    common = common_samples(chosen)
-    return facts.kind == "positive" and all(bool((scores.values[common] > 0).all()) for scores in chosen)
+def is_by_ratio(facts: MetricFacts) -> bool:
+    """Return whether the arms are compared by ratios of geometric means, as two arms are."""
+    return facts.kind == "positive"
 
 
 def common_samples(chosen: Sequence[Scores]) -> Flags:

@@ -86,6 +86,8 @@ class Measure:
     """The slice that a comparison is about; empty if it is about all samples, or all slices together."""
     slice_size: int = 0
     """The number of samples in that slice."""
+    by_mean: bool = False
+    """A comparison of an amount that is written `mean(cost_usd)`: by the ratio of means, not by the ratio of `cost_usd` alone."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -101,8 +103,8 @@ class Measure:
 
     @property
     def expression(self) -> str:
-        """The measure as a target or a comparison names it; a mean is its metric alone."""
-        if self.statistic == "mean":
+        """The measure as a target or a comparison names it; a mean is its metric alone, unless `by_mean` says otherwise."""
+        if self.statistic == "mean" and not self.by_mean:
             return " ".join([self.metric, *self._by])
         if self.written:
             return f"{self.statistic}({self.written})"
