@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible.analyse import crossed
+import numpy as np
+
+from pytest_crucible.analyse import conditional, crossed
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
@@ -44,6 +46,9 @@ def compare(
     pairs, applicable = _paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
+    declared, no_pairs = conditional.declaration_problem(ours, theirs), conditional.pairs_problem(contrast, ours, theirs)
+    if declared or no_pairs:
+        return _undecided(contrast, candidate, pairs, lost, suite_error=declared, note=no_pairs)
     difference = compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
     observed = worst = best = _bounded_value(difference)
     if lost.any():
@@ -74,6 +79,29 @@ def compare(
     )
 
 
+def _undecided(
+    contrast: Contrast, candidate: str, pairs: Flags, lost: Flags, *, suite_error: str, note: str
+) -> Comparison:
+    """Return a comparison without a difference, with the reason."""
+    return Comparison(
+        contrast=contrast,
+        candidate=candidate,
+        pairs=int(pairs.sum()),
+        lost=int(lost.sum()),
+        clusters=None,
+        difference=None,
+        interval=None,
+        p_value=None,
+        p_exact=None,
+        method="none",
+        evidence=Evidence(observed=NOTHING, worst=NOTHING, best=NOTHING, method="none"),
+        detectable=None,
+        needed=None,
+        note=note,
+        suite_error=suite_error,
+    )
+
+
 def _bounds_with_lost(
     contrast: Contrast,
     arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
@@ -93,12 +121,15 @@ def _paired_samples(
     contrast: Contrast, ours: Sequence[ScoredMetric], theirs: Sequence[ScoredMetric]
 ) -> tuple[Flags, Flags]:
     """Return the samples that both arms scored, and those that the metrics apply to."""
+    if conditional.is_conditional(contrast, ours, theirs):
+        return conditional.paired_samples(ours, theirs)
     if not row_of(contrast).of_slices:
         pairs = scored_samples(ours) & scored_samples(theirs)
         return pairs, ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
     # A metric such as "right if selected" applies in each arm to other samples, and each arm's rates are of its own.
     both = [*ours, *theirs]
-    return scored_samples(both, alone=True) & ~lost_samples(both), ~inapplicable_samples(both, alone=True)
+    known = np.all([metric.scores.known for metric in both], axis=0)
+    return scored_samples(both, alone=True) & known, ~inapplicable_samples(both, alone=True)
 
 
 def compare_means(
@@ -132,6 +163,8 @@ def compare_pair(
     alpha: float,
 ) -> Difference | None:
     """Return the difference at given ends of both arms; a positive one means that the candidate is better."""
+    if conditional.is_conditional(contrast, *arms):
+        return conditional.compare_arms(contrast, arms, attributes, chosen, ends, alpha)
     candidate, baseline = (
         prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
     )

@@ -31,6 +31,16 @@ class Units:
 
 
 @dataclass(frozen=True, slots=True)
+class Shares:
+    """Of each sample, the share of its replies that the metric applies to."""
+
+    observed: Floats
+    """Of the replies that are not lost; NaN if all are."""
+    with_lost: Floats
+    """Of all replies, if the metric applies to each lost one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
     """One metric in one arm on the original samples and on their twins; the difference is a drop."""
 
@@ -56,10 +66,25 @@ class Scores:
     """The scores of single replies, if a sample has several."""
     pair: Pair | None = None
     """What these are the differences of, for a drop: it is judged by the method for pairs."""
+    mixed: Shares | None = None
+    """The shares of replies that the metric applies to, if it applies to some of a sample's replies and not to others."""
 
     @property
     def seen(self) -> Flags:
         return ~np.isnan(self.values)
+
+    @property
+    def shares(self) -> Shares:
+        """The share of each sample's replies that the metric applies to."""
+        if self.mixed is not None:
+            return self.mixed
+        applicable = np.where(self.inapplicable, 0.0, 1.0)
+        return Shares(np.where(self.seen | self.inapplicable, applicable, np.nan), applicable)
+
+    @property
+    def known(self) -> Flags:
+        """Samples of which a reply is known: scored, or one that the metric does not apply to."""
+        return ~np.isnan(self.shares.observed)
 
 
 def resolve(facts: MetricFacts, arms: Iterable[ArmOutcomes], earlier_kinds: Mapping[str, str]) -> MetricFacts:
@@ -145,7 +170,16 @@ def _means(
             np.where(missing, total + missing * end, total) / (counted + missing)
             for end in (facts.low, facts.high)
         )
-    return Scores(means, low, high, missing > 0, (counted + missing) == 0)
+    return Scores(means, low, high, missing > 0, (counted + missing) == 0, mixed=_mixed(counted, missing, shape[1]))
+
+
+def _mixed(scored: npt.NDArray[np.int64], lost: npt.NDArray[np.int64], repeats: int) -> Shares | None:
+    """Return the shares of replies that the metric applies to; None if it applies to all or none of each sample's."""
+    if ((scored + lost == repeats) | (scored + lost == 0)).all():
+        return None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # 0/0 is NaN: all replies are lost
+        return Shares(observed=scored / (repeats - lost), with_lost=(scored + lost) / repeats)
 
 
 def _units(column: ScoreColumns | None, size: int, repeats: int) -> tuple[Floats, Flags]:

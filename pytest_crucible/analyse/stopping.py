@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_table
-from pytest_crucible.analyse.scores import Flags, Pair, Scores, Units
+from pytest_crucible.analyse.scores import Flags, Pair, Scores, Shares, Units
 from pytest_crucible.analyse.statistics import (
     ScoredMetric,
     inapplicable_samples,
@@ -148,7 +148,7 @@ def answered_units(answers: ArmOutcomes) -> Iterator[int]:
 
 
 def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
-    units, pair = scores.units, scores.pair
+    units, pair, mixed = scores.units, scores.pair, scores.mixed
     return Scores(
         values=scores.values[chosen],
         low=scores.low[chosen],
@@ -156,6 +156,7 @@ def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
         lost=scores.lost[chosen],
         inapplicable=scores.inapplicable[chosen],
         units=units and Units(units.values[chosen], units.low[chosen], units.high[chosen], units.lost[chosen]),
+        mixed=mixed and Shares(mixed.observed[chosen], mixed.with_lost[chosen]),
         pair=pair and Pair(pair.facts, _reorder(pair.originals, chosen), _reorder(pair.twins, chosen)),
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args, overload
 
-from pytest_crucible.records import Direction, Kind, MetricFacts, Reply, Sample
+from pytest_crucible.records import Applies, Direction, Kind, MetricFacts, Reply, Sample
 from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
 
@@ -76,6 +76,7 @@ def metric(
     bounds: tuple[float, float] | None = None,
     version: str = "",
     relevant: float | str | None = None,
+    applies: Applies | None = None,
 ) -> Callable[[Score], Metric]: ...
 def metric(
     function: Score | None = None,
@@ -87,12 +88,18 @@ def metric(
     bounds: tuple[float, float] | None = None,
     version: str = "",
     relevant: float | str | None = None,
+    applies: Applies | None = None,
 ) -> Metric | Callable[[Score], Metric]:
     """Make a metric of a function.
 
     `bounds` are the worst and best possible values (in order low, high); a failed sample gets the worst one.
     Stored scores are reused while `version` is the same; without it, while the function's source is the same.
     `relevant` is the smallest difference of two arms' means that matters: 0.02, or "10 %" of an amount.
+
+    `applies` says what decides whether a metric that returns None applies. "sample": the sample, in the same way for every
+    reply, so that arms are compared sample by sample; what contradicts it is an error. "reply": the reply, such as the quality of
+    the answers where one is given: each arm's mean is that of the replies it applies to, and a difference is that of two such means.
+    Without it nothing is assumed, which is "reply" where the arms show a difference.
 
     >>> @metric(bounds=(0, 1))
     ... def brevity(reply, sample):
@@ -103,7 +110,13 @@ def metric(
 
     def make(scorer: Score) -> Metric:
         facts = declared_facts(
-            name or scorer.__name__, kind=kind, direction=direction, bounds=bounds, version=version, relevant=relevant
+            name or scorer.__name__,
+            kind=kind,
+            direction=direction,
+            bounds=bounds,
+            version=version,
+            relevant=relevant,
+            applies=applies,
         )
         return Metric(function=scorer, facts=facts)
 
@@ -118,12 +131,15 @@ def declared_facts(
     bounds: tuple[float, float] | None = None,
     version: str = "",
     relevant: float | str | None = None,
+    applies: Applies | None = None,
 ) -> MetricFacts:
     """Check and complete a declaration: finite bounds make a bounded score; counts and durations start at 0."""
     if direction not in ("higher", "lower"):
         raise SpecError(f"metric {name!r} has direction {direction!r}: write 'higher' or 'lower'")
     if kind is not None and kind not in get_args(Kind):
         raise SpecError(f"metric {name!r} has kind {kind!r}: write one of {', '.join(map(repr, get_args(Kind)))}")
+    if applies is not None and applies not in get_args(Applies):
+        raise SpecError(f"metric {name!r} has applies={applies!r}: write 'sample' or 'reply'")
     low, high = bounds or _BOUNDS.get(kind, (-math.inf, math.inf))
     if kind == "binary":
         low, high = 0.0, 1.0
@@ -149,6 +165,7 @@ def declared_facts(
         version=version,
         relevant=smallest,
         relevant_is_share=is_share,
+        applies=applies,
     )
 
 

@@ -17,6 +17,7 @@ from pytest_crucible.stats.inputs import scale_of
 from pytest_crucible.stats.measures.replies import (
     clip_value,
     joint_shape,
+    linearise,
     numeric,
     one_value_a_sample,
     values_and_shape,
@@ -56,6 +57,8 @@ def prepare(observations: Observations, end: End) -> Prepared:
         kind=facts.kind or "binary",
         bounds=(facts.low, facts.high),
     )
+    if measure.inner_relation is None and observations.weights is not None and np.isfinite(plain.values).all():
+        return linearise(plain, observations.weights)
     if measure.inner_relation is None:
         return _by_sample(plain, observations)
     threshold = measure.inner_value or 0.0

@@ -58,6 +58,8 @@ class Observations:
     """The samples' `expected`; empty unless the row uses it."""
     slicing: Slicing | None = None
     """The slices of the measure's field; None without one."""
+    weights: Floats | None = None
+    """How much each sample counts: the share of its replies that the metric applies to. None: all alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
