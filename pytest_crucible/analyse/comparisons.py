@@ -46,7 +46,10 @@ def compare(
     pairs, applicable = _paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
-    declared, no_pairs = conditional.declaration_problem(ours, theirs), conditional.pairs_problem(contrast, ours, theirs)
+    declared, no_pairs = (
+        conditional.declaration_problem(ours, theirs),
+        conditional.pairs_problem(contrast, ours, theirs),
+    )
     if declared or no_pairs:
         return _undecided(contrast, candidate, pairs, lost, suite_error=declared, note=no_pairs)
     difference = compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
@@ -224,6 +227,8 @@ def _problem(
     """Explain a missing difference."""
     if contrast.slice and not applicable.any():
         return f"{contrast.metric} applies to no sample of this slice"
+    if conditional.is_conditional(contrast, *arms):
+        return f"{contrast.metric} applies to no reply of the candidate"
     problems = [prepare(contrast, metrics, attributes, pairs).problem for metrics in arms] if pairs.any() else []
     return next(filter(None, problems), "no sample was answered by both arms")
 

@@ -1,8 +1,8 @@
 """Metrics that apply to some replies only: which samples a comparison of them is about, and the comparison itself.
 
-The estimand is declared before the run (`MetricFacts.applies`). Scores decide only whether the declaration was right. Without a declaration
-the estimand is that of replies, each arm's mean over those that the metric applies to. Where it applies to the same samples in both arms,
-that is the difference over pairs too, which has the stronger methods.
+The estimand is declared before the run (`MetricFacts.applies`). Scores decide only whether the declaration was right. Without a
+declaration the estimand is that of replies, each arm's mean over those that the metric applies to. Where it applies to the same
+samples in both arms, that is the difference over pairs too, which has the stronger methods.
 """
 
 from __future__ import annotations
@@ -37,9 +37,8 @@ ZEROS = "some values are 0, which have no geometric mean: compare a rate, or wri
 
 def applies_differently(*arms: Arm) -> int:
     """Return to how many samples a metric applies in one arm, and not, or not as often, in another where it is known, too."""
-    first, *others = arms
-    differs = np.zeros(len(first[0].scores.values), dtype=bool)
-    for number in range(len(first)):
+    differs = np.zeros(len(arms[0][0].scores.values), dtype=bool)
+    for number in range(len(arms[0])):
         shares = [arm[number].scores.shares.observed for arm in arms]
         for other in shares[1:]:
             # NaN, a lost sample, differs from nothing.
@@ -52,16 +51,21 @@ def declaration_problem(*arms: Arm) -> str:
     for number, (facts, scores) in enumerate(arms[0]):
         if facts.applies != "sample":
             continue
-        advice = 'declare @metric(applies="reply"): each arm is then measured on the replies that it applies to'
         count = applies_differently(*([arm[number]] for arm in arms))
         if count:
-            return f"{facts.name!r} is declared to apply to samples, and applied to {quantity(count, 'sample')} in one arm only: {advice}"
+            return _wrong_declaration(facts.name, f"to {quantity(count, 'sample')} in one arm only")
         mixed = scores.mixed
-        if mixed is not None:
-            some = int(((mixed.observed > 0) & (mixed.observed < 1)).sum())
-            if some:
-                return f"{facts.name!r} is declared to apply to samples, and applied to some replies only to {quantity(some, 'sample')}: {advice}"
+        some = 0 if mixed is None else int(((mixed.observed > 0) & (mixed.observed < 1)).sum())
+        if some:
+            return _wrong_declaration(facts.name, f"to some replies only of {quantity(some, 'sample')}")
     return ""
+
+
+def _wrong_declaration(name: str, where: str) -> str:
+    return (
+        f'{name!r} is declared to apply to samples, and applied {where}: declare @metric(applies="reply"), which measures each '
+        "arm on the replies that it applies to"
+    )
 
 
 def is_conditional(measure: Measure, *arms: Arm) -> bool:
@@ -91,8 +95,10 @@ def paired_samples(ours: Arm, theirs: Arm) -> tuple[Flags, Flags]:
     """Return the samples whose replies are known in both arms, and with the lost ones, where the metric may apply in either."""
     first, second = ours[0].scores.shares, theirs[0].scores.shares
     known = ours[0].scores.known & theirs[0].scores.known
-    applied = np.fmax(first.observed, second.observed) > 0
-    return known & applied, (first.with_lost > 0) | (second.with_lost > 0)
+    of_candidate, of_baseline = (known & (shares.observed > 0) for shares in (first, second))
+    # A candidate without a value has no mean, and nothing is compared.
+    pairs = of_candidate | of_baseline if of_candidate.any() else of_candidate
+    return pairs, (first.with_lost > 0) | (second.with_lost > 0)
 
 
 def compare_arms(
@@ -150,7 +156,8 @@ class _Values:
         units = self.samples if clusters is None else np.unique(clusters, return_inverse=True)[1][self.samples]
         size = self.count if clusters is None else np.unique(clusters).size
         totals = np.bincount(units, weights=self.weights * self.values, minlength=size)
-        return RatioArm(totals, np.bincount(units, weights=self.weights, minlength=size).astype(np.float64))
+        sizes = np.bincount(units, weights=self.weights, minlength=size)
+        return RatioArm(np.asarray(totals, dtype=np.float64), np.asarray(sizes, dtype=np.float64))
 
 
 def _values(measure: Measure, metric: ScoredMetric, chosen: Flags, end: End) -> _Values:

@@ -120,9 +120,7 @@ class _Rule:
             return float(stated) - self._deserves(sample)
 
         self._version = f"{self._version}:{_version(confidence, None)}"
-        return self._metric(
-            "overconfidence", score, kind="bounded", bounds=(-1, 1), direction="lower", applies="reply"
-        )
+        return self._metric("overconfidence", score, kind="bounded", bounds=(-1, 1), direction="lower", applies="reply")
 
 
 def _quote(value: Any) -> str:

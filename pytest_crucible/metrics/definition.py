@@ -98,8 +98,8 @@ def metric(
 
     `applies` says what decides whether a metric that returns None applies. "sample": the sample, in the same way for every
     reply, so that arms are compared sample by sample; what contradicts it is an error. "reply": the reply, such as the quality of
-    the answers where one is given: each arm's mean is that of the replies it applies to, and a difference is that of two such means.
-    Without it nothing is assumed, which is "reply" where the arms show a difference.
+    the answers where one is given: each arm's mean is that of the replies it applies to, and a difference is that of two such
+    means. Without it nothing is assumed, and arms in which the metric applied to other samples are compared as for "reply".
 
     >>> @metric(bounds=(0, 1))
     ... def brevity(reply, sample):

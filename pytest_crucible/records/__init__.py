@@ -101,8 +101,8 @@ if TYPE_CHECKING:
     from pytest_crucible.records.training_sets import TrainingRow as TrainingRow
     from pytest_crucible.records.training_sets import TrainingTask as TrainingTask
     from pytest_crucible.records.types import Alternative as Alternative
-    from pytest_crucible.records.types import DecisionRule as DecisionRule
     from pytest_crucible.records.types import Applies as Applies
+    from pytest_crucible.records.types import DecisionRule as DecisionRule
     from pytest_crucible.records.types import Direction as Direction
     from pytest_crucible.records.types import Kind as Kind
     from pytest_crucible.records.types import Purpose as Purpose

@@ -60,18 +60,24 @@ def gaffke_bound(
     return sign * _bound(_units(values, clusters, end, sign, 1.0), alpha)
 
 
-def gaffke_ratio_bound(totals: Array, sizes: Array, *, end: float, alpha: float, side: Side) -> float:
+def gaffke_ratio_bound(
+    totals: Array, sizes: Array, *, end: float, alpha: float, side: Side, times: Array | None = None
+) -> float:
     """Return the one-sided bound for a ratio of means: of the units' totals to their sizes, which need not be whole numbers.
 
-    A unit of size 0 has no values. Raises NotEnoughData below two others.
+    A unit of size 0 has no values. `times` counts each unit that often. Raises NotEnoughData below two units with values.
 
-    >>> round(gaffke_ratio_bound(np.array([1.0] * 48 + [0.0] * 9), np.array([1.0] * 50 + [0.0] * 7), end=0.0, alpha=0.05, side="lower"), 3)
+    >>> totals, sizes = np.array([1.0] * 48 + [0.0] * 9), np.array([1.0] * 50 + [0.0] * 7)
+    >>> round(gaffke_ratio_bound(totals, sizes, end=0.0, alpha=0.05, side="lower"), 3)
     0.879
     """
     check_share(alpha, "alpha")
     check_side(side)
     sign, there = 1.0 if side == "lower" else -1.0, sizes > 0
-    units = _Units(totals=sign * check_enough(totals[there]), sizes=sizes[there], end=sign * end, times=1.0)
+    counts = np.ones(sizes.size) if times is None else times
+    if counts[there].sum() < 2:
+        check_enough(totals[there])
+    units = _Units(totals=sign * totals[there], sizes=sizes[there], end=sign * end, times=counts[there])
     return sign * _bound(units, alpha)
 
 
@@ -131,10 +137,10 @@ class _Units:
 
     def bracket_bound(self, goal: float) -> tuple[float, float]:
         """Return two means that enclose the bound in most cases, from the normal approximation."""
-        total = float(self.sizes.sum())
-        mean = float((self.totals / total).sum())
+        total = float((self.times * self.sizes).sum())
+        mean = float((self.times * self.totals / total).sum())
         pseudo = self.distance_of_end(mean)
-        distances = np.append(self.totals - mean * self.sizes, pseudo)
+        distances = np.append(np.sqrt(self.times) * (self.totals - mean * self.sizes), pseudo)
         # Scaled, because squares of huge values would be infinite.
         scale = float(np.abs(distances).max())
         error = scale * float(np.linalg.norm(distances / scale)) / total
@@ -143,16 +149,16 @@ class _Units:
 
     def distance_of_end(self, mean: float) -> float:
         """Return how far an unseen unit can lie below a mean: it may be a large one, with all its values at the end."""
-        return size_of_unseen(self.sizes) * (self.end - mean)
+        return size_of_unseen(self.sizes, self.times) * (self.end - mean)
 
     def tail(self, mean: float) -> float:
         """Return P(weighted mean <= mean), never 0."""
         return tail_below_zero(self.totals - mean * self.sizes, self.distance_of_end(mean), self.times)
 
 
-def size_of_unseen(sizes: Array) -> float:
+def size_of_unseen(sizes: Array, times: float | Array = 1.0) -> float:
     """Return the size of the unit that is added at the end: that of a large one, as large units may be lost whole."""
-    return float((sizes**3).sum() / (sizes**2).sum())
+    return float((times * sizes**3).sum() / (times * sizes**2).sum())
 
 
 def tail_below_zero(distances: Array, pseudo: float, times: float | Array = 1.0) -> float:

@@ -1,24 +1,24 @@
 """One-sided bounds for the difference of two ratios of means, such as the means of the replies that a metric applies to.
 
-A unit is a sample or a group. In each arm it has a total, the sum of its values, and a size, the number of them, perhaps 0. With the
-ratios r and q of the two arms, the mean over units of
+A unit is a sample or a group. In each arm it has a total, the sum of its values, and a size, the number of them, perhaps 0.
+With the ratios r and q of the two arms, the mean over units of
 
     (total - r size) / (mean size of the candidate) - (total - q size) / (mean size of the baseline)
 
-is the difference of the estimated ratios minus (r - q): its expectation is about 0 at the truth, and its variance is that of the
-difference with the covariance of both arms (Cochran 1977, Sampling Techniques, 6.13). So Gaffke's p-value of "its mean is 0"
-(`gaffke`) is one of that pair of ratios. The end of its range is that of a unit whose values are at the low end in the candidate and at
-the high end in the baseline. Where both arms have a value of each sample, it is the p-value of the paired differences.
+is the difference of the estimated ratios minus (r - q): its expectation is about 0 at the truth, and its variance is that of
+the difference with the covariance of both arms (Cochran 1977, Sampling Techniques, 6.13). So Gaffke's p-value of "its mean is
+0" (`gaffke`) is one of that pair of ratios. The end of its range is that of a unit whose values are at the low end in the
+candidate and at the high end in the baseline. Where both arms have a value of each sample, it is the p-value of the paired
+differences.
 
-A difference fixes one ratio given the other. The other is a nuisance: the largest p-value over its confidence set decides, and what the
-confidence set may miss is subtracted from alpha (Berger & Boos 1994, JASA 89:1012).
+A difference fixes one ratio given the other, which is a nuisance: the largest p-value over a confidence set of both decides,
+and what that may miss is subtracted from alpha (Berger & Boos 1994, JASA 89:1012).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -31,6 +31,10 @@ from pytest_crucible.stats.planning.roots import bracketed_root
 # The part of alpha that the confidence set of the nuisance may miss: a larger one costs power, a smaller one widens the set.
 _NUISANCE = 0.05
 _EXACT = 1e-8
+_SIDES: tuple[Side, Side] = ("lower", "upper")
+# A p-value above it is no evidence, and is returned as it.
+_FIRST = 0.5
+_STEPS, _CLOSE = 40, 1e-4
 _SMALLEST = math.ulp(0.0)
 _LARGEST = math.nextafter(1.0, 0.0)
 # No p-value is computed below it.
@@ -52,7 +56,7 @@ class RatioArm:
 
     def influence(self, ratio: float) -> Array:
         """Return each unit's part of the ratio's distance from `ratio`, times the number of units."""
-        return (self.totals - ratio * self.sizes) / self.sizes.mean()
+        return np.asarray((self.totals - ratio * self.sizes) / self.sizes.mean())
 
     def reach(self, distance: float) -> float:
         """Return the influence of an unseen unit whose values are that far away."""
@@ -102,37 +106,21 @@ def ratio_difference_p_value(
 ) -> float:
     """Return the smallest alpha at which `ratio_difference_bound` excludes `null`: for "lower", evidence of a larger difference.
 
-    Errors as there.
+    Evidence of no use is 0.5 or 1. Errors as there.
     """
-    from scipy.special import ndtri
-
     check_side(side)
     if side == "upper":
         return ratio_difference_p_value(baseline, candidate, null=-null, bounds=bounds, side="lower")
     if candidate.ratio - baseline.ratio <= null:
         return 1.0
-    problem = _Problem(candidate, baseline, bounds)
-
-    def excess(score: float) -> float:
-        """Rises with the normal score of alpha: positive where that alpha excludes the null."""
-        alpha = _alpha_of(score)
-        tail = problem.largest_tail(null, problem.nuisance(alpha))
-        return score_of(alpha * (1 - _NUISANCE)) - score_of(tail)
-
-    def score_of(chance: float) -> float:
-        return float(ndtri(min(max(chance, _TINY), _LARGEST)))
-
-    low, high = score_of(_TINY), score_of(0.5)
-    at_low, at_high = excess(low), excess(high)
-    if at_high <= 0:
-        return 1.0
-    return _TINY if at_low >= 0 else _alpha_of(bracketed_root(excess, low, at_low, high, at_high, error=1e-4))
-
-
-def _alpha_of(score: float) -> float:
-    from scipy.special import ndtr
-
-    return float(ndtr(score))
+    problem, alpha = _Problem(candidate, baseline, bounds), _FIRST
+    for _ in range(_STEPS):
+        # The confidence set is that of the alpha which the tail then needs; it changes little with it.
+        following = min(max(problem.largest_tail(null, problem.nuisance(alpha)) / (1 - _NUISANCE), _TINY), _FIRST)
+        if abs(following - alpha) <= _CLOSE * alpha:
+            return max(following, alpha)
+        alpha = following
+    return alpha
 
 
 class _Problem:
@@ -142,39 +130,37 @@ class _Problem:
         for arm in (candidate, baseline):
             if (count := int((arm.sizes > 0).sum())) < 2:
                 raise NotEnoughData(f"{quantity(count, 'unit')} with values in an arm: a difference needs at least 2")
-        rows = np.column_stack((candidate.totals, candidate.sizes, baseline.totals, baseline.sizes))
-        # Of yes or no there are few different units, each of them many times.
-        distinct, self._times = np.unique(rows, axis=0, return_counts=True)
-        self._rows = distinct
+        self._rows, self._times = _distinct(candidate.totals, candidate.sizes, baseline.totals, baseline.sizes)
         self._candidate, self._baseline, self._bounds = candidate, baseline, bounds
-        # The arm with more values has the narrower confidence set.
-        self._is_of_candidate = candidate.sizes.sum() > baseline.sizes.sum()
-        self.nuisance = lru_cache(maxsize=64)(self._nuisance)
+        self._distinct = [_distinct(arm.totals, arm.sizes) for arm in (candidate, baseline)]
 
-    def _nuisance(self, alpha: float) -> tuple[float, float]:
-        """Return the confidence set of one arm's ratio, which misses it with a probability of _NUISANCE alpha."""
-        arm, (low, high) = self._candidate if self._is_of_candidate else self._baseline, self._bounds
-        share = max(alpha * _NUISANCE / 2, _TINY)
-        return (
-            gaffke_ratio_bound(arm.totals, arm.sizes, end=low, alpha=share, side="lower"),
-            gaffke_ratio_bound(arm.totals, arm.sizes, end=high, alpha=share, side="upper"),
+    def nuisance(self, alpha: float) -> tuple[Range, Range]:
+        """Return confidence sets of both ratios, which miss one of them with a probability of at most _NUISANCE alpha."""
+        share = max(alpha * _NUISANCE / 4, _TINY)
+        ours, theirs = (self._confidence_set(number, share) for number in (0, 1))
+        return ours, theirs
+
+    def _confidence_set(self, arm: int, share: float) -> Range:
+        (totals, sizes), times = self._distinct[arm]
+        low, high = (
+            gaffke_ratio_bound(totals, sizes, end=end, alpha=share, side=side, times=times)
+            for end, side in zip(self._bounds, _SIDES, strict=True)
         )
+        return low, high
 
-    def largest_tail(self, difference: float, nuisance: tuple[float, float]) -> float:
-        """Return the largest p-value of a difference over the confidence set.
+    def largest_tail(self, difference: float, nuisance: tuple[Range, Range]) -> float:
+        """Return the largest p-value of a difference over the pairs of ratios that the confidence sets leave.
 
-        The variance is a convex function of the nuisance, and the end of the range a linear one: it is at an end.
+        The variance is a convex function of the baseline's ratio, and the end of the range a linear one: it is at an end.
         """
-        low, high = self._bounds
-        shift = -difference if self._is_of_candidate else difference
-        first, last = max(nuisance[0], low, low - shift), min(nuisance[1], high, high - shift)
+        ours, theirs = nuisance
+        first, last = max(theirs[0], ours[0] - difference), min(theirs[1], ours[1] - difference)
         if first > last:
             return _SMALLEST
-        ratios = [(at, at - difference) if self._is_of_candidate else (at + difference, at) for at in {first, last}]
-        return max(self._tail(*pair) for pair in ratios)
+        return max(self._tail(at + difference, at) for at in {first, last})
 
     def _tail(self, ours: float, theirs: float) -> float:
-        total, size, other_total, other_size = self._rows.T
+        total, size, other_total, other_size = self._rows
         mean, other_mean = float(self._candidate.sizes.mean()), float(self._baseline.sizes.mean())
         distances = (total - ours * size) / mean - (other_total - theirs * other_size) / other_mean
         low, high = self._bounds
@@ -189,3 +175,9 @@ class _Problem:
         pseudo = candidate.reach(span) + baseline.reach(span)
         error = math.sqrt(float(residuals @ residuals) + pseudo**2) / residuals.size
         return difference + 1.5 * (goal - 1) * error - pseudo / residuals.size
+
+
+def _distinct(*columns: Array) -> tuple[Array, Array]:
+    """Return the distinct rows, columns first, and how often each occurs: of yes or no there are few."""
+    rows, counts = np.unique(np.column_stack(columns), axis=0, return_counts=True)
+    return rows.T, counts.astype(np.float64)

@@ -1,9 +1,9 @@
 """The difference of two conditional means: of the mean of the replies that a metric applies to, in either arm.
 
 Whether a reply is in such a mean depends on the reply, so each arm has its own replies. Comparing only the samples where both
-have a value would condition on the outcome: a classifier that selects nearly everybody would be judged by those whom a strict one
-selects, too. Each mean is a ratio of two means over the samples, and they are compared with their joint covariance: by swaps of the
-arms (`resampling.arm_swaps`), and by bounds (`means.ratio_differences`).
+have a value would condition on the outcome: a classifier that selects nearly everybody would be judged by those whom a strict
+one selects, too. Each mean is a ratio of two means over the samples, and they are compared with their joint covariance: by
+swaps of the arms (`resampling.arm_swaps`), and by bounds (`means.ratio_differences`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def unknown(samples: int, clusters: int | None, note: str) -> Difference:
     """Return a difference without a value, with the reason."""
     empty = RatioArm(np.array([]), np.array([]))
     bounds = (-math.inf, math.inf)
-    return _difference(Pairing(first=empty, second=empty, bounds=bounds, samples=samples, clusters=clusters), None, note)
+    return _difference(
+        Pairing(first=empty, second=empty, bounds=bounds, samples=samples, clusters=clusters), None, note
+    )
 
 
 def without_proof(difference: Difference, note: str) -> Difference:

@@ -1,9 +1,9 @@
 """Permutation test of two ratios of means: are the two arms of each unit exchangeable?
 
-Under "a sample's two replies could be exchanged" each unit, a sample or a group, is as likely with its arms swapped, so the test is exact
-for any values and sizes. The statistic is the difference of the ratios over its standard error, which each arrangement computes anew
-(studentised: Janssen 1997, Statistics & Probability Letters 36:9; Chung & Romano 2013, Annals of Statistics 41:484). It is a function of
-six sums, so all draws are one pass over the units.
+Under "a sample's two replies could be exchanged" each unit, a sample or a group, is as likely with its arms swapped, so the
+test is exact for any values and sizes. The statistic is the difference of the ratios over its standard error, which each
+arrangement computes anew (studentised: Janssen 1997, Statistics & Probability Letters 36:9; Chung & Romano 2013, Annals of
+Statistics 41:484). It is a function of six sums, so all draws are one pass over the units.
 """
 
 from __future__ import annotations
@@ -80,6 +80,6 @@ def _join_units(candidate: RatioArm, baseline: RatioArm, generator: np.random.Ge
 
     def join(arm: RatioArm) -> RatioArm:
         totals, sizes = (np.bincount(blocks, weights=part) for part in (arm.totals, arm.sizes))
-        return RatioArm(totals, sizes)
+        return RatioArm(np.asarray(totals, dtype=np.float64), np.asarray(sizes, dtype=np.float64))
 
     return join(candidate), join(baseline)

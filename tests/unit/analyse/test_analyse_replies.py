@@ -94,11 +94,11 @@ def test_a_share_of_replies_is_a_clustered_proportion():
 
 def test_the_variance_of_a_difference_of_shares_is_that_of_two_ratios():
     """R: survey::svyratio on both arms' totals; their residuals add up in each sample."""
-    ours = [[1.0, 1.0, 1.0], [0.0, None, None], [0.0, 1.0, None], *([[1.0, 0.0, 0.0]] * 5), [1.0, None, None]]
-    theirs = [[0.0, 1.0, None], [0.0, 0.0, 0.0], [0.0, 1.0, 1.0], *([[1.0, 0.0, None]] * 5), [1.0, 1.0, None]]
+    ours = [[1.0, 1.0, 1.0], [0.0, LOST, LOST], [0.0, 1.0, LOST], *([[1.0, 0.0, 0.0]] * 5), [1.0, LOST, LOST]]
+    theirs = [[0.0, 1.0, LOST], [0.0, 0.0, 0.0], [0.0, 1.0, 1.0], *([[1.0, 0.0, LOST]] * 5), [1.0, 1.0, LOST]]
     shares, residuals = [], []
     for arm in (ours, theirs):
-        replies = [[value for value in row if value is not None] for row in arm]
+        replies = [[value for value in row if value != LOST] for row in arm]
         sizes, totals = np.array(list(map(len, replies))), np.array(list(map(sum, replies)))
         shares.append(totals.sum() / sizes.sum())
         residuals.append((totals - sizes * shares[-1]) / sizes.sum())
