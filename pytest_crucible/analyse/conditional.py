@@ -29,6 +29,7 @@ from pytest_crucible.stats.means.ratio_differences import RatioArm
 from pytest_crucible.stats.measures import conditional
 from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, Difference, End, Numbers, counted_clusters
 from pytest_crucible.stats.measures.table import STATISTICS, comparison_row
+from pytest_crucible.stats.resampling.units import Keys
 
 Arm = Sequence[ScoredMetric]
 LOOKS = "--crucible-stop has no bounds for a difference of conditional means: leave it out"
@@ -132,6 +133,8 @@ def compare_arms(
         samples=int(chosen.sum()),
         clusters=counted_clusters(clusters),
         ratio=GEOMETRIC_MEANS if by_ratio else "",
+        keys=_unit_keys(attributes, chosen),
+        monte_carlo=attributes.monte_carlo,
     )
     difference = conditional.compare(pair, alpha)
     if attributes.random_factors:
@@ -177,6 +180,19 @@ def _values(measure: Measure, metric: ScoredMetric, chosen: Flags, end: End) -> 
         observations, weights = observe_samples(measure, [metric], SampleAttributes(), kept), inside[samples]
     prepared = row.prepare(observations, end)
     return _Values(prepared.values, samples, weights, prepared.bounds, int(chosen.sum()))
+
+
+def _unit_keys(attributes: SampleAttributes, chosen: Flags) -> Keys | None:
+    """Return a key for each sample, or for each group, that of its samples which is the smallest."""
+    if attributes.keys is None:
+        return None
+    keys, clusters = attributes.keys[chosen], attributes.clusters_at(chosen)
+    if clusters is None:
+        return keys
+    names, codes = np.unique(clusters, return_inverse=True)
+    smallest = np.full(names.size, np.iinfo(np.uint64).max, dtype=np.uint64)
+    np.minimum.at(smallest, codes, keys)
+    return smallest
 
 
 def _log_bounds(bounds: Numbers) -> Numbers:

@@ -134,8 +134,8 @@ def uncounted(plain: Difference, title: str, attributes: SampleAttributes) -> Di
     """Return the difference alone, with the reason: its statistic has no interval that counts the random factors."""
     return replace(
         plain,
-        interval=None, p_value=None, p_exact=None, lower=None, upper=None, deviation=None, discordance=None,
-        detectable=None, samples=None,
+        interval=None, p_value=None, p_exact=None, proof_p=None, alikeness=None, lower=None, upper=None,
+        deviation=None, discordance=None, detectable=None, samples=None,
         effects=tuple(EffectSize(name=size.name, value=size.value, interval=None) for size in plain.effects),
         method=_no_method(attributes), bounds_method=_no_method(attributes), note=_no_method_note(title, attributes),
     )  # fmt: skip

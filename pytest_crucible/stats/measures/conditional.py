@@ -15,13 +15,17 @@ import numpy as np
 
 from pytest_crucible.records import Interval
 from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.means.ratio_differences import RatioArm, ratio_difference_bound, ratio_difference_p_value
 from pytest_crucible.stats.measures.rounding import is_tiny_mean
 from pytest_crucible.stats.measures.row import Difference, Numbers
-from pytest_crucible.stats.resampling.arm_swaps import swap_p_value
+from pytest_crucible.stats.resampling.arm_swaps import METHOD, swap_arms
+from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo
+from pytest_crucible.stats.resampling.units import Keys
+from pytest_crucible.stats.results.significance import Alikeness
 
-METHOD = "swapped arms"
 BOUNDS = "gaffke of a ratio difference"
+_SIDES: tuple[Side, Side] = ("lower", "upper")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +40,9 @@ class Pairing:
     clusters: int | None
     ratio: str = ""
     """The name of the ratio if the values are logarithms."""
+    keys: Keys | None = None
+    """A hash of each unit, by which they are joined into blocks; None: of its position."""
+    monte_carlo: MonteCarlo = UNSEEDED
 
 
 def compare(pair: Pairing, alpha: float) -> Difference:
@@ -43,28 +50,41 @@ def compare(pair: Pairing, alpha: float) -> Difference:
     value = pair.first.ratio - pair.second.ratio
     if math.isnan(value):
         return _difference(pair, None, "in one of the arms it applies to no reply")
-    if is_tiny_mean(value, pair.bounds):
-        value = 0.0
-    p_value = swap_p_value(pair.first, pair.second)
+    is_tiny = is_tiny_mean(value, pair.bounds)
+    alike = swap_arms(pair.first, pair.second, keys=pair.keys, monte_carlo=pair.monte_carlo)
+    difference = _difference(pair, 0.0 if is_tiny else value, alike=alike)
+    if is_tiny:
+        difference = replace(difference, p_value=1.0)
     if not all(map(math.isfinite, pair.bounds)):
-        return _difference(pair, value, p_value=p_value)
-    arms, bounds = (pair.first, pair.second), pair.bounds
+        return difference
     try:
-        low, high, lower, upper = (
-            ratio_difference_bound(*arms, bounds=bounds, alpha=share, side=side)
-            for share in (alpha / 2, alpha)
-            for side in ("lower", "upper")
-        )
+        return _with_bounds(difference, pair, alpha)
     except NotEnoughData as refusal:
-        return _difference(pair, value, str(refusal), p_value=p_value)
-    return _difference(
-        pair,
-        value,
-        p_value=p_value,
+        return replace(difference, note=str(refusal))
+
+
+def _with_bounds(difference: Difference, pair: Pairing, alpha: float) -> Difference:
+    low, high, lower, upper = (
+        ratio_difference_bound(pair.first, pair.second, bounds=pair.bounds, alpha=share, side=side)
+        for share in (alpha / 2, alpha)
+        for side in _SIDES
+    )
+    return replace(
+        difference,
         interval=Interval(low=low, high=high, level=1 - alpha, method=BOUNDS),
         lower=lower,
         upper=upper,
+        proof_p=_proof_p(pair) if difference.value else 1.0,
+        bounds_method=BOUNDS,
     )
+
+
+def _proof_p(pair: Pairing) -> float:
+    """Return the two-sided p-value of the bounds, for a difference of 0."""
+    tails = (
+        ratio_difference_p_value(pair.first, pair.second, null=0.0, bounds=pair.bounds, side=side) for side in _SIDES
+    )
+    return min(1.0, 2 * min(tails))
 
 
 def unknown(samples: int, clusters: int | None, note: str) -> Difference:
@@ -78,37 +98,24 @@ def unknown(samples: int, clusters: int | None, note: str) -> Difference:
 
 def without_proof(difference: Difference, note: str) -> Difference:
     """Return the difference alone, with the reason why nothing is proven about it."""
-    return replace(difference, interval=None, p_value=None, lower=None, upper=None, deviation=None, note=note)
+    return replace(
+        difference,
+        interval=None, p_value=None, proof_p=None, alikeness=None, lower=None, upper=None, deviation=None, note=note,
+    )  # fmt: skip
 
 
-def proof_p_value(pair: Pairing) -> float:
-    """Return the two-sided p-value of the bounds, for a difference of 0."""
-    tails = (
-        ratio_difference_p_value(pair.first, pair.second, null=0.0, bounds=pair.bounds, side=side)
-        for side in ("lower", "upper")
-    )
-    return min(1.0, 2 * min(tails))
-
-
-def _difference(
-    pair: Pairing,
-    value: float | None,
-    note: str = "",
-    *,
-    p_value: float | None = None,
-    interval: Interval | None = None,
-    lower: float | None = None,
-    upper: float | None = None,
-) -> Difference:
+def _difference(pair: Pairing, value: float | None, note: str = "", *, alike: Alikeness | None = None) -> Difference:
+    """Return a difference without bounds."""
     return Difference(
         value=value,
-        interval=interval,
-        p_value=p_value,
+        interval=None,
+        p_value=alike and alike.p_value,
         p_exact=None,
-        lower=lower,
-        upper=upper,
+        lower=None,
+        upper=None,
+        alikeness=alike,
         method=METHOD,
-        bounds_method=BOUNDS if lower is not None else "none",
+        bounds_method="none",
         n=pair.samples,
         clusters=pair.clusters,
         deviation=None if value is None else _deviation(pair),

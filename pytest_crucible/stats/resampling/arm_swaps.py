@@ -1,9 +1,10 @@
 """Permutation test of two ratios of means: are the two arms of each unit exchangeable?
 
 Under "a sample's two replies could be exchanged" each unit, a sample or a group, is as likely with its arms swapped, so the
-test is exact for any values and sizes. The statistic is the difference of the ratios over its standard error, which each
-arrangement computes anew (studentised: Janssen 1997, Statistics & Probability Letters 36:9; Chung & Romano 2013, Annals of
-Statistics 41:484). It is a function of six sums, so all draws are one pass over the units.
+test is exact for any values and sizes. The statistic is the difference of the ratios, studentised by the linearised variance of
+each arrangement (Janssen 1997, Stat. Probab. Lett. 36:9; Chung & Romano 2013, Ann. Stat. 41:484), as `alikeness` has it of a
+sum. It is a function of six sums, of which a swap changes the signs of half their differences, so that the draws are those of
+sign flips.
 """
 
 from __future__ import annotations
@@ -12,36 +13,53 @@ import numpy as np
 
 from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.means.ratio_differences import RatioArm
+from pytest_crucible.stats.resampling.alikeness import MOST_LISTED, of_all, of_draws, studentise
+from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo, p_value_of_draws
 from pytest_crucible.stats.resampling.sign_flips import draw_sums, list_sums
+from pytest_crucible.stats.resampling.units import MOST_UNITS, Keys, hash_positions
+from pytest_crucible.stats.results.significance import Alikeness
 
-DRAWS = 9_999
-MOST_UNITS = 2_000
-"""More units are joined into as many blocks, which are swapped together: a subgroup of the swaps, so that the test stays exact."""
-# Statistics that are this close are ties, and ties count as extreme.
-_TIE = 1e-9
-_ROUNDING = 1e-12
+METHOD = "swapped arms"
+# A sum of sizes below this part of all of them is rounding.
+_ROUNDING = 1e-9
 
 
-def swap_p_value(candidate: RatioArm, baseline: RatioArm, *, seed: int = 0) -> float:
-    """Return the two-sided p-value: the share of arrangements whose statistic is as large, the observed one included.
+def swap_arms(
+    candidate: RatioArm, baseline: RatioArm, *, keys: Keys | None = None, monte_carlo: MonteCarlo = UNSEEDED
+) -> Alikeness:
+    """Return the two-sided test of two ratios on the same units, each in both arms; `keys` have one number a unit.
 
-    All arrangements are counted where there are at most DRAWS.
+    All swaps are counted up to 13 units, otherwise 9,999 or more are drawn.
 
-    >>> ones, sizes = np.ones(8), np.ones(8)
-    >>> swap_p_value(RatioArm(ones, sizes), RatioArm(0 * ones, sizes))  # 2 of 256 arrangements
+    >>> swap_arms(RatioArm(np.ones(8), np.ones(8)), RatioArm(np.zeros(8), np.ones(8))).p_value
     0.0078125
     """
-    generator = np.random.default_rng(seed)
-    first, second = _join_units(candidate, baseline, generator)
+    order = np.argsort(hash_positions(candidate.sizes.size) if keys is None else keys, kind="stable")
+    first, second = _join_blocks(candidate, order), _join_blocks(baseline, order)
     ours, theirs = _columns(first, second), _columns(second, first)
-    # A swap exchanges the two rows of a unit: the sums of the first arm are half of all, plus or minus half of each difference.
+    # A swap exchanges the two rows of a unit: the sums of an arm are half of all, plus or minus half of each difference.
     middle, halves = (ours + theirs).sum(axis=0) / 2, (ours - theirs) / 2
     same = float(first.totals @ second.totals), float(first.sizes @ second.sizes)
-    observed = float(_statistics(middle, halves.sum(axis=0)[None], same)[0])
-    counts_all = 2 ** min(len(halves), MOST_UNITS) <= DRAWS
-    arranged = list_sums(halves) if counts_all else draw_sums(halves, DRAWS, generator)
-    hits = int((_statistics(middle, arranged, same) >= observed * (1 - _TIE)).sum())
-    return hits / len(arranged) if counts_all else (hits + 1) / (DRAWS + 1)
+    units = len(halves)
+
+    def statistic(arranged: Array) -> Array:
+        return np.abs(_studentise_ratios(middle + arranged, middle - arranged, same, units))
+
+    observed = float(statistic(halves.sum(axis=0)[None])[0])
+    size = 2.0 ** min(units, 1000)
+    if size <= MOST_LISTED:
+        return of_all(METHOD, statistic(list_sums(halves)), observed, 2 / size, units)
+    p_value, draws = p_value_of_draws(lambda n, rng: statistic(draw_sums(halves, n, rng)), observed, monte_carlo)
+    return of_draws(METHOD, p_value, draws, monte_carlo.seed, 2 / size, units)
+
+
+def _join_blocks(arm: RatioArm, order: np.typing.NDArray[np.intp]) -> RatioArm:
+    """Return the units in this order, above 2,000 of them joined into blocks that are swapped together."""
+    totals, sizes = arm.totals[order], arm.sizes[order]
+    if order.size <= MOST_UNITS:
+        return RatioArm(totals, sizes)
+    starts = np.arange(MOST_UNITS) * order.size // MOST_UNITS
+    return RatioArm(np.add.reduceat(totals, starts), np.add.reduceat(sizes, starts))
 
 
 def _columns(first: RatioArm, second: RatioArm) -> Array:
@@ -50,36 +68,19 @@ def _columns(first: RatioArm, second: RatioArm) -> Array:
     return np.column_stack((totals, sizes, totals**2, totals * sizes, sizes**2, totals * second.sizes))
 
 
-def _statistics(middle: Array, arranged: Array, same: tuple[float, float]) -> Array:
-    """Return the absolute studentised difference of each arrangement; 0 where an arm has no values.
+def _studentise_ratios(ours: Array, theirs: Array, same: tuple[float, float], units: int) -> Array:
+    """Return the statistic of each arrangement from the sums of both arms; 0 where an arm has no values.
 
     `same` are the sums of products of both arms' totals, and of their sizes, which no swap changes.
     """
-    ours, theirs = (middle + arranged).T, (middle - arranged).T
-    # Rounding leaves a part of 0.
-    there = np.minimum(ours[1], theirs[1]) > _TIE * middle[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = ours[0] / ours[1], theirs[0] / theirs[1]
-        squares = sum(
-            (arm[2] - 2 * ratio * arm[3] + ratio**2 * arm[4]) / arm[1] ** 2
-            for arm, ratio in zip((ours, theirs), ratios, strict=True)
-        )
-        products = same[0] - ratios[1] * ours[5] - ratios[0] * theirs[5] + ratios[0] * ratios[1] * same[1]
-        variances = squares - 2 * products / (ours[1] * theirs[1])
-        # A variance that is rounding is 0.
-        errors = np.sqrt(np.where(variances > _ROUNDING * squares, variances, 0.0))
-        differences = np.abs(ratios[0] - ratios[1])
-        return np.where(there & (differences > 0), differences / errors, 0.0)
-
-
-def _join_units(candidate: RatioArm, baseline: RatioArm, generator: np.random.Generator) -> tuple[RatioArm, RatioArm]:
-    units = len(candidate.totals)
-    if units <= MOST_UNITS:
-        return candidate, baseline
-    blocks = generator.permutation(units) % MOST_UNITS
-
-    def join(arm: RatioArm) -> RatioArm:
-        totals, sizes = (np.bincount(blocks, weights=part) for part in (arm.totals, arm.sizes))
-        return RatioArm(np.asarray(totals, dtype=np.float64), np.asarray(sizes, dtype=np.float64))
-
-    return join(candidate), join(baseline)
+    first, second = ours.T, theirs.T
+    there = np.minimum(first[1], second[1]) > _ROUNDING * (first[1] + second[1])
+    sizes = np.where(there, first[1], 1.0), np.where(there, second[1], 1.0)
+    ratios = first[0] / sizes[0], second[0] / sizes[1]
+    squares = sum(
+        (sums[2] - 2 * ratio * sums[3] + ratio**2 * sums[4]) / size**2
+        for sums, ratio, size in zip((first, second), ratios, sizes, strict=True)
+    )
+    products = same[0] - ratios[1] * first[5] - ratios[0] * second[5] + ratios[0] * ratios[1] * same[1]
+    variance = squares - 2 * products / (sizes[0] * sizes[1])
+    return studentise(np.where(there, ratios[0] - ratios[1], 0.0), variance, units)
