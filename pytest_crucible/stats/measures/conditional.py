@@ -109,7 +109,7 @@ def _difference(pair: Pairing, value: float | None, note: str = "", *, alike: Al
     return Difference(
         value=value,
         interval=None,
-        p_value=alike and alike.p_value,
+        p_value=None if alike is None else alike.p_value,
         p_exact=None,
         lower=None,
         upper=None,
