@@ -46,7 +46,7 @@ def compare(
     ours, theirs = arms
     seed = attributes.monte_carlo.seed
     attributes = replace(attributes, monte_carlo=resolve_for(alpha, family_size, seed))
-    pairs, applicable = _paired_samples(contrast, ours, theirs)
+    pairs, applicable = paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
     declared, no_pairs = (
@@ -129,7 +129,7 @@ def _bounds_with_lost(
     return worst, best
 
 
-def _paired_samples(
+def paired_samples(
     contrast: Contrast, ours: Sequence[ScoredMetric], theirs: Sequence[ScoredMetric]
 ) -> tuple[Flags, Flags]:
     """Return the samples that both arms scored, and those that the metrics apply to."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_crucible.analyse import crossed
-from pytest_crucible.analyse.scores import Flags, Floats
+from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
     SampleAttributes,
@@ -23,7 +23,7 @@ from pytest_crucible.analyse.statistics import (
     observe_samples,
     row_of,
 )
-from pytest_crucible.records import Measure
+from pytest_crucible.records import Measure, MetricFacts
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.means.ratio_differences import RatioArm
 from pytest_crucible.stats.measures import conditional
@@ -32,7 +32,7 @@ from pytest_crucible.stats.measures.table import STATISTICS, comparison_row
 from pytest_crucible.stats.resampling.units import Keys
 
 Arm = Sequence[ScoredMetric]
-LOOKS = "--crucible-stop has no bounds for a difference of conditional means: leave it out"
+LOOKS = "the metric applies to some replies only, and --crucible-stop has no bounds for that: leave it out"
 ZEROS = "some values are 0, which have no geometric mean: compare a rate, or write a margin in the metric's units"
 
 
@@ -55,8 +55,7 @@ def declaration_problem(*arms: Arm) -> str:
         count = applies_differently(*([arm[number]] for arm in arms))
         if count:
             return _wrong_declaration(facts.name, f"to {quantity(count, 'sample')} in one arm only")
-        mixed = scores.mixed
-        some = 0 if mixed is None else int(((mixed.observed > 0) & (mixed.observed < 1)).sum())
+        some = int(scores.mixed.sum())
         if some:
             return _wrong_declaration(facts.name, f"to some replies only of {quantity(some, 'sample')}")
     return ""
@@ -69,20 +68,37 @@ def _wrong_declaration(name: str, where: str) -> str:
     )
 
 
+def have_other_samples(facts: MetricFacts, scores: Sequence[Scores]) -> bool:
+    """Return whether the means of some arms are of other samples than those of others, so that no pairs compare them."""
+    if facts.applies == "sample":
+        return False
+    return facts.applies == "reply" or applies_differently(*([ScoredMetric(facts, each)] for each in scores)) > 0
+
+
+def has_unlike_sides(metric: ScoredMetric) -> bool:
+    """Return whether it is a drop whose two means are of other samples."""
+    pair = metric.scores.pair
+    return pair is not None and have_other_samples(pair.facts, (pair.originals, pair.twins))
+
+
 def is_conditional(measure: Measure, *arms: Arm) -> bool:
     """Return whether the arms are compared by the means of their own replies; not whether such a comparison is needed."""
-    row, facts = row_of(measure), arms[0][0].facts
-    if not row.is_mean or row.is_total or facts.applies == "sample":
-        return False
-    return facts.applies == "reply" or applies_differently(*arms) > 0
+    row = row_of(measure)
+    return (
+        row.is_mean
+        and not row.is_total
+        and have_other_samples(arms[0][0].facts, [metrics[0].scores for metrics in arms])
+    )
 
 
 def pairs_problem(measure: Measure, *arms: Arm) -> str:
     """Explain why a statistic that needs pairs cannot compare the arms; empty if the metrics apply to the same samples in both."""
-    if row_of(measure).of_slices or is_conditional(measure, *arms) or declaration_problem(*arms):
+    if row_of(measure).of_slices or declaration_problem(*arms):
         return ""
+    if any(has_unlike_sides(metric) for arm in arms for metric in arm):
+        return f"{measure.expression} applies to a reply and not to its twin, or the reverse: set a target for each arm"
     count = applies_differently(*arms)
-    if not count:
+    if not count or is_conditional(measure, *arms):
         return ""
     names = " and ".join(repr(metric.facts.name) for metric in arms[0])
     title = row_of(measure).title

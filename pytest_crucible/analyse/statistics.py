@@ -117,9 +117,9 @@ def observe_samples(
 
 def _weights(metric: ScoredMetric, chosen: Flags, end: End) -> Floats | None:
     """Return the shares of the samples' replies that the metric applies to; None if it applies to all or none of each."""
-    shares = metric.scores.mixed
-    if shares is None:
+    if not metric.scores.mixed[chosen].any():
         return None
+    shares = metric.scores.shares
     return (shares.observed if end == "observed" else shares.with_lost)[chosen]
 
 

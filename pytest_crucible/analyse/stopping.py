@@ -14,6 +14,7 @@ from itertools import chain
 import numpy as np
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_table
+from pytest_crucible.analyse.conditional import is_conditional
 from pytest_crucible.analyse.scores import Flags, Pair, Scores, Shares, Units
 from pytest_crucible.analyse.statistics import (
     ScoredMetric,
@@ -149,7 +150,7 @@ def answered_units(answers: ArmOutcomes) -> Iterator[int]:
 
 
 def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
-    units, pair, mixed = scores.units, scores.pair, scores.mixed
+    units, pair, shares = scores.units, scores.pair, scores.own_shares
     return Scores(
         values=scores.values[chosen],
         low=scores.low[chosen],
@@ -157,7 +158,7 @@ def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
         lost=scores.lost[chosen],
         inapplicable=scores.inapplicable[chosen],
         units=units and Units(units.values[chosen], units.low[chosen], units.high[chosen], units.lost[chosen]),
-        mixed=mixed and Shares(mixed.observed[chosen], mixed.with_lost[chosen]),
+        own_shares=shares and Shares(shares.observed[chosen], shares.with_lost[chosen]),
         pair=pair and Pair(pair.facts, _reorder(pair.originals, chosen), _reorder(pair.twins, chosen)),
     )
 
@@ -177,6 +178,8 @@ def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTabl
     problem = bounds_problem(claim, table.facts[claim.metric])
     if problem:
         raise UnsuitableMetric(problem)
+    if _has_no_sequence(claim, inputs, table):
+        return NEVER
     readings = list(_readings(claim, inputs, table))
     limits, share = _limits(claim), alpha / 2 if isinstance(claim, Contrast) and claim.margin is None else alpha
     # A claim ends when the mean is beyond its limits on one side, or, with two limits, between them.
@@ -186,6 +189,21 @@ def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTabl
     return min(
         max(_samples_until_refuted(*reading, *answer, share) for reading in readings for answer in way) for way in ways
     )
+
+
+def _has_no_sequence(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable) -> bool:
+    """Return whether the mean is a ratio of two sums, which no confidence sequence follows."""
+    arms = _arms(claim, inputs, table)
+    is_difference = len(arms) > 1 and is_conditional(claim, *arms)
+    return is_difference or any(metrics[0].scores.mixed.any() for metrics in arms)
+
+
+def _arms(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable) -> list[list[ScoredMetric]]:
+    """Return the candidate of a claim, and for a comparison its baseline."""
+    arms = [table.arm(claim, 0)]
+    if isinstance(claim, Contrast):
+        arms.append(table.arm(claim, [arm.name for arm in inputs.plan.arms].index(claim.baseline)))
+    return arms
 
 
 def _limits(claim: Target | Contrast) -> tuple[float, ...]:
@@ -201,9 +219,7 @@ def _limits(claim: Target | Contrast) -> tuple[float, ...]:
 
 def _readings(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable) -> Iterator[tuple[Prepared, Flags]]:
     """Yield the values as observed and, where some are lost, with these at either end; and which samples they are of."""
-    arms = [table.arm(claim, 0)]
-    if isinstance(claim, Contrast):
-        arms.append(table.arm(claim, [arm.name for arm in inputs.plan.arms].index(claim.baseline)))
+    arms = _arms(claim, inputs, table)
     seen = np.all([scored_samples(arm) for arm in arms], axis=0)
     applicable = ~np.any([inapplicable_samples(arm) for arm in arms], axis=0)
     ends: list[tuple[Flags, End, End]] = [(seen, "observed", "observed")]

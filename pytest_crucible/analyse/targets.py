@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_crucible.analyse import crossed
-from pytest_crucible.analyse.conditional import declaration_problem
+from pytest_crucible.analyse.conditional import LOOKS, declaration_problem
 from pytest_crucible.analyse.paired_drop import bound_drop, drop_difference, estimate_drop
 from pytest_crucible.analyse.scores import Flags, Pair, Scores
 from pytest_crucible.analyse.statistics import (
@@ -67,6 +67,8 @@ def _measure(
     prepared = prepare(measure, metrics, attributes, scored)
     of_measure = sequences.estimate_mean if attributes.look_alpha is not None else row_of(measure).estimate
     measured = of_measure(prepared, level)
+    if attributes.look_alpha is not None and metrics[0].scores.mixed.any():
+        measured = replace(measured, interval=None)
     if attributes.random_factors:
         measured = crossed.estimate(measure, metrics, attributes, scored, measured, level)
     return measured
@@ -118,6 +120,9 @@ def _bound_target(
     if pair is not None:
         difference = drop_difference(pair, attributes, chosen, end, alpha)
         return *bound_drop(difference), difference.note if difference else ""
+    if attributes.look_alpha is not None and metrics[0].scores.mixed.any():
+        return BoundedValue(value=float(np.mean(prepare(target, metrics, attributes, chosen, end).values)),
+                            lower=None, upper=None), "none", LOOKS  # fmt: skip
     if attributes.look_alpha is not None:
         looked = sequences.bound_mean(prepare(target, metrics, attributes, chosen, end), attributes.look_alpha)
         return *looked, ""

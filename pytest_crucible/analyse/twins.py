@@ -67,12 +67,12 @@ def stack_scores(originals: Scores, twins: Sequence[Scores]) -> Scores:
         lost=stack("lost"),
         inapplicable=stack("inapplicable"),
         units=_stack_units([part.units for part in parts]),
-        mixed=_stack_shares(parts),
+        own_shares=_stack_shares(parts),
     )
 
 
 def _stack_shares(parts: Sequence[Scores]) -> Shares | None:
-    if all(part.mixed is None for part in parts):
+    if all(part.own_shares is None for part in parts):
         return None
     shares = [part.shares for part in parts]
     return Shares(

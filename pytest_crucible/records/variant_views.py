@@ -28,7 +28,14 @@ def _drop(facts: MetricFacts, draws: int) -> MetricFacts:
 
 def _broken_facts(facts: MetricFacts, draws: int) -> MetricFacts:
     return replace(
-        facts, kind="binary" if draws == 1 else "bounded", direction="lower", low=0.0, high=1.0, relevant=None
+        facts,
+        kind="binary" if draws == 1 else "bounded",
+        direction="lower",
+        low=0.0,
+        high=1.0,
+        relevant=None,
+        # Of the samples that this arm's reply was right on.
+        applies="reply",
     )
 
 
