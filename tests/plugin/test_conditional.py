@@ -62,7 +62,9 @@ def compared(suite) -> dict:
     return {"means": means, "comparisons": experiment["comparisons"], "verdicts": experiment["verdicts"]}
 
 
-@pytest.mark.parametrize(("metric", "applies"), [("right_if_selected", ""), ("quality", ""), ("quality", ", applies='reply'")])
+@pytest.mark.parametrize(
+    ("metric", "applies"), [("right_if_selected", ""), ("quality", ""), ("quality", ", applies='reply'")]
+)
 def test_a_rate_of_the_selected_is_compared_by_the_rates_of_both_arms(decisions, metric, applies):
     write(decisions, f'@pytest.mark.ab_compare("{metric}", margin=0.02)', applies)
 
@@ -91,7 +93,9 @@ def test_a_declaration_for_samples_that_replies_contradict_is_an_error_in_the_su
     result = decisions.run("--crucible-adapter=v2", "--compare=v1")
 
     result.assert_outcomes(failed=1, passed=1)
-    result.stdout.fnmatch_lines(["*'quality' is declared to apply to samples, and applied to * samples in one arm only:*"])
+    result.stdout.fnmatch_lines(
+        ["*'quality' is declared to apply to samples, and applied to * samples in one arm only:*"]
+    )
 
 
 def test_a_rate_that_is_conditional_by_definition_is_not_shown_at_the_worst_value(decisions):

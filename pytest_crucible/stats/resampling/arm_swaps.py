@@ -13,7 +13,7 @@ import numpy as np
 
 from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.means.ratio_differences import RatioArm
-from pytest_crucible.stats.resampling.alikeness import MOST_LISTED, of_all, of_draws, studentise
+from pytest_crucible.stats.resampling.alikeness import MOST_LISTED, of_all, of_draws, scale_down, studentise
 from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo, p_value_of_draws
 from pytest_crucible.stats.resampling.sign_flips import draw_sums, list_sums
 from pytest_crucible.stats.resampling.units import MOST_UNITS, Keys, hash_positions
@@ -35,7 +35,7 @@ def swap_arms(
     0.0078125
     """
     order = np.argsort(hash_positions(candidate.sizes.size) if keys is None else keys, kind="stable")
-    first, second = _join_blocks(candidate, order), _join_blocks(baseline, order)
+    first, second = (_join_blocks(arm, order) for arm in _centre(candidate, baseline))
     ours, theirs = _columns(first, second), _columns(second, first)
     # A swap exchanges the two rows of a unit: the sums of an arm are half of all, plus or minus half of each difference.
     middle, halves = (ours + theirs).sum(axis=0) / 2, (ours - theirs) / 2
@@ -51,6 +51,16 @@ def swap_arms(
         return of_all(METHOD, statistic(list_sums(halves)), observed, 2 / size, units)
     p_value, draws = p_value_of_draws(lambda n, rng: statistic(draw_sums(halves, n, rng)), observed, monte_carlo)
     return of_draws(METHOD, p_value, draws, monte_carlo.seed, 2 / size, units)
+
+
+def _centre(candidate: RatioArm, baseline: RatioArm) -> tuple[RatioArm, RatioArm]:
+    """Return arms whose ratios are around 0 and no larger than 1, because values far from 0 lose the digits of their squares."""
+    sizes = float(candidate.sizes.sum() + baseline.sizes.sum())
+    middle = float(candidate.totals.sum() + baseline.totals.sum()) / sizes if sizes else 0.0
+    largest = float(max(np.abs(candidate.totals).max(initial=0.0), np.abs(baseline.totals).max(initial=0.0)))
+    both = np.concatenate([arm.totals - middle * arm.sizes for arm in (candidate, baseline)])
+    first, second = np.split(scale_down(both, largest), 2)
+    return RatioArm(first, candidate.sizes), RatioArm(second, baseline.sizes)
 
 
 def _join_blocks(arm: RatioArm, order: np.typing.NDArray[np.intp]) -> RatioArm:

@@ -60,9 +60,7 @@ def drawn(n=200, seed=0):
     right = np.arange(n) % 2 == 1
     strict = rng.random(n) < np.where(right, 0.9, 0.1)
     lax = strict | (rng.random(n) < 0.9)
-    return [
-        [float(value) if flag else None for value, flag in zip(right, arm, strict=True)] for arm in (lax, strict)
-    ]
+    return [[float(value) if flag else None for value, flag in zip(right, arm, strict=True)] for arm in (lax, strict)]
 
 
 def mean(values) -> float:
@@ -130,7 +128,9 @@ def test_a_repeat_counts_by_the_share_of_its_samples_replies():
     second = (0.2 + 0.5 * 0.4 + 0.3 + 0.1) / 3.5
     assert result.difference == pytest.approx(first - second)
     assert (result.pairs, result.lost) == (24, 6)
-    estimate = evaluate_target(parse_target("m >= 0.1"), scored(SHARE, ours), "v2", SampleAttributes(), alpha=0.05).estimate
+    estimate = evaluate_target(
+        parse_target("m >= 0.1"), scored(SHARE, ours), "v2", SampleAttributes(), alpha=0.05
+    ).estimate
     assert estimate.value == pytest.approx(first)
 
 
