@@ -19,7 +19,9 @@ by the saddlepoint approximation of Lugannani & Rice (1980, Advances in Applied 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +80,9 @@ def gaffke_ratio_bound(
     counts = np.ones(sizes.size) if times is None else times
     if counts[there].sum() < 2:
         check_enough(totals[there])
-    units = _Units(totals=sign * totals[there], sizes=sizes[there], end=sign * end, times=counts[there])
+    units = _Units(
+        totals=sign * totals[there], sizes=sizes[there], end=sign * end, times=counts[there], power_sums=None
+    )
     return sign * _bound(units, alpha)
 
 
@@ -155,8 +159,8 @@ class _Units:
 
     def tail(self, mean: float) -> float:
         """Return P(weighted mean <= mean), never 0."""
-<<<<<<< HEAD
-        return tail_below_zero(self.totals - mean * self.sizes, self.distance_of_end(mean), self.times)
+        series = None if self.power_sums is None else partial(self.power_sums.sum_by_series, mean)
+        return tail_below_zero(self.totals - mean * self.sizes, self.distance_of_end(mean), self.times, series)
 
 
 def size_of_unseen(sizes: Array, times: float | Array = 1.0) -> float:
@@ -164,31 +168,28 @@ def size_of_unseen(sizes: Array, times: float | Array = 1.0) -> float:
     return float((times * sizes**3).sum() / (times * sizes**2).sum())
 
 
-def tail_below_zero(distances: Array, pseudo: float, times: float | Array = 1.0) -> float:
-    """Return P(weighted mean <= 0) of distances from a mean and that of the end, never 0: Gaffke's p-value of that mean."""
+def tail_below_zero(
+    distances: Array,
+    pseudo: float,
+    times: float | Array = 1.0,
+    series: Callable[[float, CumulantAt], CumulantAt] | None = None,
+) -> float:
+    """Return P(weighted mean <= 0) of distances from a mean and that of the end, never 0: Gaffke's p-value of that mean.
+
+    `series` may replace the sum over many distances, of which it gets the scale.
+    """
     # Without a unit on one side of the mean all weighted means are on the other.
     if pseudo >= 0:
         return _SMALLEST
     if distances.max() <= 0:
         return 1.0
     scale = max(float(np.abs(distances).max()), -pseudo)
-    return max(_probability_below(distances / scale, pseudo / scale, times), _SMALLEST)
-=======
-        pseudo = self.distance_of_end(mean)
-        distances = self.totals - mean * self.sizes
-        # Without a unit on one side of the mean all weighted means are on the other.
-        if pseudo >= 0:
-            return _SMALLEST
-        if distances.max() <= 0:
-            return 1.0
-        scale = max(float(np.abs(distances).max()), -pseudo)
-        scaled = distances / scale
-        poles = 1 / min(float(scaled.min()), pseudo / scale), 1 / float(scaled.max())
-        cumulant = sum_directly(scaled, self.times)
-        if self.power_sums is not None:
-            cumulant = self.power_sums.sum_by_series(mean, scale, cumulant)
-        return max(_probability_below(_with_pseudo(cumulant, pseudo / scale), poles), _SMALLEST)
->>>>>>> w-core
+    scaled = distances / scale
+    poles = 1 / min(float(scaled.min()), pseudo / scale), 1 / float(scaled.max())
+    cumulant = sum_directly(scaled, times)
+    if series is not None:
+        cumulant = series(scale, cumulant)
+    return max(_probability_below(_with_pseudo(cumulant, pseudo / scale), poles), _SMALLEST)
 
 
 def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: float, times: float | Array) -> _Units:

@@ -23,6 +23,7 @@ FLAG = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
 SHARE = MetricFacts(name="m", kind="bounded", low=0.0, high=1.0)
 SECONDS = MetricFacts(name="m", kind="positive", low=0.0, direction="lower")
 LOST, SKIP = "lost", "skip"
+PLAIN = SampleAttributes()
 
 
 def scored(facts, rows) -> list[ScoredMetric]:
@@ -49,7 +50,7 @@ def scored(facts, rows) -> list[ScoredMetric]:
     return [ScoredMetric(facts, scores_with_units(facts, outcomes, samples=len(rows), draws=draws))]
 
 
-def compared(ours, theirs, facts=FLAG, text="m", attributes=SampleAttributes(), **options):
+def compared(ours, theirs, facts=FLAG, text="m", attributes=PLAIN, **options):
     arms = scored(facts, ours), scored(facts, theirs)
     return compare(parse_contrast(text, **options), "v2", arms, attributes, alpha=0.05, family_size=1)
 
