@@ -16,7 +16,7 @@ from pytest_crucible.stats.resampling.arm_swaps import swap_arms
 
 pytestmark = pytest.mark.slow
 
-RUNS = choose_runs(1600)
+RUNS = choose_runs(1200)
 UNIT = (0.0, 1.0)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
-from pytest_crucible.analyse.comparisons import compare
+from pytest_crucible.analyse.comparisons import compare, compare_pair
 from pytest_crucible.analyse.scores import scores_with_units
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.analyse.targets import evaluate_target
@@ -104,14 +102,12 @@ def test_the_variance_of_a_difference_of_shares_is_that_of_two_ratios():
         residuals.append((totals - sizes * shares[-1]) / sizes.sum())
     variance = len(ours) / (len(ours) - 1) * ((residuals[0] - residuals[1]) ** 2).sum()
 
-    result = compared("rate(m >= 0.5)", ours, theirs)
+    arms, everything = (scored(SHARE, ours), scored(SHARE, theirs)), np.ones(len(ours), dtype=bool)
+    ends = ("observed", "observed")
+    result = compare_pair(parse_contrast("rate(m >= 0.5)"), arms, SampleAttributes(), everything, ends, 0.05)
 
-    # qt(0.975, 8)
-    half, difference = 2.306004 * math.sqrt(variance), shares[0] - shares[1]
-    assert result.difference == pytest.approx(difference)
-    assert (result.interval.low, result.interval.high) == pytest.approx(
-        (difference - half, difference + half), abs=1e-6
-    )
+    assert result.value == pytest.approx(shares[0] - shares[1])
+    assert result.deviation**2 / len(ours) == pytest.approx(variance)
 
 
 def test_repeats_of_one_reply_are_worth_no_more_than_it(draws):
