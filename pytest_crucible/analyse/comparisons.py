@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,7 +24,8 @@ from pytest_crucible.analyse.statistics import (
 )
 from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, Interval, MetricFacts, Ratio
 from pytest_crucible.stats.measures import sequences
-from pytest_crucible.stats.measures.reach import contrast_problem
+from pytest_crucible.stats.measures.changes import largest_change, limit_changes
+from pytest_crucible.stats.measures.possible_values import contrast_problem
 from pytest_crucible.stats.measures.row import Difference, End, Prepared
 from pytest_crucible.stats.resampling.monte_carlo import resolve_for
 
@@ -154,8 +156,8 @@ def compare_means(
     alpha: float,
     family_size: int,
 ) -> Comparison:
-    """Compare (candidate, baseline) by the mean of one metric."""
-    ours, theirs = ([ScoredMetric(facts, arm_scores)] for arm_scores in scores)
+    """Compare (candidate, baseline) by the mean of one metric; its reach is about the arms that a suite compares, not these."""
+    ours, theirs = ([ScoredMetric(replace(facts, reach=None), arm_scores)] for arm_scores in scores)
     attributes = SampleAttributes(clusters)
     return compare(contrast, candidate, (ours, theirs), attributes, alpha=alpha, family_size=family_size)
 
@@ -180,6 +182,8 @@ def compare_pair(
     candidate, baseline = (
         prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
     )
+    if ends != ("observed", "observed"):
+        candidate, baseline = _limit_lost(candidate, baseline, attributes)
     if attributes.look_alpha is not None:
         return _at_every_look(contrast, arms[0][0].facts, candidate, baseline, alpha, attributes.look_alpha)
     plain = compare_prepared(contrast, arms[0][0].facts, candidate, baseline, alpha=alpha)
@@ -189,11 +193,19 @@ def compare_pair(
     return without_unfounded_proof(contrast, arms[0][0].facts, counted)
 
 
+def _limit_lost(candidate: Prepared, baseline: Prepared, attributes: SampleAttributes) -> tuple[Prepared, Prepared]:
+    """Return both arms with lost values that lie within the reach of their pair."""
+    if not attributes.random_factors:
+        return limit_changes(candidate, baseline)
+    # Where the noise of factors is counted, single replies are, and a lost one may lie anywhere in the range.
+    return replace(candidate, largest_change=None), replace(baseline, largest_change=None)
+
+
 def _at_every_look(
     contrast: Contrast, facts: MetricFacts, candidate: Prepared, baseline: Prepared, alpha: float, look_alpha: float
 ) -> Difference | None:
     """Return the difference with an interval and a p-value that hold at every look; neither without bounds."""
-    if not sequences.is_bounded(candidate.bounds):
+    if not math.isfinite(largest_change(candidate)):
         plain = compare_prepared(contrast, facts, candidate, baseline, alpha=alpha)
         return plain and replace(
             plain,
@@ -234,8 +246,10 @@ def _interval(
     contrast: Contrast, difference: Difference | None, attributes: SampleAttributes, alpha: float
 ) -> Interval | None:
     """Return the interval to show: where one-sided bounds decide the claim it is these, so that both always agree."""
-    if difference is None or difference.lower is None or difference.upper is None:
-        return difference and difference.interval
+    if difference is None:
+        return None
+    if difference.lower is None or difference.upper is None:
+        return difference.interval
     if attributes.look_alpha is not None or not contrast.decided_by_bounds:
         return difference.interval
     return Interval(low=difference.lower, high=difference.upper, level=1 - 2 * alpha, method=difference.bounds_method)

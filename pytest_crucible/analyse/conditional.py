@@ -157,7 +157,9 @@ def compare_arms(
         return crossed.uncounted(difference, "difference of conditional means", attributes)
     if attributes.look_alpha is not None:
         return conditional.without_proof(difference, LOOKS)
-    return replace(difference, note=difference.note or comparison_row(measure, facts).no_proof(measure, facts))
+    # A reach is about the two values of one sample, and these means are of other samples.
+    no_proof = comparison_row(measure, facts).no_proof(measure, replace(facts, reach=None))
+    return replace(difference, note=difference.note or no_proof)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

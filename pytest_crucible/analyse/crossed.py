@@ -15,6 +15,7 @@ from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, r
 from pytest_crucible.records import FACTORS, FEWEST_LEVELS, BoundedValue, EffectSize, Interval, Measure
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.measures.changes import change_bounds
 from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Numbers, Observations, Prepared
 from pytest_crucible.stats.measures.table import comparison_row
 
@@ -196,8 +197,11 @@ def mean_difference(
         trainings=of_training if pair[0] is ours else of_training[::-1],
         fixed_trainings="trainings" not in attributes.random_factors,
     )
-    span = prepared.bounds[1] - prepared.bounds[0]
-    return mean, (-span, span)
+    limits = change_bounds(prepared)
+    # A lost reply may lie anywhere in the range here, and replies without a pair are left out of a sample's change.
+    if (np.abs(mean.means) > limits[1] * (1 + 1e-9)).any():
+        limits = change_bounds(replace(prepared, largest_change=None))
+    return mean, limits
 
 
 def arm_mean(

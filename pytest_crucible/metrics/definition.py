@@ -14,6 +14,7 @@ from typing import Any, get_args, overload
 from pytest_crucible.records import Applies, Direction, Kind, MetricFacts, Reply, Sample
 from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.reach import check_reach
 
 Score = Callable[[Reply, Sample], Any]
 
@@ -77,6 +78,7 @@ def metric(
     version: str = "",
     relevant: float | str | None = None,
     applies: Applies | None = None,
+    reach: float | None = None,
 ) -> Callable[[Score], Metric]: ...
 def metric(
     function: Score | None = None,
@@ -89,12 +91,14 @@ def metric(
     version: str = "",
     relevant: float | str | None = None,
     applies: Applies | None = None,
+    reach: float | None = None,
 ) -> Metric | Callable[[Score], Metric]:
     """Make a metric of a function.
 
     `bounds` are the worst and best possible values (in order low, high); a failed sample gets the worst one.
     Stored scores are reused while `version` is the same; without it, while the function's source is the same.
     `relevant` is the smallest difference of two arms' means that matters: 0.02, or "10 %" of an amount.
+    `reach` is the largest change of one sample between two arms that is possible: 0.25. It makes bounds of differences narrower.
 
     `applies` says what decides whether a metric that returns None applies. "sample": the sample, in the same way for every
     reply, so that arms are compared sample by sample; what contradicts it is an error. "reply": the reply, such as the quality of
@@ -117,6 +121,7 @@ def metric(
             version=version,
             relevant=relevant,
             applies=applies,
+            reach=reach,
         )
         return Metric(function=scorer, facts=facts)
 
@@ -132,6 +137,7 @@ def declared_facts(
     version: str = "",
     relevant: float | str | None = None,
     applies: Applies | None = None,
+    reach: float | None = None,
 ) -> MetricFacts:
     """Check and complete a declaration: finite bounds make a bounded score; counts and durations start at 0."""
     if direction not in ("higher", "lower"):
@@ -155,6 +161,9 @@ def declared_facts(
         )
     if kind is None and math.isfinite(low) and math.isfinite(high):
         kind = "bounded"
+    elif kind is None and reach is not None:
+        # Of yes or no nothing is known by a reach, so that the values need not decide.
+        kind = "unbounded"
     smallest, is_share = check_amount(relevant, f"metric {name!r} has relevant")
     return MetricFacts(
         name=name,
@@ -166,6 +175,7 @@ def declared_facts(
         relevant=smallest,
         relevant_is_share=is_share,
         applies=applies,
+        reach=check_reach(reach, kind, (low, high), f"metric {name!r} has reach"),
     )
 
 

@@ -40,6 +40,13 @@ class MetricFacts:
     """The smallest difference of its mean that matters, where the metric declares one."""
     relevant_is_share: bool = False
     """The relevant difference is a share of a ratio: 0.1 was written as "10 %"."""
+    reach: float | None = None
+    """The largest change of one sample between two arms, repeats averaged, that is possible; None: that of the bounds."""
+
+    @property
+    def largest_change(self) -> float:
+        """The largest difference of two arms' values of one sample: the reach, or the range; infinite without either."""
+        return self.high - self.low if self.reach is None else min(self.high - self.low, self.reach)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -150,6 +150,19 @@ class Ratio:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BeyondReach:
+    """A sample that changed by more than its metric declares possible, so that nothing may rest on the declaration."""
+
+    sample: str
+    change: float
+    """Candidate minus baseline, positive where it is better: the largest change of all samples."""
+    baseline: str
+    reach: float
+    samples: int
+    """Number of samples that changed by more than the reach."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Candidate minus baseline on the samples that both arms answered, signed so that positive is better.
 
@@ -192,6 +205,10 @@ class Comparison:
     """The reason why the comparison gets no verdict: no two values of the metric could exceed its margin."""
     reduced: ReducedEvidence | None = None
     """The evidence without excluded samples; None if no pair is one of them."""
+    beyond_reach: BeyondReach | None = None
+    """The sample that refutes the declared reach of the metric: it gets no verdict, and its bounds use the range alone."""
+    suggested_reach: float | None = None
+    """A reach with which these bounds would decide an open claim, if it were declared before the next run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,9 @@ _RANGED = ("binary", "bounded")
 def _drop(facts: MetricFacts, draws: int) -> MetricFacts:
     span = facts.high - facts.low if facts.kind in _RANGED else math.inf
     kind: Kind | None = facts.kind and ("bounded" if math.isfinite(span) else "unbounded")
-    return replace(facts, kind=kind, direction="lower", low=-span, high=span, relevant=None, of_ensemble=False)
+    return replace(
+        facts, kind=kind, direction="lower", low=-span, high=span, relevant=None, reach=None, of_ensemble=False
+    )
 
 
 def _broken_facts(facts: MetricFacts, draws: int) -> MetricFacts:
@@ -36,6 +38,7 @@ def _broken_facts(facts: MetricFacts, draws: int) -> MetricFacts:
         relevant=None,
         # Of the samples that this arm's reply was right on.
         applies="reply",
+        reach=None,
     )
 
 

@@ -79,7 +79,7 @@ class Prepared:
     clusters: Clusters | None = None
     kind: Kind = "unbounded"
     bounds: Numbers = (float("-inf"), float("inf"))
-    reach: Numbers | None = None
+    ends: Numbers | None = None
     """The ends of the values, if these may exceed the bounds of the metric."""
     size: int | None = None
     """Number of replies, where a sample has several."""
@@ -170,7 +170,7 @@ class Statistic:
     """Returns the estimate with its one-sided bounds, each at alpha, and their method."""
     difference: Callable[[Prepared, Prepared, float], Difference | None]
     """The better arm's values first: (candidate, baseline) where higher is better."""
-    reach: Callable[[Measure, MetricFacts], Numbers]
+    value_range: Callable[[Measure, MetricFacts], Numbers]
     """The lowest and the highest value that it can have."""
     higher_is_better: Callable[[Measure, MetricFacts], bool]
     check: Check = lambda measure, facts: ""

@@ -161,9 +161,10 @@ def test_the_sentence_is_true_in_both_directions(baseline, data):
         assert ("lower than the baseline's" in sentence) == (difference < 0)
         assert ("same as the baseline's" in sentence) == (difference == 0)
         assert ("at an error rate of 5 %" in sentence) == (result.p_value is not None and result.p_value <= 0.05)
-        assert ("the candidate is higher," in sentence) == (result.significant and difference > 0)
-        assert ("the candidate is lower," in sentence) == (result.significant and difference < 0)
-        assert ("not shown" in sentence) == (result.p_value is not None and not result.significant)
+        assert ("the candidate is higher," in sentence) == (result.significant and result.proven and difference > 0)
+        assert ("the candidate is lower," in sentence) == (result.significant and result.proven and difference < 0)
+        shown = result.significant and result.proven
+        assert ("not shown" in sentence) == (result.p_value is not None and not shown)
         assert ("It is not worse by 0.25" in sentence) == (result.non_inferior is True)
         assert ("It is worse by more than 0.25" in sentence) == (result.non_inferior is False)
         assert number(abs(result.estimate), result.interval) in sentence or difference == 0
