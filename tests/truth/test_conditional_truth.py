@@ -128,12 +128,12 @@ def test_swaps_find_a_difference_between_exchangeable_arms_as_seldom_as_they_say
 
 
 def test_a_predictive_value_that_falls_is_found():
-    """The linearised test, which errs too often in small samples, finds it in 95 % of runs of 100 samples."""
+    """.9 against .63 in 100 samples: swaps, bounds and the linearised t found it in all of 800 runs."""
     rng, found, proven = np.random.default_rng(5), 0, 0
     for _ in range(RUNS):
         pair = arms(predictive_value(rng, 100))
         found += swap_arms(*pair).p_value <= ALPHA
         proven += ratio_difference_p_value(*pair, null=0.0, bounds=UNIT, side="lower") <= ALPHA / 2
 
-    assert at_least(found, RUNS, 0.9)
-    assert at_least(proven, RUNS, 0.7)
+    assert at_least(found, RUNS, 0.99)
+    assert at_least(proven, RUNS, 0.99)
