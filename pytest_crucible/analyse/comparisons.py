@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible.analyse import crossed
+import numpy as np
+
+from pytest_crucible.analyse import conditional, crossed
 from pytest_crucible.analyse.sample_order import order_note
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
@@ -48,9 +50,15 @@ def compare(
     ours, theirs = arms
     seed = attributes.monte_carlo.seed
     attributes = replace(attributes, monte_carlo=resolve_for(alpha, family_size, seed))
-    pairs, applicable = _paired_samples(contrast, ours, theirs)
+    pairs, applicable = paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
+    declared, no_pairs = (
+        conditional.declaration_problem(ours, theirs),
+        conditional.pairs_problem(contrast, ours, theirs),
+    )
+    if declared or no_pairs:
+        return _undecided(contrast, candidate, pairs, lost, suite_error=declared, note=no_pairs)
     facts, invalid, order = ours[0].facts, "", ""
     if pairs.any():
         first, second = (prepare(contrast, metrics, attributes, pairs) for metrics in arms)
@@ -99,6 +107,29 @@ def compare(
     )
 
 
+def _undecided(
+    contrast: Contrast, candidate: str, pairs: Flags, lost: Flags, *, suite_error: str, note: str
+) -> Comparison:
+    """Return a comparison without a difference, with the reason."""
+    return Comparison(
+        contrast=contrast,
+        candidate=candidate,
+        pairs=int(pairs.sum()),
+        lost=int(lost.sum()),
+        clusters=None,
+        difference=None,
+        interval=None,
+        p_value=None,
+        p_exact=None,
+        method="none",
+        evidence=Evidence(observed=NOTHING, worst=NOTHING, best=NOTHING, method="none"),
+        detectable=None,
+        needed=None,
+        note=note,
+        suite_error=suite_error,
+    )
+
+
 def _bounds_with_lost(
     contrast: Contrast,
     arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
@@ -114,16 +145,19 @@ def _bounds_with_lost(
     return worst, best
 
 
-def _paired_samples(
+def paired_samples(
     contrast: Contrast, ours: Sequence[ScoredMetric], theirs: Sequence[ScoredMetric]
 ) -> tuple[Flags, Flags]:
     """Return the samples that both arms scored, and those that the metrics apply to."""
+    if conditional.is_conditional(contrast, ours, theirs):
+        return conditional.paired_samples(ours, theirs)
     if not row_of(contrast).of_slices:
         pairs = scored_samples(ours) & scored_samples(theirs)
         return pairs, ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
     # A metric such as "right if selected" applies in each arm to other samples, and each arm's rates are of its own.
     both = [*ours, *theirs]
-    return scored_samples(both, alone=True) & ~lost_samples(both), ~inapplicable_samples(both, alone=True)
+    known = np.all([metric.scores.known for metric in both], axis=0)
+    return scored_samples(both, alone=True) & known, ~inapplicable_samples(both, alone=True)
 
 
 def compare_means(
@@ -157,6 +191,8 @@ def compare_pair(
     alpha: float,
 ) -> Difference | None:
     """Return the difference at given ends of both arms; a positive one means that the candidate is better."""
+    if conditional.is_conditional(contrast, *arms):
+        return conditional.compare_arms(contrast, arms, attributes, chosen, ends, alpha)
     candidate, baseline = (
         prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
     )
@@ -254,6 +290,8 @@ def _problem(
     """Explain a missing difference."""
     if contrast.slice and not applicable.any():
         return f"{contrast.metric} applies to no sample of this slice"
+    if conditional.is_conditional(contrast, *arms):
+        return f"{contrast.metric} applies to no reply of the candidate"
     problems = [prepare(contrast, metrics, attributes, pairs).problem for metrics in arms] if pairs.any() else []
     return next(filter(None, problems), "no sample was answered by both arms")
 

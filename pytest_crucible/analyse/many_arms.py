@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from pytest_crucible import stats
+from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of
 from pytest_crucible.analyse.targets import estimate
@@ -100,7 +101,7 @@ def compare_many_arms(
         incomplete=int(_incomplete(chosen).sum()),
         by_ratio=is_by_ratio(facts),
     )
-    reason = not_ranked or _why_not_ranked(attributes, chosen)
+    reason = not_ranked or _why_not_ranked(facts, attributes, chosen)
     if reason:
         return replace(table, reason=reason)
     try:
@@ -155,13 +156,15 @@ def _estimate(facts: MetricFacts, name: str, scores: Scores, attributes: SampleA
     return ArmResult(arm=name, value=mean.value, interval=mean.interval, n=mean.n, lost=mean.lost)
 
 
-def _why_not_ranked(attributes: SampleAttributes, chosen: Sequence[Scores]) -> str:
+def _why_not_ranked(facts: MetricFacts, attributes: SampleAttributes, chosen: Sequence[Scores]) -> str:
     if attributes.look_alpha is not None:
         return "the run may stop at any look, and ranks hold at one only"
     if attributes.random_factors:
         return f"ranks would not count the noise of {' and '.join(attributes.random_factors)}"
     if not chosen:
         return "no arm has scores"
+    if have_other_samples(facts, chosen):
+        return f"{facts.name} applies to some replies only, so that the arms' means are of other samples"
     if np.isinf([scores.values[common_samples(chosen)] for scores in chosen]).any():
         return "some values are infinite"
     return ""

@@ -67,6 +67,10 @@ def _check_claim(claim: Target | Contrast, facts: MetricFacts | None) -> None:
             f"--crucible-stop compares means, and {claim.expression!r} alone is compared by the {GEOMETRIC.title}: "
             f"write mean({claim.metric}), a margin in its units, or a rate"
         )
+    if isinstance(claim, Contrast) and facts is not None and facts.applies == "reply":
+        raise SpecError(
+            f"--crucible-stop compares means of the same samples, and {claim.metric!r} applies to some replies only: leave it out"
+        )
     # A kind that is not declared is known from the first scores.
     problem = bounds_problem(claim, facts) if facts is not None and facts.kind is not None else ""
     if problem:

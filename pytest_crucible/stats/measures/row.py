@@ -63,6 +63,8 @@ class Observations:
     """The samples' `expected`; empty unless the row uses it."""
     slicing: Slicing | None = None
     """The slices of the measure's field; None without one."""
+    weights: Floats | None = None
+    """How much each sample counts: the share of its replies that the metric applies to. None: all alike."""
     keys: Keys | None = None
     """A hash of each entry's sample id, by which permutation tests join samples into blocks; None: of its position."""
     monte_carlo: MonteCarlo = UNSEEDED
