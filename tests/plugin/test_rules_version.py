@@ -1,4 +1,4 @@
-"""Runs that an earlier build decided: their verdicts are shown as they were, and decided again where something follows from them."""
+"""Runs that an earlier build decided: verdicts are shown as they were, and decided again where something follows from them."""
 
 from __future__ import annotations
 
