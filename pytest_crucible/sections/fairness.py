@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.slices.reliability import Reliability
     from pytest_crucible.stats.slices.slicing import Slicing
 
+decides = False  # no claim of it can fail the session
+
 NEEDED = ("selected", "true_positive", "false_positive")
 CONFIDENCE = "overconfidence"
 CITES = ("kleinberg2017", "chouldechova2017")

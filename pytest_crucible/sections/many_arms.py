@@ -13,6 +13,8 @@ from pytest_crucible.records.number_format import quantity, ratio_with_interval,
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 # More names than this are not read in a sentence; the table has them all.
 MOST_NAMES = 8
 METHOD = Statement(

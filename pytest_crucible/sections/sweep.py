@@ -18,6 +18,8 @@ from pytest_crucible.sections.many_arms import METHOD, arm_document, distance_te
 from pytest_crucible.sections.setting_tables import METHOD as SETTINGS
 from pytest_crucible.sections.setting_tables import setting_document, setting_note, setting_tables
 
+decides = False  # no claim of it can fail the session
+
 CITES = ("gupta1965", "hsu1984")
 """Keys of the references for proven drops."""
 
