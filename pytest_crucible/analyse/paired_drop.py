@@ -21,7 +21,9 @@ def drop_difference(
     """Return twins minus original samples, positive if the twins are better, at one end of the drop."""
     # With a margin it is a difference of means, also for a metric whose arms are compared by ratios.
     contrast = Contrast(metric=pair.facts.name, baseline="", margin=0.0)
-    arms = ([ScoredMetric(pair.facts, pair.twins)], [ScoredMetric(pair.facts, pair.originals)])
+    # A reach is about two arms, not about a sample and its twin.
+    facts = replace(pair.facts, reach=None)
+    arms = ([ScoredMetric(facts, pair.twins)], [ScoredMetric(facts, pair.originals)])
     return compare_pair(contrast, arms, attributes, chosen, _ends(pair, end), alpha)
 
 

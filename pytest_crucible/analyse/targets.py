@@ -24,7 +24,7 @@ from pytest_crucible.analyse.statistics import (
 )
 from pytest_crucible.records import BoundedValue, Estimate, Evidence, Measure, MetricFacts, Target, TargetResult
 from pytest_crucible.stats.measures import sequences
-from pytest_crucible.stats.measures.reach import target_problem
+from pytest_crucible.stats.measures.possible_values import target_problem
 from pytest_crucible.stats.measures.row import End, Measured
 from pytest_crucible.stats.measures.table import MEAN
 

@@ -14,6 +14,7 @@ from typing import Any, get_args, overload
 from pytest_crucible.records import Direction, Kind, MetricFacts, Reply, Sample
 from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.reach import check_reach
 
 Score = Callable[[Reply, Sample], Any]
 
@@ -76,6 +77,7 @@ def metric(
     bounds: tuple[float, float] | None = None,
     version: str = "",
     relevant: float | str | None = None,
+    reach: float | None = None,
 ) -> Callable[[Score], Metric]: ...
 def metric(
     function: Score | None = None,
@@ -87,12 +89,14 @@ def metric(
     bounds: tuple[float, float] | None = None,
     version: str = "",
     relevant: float | str | None = None,
+    reach: float | None = None,
 ) -> Metric | Callable[[Score], Metric]:
     """Make a metric of a function.
 
     `bounds` are the worst and best possible values (in order low, high); a failed sample gets the worst one.
     Stored scores are reused while `version` is the same; without it, while the function's source is the same.
     `relevant` is the smallest difference of two arms' means that matters: 0.02, or "10 %" of an amount.
+    `reach` is the largest change of one sample between two arms that is possible: 0.25. It makes bounds of differences narrower.
 
     >>> @metric(bounds=(0, 1))
     ... def brevity(reply, sample):
@@ -103,7 +107,13 @@ def metric(
 
     def make(scorer: Score) -> Metric:
         facts = declared_facts(
-            name or scorer.__name__, kind=kind, direction=direction, bounds=bounds, version=version, relevant=relevant
+            name or scorer.__name__,
+            kind=kind,
+            direction=direction,
+            bounds=bounds,
+            version=version,
+            relevant=relevant,
+            reach=reach,
         )
         return Metric(function=scorer, facts=facts)
 
@@ -118,6 +128,7 @@ def declared_facts(
     bounds: tuple[float, float] | None = None,
     version: str = "",
     relevant: float | str | None = None,
+    reach: float | None = None,
 ) -> MetricFacts:
     """Check and complete a declaration: finite bounds make a bounded score; counts and durations start at 0."""
     if direction not in ("higher", "lower"):
@@ -139,6 +150,9 @@ def declared_facts(
         )
     if kind is None and math.isfinite(low) and math.isfinite(high):
         kind = "bounded"
+    elif kind is None and reach is not None:
+        # Of yes or no nothing is known by a reach, so that the values need not decide.
+        kind = "unbounded"
     smallest, is_share = check_amount(relevant, f"metric {name!r} has relevant")
     return MetricFacts(
         name=name,
@@ -149,6 +163,7 @@ def declared_facts(
         version=version,
         relevant=smallest,
         relevant_is_share=is_share,
+        reach=check_reach(reach, kind, (low, high), f"metric {name!r} has reach"),
     )
 
 

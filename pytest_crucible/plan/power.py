@@ -106,7 +106,7 @@ def _effect_of_samples(
     level = _two_sided_level(contrast, alpha, family_size)
     if comparison_row(contrast, facts) in BY_KIND.values():
         return _of_ratio(contrast, facts, n, alpha=alpha, level=level, grouped=grouped)
-    span, deviation, is_binary = facts.high - facts.low, _assumed_deviation(facts), facts.kind in (None, "binary")
+    span, deviation, is_binary = facts.largest_change, _assumed_deviation(facts), facts.kind in (None, "binary")
     needed = _needed(contrast, facts, deviation, alpha, grouped=grouped)
     if contrast.relevant is not None:
         needed = _needed_to_resolve(contrast.relevant, facts, deviation, alpha, level, grouped=grouped)
@@ -156,7 +156,7 @@ def _detectable_score(contrast: Contrast, n: int, deviation: float, span: float,
 
 def _assumed_deviation(facts: MetricFacts) -> float:
     """Return the assumed standard deviation of a difference."""
-    return math.sqrt(DISCORDANCE) if facts.kind in (None, "binary") else DEVIATION * (facts.high - facts.low)
+    return math.sqrt(DISCORDANCE) if facts.kind in (None, "binary") else DEVIATION * facts.largest_change
 
 
 def _two_sided_level(contrast: Contrast, alpha: float, family_size: int) -> float:
@@ -216,7 +216,7 @@ def _needed_to_clear(
     if facts.kind in (None, "binary") and not grouped:
         needed = samples_for_paired_margin(margins, DISCORDANCE, alpha=alpha)
         return max(needed or 1, stats.samples_for_zero(min(max(map(abs, margins)), 0.999), alpha=alpha))
-    span = 1.0 if facts.kind is None else facts.high - facts.low
+    span = 1.0 if facts.kind is None else facts.largest_change
     # Two bounds are needed for equivalence: each may fail in half of the 20 % of runs that a power of 80 % allows.
     power = 1 - 0.2 / len(margins)
     nearest = min(map(abs, margins))

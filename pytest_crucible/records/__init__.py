@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.samples import OutcomeState as OutcomeState
     from pytest_crucible.records.samples import SampleColumns as SampleColumns
     from pytest_crucible.records.statistics import AATest as AATest
+    from pytest_crucible.records.statistics import BeyondReach as BeyondReach
     from pytest_crucible.records.statistics import BoundedValue as BoundedValue
     from pytest_crucible.records.statistics import Comparison as Comparison
     from pytest_crucible.records.statistics import Diversity as Diversity
@@ -153,7 +154,7 @@ _NAMES = {
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
     "robustness": "PlannedAttack Robustness VariantGroup",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
-    "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
+    "statistics": "BeyondReach Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
     "AATest Proportion ReducedEvidence TargetResult",
     "sweeps": "Sweep SweepMember",
     "tables": "ColumnKind ExportTable",

@@ -37,6 +37,13 @@ class MetricFacts:
     """The smallest difference of its mean that matters, where the metric declares one."""
     relevant_is_share: bool = False
     """The relevant difference is a share of a ratio: 0.1 was written as "10 %"."""
+    reach: float | None = None
+    """The largest change of one sample between two arms, repeats averaged, that is possible; None: that of the bounds."""
+
+    @property
+    def largest_change(self) -> float:
+        """The largest difference of two arms' values of one sample: the reach, or the range; infinite without either."""
+        return self.high - self.low if self.reach is None else min(self.high - self.low, self.reach)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +159,11 @@ class Contrast(Measure):
     def decides(self) -> bool:
         """Return whether a verdict is given. An estimate has none, and costs nothing of the session's error rate."""
         return self.alternative != "estimate"
+
+    @property
+    def decided_by_bounds(self) -> bool:
+        """Return whether one-sided bounds decide it: a margin, a relevant difference, or proof of an improvement."""
+        return self.limit is not None or self.alternative == "superior"
 
     @property
     def shares_alpha(self) -> bool:

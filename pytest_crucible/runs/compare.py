@@ -137,9 +137,8 @@ def _table(
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
     queried = dataclasses.replace(plan, contrasts=contrasts, variant_terms=terms)
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
-    sample_ids = all_sample_ids(store, plan.dataset_sha256) if plan.exclusions else ()
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
-    whole = dataclasses.replace(inputs, plan=queried, expected=expected, metadata=metadata, sample_ids=sample_ids)
+    whole = dataclasses.replace(inputs, plan=queried, expected=expected, metadata=metadata)
     return whole, notes_of_experiment
 
 
@@ -189,6 +188,7 @@ def _inputs(store: RunStore, plan: Plan, arms: Sequence[MovedArm]) -> AnalysisIn
         groups=group_names(store, plan.dataset_sha256),
         finished=True,
         known_kinds={},
+        sample_ids=all_sample_ids(store, plan.dataset_sha256),
         variants={variant.name: tuple(of_arm[variant.name] for of_arm in on_variants) for variant in plan.variants},
     )
 
