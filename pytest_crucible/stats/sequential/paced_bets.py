@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.arrays import Array, Labels, Range, Side, check_share, check_side, cluster_totals
+from pytest_crucible.stats.arrays import Labels, Range, Side, check_share, check_side, cluster_totals
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.planning.roots import bracketed_root
 from pytest_crucible.stats.resampling.units import hash_positions
