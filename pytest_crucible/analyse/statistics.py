@@ -15,6 +15,8 @@ from pytest_crucible.stats.measures.replies import numeric as numeric
 from pytest_crucible.stats.measures.row import Clusters as Clusters
 from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Observations, Prepared, Statistic
 from pytest_crucible.stats.measures.table import STATISTICS, comparison_row
+from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo
+from pytest_crucible.stats.resampling.units import Keys
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.slices.slicing import Slicing
@@ -38,6 +40,10 @@ class SampleAttributes:
     """The slices of each field that a measure of the plan names."""
     random_factors: tuple[str, ...] = ()
     """Factors whose noise every interval counts; the scores then have their units."""
+    keys: Keys | None = None
+    """A hash of each sample's id, by which permutation tests join samples into blocks; None: of its position."""
+    monte_carlo: MonteCarlo = UNSEEDED
+    """The seed of permutation tests, and how small a p-value they have to resolve."""
     look_alpha: float | None = None
     """The error rate of each claim of a run with looks, whose samples are in look order; None for a run without looks."""
 
@@ -77,9 +83,22 @@ def prepare(
 ) -> Prepared:
     """Return the numbers that the measure's row makes of the chosen samples, or of their replies."""
     if row_of(measure).of_replies and metrics[0].scores.units is not None:
-        observations = _observe_replies(measure, metrics[0].facts, metrics[0].scores.units, attributes, chosen, end)
-        return row_of(measure).prepare(observations, end)
-    observations = Observations(
+        observations = observe_replies(measure, metrics[0].facts, metrics[0].scores.units, attributes, chosen, end)
+    else:
+        observations = observe_samples(measure, metrics, attributes, chosen, weights=_weights(metrics[0], chosen, end))
+    return row_of(measure).prepare(observations, end)
+
+
+def observe_samples(
+    measure: Measure,
+    metrics: Sequence[ScoredMetric],
+    attributes: SampleAttributes,
+    chosen: Flags,
+    *,
+    weights: Floats | None = None,
+) -> Observations:
+    """Return one value a sample and metric, of the chosen samples."""
+    return Observations(
         measure=measure,
         facts=tuple(metric.facts for metric in metrics),
         columns=tuple(
@@ -88,10 +107,20 @@ def prepare(
         ),
         lost=lost_samples(metrics)[chosen],
         clusters=attributes.clusters_at(chosen),
+        keys=None if attributes.keys is None else attributes.keys[chosen],
+        monte_carlo=attributes.monte_carlo,
         expected=_choose(attributes.expected, chosen),
         slicing=_choose_slices(measure, attributes, chosen),
+        weights=weights,
     )
-    return row_of(measure).prepare(observations, end)
+
+
+def _weights(metric: ScoredMetric, chosen: Flags, end: End) -> Floats | None:
+    """Return the shares of the samples' replies that the metric applies to; None if it applies to all or none of each."""
+    if not metric.scores.mixed[chosen].any():
+        return None
+    shares = metric.scores.shares
+    return (shares.observed if end == "observed" else shares.with_lost)[chosen]
 
 
 def _choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags) -> Slicing | None:
@@ -101,7 +130,7 @@ def _choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags
     return None if slicing is None else slicing.choose(chosen)
 
 
-def _observe_replies(
+def observe_replies(
     measure: Measure, facts: MetricFacts, units: Units, attributes: SampleAttributes, chosen: Flags, end: End
 ) -> Observations:
     """Return the single replies to the chosen samples; with the lost ones at the ends, without them as observed."""
@@ -117,6 +146,8 @@ def _observe_replies(
         samples=samples,
         counts_samples=attributes.look_alpha is not None,
         clusters=None if clusters is None else clusters[samples],
+        keys=None if attributes.keys is None else attributes.keys[chosen][samples],
+        monte_carlo=attributes.monte_carlo,
     )
 
 
@@ -162,21 +193,17 @@ def compare_prepared(
 
 
 def without_unfounded_proof(measure: Measure, facts: MetricFacts, difference: Difference | None) -> Difference | None:
-    """Return the difference without bounds and p-value, with the reason, if the metric's declaration allows no proof."""
+    """Return the difference without proof, with the reason, if the metric's declaration allows none.
+
+    A permutation test that the arms are alike needs no bounds, so its p-value and what is planned by it stay.
+    """
     reason = comparison_row(measure, facts).no_proof(measure, facts)
-    if difference is None or not reason:
+    if difference is None or not reason or difference.proof_p is not None:
         return difference
-    return replace(
-        difference,
-        p_value=None,
-        p_exact=None,
-        lower=None,
-        upper=None,
-        deviation=None,
-        detectable=None,
-        samples=None,
-        note=reason,
-    )
+    unproven = replace(difference, lower=None, upper=None, note=reason)
+    if difference.alikeness is not None:
+        return unproven
+    return replace(unproven, p_value=None, p_exact=None, deviation=None, detectable=None, samples=None)
 
 
 def _prepare_values(
@@ -189,7 +216,7 @@ def _prepare_values(
     if np.ndim(values[0]) > 1:
         units = Units(values[0], values[0], values[0], np.zeros(np.shape(values[0]), dtype=bool))
         everything = np.ones(len(values[0]), dtype=bool)
-        observations = _observe_replies(measure, facts[0], units, SampleAttributes(clusters), everything, "observed")
+        observations = observe_replies(measure, facts[0], units, SampleAttributes(clusters), everything, "observed")
         return row_of(measure).prepare(observations, "observed")
     observations = Observations(
         measure=measure,

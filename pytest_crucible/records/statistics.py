@@ -64,6 +64,11 @@ class BoundedValue:
     lower: float | None
     upper: float | None
     p_value: float | None = None
+    """Of the test that the arms are alike; of the bounds, for a statistic that has no such test."""
+    proof_p: float | None = None
+    """Of the two one-sided bounds, two-sided: whether the difference is proven to have its sign."""
+    smallest_p: float | None = None
+    """The smallest `p_value` that so many samples or groups can have; None if it is that of the bounds."""
     lower_of: str = ""
     """The slices that the lower bound is of, for a statistic that is the extreme of several; empty for others."""
     upper_of: str = ""
@@ -133,7 +138,7 @@ class Ratio:
     """Candidate over baseline. Above 1 the candidate has more, whether that is better or worse."""
 
     name: str
-    """`ratio of geometric means`, or `median of the samples' ratios`."""
+    """`ratio of geometric means`, or `ratio of means`."""
     value: float
     interval: Interval | None
     higher_is_better: bool
@@ -142,6 +147,19 @@ class Ratio:
         """Return the ratio of a difference of logarithms that is signed so that positive is better; infinite on overflow."""
         logarithm = difference if self.higher_is_better else -difference
         return math.exp(logarithm) if logarithm < _LARGEST_LOGARITHM else math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeyondReach:
+    """A sample that changed by more than its metric declares possible, so that nothing may rest on the declaration."""
+
+    sample: str
+    change: float
+    """Candidate minus baseline, positive where it is better: the largest change of all samples."""
+    baseline: str
+    reach: float
+    samples: int
+    """Number of samples that changed by more than the reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +178,7 @@ class Comparison:
     difference: float | None
     interval: Interval | None
     p_value: float | None
+    """Of the test that the arms are alike, which can fail the session; of the bounds, if the statistic has no such test."""
     p_exact: float | None
     method: str
     evidence: Evidence
@@ -170,6 +189,15 @@ class Comparison:
     effects: tuple[EffectSize, ...] = ()
     """The customary one first. Differences above 0, and ratios above 1, are better."""
     p_adjusted: float | None = None
+    proof_p: float | None = None
+    """Of the bounds of the difference, two-sided: it decides whether a difference is called proven."""
+    proof_adjusted: float | None = None
+    """`proof_p` adjusted over the bounds of the session, which are a family of their own."""
+    arrangements: int | None = None
+    """Arrangements of the replies that the permutation test compared; None if `p_value` is of another test."""
+    is_exact: bool = False
+    """Whether these were all arrangements. Otherwise they are random, by the seed of the run."""
+    higher_is_better: bool = True
     note: str = ""
     ratio: Ratio | None = None
     """The ratio, if the arms are compared by one."""
@@ -177,6 +205,10 @@ class Comparison:
     """The reason why the comparison gets no verdict: no two values of the metric could exceed its margin."""
     reduced: ReducedEvidence | None = None
     """The evidence without excluded samples; None if no pair is one of them."""
+    beyond_reach: BeyondReach | None = None
+    """The sample that refutes the declared reach of the metric: it gets no verdict, and its bounds use the range alone."""
+    suggested_reach: float | None = None
+    """A reach with which these bounds would decide an open claim, if it were declared before the next run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

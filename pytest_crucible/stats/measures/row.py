@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,8 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import BoundedValue, EffectSize, Interval, Kind, Measure, MetricFacts, Sample
+from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo
+from pytest_crucible.stats.resampling.units import Keys
 
 if TYPE_CHECKING:
+    from pytest_crucible.stats.results.significance import Alikeness
+
     # They need scipy.special, which a session without slices does not load.
     from pytest_crucible.stats.slices.columns import SlicedColumns
     from pytest_crucible.stats.slices.slicing import Slicing
@@ -26,6 +30,7 @@ NumericKind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbo
 
 
 GEOMETRIC_MEANS = "ratio of geometric means"
+RATIO_OF_MEANS = "ratio of means"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,11 @@ class Observations:
     """The samples' `expected`; empty unless the row uses it."""
     slicing: Slicing | None = None
     """The slices of the measure's field; None without one."""
+    weights: Floats | None = None
+    """How much each sample counts: the share of its replies that the metric applies to. None: all alike."""
+    keys: Keys | None = None
+    """A hash of each entry's sample id, by which permutation tests join samples into blocks; None: of its position."""
+    monte_carlo: MonteCarlo = UNSEEDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +80,18 @@ class Prepared:
     clusters: Clusters | None = None
     kind: Kind = "unbounded"
     bounds: Numbers = (float("-inf"), float("inf"))
-    reach: Numbers | None = None
+    ends: Numbers | None = None
     """The ends of the values, if these may exceed the bounds of the metric."""
     size: int | None = None
     """Number of replies, where a sample has several."""
     replies: tuple[Floats, Clusters] | None = None
     """Whether each of several replies to a sample fulfils a condition, 1 or 0, and its group or sample."""
     quantile: float = 0.5
+    keys: Keys | None = None
+    """A hash of each sample's id, see `Observations.keys`."""
+    monte_carlo: MonteCarlo = UNSEEDED
+    largest_change: float | None = None
+    """The largest possible difference of two arms' values on one sample, if it is declared."""
     columns: SlicedColumns | None = None
     """Several metrics with their slices, where the statistic is the extreme of these."""
     problem: str = ""
@@ -102,6 +117,7 @@ class Difference:
     value: float | None
     interval: Interval | None
     p_value: float | None
+    """Of the test that the arms are alike, if the statistic has one; otherwise of its bounds."""
     p_exact: float | None
     lower: float | None
     upper: float | None
@@ -111,6 +127,11 @@ class Difference:
     clusters: int | None
     deviation: float | None
     """Square root of n times the standard error; None if sample sizes cannot be planned from it."""
+    proof_p: float | None = None
+    """The two-sided p-value of the bounds, which decides whether a difference is called proven."""
+    alikeness: Alikeness | None = None
+    """The permutation test that `p_value` is of; None if it is of another test."""
+    higher_is_better: bool = True
     dof: float | None = None
     """Degrees of freedom of the standard error; None if it is one of n samples."""
     discordance: float | None = None
@@ -130,6 +151,7 @@ class Difference:
 
 
 Check = Callable[[Measure, Sequence[MetricFacts]], str]
+CheckValues = Callable[[Measure, Mapping[str, "Prepared"]], str]
 NoProof = Callable[[Measure, MetricFacts], str]
 
 
@@ -150,11 +172,14 @@ class Statistic:
     """Returns the estimate with its one-sided bounds, each at alpha, and their method."""
     difference: Callable[[Prepared, Prepared, float], Difference | None]
     """The better arm's values first: (candidate, baseline) where higher is better."""
-    reach: Callable[[Measure, MetricFacts], Numbers]
+    value_range: Callable[[Measure, MetricFacts], Numbers]
     """The lowest and the highest value that it can have."""
     higher_is_better: Callable[[Measure, MetricFacts], bool]
     check: Check = lambda measure, facts: ""
     """Why the declared metrics cannot be used, or nothing."""
+    check_values: CheckValues = lambda measure, arms: ""
+    """Why the observed values of these arms cannot be compared, or nothing. It is an error in the suite: what is compared is
+    declared, and never follows from the values."""
     samples_to_prove: Callable[[Prepared, float, float], int | None] = lambda prepared, limit, alpha: None
     """How many samples would prove the estimate against a limit at alpha, were it the truth."""
     no_proof: NoProof = lambda measure, facts: ""
