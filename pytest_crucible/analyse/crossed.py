@@ -101,16 +101,9 @@ def difference(
     `plain` is the difference that counts the samples alone. Effect sizes are taken from it, without their intervals.
     """
     row = comparison_row(measure, arms[0][0].facts)
-    unproven = replace(
-        plain,
-        interval=None,
-        p_value=None, p_exact=None, proof_p=None, alikeness=None, lower=None, upper=None,
-        deviation=None, discordance=None, detectable=None, samples=None,
-        effects=tuple(EffectSize(name=size.name, value=size.value, interval=None) for size in plain.effects),
-        method=_no_method(attributes), bounds_method=_no_method(attributes),
-    )  # fmt: skip
+    unproven = uncounted(plain, row.title, attributes)
     if not row.is_mean:
-        return replace(unproven, note=_no_method_note(row.title, attributes))
+        return unproven
     try:
         mean, limits = mean_difference(measure, arms, attributes, chosen, ends)
     except NotEnoughData as refusal:
@@ -136,6 +129,17 @@ def difference(
         detectable=partial(_detectable, mean, limits),
         samples=partial(_samples_to_clear, mean, limits[1] if bounds.method.startswith("augmented") else 0.0),
     )
+
+
+def uncounted(plain: Difference, title: str, attributes: SampleAttributes) -> Difference:
+    """Return the difference alone, with the reason: its statistic has no interval that counts the random factors."""
+    return replace(
+        plain,
+        interval=None, p_value=None, p_exact=None, proof_p=None, alikeness=None, lower=None, upper=None,
+        deviation=None, discordance=None, detectable=None, samples=None,
+        effects=tuple(EffectSize(name=size.name, value=size.value, interval=None) for size in plain.effects),
+        method=_no_method(attributes), bounds_method=_no_method(attributes), note=_no_method_note(title, attributes),
+    )  # fmt: skip
 
 
 def _detectable(mean: stats.CrossedMean, limits: Numbers, alpha: float) -> float | None:

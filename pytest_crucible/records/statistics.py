@@ -138,7 +138,7 @@ class Ratio:
     """Candidate over baseline. Above 1 the candidate has more, whether that is better or worse."""
 
     name: str
-    """`ratio of geometric means`, or `median of the samples' ratios`."""
+    """`ratio of geometric means`, or `ratio of means`."""
     value: float
     interval: Interval | None
     higher_is_better: bool

@@ -98,7 +98,7 @@ def _arm(arm: Arm) -> dict[str, Any]:
 def _metric(plan: Plan, name: str, kind: str) -> dict[str, Any]:
     facts = plan.facts.get(name, MetricFacts(name=name))
     direction = facts.direction if facts.is_directed else None
-    return {"name": name, "kind": kind, "direction": direction, "reach": facts.reach}
+    return {"name": name, "kind": kind, "direction": direction, "applies": facts.applies, "reach": facts.reach}
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:

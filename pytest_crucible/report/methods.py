@@ -39,6 +39,14 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "Gaffke's bounds for the mean logarithm of the pairs' ratios, which allow for an unseen ratio of 30",
         ("gaffke2005",),
     ),
+    "swapped arms": (
+        "swaps of the arms of samples, or groups, with the studentised difference of conditional means",
+        ("janssen1997", "chung2013"),
+    ),
+    "gaffke of a ratio difference": (
+        "Gaffke's bound of the linearised difference of two conditional means, the largest over their confidence sets",
+        ("gaffke2005", "cochran1977", "berger1994"),
+    ),
     "augmented korn-graubard": (
         "the Clopper-Pearson bound at the effective sample size, after adding a group at each bound",
         ("korn1998", "agresti1998"),

@@ -39,9 +39,15 @@ def one_value_a_sample(prepared: Prepared, samples: Clusters | None, *, weighted
     # Nothing is linear in an infinite value: a lost one without bounds.
     if not weighted or counts.min() == counts.max() or not np.isfinite(means).all():
         return averaged
-    mean, weights = float(prepared.values.mean()), counts * (numbers.size / samples.size)
+    return linearise(averaged, counts)
+
+
+def linearise(prepared: Prepared, counts: Floats | Clusters) -> Prepared:
+    """Return values whose mean is that of all samples with these weights, and whose variance is that of this ratio."""
+    weights = counts / counts.mean()
+    mean = float((weights * prepared.values).mean())
     low, high = (mean + float(weights.max()) * (end - mean) for end in prepared.bounds)
-    return replace(averaged, values=mean + weights * (means - mean), ends=(low, high))
+    return replace(prepared, values=mean + weights * (prepared.values - mean), ends=(low, high))
 
 
 def numeric(kind: Kind | None) -> NumericKind:
