@@ -53,7 +53,7 @@ def _worst_shares(p_values: Callable[[Method, Side], list[float]]) -> Array:
     shares = [
         [[np.less_equal(p_values(method, side), a).mean() for a in LEVELS] for side in SIDES] for method in METHODS
     ]
-    return np.max(np.array(shares), axis=1)
+    return np.asarray(np.max(np.array(shares), axis=1))
 
 
 def proofs(spread: float, n: int, level: float, runs: int) -> list[float]:

@@ -90,7 +90,9 @@ class Groups:
         level = np.array(self.effects)[kind] + rng.uniform(-0.2, 0.2, count)
         lost = rng.random(count) < np.array(self.lost)[kind]
         labels = np.repeat(np.arange(count), sizes)
-        return np.where(lost[labels], -1.0, level[labels] + rng.uniform(-0.2, 0.2, labels.size)), labels
+        return np.where(lost[labels], -1.0, level[labels] + rng.uniform(-0.2, 0.2, labels.size)), labels.astype(
+            np.float64
+        )
 
 
 _PARETO = [60.0 * s**-1.5 for s in (1, 2, 4, 8, 16, 30, 60)]
