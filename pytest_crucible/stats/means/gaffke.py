@@ -124,19 +124,31 @@ class _Units:
 
     def distance_of_end(self, mean: float) -> float:
         """Return how far an unseen unit can lie below a mean: it may be a large one, with all its values at the end."""
-        return float((self.sizes**3).sum() / (self.sizes**2).sum()) * (self.end - mean)
+        return large_size(self.sizes) * (self.end - mean)
 
     def tail(self, mean: float) -> float:
         """Return P(weighted mean <= mean), never 0."""
-        pseudo = self.distance_of_end(mean)
-        distances = self.totals - mean * self.sizes
-        # Without a unit on one side of the mean all weighted means are on the other.
-        if pseudo >= 0:
-            return _SMALLEST
-        if distances.max() <= 0:
-            return 1.0
-        scale = max(float(np.abs(distances).max()), -pseudo)
-        return max(_probability_below(distances / scale, pseudo / scale, self.times), _SMALLEST)
+        return tail_probability(self.totals - mean * self.sizes, self.distance_of_end(mean), self.times)
+
+
+def large_size(sizes: Array) -> float:
+    """Return the size of the unit that could be unseen: a large one, of equal sizes any."""
+    return float((sizes**3).sum() / (sizes**2).sum())
+
+
+def tail_probability(distances: Array, pseudo: float, times: float | Array = 1.0) -> float:
+    """Return P(sum of E_i c_i + E_0 c_0 <= 0), never 0, for exponential E: `distances` are the c_i, and `pseudo` is c_0.
+
+    >>> round(tail_probability(np.array([1.0]), -1.0), 3)
+    0.5
+    """
+    # Without a unit on one side of 0 all sums are on the other.
+    if pseudo >= 0:
+        return _SMALLEST
+    if distances.max() <= 0:
+        return 1.0
+    scale = max(float(np.abs(distances).max()), -pseudo)
+    return max(_probability_below(distances / scale, pseudo / scale, times), _SMALLEST)
 
 
 def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: float, times: float | Array) -> _Units:

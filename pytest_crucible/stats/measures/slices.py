@@ -197,7 +197,9 @@ def _no_change(first: Prepared, second: Prepared, kind: str) -> str:
     for columns in filter(None, (first.columns, second.columns)):
         for means in columns.arm().plus:
             unrated |= dict.fromkeys(itertools.compress(columns.names, ~means.has_rate))
-            single |= dict.fromkeys(itertools.compress(columns.names, means.has_rate & np.isnan(means.errors)))
+            if means.joint is not None:
+                unknown = means.has_rate & np.isnan(means.joint.errors)
+                single |= dict.fromkeys(itertools.compress(columns.names, unknown))
             zero |= dict.fromkeys(itertools.compress(columns.names, means.means == 0))
     if unrated:
         return f"{_list_names(list(unrated))} {'has' if len(unrated) == 1 else 'have'} no rate in one of the arms"

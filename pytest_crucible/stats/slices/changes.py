@@ -143,7 +143,7 @@ class _Pair:
 
 
 def _contrasts(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> _Contrasts:
-    sides = [(side.means, side.centres, _contributions(side)) for side in (*arm.plus, *arm.minus)]
+    sides = [(side.means, *_centres_and_parts(side)) for side in (*arm.plus, *arm.minus)]
     if kind == "ratio":
         # The smallest ratio is the largest difference of logarithms; errors by the delta method.
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -155,7 +155,8 @@ def _contrasts(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> _Contrasts
     is_unknown = (weights[:, ~is_finite] != 0).any(axis=1)
     values, middles = (weights @ np.where(is_finite, each, 0.0) for each in (means, centres))
     parts = np.nan_to_num(parts)
-    own = len(parts) - arm.plus[0].pseudo_clusters
+    assert arm.plus[0].joint is not None
+    own = len(parts) - arm.plus[0].joint.pseudo_clusters
     return _Contrasts(
         weights=weights,
         values=np.where(is_unknown, math.nan, values),
@@ -165,9 +166,9 @@ def _contrasts(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> _Contrasts
     )
 
 
-def _contributions(means: SliceMeans) -> Array:
-    assert means.contributions is not None
-    return means.contributions
+def _centres_and_parts(means: SliceMeans) -> tuple[Array, Array]:
+    assert means.joint is not None
+    return means.joint.centres, means.joint.contributions
 
 
 def _weights(kind: Changed, columns: int, slices: int, takes_smallest: bool) -> Array:
