@@ -190,8 +190,9 @@ def _bounded_value(difference: Difference | None) -> BoundedValue:
 
 
 def _proof_p(difference: Difference) -> float | None:
-    """Return the p-value of the bounds, which is the only one of a statistic without a permutation test."""
-    return difference.p_value if difference.alikeness is None else difference.proof_p
+    """Return the p-value of the bounds; a statistic that has one p-value has it of both."""
+    is_only_one = difference.alikeness is None and difference.proof_p is None
+    return difference.p_value if is_only_one else difference.proof_p
 
 
 def _interval(

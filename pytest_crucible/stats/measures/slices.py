@@ -40,6 +40,7 @@ from pytest_crucible.stats.slices.met_bounds import Extreme
 from pytest_crucible.stats.slices.slicing import NO_SLICE, SliceMeans
 
 CHANGE = "change of an extreme, cr2"
+CHANGE_BOUNDS = "change of an extreme, gaffke"
 RATIO_OF_RATIOS = "ratio of ratios"
 
 
@@ -245,16 +246,17 @@ def _turn(change: Change) -> Change:
 def _difference(change: Change, kind: str, n: int, clusters: int | None, alpha: float, note: str) -> Difference:
     interval = None
     if change.low is not None and change.high is not None:
-        interval = Interval(low=change.low, high=change.high, level=1 - alpha, method=CHANGE)
+        interval = Interval(low=change.low, high=change.high, level=1 - alpha, method=CHANGE_BOUNDS)
     return Difference(
         value=change.value,
         interval=interval,
         p_value=change.p_value,
+        proof_p=change.proof_p,
         p_exact=None,
         lower=change.lower,
         upper=change.upper,
         method=CHANGE,
-        bounds_method=CHANGE,
+        bounds_method="none" if change.lower is None else CHANGE_BOUNDS,
         n=n,
         clusters=clusters,
         deviation=None if change.error is None else change.error * math.sqrt(n),
@@ -285,6 +287,13 @@ def smaller_is_fairer(measure: Measure, facts: MetricFacts) -> bool:
 
 def larger_is_fairer(measure: Measure, facts: MetricFacts) -> bool:
     return True
+
+
+def no_proof(measure: Measure, facts: MetricFacts) -> str:
+    """Explain why nothing is proven about means of slices: the metric's values have no declared ends."""
+    if facts.kind in (None, "text", "binary") or all(map(math.isfinite, (facts.low, facts.high))):
+        return ""
+    return f"nothing is proven about a {measure.statistic} of values without bounds: declare bounds of {facts.name!r}"
 
 
 def ratio_problem(measure: Measure, facts: object) -> str:

@@ -74,6 +74,17 @@ class SliceMeans:
         return ~np.isnan(self.means)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArmMeans:
+    """The slice means of one arm: of each metric those that extremes add, and those that they subtract.
+
+    Both are the same means, unless lost samples are put at the end where they make the extreme largest, or smallest.
+    """
+
+    plus: tuple[SliceMeans, ...]
+    minus: tuple[SliceMeans, ...]
+
+
 def sums_by_slice(values: Array, slicing: Slicing) -> Array:
     """Return the sum of the values in each slice.
 
