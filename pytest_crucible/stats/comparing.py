@@ -141,8 +141,9 @@ def compare_declared_arms(
     if estimand == "ratio":
         check_positive(arms)
     answer, note = apply_method(row, arms, alternative, alpha)
-    if estimand == "difference" and answer.interval is None and answer.status in ("ok", "degenerate"):
-        answer, note = _with_interval(answer, arms, alternative, alpha)
+    if estimand == "difference" and answer.interval is None:
+        answer, reason = _with_interval(answer, arms, alternative, alpha)
+        note = note or reason
     effect, *effects = effect_sizes(arms, 1 - alpha, estimand)
     # The note about few clusters is the least urgent one: it never replaces another.
     if not note and arms.groups is not None and arms.groups < MANY_CLUSTERS:

@@ -19,13 +19,16 @@ by the saddlepoint approximation of Lugannani & Rice (1980, Advances in Applied 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import Array, Labels, Side, check_share, check_side, cluster_totals, finite
 from pytest_crucible.stats.means.clustered import check_clustered
+from pytest_crucible.stats.means.exponential_sums import MANY, Cumulant, CumulantAt, PowerSums, sum_directly
 from pytest_crucible.stats.means.moments import check_enough
 from pytest_crucible.stats.planning.roots import bracketed_root
 
@@ -109,6 +112,7 @@ class _Units:
     sizes: Array
     end: float
     times: float | Array
+    power_sums: PowerSums | None
 
     def bracket_bound(self, goal: float) -> tuple[float, float]:
         """Return two means that enclose the bound in most cases, from the normal approximation."""
@@ -118,7 +122,7 @@ class _Units:
         distances = np.append(self.totals - mean * self.sizes, pseudo)
         # Scaled, because squares of huge values would be infinite.
         scale = float(np.abs(distances).max())
-        error = scale * float(np.linalg.norm(distances / scale)) / total
+        error = scale * math.sqrt(float(np.sum((distances / scale) ** 2))) / total
         middle = mean + pseudo / total + goal * error
         return middle - error, middle + error
 
@@ -128,7 +132,10 @@ class _Units:
 
     def tail(self, mean: float) -> float:
         """Return P(weighted mean <= mean), never 0."""
-        return tail_probability(self.totals - mean * self.sizes, self.distance_of_end(mean), self.times)
+        by_series = None if self.power_sums is None else partial(self.power_sums.sum_by_series, mean)
+        return tail_probability(
+            self.totals - mean * self.sizes, self.distance_of_end(mean), self.times, by_series=by_series
+        )
 
 
 def large_size(sizes: Array) -> float:
@@ -136,7 +143,13 @@ def large_size(sizes: Array) -> float:
     return float((sizes**3).sum() / (sizes**2).sum())
 
 
-def tail_probability(distances: Array, pseudo: float, times: float | Array = 1.0) -> float:
+def tail_probability(
+    distances: Array,
+    pseudo: float,
+    times: float | Array = 1.0,
+    *,
+    by_series: Callable[[float, CumulantAt], CumulantAt] | None = None,
+) -> float:
     """Return P(sum of E_i c_i + E_0 c_0 <= 0), never 0, for exponential E: `distances` are the c_i, and `pseudo` is c_0.
 
     >>> round(tail_probability(np.array([1.0]), -1.0), 3)
@@ -148,7 +161,12 @@ def tail_probability(distances: Array, pseudo: float, times: float | Array = 1.0
     if distances.max() <= 0:
         return 1.0
     scale = max(float(np.abs(distances).max()), -pseudo)
-    return max(_probability_below(distances / scale, pseudo / scale, times), _SMALLEST)
+    scaled = distances / scale
+    poles = 1 / min(float(scaled.min()), pseudo / scale), 1 / float(scaled.max())
+    cumulant = sum_directly(scaled, times)
+    if by_series is not None:
+        cumulant = by_series(scale, cumulant)
+    return max(_probability_below(_with_pseudo(cumulant, pseudo / scale), poles), _SMALLEST)
 
 
 def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: float, times: float | Array) -> _Units:
@@ -161,40 +179,48 @@ def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: flo
     low = sign * end
     if not math.isfinite(low) or (sign * array).min() < low:
         raise ValueError(f"the values must have an end on that side, and lie within it, not {end!r}")
-    return _Units(totals=sign * totals, sizes=sizes, end=low, times=times)
+    is_long = clusters is None and array.size > MANY and np.ndim(times) == 0 and times == 1.0
+    power_sums = PowerSums(sign * array) if is_long else None
+    return _Units(totals=sign * totals, sizes=sizes, end=low, times=times, power_sums=power_sums)
 
 
-def _probability_below(distances: Array, pseudo: float, times: float | Array) -> float:
+def _with_pseudo(cumulant: CumulantAt, pseudo: float) -> CumulantAt:
+    """Return the function with one more variable, that of the end."""
+
+    def at(point: float) -> Cumulant:
+        known, rest = cumulant(point), 1 - pseudo * point
+        slope = pseudo / rest
+        return Cumulant(
+            known.value - math.log(rest), known.first + slope, known.second + slope**2, known.third + 2 * slope**3
+        )
+
+    return at
+
+
+def _probability_below(cumulant: CumulantAt, poles: tuple[float, float]) -> float:
     """Return P(sum of E_i c_i <= 0) for exponential E_i; there are distances above 0, and the pseudo one is below."""
     from scipy.special import ndtr
 
-    point = _saddlepoint(distances, pseudo, times)
-    slopes, slope = distances / (1 - distances * point), pseudo / (1 - pseudo * point)
-    exponent = -float(np.sum(times * np.log1p(-distances * point))) - math.log1p(-pseudo * point)
-    variance = float(np.sum(times * slopes**2)) + slope**2
-    root = math.copysign(math.sqrt(max(-2 * exponent, 0.0)), point)
+    point, at = _saddlepoint(cumulant, poles)
+    root = math.copysign(math.sqrt(max(-2 * at.value, 0.0)), point)
     if abs(root) < _CENTRE:
-        third = 2 * (float(np.sum(times * slopes**3)) + slope**3)
-        return 0.5 + third / (6 * math.sqrt(2 * math.pi * variance) * variance)
+        return 0.5 + at.third / (6 * math.sqrt(2 * math.pi * at.second) * at.second)
     density = math.exp(-(root**2) / 2) / math.sqrt(2 * math.pi)
-    correction = density * (1 / root - 1 / (point * math.sqrt(variance)))
+    correction = density * (1 / root - 1 / (point * math.sqrt(at.second)))
     return min(1.0, float(ndtr(root)) + float(correction))
 
 
-def _saddlepoint(distances: Array, pseudo: float, times: float | Array) -> float:
+def _saddlepoint(cumulant: CumulantAt, poles: tuple[float, float]) -> tuple[float, Cumulant]:
     """Return the zero of the cumulant's derivative, which rises from minus to plus infinity between two poles."""
-    low, high = 1 / min(float(distances.min()), pseudo), 1 / float(distances.max())
+    low, high = poles
     point = 0.0
     for _ in range(_STEPS):
-        slopes, slope = distances / (1 - distances * point), pseudo / (1 - pseudo * point)
-        weighted = times * slopes
-        derivative = float(weighted.sum()) + slope
-        low, high = (low, point) if derivative > 0 else (point, high)
-        step = derivative / (float(weighted @ slopes) + slope**2)
-        newton = point - step
+        at = cumulant(point)
+        low, high = (low, point) if at.first > 0 else (point, high)
+        newton = point - at.first / at.second
         # A step beyond a pole is replaced by a bisection.
         following = newton if low < newton < high else (low + high) / 2
         if abs(following - point) <= _EXACT * (high - low + abs(point)):
-            return following
+            return following, cumulant(following)
         point = following
-    return point
+    return point, cumulant(point)

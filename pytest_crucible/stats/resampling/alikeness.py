@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.arrays import Alternative, Array, Codes
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.arrays import ROUNDING, Alternative, Array, Codes
 from pytest_crucible.stats.resampling.draws import CELLS
 from pytest_crucible.stats.resampling.monte_carlo import DRAWS, TIE, UNSEEDED, MonteCarlo, p_value_of_draws
 from pytest_crucible.stats.resampling.sign_flips import draw_sums, list_sums
@@ -48,8 +49,8 @@ def flip_signs(
     0.03125
     """
     if differences.size < 2:
-        raise NotEnoughData(f"{differences.size} pairs: a comparison needs at least 2")
-    units = group_units(differences, clusters, keys)
+        raise NotEnoughData(f"{quantity(differences.size, 'pair')}: a comparison needs at least 2")
+    units = group_units(_scale(differences), clusters, keys)
     columns = _flip_columns(units)
     statistic = _tail(lambda sums: _studentise_flips(sums, units), alternative)
     observed = float(statistic(columns.sum(axis=0)[None, :])[0])
@@ -94,6 +95,14 @@ def exchange_labels(
 
     p_value, draws = p_value_of_draws(draw, observed, monte_carlo)
     return _of_draws("exchanged labels", p_value, draws, monte_carlo.seed, smallest, units)
+
+
+def _scale(values: Array, largest: float | None = None) -> Array:
+    """Return the values in units of the largest, because squares of huge or tiny ones have no float; rounding becomes 0."""
+    own = float(np.abs(values).max(initial=0.0))
+    if own == 0 or (largest is not None and own <= ROUNDING * largest):
+        return np.zeros_like(values)
+    return values / own
 
 
 def _of_all(method: str, statistics: Array, observed: float, smallest: float, units: int) -> Alikeness:
@@ -174,8 +183,9 @@ def _columns_of_arms(
     if ours is not None and theirs is not None and np.intersect1d(ours, theirs).size:
         raise NotEnoughData("labels of clusters that are in both arms cannot be exchanged")
     # Centred, so that values far from 0 keep their digits.
-    centre = float(np.concatenate((candidate, baseline)).mean())
-    arms = [_label_columns(candidate - centre, ours), _label_columns(baseline - centre, theirs)]
+    pooled = np.concatenate((candidate, baseline))
+    centred = _scale(pooled - pooled.mean(), float(np.abs(pooled).max(initial=0.0)))
+    arms = [_label_columns(centred[: candidate.size], ours), _label_columns(centred[candidate.size :], theirs)]
     fewest, count = min(map(len, arms)), sum(map(len, arms))
     if fewest < 2:
         raise NotEnoughData("a comparison needs at least 2 values or clusters in each arm")
