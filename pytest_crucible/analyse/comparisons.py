@@ -39,6 +39,7 @@ def compare(
 ) -> Comparison:
     """Compare (candidate, baseline) on the samples that both have; `family_size` comparisons share the session's alpha."""
     # Its power analysis needs most of scipy, which a session without a comparison does not load.
+    from pytest_crucible.analyse.falls import detectable_falls
     from pytest_crucible.analyse.next_run import detectable_difference, samples_to_decide
 
     ours, theirs = arms
@@ -55,6 +56,7 @@ def compare(
     if too_few:
         observed, worst, best = (replace(value, lower=None, upper=None) for value in (observed, worst, best))
     alikeness = difference.alikeness if difference else None
+    level = alpha / family_size if contrast.shares_alpha else alpha
     higher_is_better = row_of(contrast).higher_is_better(contrast, ours[0].facts)
     return Comparison(
         contrast=contrast,
@@ -74,7 +76,8 @@ def compare(
         evidence=Evidence(
             observed=observed, worst=worst, best=best, method=difference.bounds_method if difference else "none"
         ),
-        detectable=detectable_difference(difference, alpha / family_size if contrast.shares_alpha else alpha),
+        detectable=detectable_difference(difference, level),
+        detectable_falls=detectable_falls(difference, contrast, theirs, attributes, pairs, level),
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
         note=too_few or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
