@@ -25,6 +25,7 @@ from pytest_crucible.stats.planning.roots import bracketed_root
 # Further digits would be lost in the saddlepoint approximation.
 _EXACT = 1e-9
 _LARGEST = math.nextafter(1.0, 0.0)
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,7 +113,9 @@ class MeanContrast:
             for factor, each, n, target in zip(factors, self.means, sizes, under_null, strict=True)
         ]
         units = np.sum(distances, axis=0) if self.shares_units else np.concatenate(distances)
-        return units, float(heavy @ ((moves - rooms) / np.abs(factors)))
+        pseudo = float(heavy @ ((moves - rooms) / np.abs(factors)))
+        # At the lowest contrast of all it is 0; a rest of rounding would be taken for a possible value.
+        return units, pseudo if pseudo < -_ROUNDING * float(heavy.sum()) * (self.bounds[1] - self.bounds[0]) else 0.0
 
 
 def ratio_lower_bound(first: UnitSums, second: UnitSums, *, bounds: Range, shares_units: bool, alpha: float) -> float:

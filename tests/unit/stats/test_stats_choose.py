@@ -126,7 +126,7 @@ def test_bounds_by_kind():
 
 def test_estimates_by_kind():
     assert estimate(RIGHT, kind="binary", bounds=UNIT).interval == wilson_interval(30, 30)
-    assert estimate(RIGHT, kind="binary", bounds=UNIT, clusters=FIVES).method == "korn-graubard"
+    assert estimate(RIGHT, kind="binary", bounds=UNIT, clusters=FIVES).method == "wider of korn-graubard and gaffke"
     assert estimate(SCORES, kind="bounded", bounds=UNIT, clusters=FIVES).clusters == 6
 
 
