@@ -15,9 +15,9 @@ from pytest_crucible.stats.measures.row import Difference
 from pytest_crucible.stats.planning.next_sample import (
     detectable_by_error,
     detectable_paired_change,
-    samples_for_paired_change,
     samples_by_bound,
     samples_by_evidence,
+    samples_for_paired_change,
     samples_for_paired_margin,
     samples_to_clear,
     share_power,
@@ -89,7 +89,8 @@ def _plan_samples(difference: Difference, contrast: Contrast, *, alpha: float, f
         return samples_to_clear(
             (abs(value),), difference.deviation, dof_share=_dof(difference) / difference.n, alpha=shared / 2
         )
-    margins = _margins_to_clear(value, contrast, contrast.margin)
+    # On the scale of the difference, which is logarithmic for a ratio.
+    margins = _margins_to_clear(value, contrast, contrast.limit or 0.0)
     if difference.discordance is not None:
         needed = samples_for_paired_margin(margins, difference.discordance, difference=value, alpha=alpha)
         return needed if needed is None else max(needed, fewest_for_margin(contrast, alpha))

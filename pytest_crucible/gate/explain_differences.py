@@ -52,9 +52,7 @@ def unproven_reason(comparison: Comparison, state: State, alpha: float) -> str:
             f"that the replies differ is not proven, although the bounds of the mean exclude 0{needed_text(comparison)}"
         )
     sees = (
-        ""
-        if comparison.detectable is None
-        else f"; n={comparison.pairs:,} can detect {_detectable_text(comparison)}"
+        "" if comparison.detectable is None else f"; n={comparison.pairs:,} can detect {_detectable_text(comparison)}"
     )
     power = POWER if sees and comparison.needed is None else ""
     return f"no regression is proven{_not_excluded(comparison)}{sees}{power}{needed_text(comparison)}"

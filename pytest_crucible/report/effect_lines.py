@@ -114,4 +114,6 @@ def _amount(effect: DetectableEffect) -> str:
 def _by_falls(effect: DetectableEffect) -> str:
     """Return the larger loss that is seen where replies fall from the best value to the worst; empty without one."""
     falls, spread = effect.detectable_falls, effect.detectable or 0.0
-    return "" if falls is None or falls <= spread else f", or losses of {falls:.2g} where replies fall from best to worst"
+    return (
+        "" if falls is None or falls <= spread else f", or losses of {falls:.2g} where replies fall from best to worst"
+    )

@@ -75,8 +75,8 @@ def compare(
     one-sided bounds that decide `non_inferior` and `equivalent`. For a ratio it is a share: with `direction="lower"`,
     0.1 accepts up to 1.1 times the baseline; with `direction="higher"`, down to 1 / 1.1 times. `validity="guaranteed"`
     uses bounds that never err too often, at a cost in power. `sensitivity=True` adds the results of other methods;
-    random ones draw from `rng`. `reach` is the largest possible difference of one pair, which makes bounds narrower and gives
-    scores without bounds some.
+    random ones draw from `rng`. `reach` is the largest change of one pair that is possible, declared before the data were seen:
+    it makes bounds narrower, and gives scores without bounds some.
 
     `p_value` is of a permutation test that the arms are alike, with `rng` as its seed above 13 pairs or clusters; interval and
     `proof_p` are of the bounds of the mean (see `ComparisonResult`).

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array, Range
-from pytest_crucible.stats.means.gaffke import large_size, tail_probability
+from pytest_crucible.stats.means.gaffke import size_of_unseen, tail_below_zero
 from pytest_crucible.stats.planning.roots import bracketed_root
 
 # Further digits would be lost in the saddlepoint approximation.
@@ -90,7 +90,7 @@ class MeanContrast:
 
     def p_value(self, null: float) -> float:
         """Return the smallest alpha at which the lower bound excludes `null`: evidence that the contrast is above it."""
-        return tail_probability(*self._distances(null))
+        return tail_below_zero(*self._distances(null))
 
     def _bracket_bound(self, goal: float) -> tuple[float, float]:
         """Return two nulls that enclose the bound in most cases, from the normal approximation."""
@@ -104,7 +104,7 @@ class MeanContrast:
         factors = np.array(self.coefficients, dtype=np.float64)
         sizes = np.array([each.sizes.sum() for each in self.means])
         means = np.array([each.totals.sum() for each in self.means]) / sizes
-        heavy = np.abs(factors) * [large_size(each.sizes) for each in self.means] / sizes
+        heavy = np.abs(factors) * [size_of_unseen(each.sizes) for each in self.means] / sizes
         rooms = factors * (means - self._worst_ends)
         moves = _spread(float(factors @ means) - null, heavy, rooms)
         under_null = factors * means - moves

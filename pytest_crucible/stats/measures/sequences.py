@@ -12,6 +12,7 @@ import numpy as np
 
 from pytest_crucible.records import BoundedValue, Interval
 from pytest_crucible.stats.arrays import Alternative, Side
+from pytest_crucible.stats.measures.changes import change_bounds
 from pytest_crucible.stats.measures.rounding import without_rounding
 from pytest_crucible.stats.measures.row import Difference, Floats, Measured, Numbers, Prepared, no_bounds, no_data
 from pytest_crucible.stats.sequential.betting import betting_sequence, evidence_against
@@ -71,10 +72,10 @@ def compare_means(first: Prepared, second: Prepared, alpha: float, look_alpha: f
 
 
 def paired(first: Prepared, second: Prepared) -> Prepared:
-    """Return the differences as values of their own, between -R and R where the metric has a range of R."""
-    reach = first.bounds[1] - first.bounds[0]
+    """Return the differences as values of their own, between -R and R where the metric has a range, or a reach, of R."""
+    low, high = change_bounds(first)
     differences = first.values - without_rounding(first.values, second.values, first.bounds)
-    return replace(first, values=np.clip(differences, -reach, reach), kind="bounded", bounds=(-reach, reach))
+    return replace(first, values=np.clip(differences, low, high), kind="bounded", bounds=(low, high))
 
 
 def wealth_against(prepared: Prepared, mean: float, alpha: float, side: Side) -> Floats:

@@ -12,7 +12,8 @@ from pytest_crucible.stats.means.gaffke import gaffke_bound
 from pytest_crucible.stats.means.student import mean_interval
 from pytest_crucible.stats.proportions.clustered import korn_graubard_bound
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound, wilson_interval
-from pytest_crucible.stats.sequential.betting import betting_bound
+from pytest_crucible.stats.resampling.units import Keys
+from pytest_crucible.stats.sequential.paced_bets import betting_bound
 
 GROUPED_RATE = "wider of korn-graubard and gaffke"
 
@@ -46,7 +47,9 @@ def grouped_rate_side(arm: Observed, alpha: float, side: Side) -> float:
     Gaffke's, which gives each group one weight, in 5 %.
     """
     by_size = korn_graubard_bound(arm.values, arm.labels, alpha=alpha, side=side)
-    by_weight = gaffke_bound(arm.values, end=0.0 if side == "lower" else 1.0, alpha=alpha, side=side, clusters=arm.labels)
+    by_weight = gaffke_bound(
+        arm.values, end=0.0 if side == "lower" else 1.0, alpha=alpha, side=side, clusters=arm.labels
+    )
     return min(by_size, by_weight) if side == "lower" else max(by_size, by_weight)
 
 
@@ -58,5 +61,5 @@ def gaffke_side(arm: Observed, alpha: float, side: Side) -> float | None:
     return gaffke_bound(arm.values, end=end, alpha=alpha, side=side, clusters=arm.clusters)
 
 
-def betting_side(arm: Observed, alpha: float, side: Side) -> float:
-    return betting_bound(arm.values, bounds=arm.bounds, alpha=alpha, side=side)
+def betting_side(arm: Observed, alpha: float, side: Side, keys: Keys | None = None) -> float:
+    return betting_bound(arm.values, bounds=arm.bounds, alpha=alpha, side=side, clusters=arm.clusters, keys=keys)

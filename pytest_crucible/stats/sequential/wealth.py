@@ -17,19 +17,17 @@ from pytest_crucible.stats.arrays import Array
 LARGEST_BET = 0.5
 
 
-def stakes(unit: Array, tail: float, *, planned: int | None = None) -> Array:
+def stakes(unit: Array, tail: float) -> Array:
     """Return the stake before each value: sqrt(2 log(1 / tail) / (i log(1 + i) * variance)).
 
-    Each stake depends on the earlier values only. With `planned` values in all, i log(1 + i) becomes `planned`: the
-    best constant stake for a bound after exactly that many. The variance starts at 1/4 and the mean at 1/2, each
-    counted as one observation. Equation 26 of the paper.
+    Each stake depends on the earlier values only. The variance starts at 1/4 and the mean at 1/2, each counted as one
+    observation. Equation 26 of the paper.
     """
     count = np.arange(1, unit.size + 1)
     mean = (0.5 + np.cumsum(unit)) / (count + 1)
     variance = (0.25 + np.cumsum((unit - mean) ** 2)) / (count + 1)
     before = np.concatenate(([0.25], variance[:-1]))
-    horizon = count * np.log1p(count) if planned is None else planned
-    return np.asarray(np.sqrt(2 * math.log(1 / tail) / (horizon * before)))
+    return np.asarray(np.sqrt(2 * math.log(1 / tail) / (count * np.log1p(count) * before)))
 
 
 def log_gains(unit: Array, stake_sizes: Array, mean: float, largest_bet: float = LARGEST_BET) -> Array:

@@ -100,9 +100,7 @@ class _OfRatios:
         return _OfRatios(self.second, self.first)
 
 
-def excess_of_contrasts(
-    kind: Changed, first: ArmMeans, second: ArmMeans, *, takes_smallest: bool
-) -> Excess:
+def excess_of_contrasts(kind: Changed, first: ArmMeans, second: ArmMeans, *, takes_smallest: bool) -> Excess:
     """Return the excess of a gap, or of how much worse the worst slice is."""
     arms = (_contrasts_of(kind, arm, takes_smallest) for arm in (first, second))
     return _OfContrasts(*arms, first.plus[0].bounds)

@@ -17,6 +17,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
 import numpy as np
 from scipy.special import ndtr, ndtri
 

@@ -8,6 +8,7 @@ average cluster, one at each bound: without them a slice in which nothing varies
 from __future__ import annotations
 
 import math
+
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array, Codes, Range

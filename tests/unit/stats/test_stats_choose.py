@@ -134,7 +134,9 @@ def test_the_interval_of_a_grouped_rate_is_that_of_its_bounds():
     rights = [1] * 20 + [0] * 10
     interval = estimate(rights, kind="binary", clusters=FIVES, alpha=0.1).interval
 
-    low, high = (mean_bound(rights, kind="binary", clusters=FIVES, alpha=0.05, side=side).value for side in ("lower", "upper"))
+    low, high = (
+        mean_bound(rights, kind="binary", clusters=FIVES, alpha=0.05, side=side).value for side in ("lower", "upper")
+    )
     assert (interval.low, interval.high) == pytest.approx((low, high))
 
 
