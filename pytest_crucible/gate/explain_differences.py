@@ -113,6 +113,7 @@ def _detectable_text(comparison: Comparison) -> str:
         return f"ratios of {math.exp(detectable):.3g} or more"
     spread = f"differences of {detectable:.3g} or more"
     falls = comparison.detectable_falls
-    # The shape of most regressions; it takes a larger loss to be seen.
-    by_falls = f", or losses of {falls:.3g} where replies fall to the worst value"
-    return spread if falls is None or falls <= detectable else f"{spread}{by_falls}"
+    if falls is None or falls <= detectable:
+        return spread
+    # The shape of most regressions, which takes a larger loss to be seen.
+    return f"{spread}, or losses of {falls:.3g} where replies fall to the worst value"

@@ -5,9 +5,9 @@ all means at once. P(contrast of the weighted means <= null) is then the chance 
 under the null is below 0. Those means are the observed ones, moved towards the null: of two slices the smaller one moves more. Of
 matched pairs it is Gaffke's bound of their differences, and of one mean that of the mean.
 
-In simulations of slices of 10 to 200 scores with collapses in 2 to 30 % of one or both, and of yes or no, the bound errs in at most
-4.5 % at a nominal 5 %, and it proves what melded bounds prove (`melded`); Welch's t with pseudo-values errs in up to 12 %, Fieller's
-bound of a ratio in up to 66 % (tests/truth/test_slice_scores_truth.py).
+In simulations of slices of 10 to 200 scores with collapses in 2 to 30 % of one or both, and of yes or no, the bound errs in about
+5 % at most at a nominal 5 %, and it proves what melded bounds prove (`melded`); Welch's t with pseudo-values errs in up to 12 %,
+Fieller's bound of a ratio in up to 66 % (tests/truth/test_slice_scores_truth.py).
 """
 
 from __future__ import annotations
