@@ -45,6 +45,7 @@ def compare(
 ) -> Comparison:
     """Compare (candidate, baseline) on the samples that both have; `family_size` comparisons share the session's alpha."""
     # Its power analysis needs most of scipy, which a session without a comparison does not load.
+    from pytest_crucible.analyse.falls import detectable_falls
     from pytest_crucible.analyse.next_run import detectable_difference, samples_to_decide
 
     ours, theirs = arms
@@ -73,6 +74,7 @@ def compare(
     if too_few:
         observed, worst, best = (replace(value, lower=None, upper=None) for value in (observed, worst, best))
     alikeness = difference.alikeness if difference else None
+    level = alpha / family_size if contrast.shares_alpha else alpha
     higher_is_better = row_of(contrast).higher_is_better(contrast, ours[0].facts)
     interval = _interval(contrast, difference, attributes, alpha)
     note = (
@@ -98,7 +100,8 @@ def compare(
         evidence=Evidence(
             observed=observed, worst=worst, best=best, method=difference.bounds_method if difference else "none"
         ),
-        detectable=detectable_difference(difference, alpha / family_size if contrast.shares_alpha else alpha),
+        detectable=detectable_difference(difference, level),
+        detectable_falls=detectable_falls(difference, contrast, theirs, attributes, pairs, level),
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
         note="; ".join(filter(None, (note, order if difference else ""))),
@@ -252,8 +255,9 @@ def _bounded_value(difference: Difference | None) -> BoundedValue:
 
 
 def _proof_p(difference: Difference) -> float | None:
-    """Return the p-value of the bounds, which is the only one of a statistic without a permutation test."""
-    return difference.p_value if difference.alikeness is None else difference.proof_p
+    """Return the p-value of the bounds; a statistic that has one p-value has it of both."""
+    is_only_one = difference.alikeness is None and difference.proof_p is None
+    return difference.p_value if is_only_one else difference.proof_p
 
 
 def _interval(

@@ -15,6 +15,7 @@ from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, Pla
 from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.measures.table import GEOMETRIC, OF_MEANS, STATISTICS, comparison_row
 from pytest_crucible.stats.methods.ratios import log_reach
+from pytest_crucible.stats.planning.falls import detectable_by_falls
 from pytest_crucible.stats.planning.next_sample import (
     detectable_paired_change,
     samples_for_paired_change,
@@ -135,6 +136,10 @@ def _effect_of_samples(
         unit="points" if is_binary else "",
         assumption=assumption,
         needed=needed,
+        # A claim that a bound decides is not about a loss.
+        detectable_falls=None
+        if is_binary or contrast.margin is not None or contrast.alternative == "superior" or not math.isfinite(span)
+        else detectable_by_falls(n, deviation, [span], alpha=level),
     )
 
 

@@ -46,13 +46,13 @@ class Row(NamedTuple):
 # fmt: off
 TABLE = (
     Row("estimate", "one arm", "binary",    False, "wilson",                  one_arm.wilson),
-    Row("estimate", "one arm", "binary",    True,  "korn-graubard",           one_arm.korn_graubard),
+    Row("estimate", "one arm", "binary",    True,  one_arm.GROUPED_RATE,       one_arm.grouped_rate),
     Row("estimate", "one arm", "bounded",   False, "t",                       one_arm.student),
     Row("estimate", "one arm", "bounded",   True,  "cr2",                     one_arm.cr2),
     Row("estimate", "one arm", "unbounded", False, "t",                       one_arm.student),
     Row("estimate", "one arm", "unbounded", True,  "cr2",                     one_arm.cr2),
     Row("bound",    "one arm", "binary",    False, "clopper-pearson",         one_arm.clopper_pearson_side),
-    Row("bound",    "one arm", "binary",    True,  "augmented korn-graubard", one_arm.korn_graubard_side),
+    Row("bound",    "one arm", "binary",    True,  one_arm.GROUPED_RATE,       one_arm.grouped_rate_side),
     Row("bound",    "one arm", "bounded",   False, "gaffke",                  one_arm.gaffke_side),
     Row("bound",    "one arm", "bounded",   True,  "gaffke",                  one_arm.gaffke_side),
     Row("bound",    "one arm", "unbounded", False, "gaffke",                  one_arm.gaffke_side),

@@ -175,6 +175,7 @@ _ROWS = (
         value_range=_lazy("measures.slices", "gap_range"),
         higher_is_better=_lazy("measures.slices", "smaller_is_fairer"),
         samples_to_prove=_lazy("measures.slices", "samples_to_prove", kind="gap"),
+        no_proof=_lazy("measures.slices", "no_proof"),
         of_slices=True,
     ),
     Statistic(
@@ -190,6 +191,7 @@ _ROWS = (
         higher_is_better=_lazy("measures.slices", "larger_is_fairer"),
         check=_lazy("measures.slices", "ratio_problem"),
         samples_to_prove=_lazy("measures.slices", "samples_to_prove", kind="ratio"),
+        no_proof=_lazy("measures.slices", "no_proof"),
         of_slices=True,
     ),
     Statistic(
