@@ -58,7 +58,7 @@ def _pytest_table(path: Path) -> Mapping[str, Any] | None:
 
 
 def _toml_table(path: Path) -> Mapping[str, Any] | None:
-    document = parse(tomllib.loads, path.read_text(encoding="utf-8"))
+    document: dict[str, Any] = parse(tomllib.loads, path.read_text(encoding="utf-8"))
     if path.name != "pyproject.toml":
         return document.get("pytest")
     table = document.get("tool", {}).get("pytest", {})
