@@ -40,6 +40,8 @@ class SampleAttributes:
     """Factors whose noise every interval counts; the scores then have their units."""
     look_alpha: float | None = None
     """The error rate of each claim of a run with looks, whose samples are in look order; None for a run without looks."""
+    largest_group: int = 1
+    """The most samples that a group of the whole plan has, of which a look sees a part."""
 
     def clusters_at(self, chosen: Flags) -> Clusters | None:
         return None if self.clusters is None else self.clusters[chosen]
@@ -77,8 +79,10 @@ def prepare(
 ) -> Prepared:
     """Return the numbers that the measure's row makes of the chosen samples, or of their replies."""
     if row_of(measure).of_replies and metrics[0].scores.units is not None:
-        observations = _observe_replies(measure, metrics[0].facts, metrics[0].scores.units, attributes, chosen, end)
-        return row_of(measure).prepare(observations, end)
+        units = metrics[0].scores.units
+        observations = _observe_replies(measure, metrics[0].facts, units, attributes, chosen, end)
+        replies = units.values[0].size if len(units.values) else 1
+        return replace(row_of(measure).prepare(observations, end), heaviest=attributes.largest_group * replies)
     observations = Observations(
         measure=measure,
         facts=tuple(metric.facts for metric in metrics),
@@ -91,7 +95,7 @@ def prepare(
         expected=_choose(attributes.expected, chosen),
         slicing=_choose_slices(measure, attributes, chosen),
     )
-    return row_of(measure).prepare(observations, end)
+    return replace(row_of(measure).prepare(observations, end), heaviest=attributes.largest_group)
 
 
 def _choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags) -> Slicing | None:
@@ -115,7 +119,7 @@ def _observe_replies(
         columns=(Column(values[there], low[there], high[there]),),
         lost=units.lost[chosen].reshape(shape)[there],
         samples=samples,
-        counts_samples=attributes.look_alpha is not None,
+        at_looks=attributes.look_alpha is not None,
         clusters=None if clusters is None else clusters[samples],
     )
 

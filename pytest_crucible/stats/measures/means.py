@@ -66,7 +66,7 @@ def prepare(observations: Observations, end: End) -> Prepared:
 
 
 def _by_sample(prepared: Prepared, observations: Observations) -> Prepared:
-    return one_value_a_sample(prepared, observations.samples, weighted=not observations.counts_samples)
+    return one_value_a_sample(prepared, observations.samples, linearised=not observations.at_looks)
 
 
 def _condition_values(observations: Observations, relation: str, threshold: float, end: End) -> Floats:
