@@ -32,6 +32,8 @@ from pytest_crucible.records import (
     TargetResult,
 )
 from pytest_crucible.records.stages import StageProgress
+from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.resampling.units import hash_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,9 @@ class AnalysisInputs:
     """Each arm's replies to the twins of the samples, by the name of their variant; samples without a twin are skipped."""
 
     sample_ids: Sequence[str] = ()
-    """Each sample's id, where the plan excludes some."""
+    """Each sample's id. Without them, permutation tests join samples into blocks by their positions."""
+    seed: int = 0
+    """The seed of the run, for permutation tests."""
 
     @property
     def all_answers(self) -> tuple[ArmOutcomes, ...]:
@@ -198,6 +202,8 @@ def score_table(given: AnalysisInputs) -> ScoreTable:
             given.expected,
             slice_all(plan, given.expected, given.metadata),
             random_factors=plan.random_factors,
+            keys=hash_ids(given.sample_ids) if given.sample_ids else None,
+            monte_carlo=MonteCarlo(seed=given.seed),
         ),
         twins=score_twins(plan, numeric, on_variant),
     )

@@ -19,10 +19,11 @@ from pytest_crucible.analyse.statistics import (
     scored_samples,
     without_unfounded_proof,
 )
-from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, MetricFacts, Ratio
+from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, Interval, MetricFacts, Ratio
 from pytest_crucible.stats.measures import sequences
 from pytest_crucible.stats.measures.reach import contrast_problem
 from pytest_crucible.stats.measures.row import Difference, End, Prepared
+from pytest_crucible.stats.resampling.monte_carlo import resolve_for
 
 NOTHING = BoundedValue(value=None, lower=None, upper=None)
 
@@ -41,6 +42,8 @@ def compare(
     from pytest_crucible.analyse.next_run import detectable_difference, samples_to_decide
 
     ours, theirs = arms
+    seed = attributes.monte_carlo.seed
+    attributes = replace(attributes, monte_carlo=resolve_for(alpha, family_size, seed))
     pairs, applicable = _paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
@@ -50,7 +53,9 @@ def compare(
         worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
     too_few = _too_few(difference, contrast, alpha)
     if too_few:
-        observed, worst, best = (_without_proof(value, contrast) for value in (observed, worst, best))
+        observed, worst, best = (replace(value, lower=None, upper=None) for value in (observed, worst, best))
+    alikeness = difference.alikeness if difference else None
+    higher_is_better = row_of(contrast).higher_is_better(contrast, ours[0].facts)
     return Comparison(
         contrast=contrast,
         candidate=candidate,
@@ -58,9 +63,13 @@ def compare(
         lost=int(lost.sum()),
         clusters=difference.clusters if difference else None,
         difference=difference.value if difference else None,
-        interval=difference.interval if difference else None,
+        interval=_interval(contrast, difference, attributes, alpha),
         p_value=difference.p_value if difference else None,
         p_exact=difference.p_exact if difference else None,
+        proof_p=_proof_p(difference) if difference else None,
+        arrangements=alikeness.arrangements if alikeness else None,
+        is_exact=alikeness.exact if alikeness else False,
+        higher_is_better=higher_is_better,
         method=difference.method if difference else "no pairs",
         evidence=Evidence(
             observed=observed, worst=worst, best=best, method=difference.bounds_method if difference else "none"
@@ -69,7 +78,7 @@ def compare(
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
         note=too_few or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
-        ratio=_ratio(difference, row_of(contrast).higher_is_better(contrast, ours[0].facts)),
+        ratio=_ratio(difference, higher_is_better),
         suite_error=contrast_problem(contrast, ours[0].facts) if pairs.any() else "",
     )
 
@@ -151,7 +160,15 @@ def _at_every_look(
     if not sequences.is_bounded(candidate.bounds):
         plain = compare_prepared(contrast, facts, candidate, baseline, alpha=alpha)
         return plain and replace(
-            plain, interval=None, p_value=None, p_exact=None, lower=None, upper=None, deviation=None
+            plain,
+            interval=None,
+            p_value=None,
+            proof_p=None,
+            alikeness=None,
+            p_exact=None,
+            lower=None,
+            upper=None,
+            deviation=None,
         )
     better = row_of(contrast).higher_is_better(contrast, facts)
     first, second = (candidate, baseline) if better else (baseline, candidate)
@@ -163,8 +180,29 @@ def _bounded_value(difference: Difference | None) -> BoundedValue:
     if difference is None:
         return NOTHING
     return BoundedValue(
-        value=difference.value, lower=difference.lower, upper=difference.upper, p_value=difference.p_value
+        value=difference.value,
+        lower=difference.lower,
+        upper=difference.upper,
+        p_value=difference.p_value,
+        proof_p=_proof_p(difference),
+        smallest_p=difference.alikeness.smallest if difference.alikeness else None,
     )
+
+
+def _proof_p(difference: Difference) -> float | None:
+    """Return the p-value of the bounds, which is the only one of a statistic without a permutation test."""
+    return difference.p_value if difference.alikeness is None else difference.proof_p
+
+
+def _interval(
+    contrast: Contrast, difference: Difference | None, attributes: SampleAttributes, alpha: float
+) -> Interval | None:
+    """Return the interval to show: where one-sided bounds decide the claim it is these, so that both always agree."""
+    if difference is None or difference.lower is None or difference.upper is None:
+        return difference and difference.interval
+    if attributes.look_alpha is not None or not contrast.decided_by_bounds:
+        return difference.interval
+    return Interval(low=difference.lower, high=difference.upper, level=1 - 2 * alpha, method=difference.bounds_method)
 
 
 def _ratio(difference: Difference | None, better: bool) -> Ratio | None:
@@ -196,26 +234,14 @@ def _problem(
 
 
 def _too_few(difference: Difference | None, contrast: Contrast, alpha: float) -> str:
-    """Return why no result of these samples could prove anything; empty if one could."""
-    if difference is None or difference.value is None or difference.p_value is None:
+    """Return why so few yes-or-no samples could not prove a margin; empty if they could."""
+    if difference is None or contrast.margin is None or difference.discordance is None:
         return ""
-    if contrast.margin is not None:
-        # Below this floor a score interval errs far more often than its level: three samples can agree by luck.
-        from pytest_crucible.analyse.next_run import fewest_for_margin
+    # Below this floor a score interval errs far more often than its level: three samples can agree by luck.
+    from pytest_crucible.analyse.next_run import fewest_for_margin
 
-        floor = fewest_for_margin(contrast, alpha)
-        small = difference.discordance is not None and difference.n < floor
-        return (
-            f"{difference.n} samples are fewer than the {floor} that a margin of {contrast.margin:g} needs"
-            if small
-            else ""
-        )
-    # Equal differences leave no scatter to estimate an error from: what they prove depends on their number alone.
-    equal = difference.deviation == 0 and difference.value and difference.p_value > alpha
-    several = f"{difference.clusters or difference.n} {'groups' if difference.clusters else 'samples'}"
-    return f"all differences are equal, and {several} are too few to prove one" if equal else ""
-
-
-def _without_proof(value: BoundedValue, contrast: Contrast) -> BoundedValue:
-    """Remove the evidence that the verdict would use: the bounds with a margin, the p-value without one."""
-    return replace(value, p_value=None) if contrast.margin is None else replace(value, lower=None, upper=None)
+    floor = fewest_for_margin(contrast, alpha)
+    few = difference.n < floor
+    return (
+        f"{difference.n} samples are fewer than the {floor} that a margin of {contrast.margin:g} needs" if few else ""
+    )

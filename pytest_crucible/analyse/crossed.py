@@ -102,8 +102,9 @@ def difference(
     row = comparison_row(measure, arms[0][0].facts)
     unproven = replace(
         plain,
-        interval=None, p_value=None, p_exact=None, lower=None, upper=None, deviation=None, discordance=None,
-        detectable=None, samples=None,
+        interval=None,
+        p_value=None, p_exact=None, proof_p=None, alikeness=None, lower=None, upper=None,
+        deviation=None, discordance=None, detectable=None, samples=None,
         effects=tuple(EffectSize(name=size.name, value=size.value, interval=None) for size in plain.effects),
         method=_no_method(attributes), bounds_method=_no_method(attributes),
     )  # fmt: skip

@@ -45,6 +45,9 @@ def samples_to_decide(
         return None
     value = difference.value or 0.0
     contrast = _claim_to_prove(contrast, value)
+    if contrast.alternative == "superior" and contrast.margin is None:
+        # Its one-sided bound decides it, as that of a margin of 0.
+        contrast = replace(contrast, margin=0.0)
     if difference.samples is not None:
         return _samples_by_row(difference.samples, value, contrast, alpha=alpha, family_size=family_size)
     if not difference.deviation:

@@ -15,13 +15,16 @@ def map_p_values(comparison: Comparison, scale: Callable[[float], float]) -> Com
         return None if p_value is None else scale(p_value)
 
     def scale_value(value: BoundedValue) -> BoundedValue:
-        return replace(value, p_value=scale_known(value.p_value))
+        p_values = value.p_value, value.proof_p, value.smallest_p
+        p_value, proof_p, smallest_p = map(scale_known, p_values)
+        return replace(value, p_value=p_value, proof_p=proof_p, smallest_p=smallest_p)
 
     evidence = comparison.evidence
     return replace(
         comparison,
         p_value=scale_known(comparison.p_value),
         p_exact=scale_known(comparison.p_exact),
+        proof_p=scale_known(comparison.proof_p),
         evidence=replace(
             evidence,
             observed=scale_value(evidence.observed),

@@ -40,7 +40,8 @@ def _compare(
         known_kinds={**inputs.known_kinds, **analysis.kinds},
     )
     # A p-value is two-sided, and only one side is the claim; a margin is decided by bounds, which are one-sided.
-    spent = pool.look.alpha(alpha) * (2 if contrast.margin is None else 1)
+    by_bounds = contrast.margin is not None or contrast.alternative == "superior"
+    spent = pool.look.alpha(alpha) * (1 if by_bounds else 2)
     table = score_table(pooled)
     compared = next(iter(analyse(pooled, table, alpha=spent, family_size=family_size).comparisons), None)
     if compared is None or contrast.relevant is None:

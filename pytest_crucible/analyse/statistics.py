@@ -15,6 +15,8 @@ from pytest_crucible.stats.measures.replies import numeric as numeric
 from pytest_crucible.stats.measures.row import Clusters as Clusters
 from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Observations, Prepared, Statistic
 from pytest_crucible.stats.measures.table import STATISTICS, comparison_row
+from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo
+from pytest_crucible.stats.resampling.units import Keys
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.slices.slicing import Slicing
@@ -38,6 +40,10 @@ class SampleAttributes:
     """The slices of each field that a measure of the plan names."""
     random_factors: tuple[str, ...] = ()
     """Factors whose noise every interval counts; the scores then have their units."""
+    keys: Keys | None = None
+    """A hash of each sample's id, by which permutation tests join samples into blocks; None: of its position."""
+    monte_carlo: MonteCarlo = UNSEEDED
+    """The seed of permutation tests, and how small a p-value they have to resolve."""
     look_alpha: float | None = None
     """The error rate of each claim of a run with looks, whose samples are in look order; None for a run without looks."""
     largest_group: int = 1
@@ -92,6 +98,8 @@ def prepare(
         ),
         lost=lost_samples(metrics)[chosen],
         clusters=attributes.clusters_at(chosen),
+        keys=None if attributes.keys is None else attributes.keys[chosen],
+        monte_carlo=attributes.monte_carlo,
         expected=_choose(attributes.expected, chosen),
         slicing=_choose_slices(measure, attributes, chosen),
     )
@@ -121,6 +129,8 @@ def _observe_replies(
         samples=samples,
         at_looks=attributes.look_alpha is not None,
         clusters=None if clusters is None else clusters[samples],
+        keys=None if attributes.keys is None else attributes.keys[chosen][samples],
+        monte_carlo=attributes.monte_carlo,
     )
 
 
@@ -166,21 +176,17 @@ def compare_prepared(
 
 
 def without_unfounded_proof(measure: Measure, facts: MetricFacts, difference: Difference | None) -> Difference | None:
-    """Return the difference without bounds and p-value, with the reason, if the metric's declaration allows no proof."""
+    """Return the difference without proof, with the reason, if the metric's declaration allows none.
+
+    A permutation test that the arms are alike needs no bounds, so its p-value and what is planned by it stay.
+    """
     reason = comparison_row(measure, facts).no_proof(measure, facts)
-    if difference is None or not reason:
+    if difference is None or not reason or difference.proof_p is not None:
         return difference
-    return replace(
-        difference,
-        p_value=None,
-        p_exact=None,
-        lower=None,
-        upper=None,
-        deviation=None,
-        detectable=None,
-        samples=None,
-        note=reason,
-    )
+    unproven = replace(difference, lower=None, upper=None, note=reason)
+    if difference.alikeness is not None:
+        return unproven
+    return replace(unproven, p_value=None, p_exact=None, deviation=None, detectable=None, samples=None)
 
 
 def _prepare_values(

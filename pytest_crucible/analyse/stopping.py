@@ -81,6 +81,7 @@ def in_order(table: ScoreTable, order: Sequence[int], alpha: float | None) -> Sc
             look_alpha=alpha,
             largest_group=largest_group(attributes.clusters),
             clusters=None if attributes.clusters is None else attributes.clusters[chosen],
+            keys=None if attributes.keys is None else attributes.keys[chosen],
             expected=[attributes.expected[k] for k in order] if attributes.expected else (),
             slicings={by: slicing.choose(chosen) for by, slicing in attributes.slicings.items()},
         ),

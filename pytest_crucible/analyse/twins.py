@@ -86,5 +86,11 @@ def stack_attributes(measure: Measure, attributes: SampleAttributes, samples: in
     """Return the attributes of the originals and of their twins: a sample and its twins are one cluster, at least."""
     own: Clusters = np.arange(samples) if attributes.clusters is None else attributes.clusters
     expected = [*attributes.expected] * (1 + variants) if attributes.expected else ()
-    largest = attributes.largest_group * (1 + variants)
-    return replace(attributes, clusters=np.tile(own, 1 + variants), expected=expected, largest_group=largest)
+    keys = None if attributes.keys is None else np.tile(attributes.keys, 1 + variants)
+    return replace(
+        attributes,
+        clusters=np.tile(own, 1 + variants),
+        expected=expected,
+        keys=keys,
+        largest_group=attributes.largest_group * (1 + variants),
+    )

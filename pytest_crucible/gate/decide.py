@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from pytest_crucible.records import BoundedValue, Contrast, State, Target
 
@@ -53,26 +54,54 @@ def _surely_not(target: Target, reading: BoundedValue) -> bool:
     return bound is not None and not holds(target.relation, bound, target.value)
 
 
-def decide_comparison(contrast: Contrast, reading: BoundedValue, p_adjusted: float | None, *, alpha: float) -> Decision:
-    """Decide a comparison: with a margin by the one-sided bounds, without one by an adjusted p of at most alpha.
+class AdjustedPValues(NamedTuple):
+    """The p-values of a comparison, each adjusted over its family of the session; None if the data allow none."""
 
-    With a relevant difference the lower bound decides first: if it excludes a relevant regression, a proven one is too small
-    to matter.
+    alike: float | None
+    """Of the test that the arms are alike, which can fail the session."""
+    proof: float | None
+    """Of the bounds of the difference."""
+    smallest: float | None = None
+    """The smallest that `alike` could be with so many samples or groups; None if its test has no such limit."""
+
+
+def decide_comparison(
+    contrast: Contrast, reading: BoundedValue, adjusted: AdjustedPValues, *, alpha: float
+) -> Decision:
+    """Decide a comparison: with a margin by the one-sided bounds, without one by the test that the arms are alike.
+
+    Arms that are not alike decide by the estimate: the candidate is worse, or it is not. Whether the difference itself is proven
+    is the question of its bounds. With a relevant difference the lower bound decides first: if it excludes a relevant
+    regression, a difference is too small to matter.
     """
     if reading.value is None:
         return "undecided", False
     if contrast.margin is not None:
         return _margin_ruling(contrast, contrast.limit or 0.0, reading)
-    if excludes_relevant_regression(contrast, reading):
+    if excludes_relevant_regression(contrast, reading) or proves_improvement(contrast, reading):
         return "met", True
-    if p_adjusted is None:
+    if adjusted.alike is None:
         return "undecided", False
-    # An estimate of exactly 0 favours neither arm, so no p-value proves a direction.
-    proven = p_adjusted <= alpha and reading.value != 0
-    if proven:
-        return ("met" if reading.value > 0 else "missed"), True
-    # Without proof a regression gate passes: only a proven regression fails it.
-    return ("undecided" if contrast.alternative == "superior" else "met"), False
+    # An estimate of exactly 0 favours neither arm, so no p-value shows a direction.
+    if adjusted.alike <= alpha and reading.value != 0:
+        proven = adjusted.proof is not None and adjusted.proof <= alpha
+        return _direction_ruling(contrast, reading.value, proven)
+    # Without a proof a regression gate passes; but a test that could not have failed is no test.
+    powerless = adjusted.smallest is not None and adjusted.smallest > alpha
+    return ("undecided" if powerless or contrast.alternative == "superior" else "met"), False
+
+
+def _direction_ruling(contrast: Contrast, value: float, proven: bool) -> Decision:
+    """Return the state of a comparison of arms that are not alike."""
+    if value < 0:
+        return "missed", proven
+    # Proof of an improvement is the question of its one-sided bound, which did not give it.
+    return ("undecided", False) if contrast.alternative == "superior" else ("met", proven)
+
+
+def proves_improvement(contrast: Contrast, reading: BoundedValue) -> bool:
+    """Return whether a comparison that asks for an improvement has its proof: a one-sided lower bound above 0."""
+    return contrast.alternative == "superior" and contrast.margin is None and (reading.lower or 0.0) > 0
 
 
 def excludes_relevant_regression(contrast: Contrast, reading: BoundedValue) -> bool:

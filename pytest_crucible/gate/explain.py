@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import math
-
-from pytest_crucible.gate.decide import excludes_relevant_regression, holds, proves_equivalence
+from pytest_crucible.gate.decide import (
+    excludes_relevant_regression,
+    holds,
+    proves_equivalence,
+    proves_improvement,
+)
+from pytest_crucible.gate.explain_differences import difference_reason, is_at_most, unproven_reason
+from pytest_crucible.gate.phrases import POWER, bounds_text, lost_could_overturn, lost_samples_text, needed_text
 from pytest_crucible.records import BoundedValue, Comparison, State, TargetResult
-from pytest_crucible.records.number_format import number, ratio
 from pytest_crucible.stats.measures.table import STATISTICS
 
-POWER = " (80 % power)"
 _OPPOSITES = {">=": "<", "<=": ">", ">": "<=", "<": ">="}
-
-
-def lost_could_overturn(lost: int) -> str:
-    """Say that a proof does not hold for every value of the lost samples.
-
-    >>> lost_could_overturn(1)
-    'proven on the scored samples; the 1 lost sample could still overturn it'
-    """
-    return f"proven on the scored samples; {lost_samples_text(lost)} could still overturn it"
-
-
-def lost_samples_text(lost: int) -> str:
-    return f"the {lost:,} lost {'sample' if lost == 1 else 'samples'}"
 
 
 def target_reason(result: TargetResult, state: State, proven: bool) -> str:
@@ -88,51 +78,24 @@ def _digits_for(bound: float, relation: str, value: float) -> str:
 
 def comparison_reason(comparison: Comparison, state: State, proven: bool, alpha: float) -> str:
     """Return the proven claim, or the difference that these samples can show and how many would decide."""
-    if excludes_relevant_regression(comparison.contrast, comparison.evidence.observed):
+    contrast, observed = comparison.contrast, comparison.evidence.observed
+    if excludes_relevant_regression(contrast, observed):
         return _excluded_reason(comparison, proven, alpha)
-    if comparison.difference is None or comparison.evidence.observed.p_value is None:
+    if comparison.difference is None or observed.p_value is None:
         return comparison.note or "too few pairs"
-    if comparison.contrast.margin is not None:
+    if contrast.margin is not None:
         return _margin_reason(comparison, state)
-    claim = "an improvement" if comparison.difference > 0 else "a regression"
-    if proven:
-        return f"{claim}{_beside_relevant(comparison) if state == 'missed' else ' is proven'}"
-    if comparison.p_adjusted is not None and comparison.p_adjusted <= alpha:
-        return f"{claim} is {lost_could_overturn(comparison.lost)}"
-    sees = (
-        ""
-        if comparison.detectable is None
-        else f"; n={comparison.pairs:,} can detect {_detectable_text(comparison)} or more"
-    )
-    if state == "undecided":
-        return f"no improvement is proven{_needed(comparison)}"
-    power = POWER if sees and comparison.needed is None else ""
-    return f"no regression is proven{_not_excluded(comparison)}{sees}{power}{_needed(comparison)}"
+    if proves_improvement(contrast, observed):
+        return _improvement_reason(comparison, proven)
+    if is_at_most(comparison.p_adjusted, alpha) and comparison.difference:
+        return difference_reason(comparison, state, proven, alpha)
+    return unproven_reason(comparison, state, alpha)
 
 
-def _needed(comparison: Comparison) -> str:
-    """Return the number of samples that would decide, with its power; empty if none is known."""
-    needed = comparison.needed
-    return "" if needed is None else f"; about n={needed:,} would decide at this difference{POWER}"
-
-
-def _not_excluded(comparison: Comparison) -> str:
-    """Say how much worse the candidate may be: without it, "met" would read as if it were known to be no worse."""
-    if comparison.contrast.relevant is not None and comparison.evidence.observed.lower is not None:
-        return f", and the relevant {comparison.contrast.limit_text} is not excluded ({_bounds_text(comparison)})"
-    interval = comparison.interval
-    if interval is None or interval.low >= 0:
-        return ""
-    if comparison.ratio is not None:
-        worst = ratio(comparison.ratio.of(interval.low), comparison.ratio.interval)
-        return f" ({worst} times the baseline cannot be excluded)"
-    return f" (differences down to {number(interval.low, interval)} cannot be excluded)"
-
-
-def _detectable_text(comparison: Comparison) -> str:
-    """Return the smallest difference that these samples show with 80 % power; of a ratio, one above 1."""
-    detectable = comparison.detectable or 0.0
-    return f"differences of {detectable:.3g}" if comparison.ratio is None else f"ratios of {math.exp(detectable):.3g}"
+def _improvement_reason(comparison: Comparison, proven: bool) -> str:
+    if not proven:
+        return f"an improvement is {lost_could_overturn(comparison.lost)}"
+    return f"an improvement is proven ({bounds_text(comparison)})"
 
 
 def _excluded_reason(comparison: Comparison, proven: bool, alpha: float) -> str:
@@ -141,11 +104,12 @@ def _excluded_reason(comparison: Comparison, proven: bool, alpha: float) -> str:
     if not proven:
         lost = lost_samples_text(comparison.lost)
         return f"a regression of {relevant} is excluded on the scored samples; {lost} could hide one"
-    bounds = f" ({_bounds_text(comparison)})"
-    differs = comparison.p_adjusted is not None and comparison.p_adjusted <= alpha and comparison.difference
+    bounds = f" ({bounds_text(comparison)})"
+    differs = is_at_most(comparison.proof_adjusted, alpha) and comparison.difference
     readings = (evidence.observed, evidence.worst, evidence.best)
     if not all(proves_equivalence(comparison.contrast, reading) for reading in readings):
-        return f"an improvement is proven{bounds}" if differs else f"proven not worse by {relevant}{bounds}"
+        improved = differs and (comparison.difference or 0.0) > 0
+        return f"an improvement is proven{bounds}" if improved else f"proven not worse by {relevant}{bounds}"
     size = f"{_size_text(comparison)}, below {relevant}" if differs else f"no difference of {relevant} or more"
     return f"proven equivalent: {size}{bounds}"
 
@@ -159,30 +123,9 @@ def _size_text(comparison: Comparison) -> str:
     return f"{word} by {abs(difference):.3g}"
 
 
-def _beside_relevant(comparison: Comparison) -> str:
-    """End the sentence on a proven regression: it is beyond the relevant difference, or may be."""
-    contrast, observed = comparison.contrast, comparison.evidence.observed
-    if contrast.relevant is None or contrast.limit is None or observed.lower is None or observed.upper is None:
-        return " is proven"
-    bounds = f"({_bounds_text(comparison)})"
-    if observed.upper < -contrast.limit:
-        return f" beyond the relevant {contrast.limit_text} is proven {bounds}"
-    return f" is proven, and it may be the relevant {contrast.limit_text} or more {bounds}"
-
-
 def _margin_reason(comparison: Comparison, state: State) -> str:
     observed = comparison.evidence.observed
     if observed.lower is None or observed.upper is None:
         return comparison.note or "these data have no bound"
-    bounds = f"{_bounds_text(comparison)}, margin {comparison.contrast.limit_text}"
-    return f"{bounds}{_needed(comparison)}" if state == "undecided" else bounds
-
-
-def _bounds_text(comparison: Comparison) -> str:
-    """Return the one-sided bounds of the difference, or of the ratio; the caller knows that there are some."""
-    observed = comparison.evidence.observed
-    lower, upper = (math.nan if bound is None else bound for bound in (observed.lower, observed.upper))
-    if comparison.ratio is None:
-        return f"one-sided bounds {lower:+.3g} and {upper:+.3g}"
-    low, high = sorted(map(comparison.ratio.of, (lower, upper)))
-    return f"one-sided bounds {low:.3g} and {high:.3g} times the baseline"
+    bounds = f"{bounds_text(comparison)}, margin {comparison.contrast.limit_text}"
+    return f"{bounds}{needed_text(comparison)}" if state == "undecided" else bounds

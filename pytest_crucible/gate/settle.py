@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pytest_crucible.gate.decide import Decision
 from pytest_crucible.gate.exclusions import Settled, decide_without_excluded
-from pytest_crucible.gate.explain import lost_samples_text
+from pytest_crucible.gate.phrases import lost_samples_text
 from pytest_crucible.records import Analysis, BoundedValue, Comparison, Evidence, Target, TargetResult
 
 

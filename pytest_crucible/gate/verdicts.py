@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pytest_crucible.gate.claims import adjust_claims, claim_verdicts, deciding_claims
-from pytest_crucible.gate.decide import Decision, decide_comparison, decide_target
+from pytest_crucible.gate.decide import AdjustedPValues, Decision, decide_comparison, decide_target
 from pytest_crucible.gate.exclusions import Settled
-from pytest_crucible.gate.explain import comparison_reason, lost_could_overturn, target_reason
+from pytest_crucible.gate.explain import comparison_reason, target_reason
 from pytest_crucible.gate.memory import hold_proven
+from pytest_crucible.gate.phrases import lost_could_overturn
 from pytest_crucible.gate.settle import is_complete, settle_both, settle_scored, target_extremes, withheld_reason
 from pytest_crucible.gate.stages import leave_open
 from pytest_crucible.records import (
@@ -27,17 +28,25 @@ from pytest_crucible.stats import holm
 
 
 def adjust_p_values(analyses: Sequence[Analysis], *, family_size: int) -> tuple[Analysis, ...]:
-    """Return the analyses with p-values adjusted by Holm over the comparisons that share alpha and the deciding claims.
+    """Return the analyses with p-values adjusted by Holm, in two families.
+
+    One is of the p-values that can fail the session: tests that arms are alike, and the deciding claims. The other is of the
+    p-values of bounds, by which sentences call a difference proven.
 
     `family_size` counts planned comparisons, measured or not: one does not become easier to prove because another one
     was interrupted. Comparisons with a margin have no adjusted p-value: their bounds decide. Claims that decide nothing,
     such as drifts, are a family of their own in each section.
     """
-    p_values = _family_p_values(analyses)
-    # An iterator, because the adjusted values come in the order in which `_family_p_values` listed the p-values.
-    adjusted = iter(holm(p_values, family_size=family_size))
+    # Iterators, because the adjusted values come in the order in which the p-values are listed.
+    adjusted = iter(holm(_family_p_values(analyses), family_size=family_size))
+    proofs = iter(holm(_family_proofs(analyses), family_size=family_size))
     compared = [
-        replace(analysis, comparisons=tuple(replace(item, p_adjusted=next(adjusted)) for item in analysis.comparisons))
+        replace(
+            analysis,
+            comparisons=tuple(
+                replace(item, p_adjusted=next(adjusted), proof_adjusted=next(proofs)) for item in analysis.comparisons
+            ),
+        )
         for analysis in analyses
     ]
     return tuple(adjust_claims(compared, adjusted))
@@ -47,7 +56,9 @@ def decide_verdicts(
     analyses: Sequence[Analysis], *, alpha: float, strict: bool, family_size: int
 ) -> tuple[Verdict, ...]:
     """Return a verdict for each target, each deciding comparison and each deciding claim. `analyses` are adjusted."""
-    family = _Family(_family_p_values(analyses), family_size, alpha)
+    families = _Families(
+        _Family(_family_p_values(analyses), family_size), _Family(_family_proofs(analyses), family_size), alpha
+    )
     verdicts: list[Verdict] = []
     for analysis in analyses:
         # Until the last stage only a proof decides: the estimate of the whole is not known yet.
@@ -60,7 +71,7 @@ def decide_verdicts(
             _unscored_verdict(analysis, metric, subject) for metric, subject in _unscored_subjects(analysis)
         ]
         deciding = (item for item in analysis.comparisons if item.contrast.decides)
-        of_analysis += [hold_proven(analysis, item, _comparison_verdict(analysis, item, family)) for item in deciding]
+        of_analysis += [hold_proven(analysis, item, _comparison_verdict(analysis, item, families)) for item in deciding]
         of_analysis += claim_verdicts(analysis, withheld_reason(analysis), alpha=alpha)
         verdicts += leave_open(analysis, of_analysis)
     return tuple(verdicts)
@@ -75,6 +86,13 @@ def _family_p_values(analyses: Sequence[Analysis]) -> list[float | None]:
         for item in analysis.comparisons
     ]
     return comparisons + [claim.p_value for analysis in analyses for _, claim in deciding_claims(analysis)]
+
+
+def _family_proofs(analyses: Sequence[Analysis]) -> list[float | None]:
+    """Return the p-values of the bounds of all comparisons that share alpha, in the order of the comparisons."""
+    return [
+        item.proof_p if item.contrast.shares_alpha else None for analysis in analyses for item in analysis.comparisons
+    ]
 
 
 def _impossible_verdict(analysis: Analysis, subject: str, kind: Literal["target", "comparison"], error: str) -> Verdict:
@@ -192,12 +210,11 @@ def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
 
 
 class _Family:
-    """The Holm family of the session, which adjusts one p-value after replacing it by another."""
+    """A Holm family of the session, which adjusts one p-value after replacing it by another."""
 
-    def __init__(self, p_values: list[float | None], family_size: int, alpha: float) -> None:
+    def __init__(self, p_values: list[float | None], family_size: int) -> None:
         self._p_values = p_values
         self._family_size = family_size
-        self.alpha = alpha
 
     def adjust(self, observed: float | None, instead: float | None) -> float | None:
         if instead is None:
@@ -213,14 +230,30 @@ class _Family:
         return others
 
 
-def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Family) -> Verdict:
+class _Families(NamedTuple):
+    """The session's two families, and the alpha that each of them shares."""
+
+    alike: _Family
+    proof: _Family
+    alpha: float
+
+    def adjust(self, comparison: Comparison, reading: BoundedValue) -> AdjustedPValues:
+        """Return the adjusted p-values of a comparison with this reading in place of what was observed."""
+        return AdjustedPValues(
+            alike=self.alike.adjust(comparison.p_value, reading.p_value),
+            proof=self.proof.adjust(comparison.proof_p, reading.proof_p),
+            smallest=self.alike.adjust(comparison.p_value, reading.smallest_p),
+        )
+
+
+def _comparison_verdict(analysis: Analysis, comparison: Comparison, families: _Families) -> Verdict:
     subject = comparison.contrast.subject(comparison.candidate)
     if comparison.suite_error:
         return _impossible_verdict(analysis, subject, "comparison", comparison.suite_error)
 
     def rule(reading: BoundedValue) -> Decision:
-        adjusted = family.adjust(comparison.p_value, reading.p_value)
-        return decide_comparison(comparison.contrast, reading, adjusted, alpha=family.alpha)
+        adjusted = families.adjust(comparison, reading)
+        return decide_comparison(comparison.contrast, reading, adjusted, alpha=families.alpha)
 
     def settle(evidence: Evidence, lost: int) -> Settled:
         return settle_scored(analysis, evidence.observed, [evidence.worst, evidence.best], lost, rule)
@@ -236,7 +269,7 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, family: _Fam
         reason=nowhere
         or _failure(analysis, comparison.contrast.metric, comparison.pairs)
         or caveat
-        or comparison_reason(comparison, state, proven, family.alpha),
+        or comparison_reason(comparison, state, proven, families.alpha),
         suite_error=not comparison.pairs
         and is_complete(analysis)
         and not nowhere

@@ -154,6 +154,11 @@ class Contrast(Measure):
         return self.alternative != "estimate"
 
     @property
+    def decided_by_bounds(self) -> bool:
+        """Return whether one-sided bounds decide it: a margin, a relevant difference, or proof of an improvement."""
+        return self.limit is not None or self.alternative == "superior"
+
+    @property
     def shares_alpha(self) -> bool:
         """Return whether its p-value decides, and so belongs to the session's Holm family.
 

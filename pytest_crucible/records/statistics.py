@@ -64,6 +64,11 @@ class BoundedValue:
     lower: float | None
     upper: float | None
     p_value: float | None = None
+    """Of the test that the arms are alike; of the bounds, for a statistic that has no such test."""
+    proof_p: float | None = None
+    """Of the two one-sided bounds, two-sided: whether the difference is proven to have its sign."""
+    smallest_p: float | None = None
+    """The smallest `p_value` that so many samples or groups can have; None if it is that of the bounds."""
     lower_of: str = ""
     """The slices that the lower bound is of, for a statistic that is the extreme of several; empty for others."""
     upper_of: str = ""
@@ -160,6 +165,7 @@ class Comparison:
     difference: float | None
     interval: Interval | None
     p_value: float | None
+    """Of the test that the arms are alike, which can fail the session; of the bounds, if the statistic has no such test."""
     p_exact: float | None
     method: str
     evidence: Evidence
@@ -170,6 +176,15 @@ class Comparison:
     effects: tuple[EffectSize, ...] = ()
     """The customary one first. Differences above 0, and ratios above 1, are better."""
     p_adjusted: float | None = None
+    proof_p: float | None = None
+    """Of the bounds of the difference, two-sided: it decides whether a difference is called proven."""
+    proof_adjusted: float | None = None
+    """`proof_p` adjusted over the bounds of the session, which are a family of their own."""
+    arrangements: int | None = None
+    """Arrangements of the replies that the permutation test compared; None if `p_value` is of another test."""
+    is_exact: bool = False
+    """Whether these were all arrangements. Otherwise they are random, by the seed of the run."""
+    higher_is_better: bool = True
     note: str = ""
     ratio: Ratio | None = None
     """The ratio, if the arms are compared by one."""

@@ -29,11 +29,13 @@ def estimate_text(estimate: Estimate) -> str:
 
 def difference_text(comparison: Comparison) -> str:
     """Return `+0.128 [+0.078, +0.178]`, or of a ratio of candidate to baseline `1.17x [1.10, 1.25]`."""
-    ratio = comparison.ratio
+    ratio, interval = comparison.ratio, comparison.interval
+    # Two one-sided bounds at 5 % are an interval at 90 %, under a head that says 95 %.
+    level = f" ({interval.level * 100:.4g} %)" if interval and comparison.contrast.decided_by_bounds else ""
     if ratio is None:
-        return with_interval(comparison.difference, comparison.interval, sign=True)
-    value, _, interval = ratio_with_interval(ratio.value, ratio.interval).partition(" ")
-    return f"{value}x {interval}"
+        return with_interval(comparison.difference, interval, sign=True) + level
+    value, _, ends = ratio_with_interval(ratio.value, ratio.interval).partition(" ")
+    return f"{value}x {ends}{level}"
 
 
 def evidence(verdict: Verdict, analysis: Analysis) -> dict[str, float | int | None]:

@@ -189,6 +189,7 @@ def _inputs(store: RunStore, plan: Plan, arms: Sequence[MovedArm]) -> AnalysisIn
         groups=group_names(store, plan.dataset_sha256),
         finished=True,
         known_kinds={},
+        sample_ids=all_sample_ids(store, plan.dataset_sha256),
         variants={variant.name: tuple(of_arm[variant.name] for of_arm in on_variants) for variant in plan.variants},
     )
 

@@ -179,7 +179,8 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         expected=expected,
         metadata=stored.metadata_values() if uses_fields(stored.plan) else (),
         variants={name: mark_inapplicable(stored.plan, arms, expected) for name, arms in of_variants.items()},
-        sample_ids=stored.all_sample_ids() if stored.plan.exclusions else (),
+        sample_ids=stored.all_sample_ids(),
+        seed=stored.seed(),
     )
     is_cut_short = any(lost.reason in CUT_SHORT for arm in inputs.all_answers for lost in arm.lost)
     inputs = add_same_answers(dataclasses.replace(inputs, finished=finished and not is_cut_short), stored)

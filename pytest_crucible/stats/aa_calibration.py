@@ -7,7 +7,7 @@ whatever its shape, so that every significant difference is a false alarm.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,10 @@ from pytest_crucible.stats.comparing import apply_method, choose_row
 from pytest_crucible.stats.estimating import resolve_kind
 from pytest_crucible.stats.inputs import OPEN, Kind, declare_pairs
 from pytest_crucible.stats.proportions.one import wilson_interval
+from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+
+# With the dealt arrangement 1,000, of which alpha is a whole number.
+FEW_DRAWS = 999
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +87,14 @@ def false_alarm_rate(
         raise ValueError(f"seed must be a whole number, not {seed!r}")
     resolved_kind = resolve_kind(kind, bounds, matrix.ravel())
     groups = None if clusters is None else cluster_codes(clusters, matrix.shape[0])[0]
+    # An alarm is p <= alpha, which fewer arrangements show as exactly; each of thousands of deals has its own test.
+    monte_carlo = MonteCarlo(seed=int(seed), draws=FEW_DRAWS, finest=1 / (FEW_DRAWS + 1))
     p_values = []
     for first, second, labels in _deals(matrix, groups, replicates, seed):
         arms = declare_pairs(
             first, second, kind=resolved_kind, bounds=OPEN if bounds is None else bounds, clusters=labels
         )
+        arms = replace(arms, monte_carlo=monte_carlo)
         # The row is chosen for each deal: averaged repeats turn 0/1 values into scores in some deals only.
         chosen = choose_row("compare", arms, "difference")
         p_values.append(apply_method(chosen, arms, "two-sided", alpha)[0].p_value)

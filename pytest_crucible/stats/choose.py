@@ -27,7 +27,11 @@ Design = Literal["one arm", "pairs", "two arms"]
 
 
 class Row(NamedTuple):
-    """One row of the table. Estimates, comparisons and ratios return intervals; bounds and margins, one-sided bounds."""
+    """One row of the table.
+
+    Estimates and ratios return intervals; bounds and margins, one-sided bounds; comparisons, a test that the arms are alike. The
+    interval of a comparison is that of the margin's bounds.
+    """
 
     question: Question
     design: Design
@@ -35,6 +39,8 @@ class Row(NamedTuple):
     clustered: bool
     method: str
     function: Callable[..., Any]
+    p_value: Callable[..., float] | None = None
+    """The one-sided p-value that agrees with a bound: the smallest alpha at which the bound excludes a null."""
 
 
 # fmt: off
@@ -52,27 +58,27 @@ TABLE = (
     Row("bound",    "one arm", "unbounded", False, "gaffke",                  one_arm.gaffke_side),
     Row("bound",    "one arm", "unbounded", True,  "gaffke",                  one_arm.gaffke_side),
     Row("compare",  "pairs",    "binary",    False, "exact unconditional",    pairs.exact_test),
-    Row("compare",  "pairs",    "binary",    True,  "cr2",                    pairs.cr2_test),
-    Row("compare",  "pairs",    "bounded",   False, "paired t",               pairs.paired_t_test),
-    Row("compare",  "pairs",    "bounded",   True,  "cr2",                    pairs.cr2_test),
-    Row("compare",  "pairs",    "unbounded", False, "paired t",               pairs.paired_t_test),
-    Row("compare",  "pairs",    "unbounded", True,  "cr2",                    pairs.cr2_test),
+    Row("compare",  "pairs",    "binary",    True,  "sign flips",             pairs.flip_test),
+    Row("compare",  "pairs",    "bounded",   False, "sign flips",             pairs.flip_test),
+    Row("compare",  "pairs",    "bounded",   True,  "sign flips",             pairs.flip_test),
+    Row("compare",  "pairs",    "unbounded", False, "sign flips",             pairs.flip_test),
+    Row("compare",  "pairs",    "unbounded", True,  "sign flips",             pairs.flip_test),
     Row("margin",   "pairs",    "binary",    False, "exact unconditional",    pairs.exact_side),
-    Row("margin",   "pairs",    "binary",    True,  "gaffke",                 pairs.gaffke_side),
-    Row("margin",   "pairs",    "bounded",   False, "gaffke",                 pairs.gaffke_side),
-    Row("margin",   "pairs",    "bounded",   True,  "gaffke",                 pairs.gaffke_side),
+    Row("margin",   "pairs",    "binary",    True,  "gaffke",                 pairs.gaffke_side, pairs.gaffke_p),
+    Row("margin",   "pairs",    "bounded",   False, "gaffke",                 pairs.gaffke_side, pairs.gaffke_p),
+    Row("margin",   "pairs",    "bounded",   True,  "gaffke",                 pairs.gaffke_side, pairs.gaffke_p),
     Row("margin",   "pairs",    "unbounded", False, "none",                   pairs.no_side),
     Row("margin",   "pairs",    "unbounded", True,  "none",                   pairs.no_side),
     Row("compare",  "two arms", "binary",    False, "exact unconditional",    two_arms.exact_test),
-    Row("compare",  "two arms", "binary",    True,  "cr2",                    two_arms.cr2_test),
-    Row("compare",  "two arms", "bounded",   False, "welch",                  two_arms.welch_test),
-    Row("compare",  "two arms", "bounded",   True,  "cr2",                    two_arms.cr2_test),
-    Row("compare",  "two arms", "unbounded", False, "welch",                  two_arms.welch_test),
-    Row("compare",  "two arms", "unbounded", True,  "cr2",                    two_arms.cr2_test),
+    Row("compare",  "two arms", "binary",    True,  "exchanged labels",       two_arms.label_test),
+    Row("compare",  "two arms", "bounded",   False, "exchanged labels",       two_arms.label_test),
+    Row("compare",  "two arms", "bounded",   True,  "exchanged labels",       two_arms.label_test),
+    Row("compare",  "two arms", "unbounded", False, "exchanged labels",       two_arms.label_test),
+    Row("compare",  "two arms", "unbounded", True,  "exchanged labels",       two_arms.label_test),
     Row("margin",   "two arms", "binary",    False, "exact unconditional",    two_arms.exact_side),
-    Row("margin",   "two arms", "binary",    True,  "melded gaffke",          two_arms.melded_side),
-    Row("margin",   "two arms", "bounded",   False, "melded gaffke",          two_arms.melded_side),
-    Row("margin",   "two arms", "bounded",   True,  "melded gaffke",          two_arms.melded_side),
+    Row("margin",   "two arms", "binary",    True,  "melded gaffke",          two_arms.melded_side, two_arms.melded_p),
+    Row("margin",   "two arms", "bounded",   False, "melded gaffke",          two_arms.melded_side, two_arms.melded_p),
+    Row("margin",   "two arms", "bounded",   True,  "melded gaffke",          two_arms.melded_side, two_arms.melded_p),
     Row("margin",   "two arms", "unbounded", False, "none",                   pairs.no_side),
     Row("margin",   "two arms", "unbounded", True,  "none",                   pairs.no_side),
     Row("ratio",    "pairs",    "unbounded", False, "paired t of logarithms", ratios.paired_logs),

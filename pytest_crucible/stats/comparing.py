@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import cast, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from pytest_crucible.records import Interval
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.alignment import align_pairs
 from pytest_crucible.stats.arrays import Alternative, Labels, Range, check_choice, check_share, is_constant
@@ -26,13 +28,18 @@ from pytest_crucible.stats.estimating import (
 )
 from pytest_crucible.stats.inputs import OPEN, Arms, Kind, Scale, declare_arms, declare_pairs, mean
 from pytest_crucible.stats.means.point_mass import distance
+from pytest_crucible.stats.methods.pairs import t_interval_of_pairs
 from pytest_crucible.stats.methods.ratios import check_positive, geometric_mean, logarithms
+from pytest_crucible.stats.methods.two_arms import t_interval_of_arms
+from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
 from pytest_crucible.stats.results import Bounds, ComparisonResult, Direction, Estimand, Significance, Status
 from pytest_crucible.stats.sensitivity import OpinionRequest, second_opinions
 from pytest_crucible.stats.sizes import effect_sizes
+from pytest_crucible.stats.tails import tail_share
 from pytest_crucible.stats.validity import Validity, validity_question
 
 RATIO: Range = (0.0, math.inf)
+NO_BOUND = "the interval is approximate: without bounds one rare value could move the mean anywhere"
 SMALLEST = math.ulp(0.0)
 """The smallest positive float: a p-value below it is returned as this, never as 0."""
 
@@ -53,6 +60,7 @@ def compare(
     validity: Validity = "standard",
     sensitivity: bool = False,
     rng: int | np.random.Generator = 0,
+    reach: float | None = None,
 ) -> ComparisonResult:
     """Return candidate minus baseline with interval, p-value, effect sizes and a sentence.
 
@@ -67,7 +75,11 @@ def compare(
     one-sided bounds that decide `non_inferior` and `equivalent`. For a ratio it is a share: with `direction="lower"`,
     0.1 accepts up to 1.1 times the baseline; with `direction="higher"`, down to 1 / 1.1 times. `validity="guaranteed"`
     uses bounds that never err too often, at a cost in power. `sensitivity=True` adds the results of other methods;
-    random ones draw from `rng`.
+    random ones draw from `rng`. `reach` is the largest possible difference of one pair, which makes bounds narrower and gives
+    scores without bounds some.
+
+    `p_value` is of a permutation test that the arms are alike, with `rng` as its seed above 13 pairs or clusters; interval and
+    `proof_p` are of the bounds of the mean (see `ComparisonResult`).
 
     Raises ValueError for empty or unequal arms, for Series with different labels, for NaN (with their count),
     values out of bounds, values of 0 in a ratio, missing labels, a margin that no two values can exceed, and
@@ -78,7 +90,10 @@ def compare(
     """
     _check_options(alternative, estimand, direction, validity)
     _check_numbers(alternative, margin, validity, alpha, rng)
-    arms, repeats = _arms(candidate, baseline, paired, kind, bounds, clusters)
+    arms, repeats = _arms(candidate, baseline, paired, kind, bounds, clusters, reach)
+    # A generator that the caller owns gives the seed.
+    seed = int(rng.integers(2**31)) if isinstance(rng, np.random.Generator) else int(rng)
+    arms = replace(arms, monte_carlo=MonteCarlo(seed=seed))
     answer = compare_declared_arms(arms, alternative=alternative, alpha=alpha, estimand=estimand, repeats=repeats)
     answer = replace(answer, direction=direction)
     if margin is not None:
@@ -100,6 +115,7 @@ def difference_bounds(
     clusters: Labels | tuple[Labels, Labels] | None = None,
     alpha: float = 0.05,
     validity: Validity = "standard",
+    reach: float | None = None,
 ) -> Bounds:
     """Return the two one-sided bounds of candidate - baseline that decide a margin. Arguments as in `compare`.
 
@@ -108,7 +124,7 @@ def difference_bounds(
     (-0.0582, 0.0582)
     """
     _check_one_sided(alpha)
-    arms, _ = _arms(candidate, baseline, paired, kind, bounds, clusters)
+    arms, _ = _arms(candidate, baseline, paired, kind, bounds, clusters, reach)
     return _bounds(arms, alpha, "difference", validity)
 
 
@@ -125,6 +141,8 @@ def compare_declared_arms(
     if estimand == "ratio":
         check_positive(arms)
     answer, note = apply_method(row, arms, alternative, alpha)
+    if estimand == "difference" and answer.interval is None and answer.status in ("ok", "degenerate"):
+        answer, note = _with_interval(answer, arms, alternative, alpha)
     effect, *effects = effect_sizes(arms, 1 - alpha, estimand)
     # The note about few clusters is the least urgent one: it never replaces another.
     if not note and arms.groups is not None and arms.groups < MANY_CLUSTERS:
@@ -137,6 +155,8 @@ def compare_declared_arms(
         interval=clip_interval(answer.interval, RATIO if estimand == "ratio" else arms.bounds),
         p_value=_above_0(answer.p_value),
         p_exact=_above_0(answer.p_exact),
+        proof_p=_above_0(answer.proof_p),
+        alikeness=answer.alikeness,
         effect=effect,
         effects=tuple(effects),
         n_candidate=arms.candidate.values.size,
@@ -150,7 +170,7 @@ def compare_declared_arms(
         method=row.method,
         alternative=alternative,
         alpha=alpha,
-        dof=answer.dof[0] if answer.dof else None,
+        dof=_degrees_of_freedom(answer, arms),
         status=_status(arms, answer),
         note=note,
         assumptions=comparison_assumptions(arms, estimand, repeats),
@@ -164,6 +184,7 @@ def _arms(
     kind: Kind | str,
     bounds: Range | None,
     clusters: Labels | tuple[Labels, Labels] | None,
+    reach: float | None = None,
 ) -> tuple[Arms, tuple[int, ...]]:
     # A third positional argument that is meant as `kind` would otherwise count as True.
     if not isinstance(paired, bool | np.bool_):
@@ -182,10 +203,12 @@ def _arms(
     limits = OPEN if bounds is None else bounds
     if paired:
         of_pairs = cast("Labels | None", clusters)
-        return declare_pairs(candidate_means, baseline_means, kind=resolved_kind, bounds=limits, clusters=of_pairs), (
-            repeats,
-            baseline_repeats,
+        pairs = declare_pairs(
+            candidate_means, baseline_means, kind=resolved_kind, bounds=limits, clusters=of_pairs, reach=reach
         )
+        return pairs, (repeats, baseline_repeats)
+    if reach is not None:
+        raise ValueError(f"reach={reach!r} is the largest difference of a pair, and independent arms have no pairs")
     labels = None if clusters is None else _labels_of_both(clusters)
     return declare_arms(candidate_means, baseline_means, kind=resolved_kind, bounds=limits, clusters=labels), (
         repeats,
@@ -210,12 +233,56 @@ def apply_method(row: Row, arms: Arms, alternative: Alternative, alpha: float) -
     except NotEnoughData as refusal:
         status = refusal_status(arms.groups)
         return Significance(method=row.method, statistic=None, p_value=None, status=status), str(refusal)
-    unknown = answer.interval is None and (arms.scale == "unbounded" or row.question == "ratio")
-    return answer, NO_VARIATION if unknown else answer.note
+    return answer, NO_VARIATION if answer.interval is None and row.question == "ratio" else answer.note
+
+
+def _with_interval(
+    answer: Significance, arms: Arms, alternative: Alternative, alpha: float
+) -> tuple[Significance, str]:
+    """Return the test of alikeness with the interval of the mean's bounds, and a note that explains a missing one."""
+    row = choose_row("margin", arms, "difference")
+    try:
+        if row.p_value is None:
+            interval = _approximate_interval(arms, alternative, alpha)
+            return replace(answer, interval=interval), NO_BOUND if interval else NO_VARIATION
+        tail, estimate = tail_share(alpha, alternative), _difference(arms)
+        low = -math.inf if alternative == "less" else min(row.function(arms, tail, "lower"), estimate)
+        high = math.inf if alternative == "greater" else max(row.function(arms, tail, "upper"), estimate)
+        return replace(
+            answer,
+            interval=Interval(low=low, high=high, level=1 - alpha, method=row.method),
+            proof_p=_proof_p_value(row.p_value, arms, alternative),
+        ), answer.note
+    except NotEnoughData as refusal:
+        return answer, str(refusal)
+
+
+def _approximate_interval(arms: Arms, alternative: Alternative, alpha: float) -> Interval | None:
+    interval_of = t_interval_of_arms if arms.differences is None else t_interval_of_pairs
+    return interval_of(arms, 1 - alpha, alternative)
+
+
+def _proof_p_value(p_of_side: Callable[..., float], arms: Arms, alternative: Alternative) -> float:
+    """Return the smallest alpha at which the interval of the bounds excludes 0."""
+    if alternative != "two-sided":
+        return p_of_side(arms, 0.0, "lower" if alternative == "greater" else "upper")
+    return min(1.0, 2 * p_of_side(arms, 0.0, "lower"), 2 * p_of_side(arms, 0.0, "upper"))
+
+
+def _degrees_of_freedom(answer: Significance, arms: Arms) -> float | None:
+    """Return the degrees of freedom by which samples are planned: of a permutation test those of its clusters."""
+    if answer.alikeness is not None:
+        return None if arms.groups is None else float(arms.groups - 1)
+    return answer.dof[0] if answer.dof else None
 
 
 def _above_0(p_value: float | None) -> float | None:
     return None if p_value is None else max(p_value, SMALLEST)
+
+
+def bound_declared_arms(arms: Arms, alpha: float) -> Bounds:
+    """Return the two one-sided bounds of the difference of means of arms that are already checked."""
+    return _bounds(arms, alpha, "difference", "standard")
 
 
 def _bounds(arms: Arms, alpha: float, estimand: Estimand, validity: Validity) -> Bounds:

@@ -20,6 +20,8 @@ from pytest_crucible.stats.arrays import (
     finite,
     paired_arrays,
 )
+from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo
+from pytest_crucible.stats.resampling.units import Keys
 
 Kind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded"]
 """In this order: yes or no; a few ordered levels; a score between known ends; a count; latency or cost; any number."""
@@ -92,14 +94,20 @@ class Arms:
     candidate: Observed
     baseline: Observed
     differences: Observed | None
+    keys: Keys | None = None
+    """A hash of each pair's id, by which more than 2,000 pairs are joined into blocks; None: of its position."""
+    monte_carlo: MonteCarlo = UNSEEDED
 
     @property
     def scale(self) -> Scale:
-        return self.candidate.scale
+        """The scale of what is compared: a reach gives differences ends that the values do not have."""
+        return self.candidate.scale if self.differences is None else self.differences.scale
 
     @property
     def bounds(self) -> Range:
         """The bounds of a difference."""
+        if self.differences is not None:
+            return self.differences.bounds
         low, high = self.candidate.bounds
         return low - high, high - low
 
@@ -115,22 +123,34 @@ class Arms:
 
 
 def declare_pairs(
-    candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, kind: Kind, bounds: Range, clusters: Labels | None
+    candidate: npt.ArrayLike,
+    baseline: npt.ArrayLike,
+    *,
+    kind: Kind,
+    bounds: Range,
+    clusters: Labels | None,
+    reach: float | None = None,
 ) -> Arms:
-    """Check two arms that are paired by position. Raises ValueError as `declare_arm`, and for unequal lengths."""
+    """Check two arms that are paired by position; no pair differs by more than `reach`, if it is given.
+
+    Raises ValueError as `declare_arm`, for unequal lengths, and for a pair beyond the reach.
+    """
     kind, (low, high), (first, second) = _apply_kind(
         kind, bounds, *paired_arrays(candidate, baseline, names=("candidate", "baseline"))
     )
     codes = _codes(clusters, first.size)
-    ours, theirs, differences = (
-        Observed(values=values, kind=kind, bounds=ends, clusters=codes)
-        for values, ends in (
-            (first, (low, high)),
-            (second, (low, high)),
-            (difference(first, second), (low - high, high - low)),
-        )
+    ours, theirs = (
+        Observed(values=values, kind=kind, bounds=(low, high), clusters=codes) for values in (first, second)
     )
-    return Arms(candidate=ours, baseline=theirs, differences=differences)
+    differences = difference(first, second)
+    ends, kind_of_differences = (low - high, high - low), kind
+    if reach is not None:
+        _check_inside((-reach, reach), (differences,))
+        ends = max(ends[0], -reach), min(ends[1], reach)
+        differences = np.clip(differences, *ends)
+        kind_of_differences = "bounded" if kind == "unbounded" else kind
+    observed = Observed(values=differences, kind=kind_of_differences, bounds=ends, clusters=codes)
+    return Arms(candidate=ours, baseline=theirs, differences=observed)
 
 
 def declare_arms(

@@ -119,6 +119,12 @@ class StoredExperiment:
         """Return the ids of the samples at some positions."""
         return stored_samples.sample_ids(self.store, self.plan.dataset_sha256, positions)
 
+    def seed(self) -> int:
+        """Return the seed of the run."""
+        query = select(schema.runs.c.seed).where(schema.runs.c.id == self.run)
+        with explain_errors(self.store.location), self.store.engine.connect() as connection:
+            return int(connection.execute(query).scalar_one())
+
     def all_sample_ids(self) -> Sequence[str]:
         """Return each sample's id, in the dataset's order."""
         return stored_samples.all_sample_ids(self.store, self.plan.dataset_sha256)

@@ -13,7 +13,7 @@ import numpy as np
 from pytest_crucible import stats
 from pytest_crucible.records import BoundedValue, Contrast, EffectSize, Interval, Measure, MetricFacts
 from pytest_crucible.stats.estimating import clip_interval
-from pytest_crucible.stats.inputs import scale_of
+from pytest_crucible.stats.inputs import declare_pairs, scale_of
 from pytest_crucible.stats.measures.replies import (
     clip_value,
     joint_shape,
@@ -55,6 +55,8 @@ def prepare(observations: Observations, end: End) -> Prepared:
         clusters=observations.clusters,
         kind=facts.kind or "binary",
         bounds=(facts.low, facts.high),
+        keys=observations.keys,
+        monte_carlo=observations.monte_carlo,
     )
     if measure.inner_relation is None:
         return _by_sample(plain, observations)
@@ -134,10 +136,15 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
     """Return first minus second, pair by pair. None without pairs, and where a lost value without bounds could be anything."""
     if not len(first.values) or not all(np.isfinite(arm.values).all() for arm in (first, second)):
         return None
+    # They need scipy, which a session without a comparison does not load.
+    from pytest_crucible.stats.comparing import bound_declared_arms, compare_declared_arms
+
     pair = first.values, without_rounding(first.values, second.values, first.bounds)
     shape = joint_shape(first, second)
-    result = stats.compare(*pair, alpha=alpha, **shape)
-    bounds = stats.difference_bounds(*pair, alpha=alpha, **shape)
+    arms = declare_pairs(*pair, **shape, reach=first.largest_change)
+    arms = replace(arms, keys=first.keys, monte_carlo=first.monte_carlo)
+    result = compare_declared_arms(arms, alternative="two-sided", alpha=alpha)
+    bounds = bound_declared_arms(arms, alpha)
     effects = [size for size in (result.effect, *result.effects) if size is not None]
     tiny, span = is_tiny_mean(result.estimate, first.bounds), first.bounds[1] - first.bounds[0]
     return Difference(
@@ -145,6 +152,8 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
         interval=clip_interval(result.interval, (-span, span)),
         p_value=1.0 if tiny and result.p_value is not None else result.p_value,
         p_exact=result.p_exact,
+        proof_p=1.0 if tiny and result.proof_p is not None else result.proof_p,
+        alikeness=result.alikeness,
         lower=clip_value(bounds.low, (-span, span)),
         upper=clip_value(bounds.high, (-span, span)),
         method=result.method,

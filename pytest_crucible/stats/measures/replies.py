@@ -30,7 +30,8 @@ def one_value_a_sample(prepared: Prepared, samples: Clusters | None, *, linearis
     numbers, first, counts = np.unique(samples, return_index=True, return_counts=True)
     means = np.add.reduceat(prepared.values, first) / counts
     clusters = None if prepared.clusters is None else prepared.clusters[first]
-    averaged = replace(prepared, values=means, clusters=clusters, size=samples.size)
+    keys = None if prepared.keys is None else prepared.keys[first]
+    averaged = replace(prepared, values=means, clusters=clusters, keys=keys, size=samples.size)
     if prepared.kind == "binary" and numbers.size < samples.size:
         averaged = replace(
             averaged, replies=(prepared.values, samples if prepared.clusters is None else prepared.clusters)

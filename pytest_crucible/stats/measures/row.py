@@ -10,8 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import BoundedValue, EffectSize, Interval, Kind, Measure, MetricFacts, Sample
+from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo
+from pytest_crucible.stats.resampling.units import Keys
 
 if TYPE_CHECKING:
+    from pytest_crucible.stats.results.significance import Alikeness
+
     # They need scipy.special, which a session without slices does not load.
     from pytest_crucible.stats.slices.columns import SlicedColumns
     from pytest_crucible.stats.slices.slicing import Slicing
@@ -58,6 +62,9 @@ class Observations:
     """The samples' `expected`; empty unless the row uses it."""
     slicing: Slicing | None = None
     """The slices of the measure's field; None without one."""
+    keys: Keys | None = None
+    """A hash of each entry's sample id, by which permutation tests join samples into blocks; None: of its position."""
+    monte_carlo: MonteCarlo = UNSEEDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,11 @@ class Prepared:
     heaviest: float = 1.0
     """The most samples (replies) that a group of the whole plan has, of which a sequence sees a part."""
     quantile: float = 0.5
+    keys: Keys | None = None
+    """A hash of each sample's id, see `Observations.keys`."""
+    monte_carlo: MonteCarlo = UNSEEDED
+    largest_change: float | None = None
+    """The largest possible difference of two arms' values on one sample, if it is declared."""
     columns: SlicedColumns | None = None
     """Several metrics with their slices, where the statistic is the extreme of these."""
     problem: str = ""
@@ -106,6 +118,7 @@ class Difference:
     value: float | None
     interval: Interval | None
     p_value: float | None
+    """Of the test that the arms are alike, if the statistic has one; otherwise of its bounds."""
     p_exact: float | None
     lower: float | None
     upper: float | None
@@ -115,6 +128,11 @@ class Difference:
     clusters: int | None
     deviation: float | None
     """Square root of n times the standard error; None if sample sizes cannot be planned from it."""
+    proof_p: float | None = None
+    """The two-sided p-value of the bounds, which decides whether a difference is called proven."""
+    alikeness: Alikeness | None = None
+    """The permutation test that `p_value` is of; None if it is of another test."""
+    higher_is_better: bool = True
     dof: float | None = None
     """Degrees of freedom of the standard error; None if it is one of n samples."""
     discordance: float | None = None

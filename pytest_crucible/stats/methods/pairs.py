@@ -10,15 +10,17 @@ from dataclasses import replace
 from pytest_crucible.records import Interval
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import quantity
-from pytest_crucible.stats.arrays import Alternative, Side, is_constant, is_finite_range
+from pytest_crucible.stats.arrays import Alternative, Side
 from pytest_crucible.stats.inputs import Arms, Observed
-from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean, clustered_p_value
-from pytest_crucible.stats.means.point_mass import point_mass_p_value
+from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
+from pytest_crucible.stats.means.gaffke import gaffke_p_value
 from pytest_crucible.stats.means.student import paired_t
 from pytest_crucible.stats.methods import one_arm
 from pytest_crucible.stats.proportions.paired import mcnemar_exact
 from pytest_crucible.stats.proportions.paired_exact import paired_exact_bound, paired_exact_test
+from pytest_crucible.stats.resampling.alikeness import flip_signs
 from pytest_crucible.stats.results import Significance
+from pytest_crucible.stats.results.significance import Alikeness
 
 
 def exact_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
@@ -26,64 +28,37 @@ def exact_test(arms: Arms, level: float, alternative: Alternative = "two-sided")
     gained, lost = _discordant(observed)
     result = paired_exact_test(gained, lost, observed.values.size, level=level, alternative=alternative)
     # McNemar's conditional p-value, which readers may expect. It is two-sided.
-    return replace(
-        result, p_exact=mcnemar_exact(gained, lost) if alternative == "two-sided" else None, status="ok", note=""
+    p_exact = mcnemar_exact(gained, lost) if alternative == "two-sided" else None
+    # One procedure has the p-value and the interval, so the p-value is also that of the proof.
+    return replace(result, proof_p=result.p_value, p_exact=p_exact, status="ok", note="")
+
+
+def flip_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
+    """Return the test that the two replies to a sample could be exchanged. It has no interval: that is of the mean's bounds."""
+    observed = differences(arms)
+    alike = flip_signs(
+        observed.values,
+        clusters=observed.clusters,
+        keys=arms.keys,
+        alternative=alternative,
+        monte_carlo=arms.monte_carlo,
     )
+    return of_alikeness(alike, observed.mean)
 
 
-def paired_t_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
+def of_alikeness(alike: Alikeness, estimate: float | None) -> Significance:
+    """Return a permutation test as a result of the table."""
+    p_value = alike.p_value
+    return Significance(method=alike.method, statistic=None, p_value=p_value, alikeness=alike, estimate=estimate)
+
+
+def t_interval_of_pairs(arms: Arms, level: float, alternative: Alternative) -> Interval | None:
+    """Return Student's t interval, by clusters CR2's: approximate, for scores without ends, whose mean has no valid bound."""
     observed = differences(arms)
-    result = paired_t(observed.values, alternative=alternative, level=level, bounds=observed.bounds)
-    if is_constant(observed.values):
-        flipped = 1.0 if result.p_value is None else result.p_value
-        return _constant(observed, float(observed.values[0]), observed.values.size, result.interval, flipped, level)
-    return result
-
-
-def cr2_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    observed = differences(arms)
+    if observed.clusters is None:
+        return paired_t(observed.values, alternative=alternative, level=level).interval
     mean = clustered_mean(observed.values, observed.labels)
-    interval = clustered_interval(mean, level=level, bounds=observed.bounds, alternative=alternative)
-    p_value = clustered_p_value(mean, alternative=alternative)
-    if mean.se == 0:
-        return _constant(observed, mean.estimate, mean.clusters, interval, p_value, level)
-    return Significance(
-        method="cr2",
-        statistic=mean.estimate / mean.se,
-        dof=(mean.dof,),
-        interval=interval,
-        p_value=p_value,
-        estimate=mean.estimate,
-        se=mean.se,
-    )
-
-
-def _constant(
-    observed: Observed, difference: float, n: int, interval: Interval | None, flipped: float, level: float
-) -> Significance:
-    """Return the result for equal differences, with an interval and a p-value that agree.
-
-    The sign-flip p-value does not use the bounds and can contradict the point-mass interval. So the p-value is the larger
-    of the sign-flip and the point-mass one, and an interval that excludes 0 although p is not small is extended to 0.
-    Both become more conservative only; the sign-flip p-value remains as `p_exact`. Each end of the interval alone errs in
-    up to 1 - level, so it also serves one-sided alternatives.
-    """
-    p_value = flipped
-    if interval is not None and is_finite_range(observed.bounds):
-        # The larger of the two valid p-values is valid, and agrees with the interval below.
-        p_value = max(flipped, point_mass_p_value(difference, n, bounds=observed.bounds))
-        if p_value >= 1 - level:
-            low, high = min(interval.low, 0.0), max(interval.high, 0.0)
-            interval = Interval(low=low, high=high, level=level, method=interval.method)
-    return Significance(
-        method="point mass",
-        statistic=None,
-        interval=interval,
-        p_value=p_value,
-        p_exact=flipped,
-        estimate=difference,
-        status="degenerate",
-    )
+    return clustered_interval(mean, level=level, bounds=observed.bounds, alternative=alternative)
 
 
 # -- one-sided bounds to decide a margin by -----------------------------------------------------------------------
@@ -96,6 +71,12 @@ def exact_side(arms: Arms, alpha: float, side: Side) -> float:
 
 def gaffke_side(arms: Arms, alpha: float, side: Side) -> float | None:
     return one_arm.gaffke_side(differences(arms), alpha, side)
+
+
+def gaffke_p(arms: Arms, null: float, side: Side) -> float:
+    observed = differences(arms)
+    end = observed.bounds[0 if side == "lower" else 1]
+    return gaffke_p_value(observed.values, null=null, end=end, side=side, clusters=observed.clusters)
 
 
 def no_side(arms: Arms, alpha: float, side: Side) -> None:

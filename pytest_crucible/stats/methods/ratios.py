@@ -15,8 +15,10 @@ from pytest_crucible.stats.counts.ratios import (
     geometric_mean_ratio_welch,
 )
 from pytest_crucible.stats.inputs import OPEN, Arms, declare_arms, declare_pairs, mean
+from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean, clustered_p_value
+from pytest_crucible.stats.means.clustered_arms import clustered_arms
 from pytest_crucible.stats.means.gaffke import gaffke_bound, gaffke_p_value
-from pytest_crucible.stats.methods import pairs, two_arms
+from pytest_crucible.stats.methods import pairs
 from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import tail_share
 
@@ -32,7 +34,22 @@ def paired_logs(arms: Arms, level: float, alternative: Alternative = "two-sided"
 
 
 def clustered_logs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    return as_ratio(pairs.cr2_test(logarithms(arms), level, alternative), "cr2 of logarithms")
+    observed = pairs.differences(logarithms(arms))
+    mean_log = clustered_mean(observed.values, observed.labels)
+    interval = clustered_interval(mean_log, level=level, alternative=alternative)
+    p_value = clustered_p_value(mean_log, alternative=alternative)
+    statistic = mean_log.estimate / mean_log.se if mean_log.se else None
+    answer = Significance(
+        method="cr2",
+        statistic=statistic,
+        dof=(mean_log.dof,),
+        interval=interval,
+        p_value=p_value,
+        estimate=mean_log.estimate,
+        se=mean_log.se,
+        status="ok" if mean_log.se else "degenerate",
+    )
+    return as_ratio(answer, "cr2 of logarithms")
 
 
 def welch_logs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
@@ -40,7 +57,10 @@ def welch_logs(arms: Arms, level: float, alternative: Alternative = "two-sided")
 
 
 def clustered_logs_of_two_arms(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    return as_ratio(two_arms.cr2_test(logarithms(arms), level, alternative), "cr2 of logarithms")
+    logs = logarithms(arms)
+    values, labels = (logs.candidate.values, logs.baseline.values), (logs.candidate.labels, logs.baseline.labels)
+    answer = clustered_arms(*values, *labels, alternative=alternative, level=level)
+    return as_ratio(answer, "cr2 of logarithms")
 
 
 def gaffke_logs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:

@@ -9,7 +9,7 @@ from pytest_crucible.records import Interval
 from pytest_crucible.records.number_format import number, p_equals, p_value, ratio, ratio_with_interval, with_interval
 from pytest_crucible.stats.arrays import Alternative
 from pytest_crucible.stats.inputs import Kind
-from pytest_crucible.stats.results.significance import Bounds, Effect, Significance, Status
+from pytest_crucible.stats.results.significance import Alikeness, Bounds, Effect, Significance, Status
 from pytest_crucible.stats.text import Rows, in_clusters, interval_ends, log_ratio, note_rows, table
 
 Estimand = Literal["difference", "ratio"]
@@ -21,8 +21,10 @@ Direction = Literal["higher", "lower"]
 class ComparisonResult:
     """The candidate compared with the baseline, from `stats.compare`.
 
-    Interval and p-value come from one method: p is below alpha exactly when the interval excludes "no difference" (0; for
-    a ratio 1).
+    Two questions have two tests. `p_value` asks whether the arms are alike: could the two replies to a sample be exchanged?
+    `interval` and `proof_p` are about the mean difference, by bounds that are valid for every distribution within the range of
+    the scores: proof_p is below alpha exactly when the interval excludes "no difference" (0; for a ratio 1). For pairs of yes
+    and no both are one procedure. Scores without bounds have no valid bound of their mean: their interval is approximate.
     """
 
     estimand: Estimand
@@ -52,6 +54,10 @@ class ComparisonResult:
     direction: Direction = "higher"
     dof: float | None = None
     """Degrees of freedom of the standard error; None if the method has none."""
+    proof_p: float | None = None
+    """The two-sided p-value of the bounds in `interval`; None if they are approximate."""
+    alikeness: Alikeness | None = None
+    """The permutation test of `p_value`, with its arrangements and seed; None if it is of another test."""
     margin: float | None = None
     bounds: Bounds | None = None
     """The one-sided bounds that decide the margin; None without a margin."""

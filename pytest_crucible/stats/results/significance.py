@@ -27,6 +27,22 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alikeness:
+    """The result of a permutation test that two arms are alike."""
+
+    method: str
+    p_value: float
+    smallest: float
+    """The smallest p-value that any scores of as many units could have."""
+    arrangements: int
+    """How many arrangements were compared with the observed one, itself included."""
+    exact: bool
+    """True if these are all of them; otherwise they are random, by `seed`."""
+    seed: int | None
+    units: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Significance:
     """The result of a significance test. Statistic and p-value are None if the data do not define them."""
 
@@ -36,6 +52,10 @@ class Significance:
     p_value: float | None
     p_exact: float | None = None
     """A p-value of an exact test of the same hypothesis, if there is one in addition to the method's own."""
+    proof_p: float | None = None
+    """The two-sided p-value of the bounds in `interval`, where `p_value` is of another question."""
+    alikeness: Alikeness | None = None
+    """The permutation test that `p_value` is of; None for other tests."""
     dof: tuple[float, ...] = ()
     """Degrees of freedom: none, one, or numerator and denominator."""
     estimate: float | None = None

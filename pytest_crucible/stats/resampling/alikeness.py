@@ -1,0 +1,222 @@
+"""Are two arms alike? Permutation tests of "the two replies to a sample could be exchanged", with a studentised difference.
+
+Under that hypothesis every arrangement is as likely as the observed one, whatever the shape of the scores, so that the tests are
+exact for any number of samples, also for scores without bounds (Pesarin & Salmaso 2010, Permutation Tests for Complex Data;
+Hemerik, Goeman & Finos 2020, J. R. Stat. Soc. B 82:841). They say nothing of the mean alone: arms may differ in shape and have
+one mean. That a *mean* is lower is shown by a bound (`means.gaffke`).
+
+The statistic of a sum S with variance estimate R over G units is S / sqrt(R + S^2 / G). It grows with S / sqrt(R), the studentised
+sum, and stays finite where R is 0: equal differences are the strongest evidence that there is, and no special case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.arrays import Alternative, Array, Codes
+from pytest_crucible.stats.resampling.draws import CELLS
+from pytest_crucible.stats.resampling.monte_carlo import DRAWS, TIE, UNSEEDED, MonteCarlo, p_value_of_draws
+from pytest_crucible.stats.resampling.sign_flips import draw_sums, list_sums
+from pytest_crucible.stats.resampling.units import MOST_UNITS, Keys, Units, group_units, list_units
+from pytest_crucible.stats.results.significance import Alikeness
+
+# 2^13 sign patterns are fewer than the random ones.
+MOST_LISTED = DRAWS
+# Fewer blocks of the smaller arm would leave too few arrangements.
+FEWEST_BLOCKS = 20
+
+
+def flip_signs(
+    differences: Array,
+    *,
+    clusters: Codes | None = None,
+    keys: Keys | None = None,
+    alternative: Alternative = "two-sided",
+    monte_carlo: MonteCarlo = UNSEEDED,
+) -> Alikeness:
+    """Return the sign-flip test of paired differences; whole clusters flip together. R: coin::oneway_test of pairs.
+
+    All flips are counted up to 13 units, otherwise 9,999 or more are drawn. Raises NotEnoughData below two differences.
+
+    >>> flip_signs(np.array([0.2, 0.5, 0.1, 0.4, 0.3, 0.6])).p_value
+    0.03125
+    """
+    if differences.size < 2:
+        raise NotEnoughData(f"{differences.size} pairs: a comparison needs at least 2")
+    units = group_units(differences, clusters, keys)
+    columns = _flip_columns(units)
+    statistic = _tail(lambda sums: _studentise_flips(sums, units), alternative)
+    observed = float(statistic(columns.sum(axis=0)[None, :])[0])
+    count, size = units.totals.size, 2.0 ** min(units.totals.size, 1000)
+    smallest = (1 if alternative != "two-sided" else 2) / size
+    if size <= MOST_LISTED:
+        return _of_all("sign flips", statistic(list_sums(columns)), observed, smallest, count)
+    p_value, draws = p_value_of_draws(lambda n, rng: statistic(draw_sums(columns, n, rng)), observed, monte_carlo)
+    return _of_draws("sign flips", p_value, draws, monte_carlo.seed, smallest, count)
+
+
+def exchange_labels(
+    candidate: Array,
+    baseline: Array,
+    *,
+    clusters: tuple[Codes, Codes] | None = None,
+    alternative: Alternative = "two-sided",
+    monte_carlo: MonteCarlo = UNSEEDED,
+) -> Alikeness:
+    """Return the permutation test of two independent arms; clusters, each in one arm, change the arm as a whole.
+
+    R: coin::oneway_test, with Welch's statistic (Janssen 1997, Stat. Probab. Lett. 36:9). Raises NotEnoughData below two values or
+    clusters in an arm, and for a cluster that is in both.
+
+    >>> exchange_labels(np.array([5.0, 6.0, 7.0, 8.0]), np.array([1.0, 2.0, 3.0, 4.0])).p_value
+    0.02857142857142857
+    """
+    first, second = _columns_of_arms(candidate, baseline, clusters)
+    columns = np.concatenate((first.moved, second.moved))
+    whole = columns.sum(axis=0) + first.fixed + second.fixed
+    counts, size, units = (first.units, second.units), len(first.moved), len(columns)
+    statistic = _tail(lambda sums: _studentise_labels(sums + first.fixed, whole, counts), alternative)
+    observed = float(statistic(first.moved.sum(axis=0)[None, :])[0])
+    ways = math.comb(units, size)
+    smallest = (2 if alternative == "two-sided" and 2 * size == units else 1) / min(ways, 10**300)
+    if ways <= MOST_LISTED:
+        members = np.array(list(combinations(range(units), size)))
+        return _of_all("exchanged labels", statistic(columns[members].sum(axis=1)), observed, smallest, units)
+
+    def draw(n: int, rng: np.random.Generator) -> Array:
+        return statistic(_draw_subsets(columns, size, n, rng))
+
+    p_value, draws = p_value_of_draws(draw, observed, monte_carlo)
+    return _of_draws("exchanged labels", p_value, draws, monte_carlo.seed, smallest, units)
+
+
+def _of_all(method: str, statistics: Array, observed: float, smallest: float, units: int) -> Alikeness:
+    hits = int(np.count_nonzero(statistics >= observed - TIE))
+    p_value = hits / statistics.size
+    return Alikeness(
+        method=method,
+        p_value=p_value,
+        smallest=smallest,
+        arrangements=statistics.size,
+        exact=True,
+        seed=None,
+        units=units,
+    )
+
+
+def _of_draws(method: str, p_value: float, draws: int, seed: int, smallest: float, units: int) -> Alikeness:
+    return Alikeness(
+        method=method,
+        p_value=p_value,
+        smallest=smallest,
+        arrangements=draws + 1,
+        exact=False,
+        seed=seed,
+        units=units,
+    )
+
+
+def _tail(statistic: Callable[[Array], Array], alternative: Alternative) -> Callable[[Array], Array]:
+    """Return the statistic, turned so that large values are evidence for the alternative."""
+    if alternative == "two-sided":
+        return lambda sums: np.abs(statistic(sums))
+    return statistic if alternative == "greater" else lambda sums: -statistic(sums)
+
+
+# -- pairs ----------------------------------------------------------------------------------------------------------
+
+
+def _flip_columns(units: Units) -> Array:
+    """Return what is summed with random signs: totals and, for units of unequal sizes, totals times sizes."""
+    if (units.sizes == units.sizes[0]).all():
+        return units.totals[:, None]
+    return np.stack((units.totals, units.totals * units.sizes), axis=1)
+
+
+def _studentise_flips(sums: Array, units: Units) -> Array:
+    totals, sizes = units
+    flipped = sums[:, 0]
+    mean = flipped / sizes.sum()
+    products = sums[:, 1] if sums.shape[1] > 1 else flipped * sizes[0]
+    # Sum of (signed total - mean x size)^2, of which only the middle term depends on the signs.
+    residual = totals @ totals - 2 * mean * products + mean**2 * (sizes @ sizes)
+    return _studentise(flipped, residual, totals.size)
+
+
+def _studentise(difference: Array, variance: Array, units: int) -> Array:
+    scale = np.sqrt(np.maximum(variance, 0.0) + difference**2 / units)
+    return np.divide(difference, scale, out=np.zeros_like(difference), where=scale > 0)
+
+
+# -- independent arms -------------------------------------------------------------------------------------------------
+
+
+class _ArmColumns(NamedTuple):
+    """The sums by which the statistic of an assignment of units to arms is known, of the units of one arm."""
+
+    moved: Array
+    """Blocks of units that may change the arm: blocks x 5."""
+    fixed: Array
+    """The sums of the units that stay."""
+    units: int
+
+
+def _columns_of_arms(
+    candidate: Array, baseline: Array, clusters: tuple[Codes, Codes] | None
+) -> tuple[_ArmColumns, _ArmColumns]:
+    ours, theirs = clusters or (None, None)
+    if ours is not None and theirs is not None and np.intersect1d(ours, theirs).size:
+        raise NotEnoughData("labels of clusters that are in both arms cannot be exchanged")
+    # Centred, so that values far from 0 keep their digits.
+    centre = float(np.concatenate((candidate, baseline)).mean())
+    arms = [_label_columns(candidate - centre, ours), _label_columns(baseline - centre, theirs)]
+    fewest, count = min(map(len, arms)), sum(map(len, arms))
+    if fewest < 2:
+        raise NotEnoughData("a comparison needs at least 2 values or clusters in each arm")
+    # Blocks of one size, exchanged whole, are a subgroup of all exchanges; so is every one that leaves some units in place.
+    block = min(-(-count // MOST_UNITS), max(1, fewest // FEWEST_BLOCKS))
+    first, second = (_join_blocks(columns, block) for columns in arms)
+    return first, second
+
+
+def _label_columns(values: Array, clusters: Codes | None) -> Array:
+    """Return totals, sizes and their products: units x 5, in an order that depends on no score."""
+    totals, sizes = list_units(values, clusters)
+    return np.stack((totals, sizes, totals**2, totals * sizes, sizes**2), axis=1)
+
+
+def _join_blocks(columns: Array, block: int) -> _ArmColumns:
+    blocks = min(len(columns) // block, MOST_UNITS)
+    moved = columns[: blocks * block].reshape(blocks, block, -1).sum(axis=1)
+    return _ArmColumns(moved, columns[blocks * block :].sum(axis=0), len(columns))
+
+
+def _studentise_labels(sums: Array, whole: Array, units: tuple[int, int]) -> Array:
+    ours, theirs = _mean_and_variance(sums, units[0]), _mean_and_variance(whole - sums, units[1])
+    return _studentise(ours[0] - theirs[0], ours[1] + theirs[1], sum(units))
+
+
+def _mean_and_variance(sums: Array, units: int) -> tuple[Array, Array]:
+    """Return the mean of an arm and its squared standard error, between the arm's units."""
+    total, size, squares, products, squared_sizes = sums.T
+    mean = total / size
+    residual = squares - 2 * mean * products + mean**2 * squared_sizes
+    return mean, np.maximum(residual, 0.0) / size**2 * units / (units - 1)
+
+
+def _draw_subsets(columns: Array, size: int, draws: int, rng: np.random.Generator) -> Array:
+    """Return sums of the columns over random subsets of units: draws x columns."""
+    rows, pieces = max(1, CELLS // len(columns)), []
+    for start in range(0, draws, rows):
+        keys = rng.random((min(rows, draws - start), len(columns)))
+        # The smallest keys of a row mark a random subset.
+        members = np.zeros(keys.shape)
+        np.put_along_axis(members, np.argpartition(keys, size - 1, axis=1)[:, :size], 1.0, axis=1)
+        pieces.append(members @ columns)
+    return np.concatenate(pieces)
