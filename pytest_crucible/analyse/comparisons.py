@@ -191,7 +191,8 @@ def _bounded_value(difference: Difference | None) -> BoundedValue:
 
 def _proof_p(difference: Difference) -> float | None:
     """Return the p-value of the bounds, which is the only one of a statistic without a permutation test."""
-    return difference.p_value if difference.alikeness is None else difference.proof_p
+    has_one = difference.alikeness is not None or difference.proof_p is not None
+    return difference.proof_p if has_one else difference.p_value
 
 
 def _interval(

@@ -12,9 +12,19 @@ import numpy as np
 from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, row_of
-from pytest_crucible.records import FACTORS, FEWEST_LEVELS, BoundedValue, EffectSize, Interval, Measure
+from pytest_crucible.records import (
+    FACTORS,
+    FEWEST_LEVELS,
+    BoundedValue,
+    Contrast,
+    EffectSize,
+    Interval,
+    Measure,
+    Target,
+)
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.factors.level_bounds import bound_distance, fewest_levels
 from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Numbers, Observations, Prepared
 from pytest_crucible.stats.measures.table import comparison_row
 
@@ -79,10 +89,11 @@ def bound_measure(
     if len(mean.sources) == 1:
         return plain, method, ""
     bounds = stats.crossed_bounds(mean, alpha=alpha, bounds=prepared.bounds)
-    few = few_levels(mean.sources)
+    scale = prepared.size or 1 if row.is_total else 1
+    ends = prepared.bounds[0] * scale, prepared.bounds[1] * scale
+    few = few_levels(mean.sources) or _too_few_to_prove(measure, mean, ends, alpha)
     if few or bounds.low is None or bounds.high is None:
         return unproven, bounds.method, few
-    scale = prepared.size or 1 if row.is_total else 1
     return replace(plain, lower=bounds.low * scale, upper=bounds.high * scale), bounds.method, ""
 
 
@@ -114,6 +125,8 @@ def difference(
         mean, limits = mean_difference(measure, arms, attributes, chosen, ends)
     except NotEnoughData as refusal:
         return replace(unproven, note=str(refusal))
+    if len(mean.sources) == 1:
+        return plain
     bounds, few = stats.crossed_bounds(mean, alpha=alpha, bounds=limits), few_levels(mean.sources)
     interval = _clip_interval(stats.crossed_interval(mean, level=1 - alpha, bounds=limits), limits)
     counted = replace(
@@ -126,14 +139,19 @@ def difference(
     )
     if few:
         return replace(counted, note=few)
+    is_bounded = all(map(math.isfinite, limits))
+    too_few = _too_few_to_prove(measure, mean, limits, alpha)
+    by_bounds = isinstance(measure, Contrast) and measure.decided_by_bounds and is_bounded
     return replace(
         counted,
         p_value=stats.crossed_p_value(mean, bounds=limits),
-        lower=bounds.low,
-        upper=bounds.high,
-        note=plain.note,
+        # Without bounds of the values nothing is proven of a mean over levels of any distribution.
+        proof_p=stats.crossed_proof_p(mean, bounds=limits) if is_bounded else 1.0,
+        lower=None if too_few else bounds.low,
+        upper=None if too_few else bounds.high,
+        note=too_few or plain.note,
         detectable=partial(_detectable, mean, limits),
-        samples=partial(_samples_to_clear, mean, limits[1] if bounds.method.startswith("augmented") else 0.0),
+        samples=partial(_samples_to_prove, mean, limits) if by_bounds else partial(_samples_to_find, mean),
     )
 
 
@@ -143,27 +161,26 @@ def _detectable(mean: stats.CrossedMean, limits: Numbers, alpha: float) -> float
     return None if detectable is None or detectable > limits[1] else detectable
 
 
-def _samples_to_clear(mean: stats.CrossedMean, span: float, limit: float, alpha: float, power: float) -> int | None:
-    """Return the samples that prove the estimate against a limit, with as many levels of the factors.
+def _samples_to_find(mean: stats.CrossedMean, limit: float, alpha: float, power: float) -> int | None:
+    """Return the samples with which the test of a regression gate finds the estimate, with as many levels of the factors."""
+    size = len(mean.means) / mean.sources[0].levels
+    needed = stats.samples_over_sources(mean.sources, abs(mean.estimate - limit), alpha=alpha, power=power)
+    return needed and math.ceil(needed * size)
 
-    `span` is the distance of the pseudo-observations of augmented bounds from 0; 0 where bounds are not augmented.
-    """
-    groups = mean.sources[0].levels
-    size = len(mean.means) / groups
-    # Pseudo-observations come in whole groups, and belong to the bounds of a margin alone.
-    pseudo = 2.0 * span**2 if limit else 0.0
-    needed = stats.samples_over_sources(
-        mean.sources, abs(mean.estimate - limit), pseudo=pseudo, alpha=alpha, power=power
-    )
-    if needed is None or not pseudo:
-        return needed and math.ceil(needed * size)
-    # The bounds are no narrower than Gaffke's by the samples alone.
-    sign = 1.0 if mean.estimate > limit else -1.0
-    by_samples = stats.samples_by_gaffke(
-        sign * np.clip(mean.means, -span, span),
-        null=sign * limit, end=-span, alpha=alpha, power=power, clusters=mean.clusters,
+
+def _samples_to_prove(mean: stats.CrossedMean, limits: Numbers, limit: float, alpha: float, power: float) -> int | None:
+    """Return the samples whose bound passes a limit, with as many levels of the factors; None if the levels forbid it."""
+    is_above = mean.estimate > limit
+    by_levels = bound_distance(mean.levels, "lower" if is_above else "upper", alpha, limits)
+    room = (mean.estimate - limit) ** 2 - by_levels**2
+    if room <= 0:
+        return None
+    # The samples' part of the distance must fit into what the levels leave of it.
+    sign = 1.0 if is_above else -1.0
+    return stats.samples_by_gaffke(
+        sign * np.clip(mean.means, *limits),
+        null=sign * mean.estimate - math.sqrt(room), end=limits[0], alpha=alpha, power=power, clusters=mean.clusters,
     )  # fmt: skip
-    return by_samples and max(by_samples, math.ceil(needed * size))
 
 
 def mean_difference(
@@ -191,6 +208,7 @@ def mean_difference(
         fixed=_fixed_factors(attributes),
         trainings=of_training if pair[0] is ours else of_training[::-1],
         fixed_trainings="trainings" not in attributes.random_factors,
+        ends=prepared.bounds,
     )
     span = prepared.bounds[1] - prepared.bounds[0]
     return mean, (-span, span)
@@ -217,6 +235,40 @@ def few_levels(sources: Sequence[stats.Source]) -> str:
                 f"least {FEWEST_LEVELS} levels for a verdict; {_REMEDIES[kind]}"
             )
     return ""
+
+
+def _too_few_to_prove(measure: Measure, mean: stats.CrossedMean, ends: Numbers, alpha: float) -> str:
+    """Return why so few levels cannot prove a claim, whatever their values; empty if they could, or no bound decides it."""
+    for source in mean.sources[1:]:
+        fewest = _fewest_to_prove(measure, ends, alpha)
+        if fewest is not None and source.levels < fewest:
+            kind, _, arm = source.name.partition(" ")
+            some = " ".join([quantity(source.levels, kind.removesuffix("s")), *([arm] if arm else [])])
+            return (
+                f"{some} cannot prove this of others like them, whatever the replies, because rare ones may be far worse: "
+                f"it takes {fewest} or more; {_REMEDIES[kind].replace(str(FEWEST_LEVELS), str(fewest))}"
+            )
+    return ""
+
+
+def _fewest_to_prove(measure: Measure, ends: Numbers, alpha: float) -> int | None:
+    """Return the fewest levels that can prove a claim or its opposite; None if no bound decides it."""
+    low, high = ends
+    if not all(map(math.isfinite, ends)):
+        return None
+    if isinstance(measure, Target):
+        ways = [(high, measure.value, low), (-low, -measure.value, -high)]
+    elif isinstance(measure, Contrast) and measure.decided_by_bounds:
+        limit = measure.limit or 0.0
+        if measure.alternative == "equivalent":
+            ways = [(0.0, -limit, low), (high, limit, low)]
+        else:
+            turn = limit if measure.alternative == "superior" else -limit
+            ways = [(high, turn, low), (-low, -turn, -high)]
+    else:
+        return None
+    counts = [fewest_levels(*way, alpha) for way in ways]
+    return min((count for count in counts if count is not None), default=None)
 
 
 def _mean(cells: Floats, attributes: SampleAttributes, chosen: Flags) -> stats.CrossedMean:
