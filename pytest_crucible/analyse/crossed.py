@@ -24,17 +24,18 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.factors.crossed_tests import NORMAL
 from pytest_crucible.stats.factors.level_bounds import bound_distance, fewest_levels
 from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Numbers, Observations, Prepared
 from pytest_crucible.stats.measures.table import comparison_row
 
 NO_METHOD = "none that counts {factors}"
 SHARED = ("prompts", "rounds")
-"""Factors with the same levels in both arms, so that replies are paired."""
+"""Factors with the same levels in both arms of a session, so that replies are paired."""
 _REMEDIES = {
     "prompts": "add prompts, or declare fixed='prompts'",
     "trainings": "raise the adapter's seeds, or declare fixed='trainings'",
-    "rounds": f"run with --crucible-rounds={FEWEST_LEVELS} or more, or declare fixed='rounds'",
+    "rounds": "run with --crucible-rounds={levels} or more, or declare fixed='rounds'",
 }
 
 
@@ -91,7 +92,7 @@ def bound_measure(
     bounds = stats.crossed_bounds(mean, alpha=alpha, bounds=prepared.bounds)
     scale = prepared.size or 1 if row.is_total else 1
     ends = prepared.bounds[0] * scale, prepared.bounds[1] * scale
-    few = few_levels(mean.sources) or _too_few_to_prove(measure, mean, ends, alpha)
+    few = few_levels(mean.sources, attributes) or _too_few_to_prove(measure, mean, attributes, ends, alpha)
     if few or bounds.low is None or bounds.high is None:
         return unproven, bounds.method, few
     return replace(plain, lower=bounds.low * scale, upper=bounds.high * scale), bounds.method, ""
@@ -127,20 +128,20 @@ def difference(
         return replace(unproven, note=str(refusal))
     if len(mean.sources) == 1:
         return plain
-    bounds, few = stats.crossed_bounds(mean, alpha=alpha, bounds=limits), few_levels(mean.sources)
+    bounds, few = stats.crossed_bounds(mean, alpha=alpha, bounds=limits), few_levels(mean.sources, attributes)
     interval = _clip_interval(stats.crossed_interval(mean, level=1 - alpha, bounds=limits), limits)
     counted = replace(
         unproven,
         value=mean.estimate,
         interval=interval,
         n=len(mean.means),
-        method=interval.method if interval else unproven.method,
+        method=NORMAL,
         bounds_method=bounds.method,
     )
     if few:
         return replace(counted, note=few)
     is_bounded = all(map(math.isfinite, limits))
-    too_few = _too_few_to_prove(measure, mean, limits, alpha)
+    too_few = _too_few_to_prove(measure, mean, attributes, limits, alpha)
     by_bounds = isinstance(measure, Contrast) and measure.decided_by_bounds and is_bounded
     return replace(
         counted,
@@ -199,19 +200,28 @@ def mean_difference(
     )
     facts = arms[0][0].facts
     pair = (ours, theirs) if row_of(measure).higher_is_better(measure, facts) else (theirs, ours)
-    of_training = ("trainings of the candidate", f"trainings of {getattr(measure, 'baseline', '') or 'the baseline'}")
+    own = "rounds" if attributes.sessions == "of each arm" else "trainings"
+    names = (f"{own} of the candidate", f"{own} of {getattr(measure, 'baseline', '') or 'the baseline'}")
     mean = stats.crossed_difference(
-        np.moveaxis(pair[0], 2, 1),
-        np.moveaxis(pair[1], 2, 1),
-        SHARED,
+        *(_move_own(cells, own) for cells in pair),
+        [name for name in FACTORS if name != own],
         attributes.clusters_at(chosen),
         fixed=_fixed_factors(attributes),
-        trainings=of_training if pair[0] is ours else of_training[::-1],
-        fixed_trainings="trainings" not in attributes.random_factors,
+        trainings=names if pair[0] is ours else names[::-1],
+        fixed_trainings=own not in attributes.random_factors,
         ends=prepared.bounds,
     )
     span = prepared.bounds[1] - prepared.bounds[0]
     return mean, (-span, span)
+
+
+def _move_own(cells: Floats, own: str) -> Floats:
+    """Return the cells with the factor that each arm has of its own next to the samples; sessions without a reply are left out."""
+    moved = np.moveaxis(cells, 1 + FACTORS.index(own), 1)
+    if own == "trainings":
+        # A training that was lost is one that was to be counted.
+        return moved
+    return moved[:, ~np.isnan(moved).all(axis=(0, 2, 3))]
 
 
 def arm_mean(
@@ -224,31 +234,47 @@ def arm_mean(
     return _mean(_cells(measure, metrics, chosen)[0], attributes, chosen)
 
 
-def few_levels(sources: Sequence[stats.Source]) -> str:
-    """Return why a random factor has too few levels for a verdict; empty if all have enough."""
+def few_levels(sources: Sequence[stats.Source], attributes: SampleAttributes) -> str:
+    """Return why a random factor has too few levels for a verdict; empty if all have enough.
+
+    Two sessions of a pool are enough for a test: it will have more of them.
+    """
+    fewest = FEWEST_LEVELS if attributes.sessions is None else 2
     for source in sources[1:]:
-        if source.levels < FEWEST_LEVELS:
-            kind, _, arm = source.name.partition(" ")
-            some = " ".join([quantity(source.levels, kind.removesuffix("s")), *([arm] if arm else [])])
+        if source.levels < fewest:
             return (
-                f"{some} cannot stand for others like {'it' if source.levels == 1 else 'them'}: a random factor needs at "
-                f"least {FEWEST_LEVELS} levels for a verdict; {_REMEDIES[kind]}"
+                f"{_levels_text(source, attributes)} cannot stand for others like {'it' if source.levels == 1 else 'them'}: a random factor "
+                f"needs at least {fewest} levels for a verdict; {_remedy(source, attributes, fewest)}"
             )
     return ""
 
 
-def _too_few_to_prove(measure: Measure, mean: stats.CrossedMean, ends: Numbers, alpha: float) -> str:
+def _too_few_to_prove(
+    measure: Measure, mean: stats.CrossedMean, attributes: SampleAttributes, ends: Numbers, alpha: float
+) -> str:
     """Return why so few levels cannot prove a claim, whatever their values; empty if they could, or no bound decides it."""
+    fewest = _fewest_to_prove(measure, ends, alpha)
     for source in mean.sources[1:]:
-        fewest = _fewest_to_prove(measure, ends, alpha)
         if fewest is not None and source.levels < fewest:
-            kind, _, arm = source.name.partition(" ")
-            some = " ".join([quantity(source.levels, kind.removesuffix("s")), *([arm] if arm else [])])
             return (
-                f"{some} cannot prove this of others like them, whatever the replies, because rare ones may be far worse: "
-                f"it takes {fewest} or more; {_REMEDIES[kind].replace(str(FEWEST_LEVELS), str(fewest))}"
+                f"{_levels_text(source, attributes)} cannot prove this of others like them, whatever the replies, because rare ones may be "
+                f"far worse: it takes {fewest} or more; {_remedy(source, attributes, fewest)}"
             )
     return ""
+
+
+def _levels_text(source: stats.Source, attributes: SampleAttributes) -> str:
+    """Return `3 trainings of v1`."""
+    kind, _, arm = source.name.partition(" ")
+    kind = kind if attributes.sessions is None else "sessions"
+    return " ".join([quantity(source.levels, kind.removesuffix("s")), *([arm] if arm else [])])
+
+
+def _remedy(source: stats.Source, attributes: SampleAttributes, levels: int) -> str:
+    kind = source.name.partition(" ")[0]
+    if attributes.sessions is not None:
+        return "run more sessions, or declare fixed='rounds': the claim is then about these sessions alone"
+    return _REMEDIES[kind].format(levels=levels)
 
 
 def _fewest_to_prove(measure: Measure, ends: Numbers, alpha: float) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from pytest_crucible.stats.resampling.units import Keys
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.slices.slicing import Slicing
+
+
+Sessions = Literal["paired", "of each arm"]
+"""Rounds that are sessions of a pool: both arms have the same ones, or each has its own, as with a stored baseline."""
 
 
 class ScoredMetric(NamedTuple):
@@ -40,6 +44,8 @@ class SampleAttributes:
     """The slices of each field that a measure of the plan names."""
     random_factors: tuple[str, ...] = ()
     """Factors whose noise every interval counts; the scores then have their units."""
+    sessions: Sessions | None = None
+    """How rounds are arranged that are sessions of a pool; None if they are rounds of one session."""
     keys: Keys | None = None
     """A hash of each sample's id, by which permutation tests join samples into blocks; None: of its position."""
     monte_carlo: MonteCarlo = UNSEEDED
