@@ -146,8 +146,7 @@ def difference(
     return replace(
         counted,
         p_value=stats.crossed_p_value(mean, bounds=limits),
-        # Without bounds of the values nothing is proven of a mean over levels of any distribution.
-        proof_p=stats.crossed_proof_p(mean, bounds=limits) if is_bounded else 1.0,
+        proof_p=stats.crossed_proof_p(mean, bounds=limits) if is_bounded else None,
         lower=None if too_few else bounds.low,
         upper=None if too_few else bounds.high,
         note=too_few or plain.note,
@@ -243,8 +242,8 @@ def few_levels(sources: Sequence[stats.Source], attributes: SampleAttributes) ->
     for source in sources[1:]:
         if source.levels < fewest:
             return (
-                f"{_levels_text(source, attributes)} cannot stand for others like {'it' if source.levels == 1 else 'them'}: a random factor "
-                f"needs at least {fewest} levels for a verdict; {_remedy(source, attributes, fewest)}"
+                f"{_levels_text(source, attributes)} cannot stand for others like {'it' if source.levels == 1 else 'them'}: a "
+                f"random factor needs at least {fewest} levels for a verdict; {_remedy(source, attributes, fewest)}"
             )
     return ""
 
@@ -257,8 +256,8 @@ def _too_few_to_prove(
     for source in mean.sources[1:]:
         if fewest is not None and source.levels < fewest:
             return (
-                f"{_levels_text(source, attributes)} cannot prove this of others like them, whatever the replies, because rare ones may be "
-                f"far worse: it takes {fewest} or more; {_remedy(source, attributes, fewest)}"
+                f"{_levels_text(source, attributes)} cannot prove this of others like them, whatever the replies, because rare "
+                f"ones may be far worse: it takes {fewest} or more; {_remedy(source, attributes, fewest)}"
             )
     return ""
 
