@@ -11,9 +11,11 @@ import numpy as np
 from pytest_crucible.analyse.comparisons import compare
 from pytest_crucible.analyse.failed_metrics import failed_metrics
 from pytest_crucible.analyse.pool import Pool
+from pytest_crucible.analyse.refuted_reach import find_refuted_reaches
 from pytest_crucible.analyse.scores import Scores, resolve, scores, scores_with_units
 from pytest_crucible.analyse.slices import flag_slice, keep_slice, slice_all
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
+from pytest_crucible.analyse.suggested_reach import suggest_reach
 from pytest_crucible.analyse.targets import estimate, evaluate_target
 from pytest_crucible.analyse.training import evaluate_training
 from pytest_crucible.analyse.twins import is_by_twin, score_twins, stack_attributes, stack_scores
@@ -22,6 +24,7 @@ from pytest_crucible.records import (
     TRAINING_NUMBERS,
     Analysis,
     ArmOutcomes,
+    BeyondReach,
     Comparison,
     Contrast,
     Estimate,
@@ -32,6 +35,7 @@ from pytest_crucible.records import (
     TargetResult,
 )
 from pytest_crucible.records.stages import StageProgress
+from pytest_crucible.stats.measures.table import MEAN
 from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
 from pytest_crucible.stats.resampling.units import hash_ids
 
@@ -80,6 +84,8 @@ class ScoreTable:
     attributes: SampleAttributes
     twins: Mapping[str, tuple[tuple[Scores, ...], ...]] = field(default_factory=dict)
     """Metric that is compared by twin -> its scores on the variants, in the order of the plan: variants x arms."""
+    beyond_reach: Mapping[str, BeyondReach] = field(default_factory=dict)
+    """Metric whose declared reach a sample exceeds -> that sample; its facts are without the reach."""
 
     @property
     def clusters(self) -> Clusters | None:
@@ -176,7 +182,19 @@ def metric_facts(given: AnalysisInputs) -> dict[str, MetricFacts]:
 
 
 def score_table(given: AnalysisInputs) -> ScoreTable:
-    """Return the scores of each metric and arm, from which targets and comparisons are computed."""
+    """Return the scores of each metric and arm, from which targets and comparisons are computed.
+
+    A metric with a sample that changed by more than its declared reach has no reach.
+    """
+    table = score_as_declared(given)
+    names = [name for name in table.scores if table.facts[name].reach is not None]
+    beyond = find_refuted_reaches(given.plan, names, table.arm, given.sample_ids)
+    facts = {name: replace(entry, reach=None) if name in beyond else entry for name, entry in table.facts.items()}
+    return replace(table, facts=facts, beyond_reach=beyond)
+
+
+def score_as_declared(given: AnalysisInputs) -> ScoreTable:
+    """Return the scores of each metric and arm, with all facts as they are declared."""
     plan, arms = given.plan, given.answers
     facts = metric_facts(given)
     observed = {name for arm in arms for name in (*arm.scores, *arm.labels)}
@@ -274,20 +292,23 @@ def _comparisons(
     number = {arm.name: k for k, arm in enumerate(plan.arms)}
 
     def compare_at(contrast: Contrast, level_alpha: float) -> Comparison:
-        return compare(
-            contrast,
-            plan.candidate.name,
-            (table.arm(contrast, 0), table.arm(contrast, number[contrast.baseline])),
-            table.attributes_of(contrast),
-            alpha=level_alpha,
-            family_size=max(family_size, 1),
-        )
+        arms = table.arm(contrast, 0), table.arm(contrast, number[contrast.baseline])
+        attributes, size = table.attributes_of(contrast), max(family_size, 1)
+        compared = compare(contrast, plan.candidate.name, arms, attributes, alpha=level_alpha, family_size=size)
+        beyond = table.beyond_reach.get(contrast.metric) if contrast.statistic == MEAN.name else None
+        suggested = None if beyond else suggest_reach(compared, arms, attributes, alpha=level_alpha, family_size=size)
+        return replace(compared, beyond_reach=beyond, suggested_reach=suggested)
 
     results = [compare_at(contrast, alpha) for contrast in plan.contrasts if table.has(contrast)]
     if bounds_alpha == alpha:
         return tuple(results)
     # Without a margin or a relevant difference the p-value decides, and no bounds.
     return tuple(
-        one if one.contrast.limit is None else replace(one, evidence=compare_at(one.contrast, bounds_alpha).evidence)
+        one if one.contrast.limit is None else _with_bounds_of(one, compare_at(one.contrast, bounds_alpha))
         for one in results
     )
+
+
+def _with_bounds_of(comparison: Comparison, other: Comparison) -> Comparison:
+    """Return the comparison with the bounds of the same one at another level."""
+    return replace(comparison, evidence=other.evidence, suggested_reach=other.suggested_reach)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible.analyse import crossed
+import numpy as np
+
+from pytest_crucible.analyse import conditional, crossed
+from pytest_crucible.analyse.sample_order import order_note
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
@@ -21,8 +25,10 @@ from pytest_crucible.analyse.statistics import (
 )
 from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, Interval, MetricFacts, Ratio
 from pytest_crucible.stats.measures import sequences
-from pytest_crucible.stats.measures.reach import contrast_problem
+from pytest_crucible.stats.measures.changes import largest_change, limit_changes
+from pytest_crucible.stats.measures.possible_values import contrast_problem
 from pytest_crucible.stats.measures.row import Difference, End, Prepared
+from pytest_crucible.stats.measures.table import comparison_row
 from pytest_crucible.stats.resampling.monte_carlo import resolve_for
 
 NOTHING = BoundedValue(value=None, lower=None, upper=None)
@@ -44,18 +50,36 @@ def compare(
     ours, theirs = arms
     seed = attributes.monte_carlo.seed
     attributes = replace(attributes, monte_carlo=resolve_for(alpha, family_size, seed))
-    pairs, applicable = _paired_samples(contrast, ours, theirs)
+    pairs, applicable = paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
-    difference = compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
+    declared, no_pairs = (
+        conditional.declaration_problem(ours, theirs),
+        conditional.pairs_problem(contrast, ours, theirs),
+    )
+    if declared or no_pairs:
+        return _undecided(contrast, candidate, pairs, lost, suite_error=declared, note=no_pairs)
+    facts, invalid, order = ours[0].facts, "", ""
+    if pairs.any():
+        first, second = (prepare(contrast, metrics, attributes, pairs) for metrics in arms)
+        values = {candidate: first, contrast.baseline: second}
+        invalid = comparison_row(contrast, facts).check_values(contrast, values)
+        order = order_note(contrast, facts, first, second, attributes)
+    difference = None if invalid else compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
     observed = worst = best = _bounded_value(difference)
-    if lost.any():
+    if lost.any() and not invalid:
         worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
     too_few = _too_few(difference, contrast, alpha)
     if too_few:
         observed, worst, best = (replace(value, lower=None, upper=None) for value in (observed, worst, best))
     alikeness = difference.alikeness if difference else None
     higher_is_better = row_of(contrast).higher_is_better(contrast, ours[0].facts)
+    interval = _interval(contrast, difference, attributes, alpha)
+    note = (
+        too_few
+        or invalid
+        or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable))
+    )
     return Comparison(
         contrast=contrast,
         candidate=candidate,
@@ -63,7 +87,7 @@ def compare(
         lost=int(lost.sum()),
         clusters=difference.clusters if difference else None,
         difference=difference.value if difference else None,
-        interval=_interval(contrast, difference, attributes, alpha),
+        interval=interval,
         p_value=difference.p_value if difference else None,
         p_exact=difference.p_exact if difference else None,
         proof_p=_proof_p(difference) if difference else None,
@@ -77,9 +101,32 @@ def compare(
         detectable=detectable_difference(difference, alpha / family_size if contrast.shares_alpha else alpha),
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
-        note=too_few or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
-        ratio=_ratio(difference, higher_is_better),
-        suite_error=contrast_problem(contrast, ours[0].facts) if pairs.any() else "",
+        note="; ".join(filter(None, (note, order if difference else ""))),
+        ratio=_ratio(difference, interval, higher_is_better),
+        suite_error=(contrast_problem(contrast, facts) if pairs.any() else "") or invalid,
+    )
+
+
+def _undecided(
+    contrast: Contrast, candidate: str, pairs: Flags, lost: Flags, *, suite_error: str, note: str
+) -> Comparison:
+    """Return a comparison without a difference, with the reason."""
+    return Comparison(
+        contrast=contrast,
+        candidate=candidate,
+        pairs=int(pairs.sum()),
+        lost=int(lost.sum()),
+        clusters=None,
+        difference=None,
+        interval=None,
+        p_value=None,
+        p_exact=None,
+        method="none",
+        evidence=Evidence(observed=NOTHING, worst=NOTHING, best=NOTHING, method="none"),
+        detectable=None,
+        needed=None,
+        note=note,
+        suite_error=suite_error,
     )
 
 
@@ -98,16 +145,19 @@ def _bounds_with_lost(
     return worst, best
 
 
-def _paired_samples(
+def paired_samples(
     contrast: Contrast, ours: Sequence[ScoredMetric], theirs: Sequence[ScoredMetric]
 ) -> tuple[Flags, Flags]:
     """Return the samples that both arms scored, and those that the metrics apply to."""
+    if conditional.is_conditional(contrast, ours, theirs):
+        return conditional.paired_samples(ours, theirs)
     if not row_of(contrast).of_slices:
         pairs = scored_samples(ours) & scored_samples(theirs)
         return pairs, ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
     # A metric such as "right if selected" applies in each arm to other samples, and each arm's rates are of its own.
     both = [*ours, *theirs]
-    return scored_samples(both, alone=True) & ~lost_samples(both), ~inapplicable_samples(both, alone=True)
+    known = np.all([metric.scores.known for metric in both], axis=0)
+    return scored_samples(both, alone=True) & known, ~inapplicable_samples(both, alone=True)
 
 
 def compare_means(
@@ -120,8 +170,8 @@ def compare_means(
     alpha: float,
     family_size: int,
 ) -> Comparison:
-    """Compare (candidate, baseline) by the mean of one metric."""
-    ours, theirs = ([ScoredMetric(facts, arm_scores)] for arm_scores in scores)
+    """Compare (candidate, baseline) by the mean of one metric; its reach is about the arms that a suite compares, not these."""
+    ours, theirs = ([ScoredMetric(replace(facts, reach=None), arm_scores)] for arm_scores in scores)
     attributes = SampleAttributes(clusters)
     return compare(contrast, candidate, (ours, theirs), attributes, alpha=alpha, family_size=family_size)
 
@@ -141,9 +191,13 @@ def compare_pair(
     alpha: float,
 ) -> Difference | None:
     """Return the difference at given ends of both arms; a positive one means that the candidate is better."""
+    if conditional.is_conditional(contrast, *arms):
+        return conditional.compare_arms(contrast, arms, attributes, chosen, ends, alpha)
     candidate, baseline = (
         prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
     )
+    if ends != ("observed", "observed"):
+        candidate, baseline = _limit_lost(candidate, baseline, attributes)
     if attributes.look_alpha is not None:
         return _at_every_look(contrast, arms[0][0].facts, candidate, baseline, alpha, attributes.look_alpha)
     plain = compare_prepared(contrast, arms[0][0].facts, candidate, baseline, alpha=alpha)
@@ -153,11 +207,19 @@ def compare_pair(
     return without_unfounded_proof(contrast, arms[0][0].facts, counted)
 
 
+def _limit_lost(candidate: Prepared, baseline: Prepared, attributes: SampleAttributes) -> tuple[Prepared, Prepared]:
+    """Return both arms with lost values that lie within the reach of their pair."""
+    if not attributes.random_factors:
+        return limit_changes(candidate, baseline)
+    # Where the noise of factors is counted, single replies are, and a lost one may lie anywhere in the range.
+    return replace(candidate, largest_change=None), replace(baseline, largest_change=None)
+
+
 def _at_every_look(
     contrast: Contrast, facts: MetricFacts, candidate: Prepared, baseline: Prepared, alpha: float, look_alpha: float
 ) -> Difference | None:
     """Return the difference with an interval and a p-value that hold at every look; neither without bounds."""
-    if not sequences.is_bounded(candidate.bounds):
+    if not math.isfinite(largest_change(candidate)):
         plain = compare_prepared(contrast, facts, candidate, baseline, alpha=alpha)
         return plain and replace(
             plain,
@@ -199,21 +261,20 @@ def _interval(
     contrast: Contrast, difference: Difference | None, attributes: SampleAttributes, alpha: float
 ) -> Interval | None:
     """Return the interval to show: where one-sided bounds decide the claim it is these, so that both always agree."""
-    if difference is None or difference.lower is None or difference.upper is None:
-        return difference and difference.interval
+    if difference is None:
+        return None
+    if difference.lower is None or difference.upper is None:
+        return difference.interval
     if attributes.look_alpha is not None or not contrast.decided_by_bounds:
         return difference.interval
     return Interval(low=difference.lower, high=difference.upper, level=1 - 2 * alpha, method=difference.bounds_method)
 
 
-def _ratio(difference: Difference | None, better: bool) -> Ratio | None:
+def _ratio(difference: Difference | None, interval: Interval | None, better: bool) -> Ratio | None:
     """Return the ratio of candidate to baseline. Where lower is better, the difference is that of the baseline's logarithm."""
     if difference is None or not difference.ratio or difference.value is None:
         return None
-    ratio, interval = (
-        Ratio(name=difference.ratio, value=1.0, interval=None, higher_is_better=better),
-        difference.interval,
-    )
+    ratio = Ratio(name=difference.ratio, value=1.0, interval=None, higher_is_better=better)
     if interval is not None:
         low, high = sorted(map(ratio.of, (interval.low, interval.high)))
         interval = replace(interval, low=low, high=high)
@@ -230,6 +291,8 @@ def _problem(
     """Explain a missing difference."""
     if contrast.slice and not applicable.any():
         return f"{contrast.metric} applies to no sample of this slice"
+    if conditional.is_conditional(contrast, *arms):
+        return f"{contrast.metric} applies to no reply of the candidate"
     problems = [prepare(contrast, metrics, attributes, pairs).problem for metrics in arms] if pairs.any() else []
     return next(filter(None, problems), "no sample was answered by both arms")
 

@@ -26,6 +26,7 @@ from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.factors.crossed_tests import NORMAL
 from pytest_crucible.stats.factors.level_bounds import bound_distance, fewest_levels
+from pytest_crucible.stats.measures.changes import change_bounds
 from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Numbers, Observations, Prepared
 from pytest_crucible.stats.measures.table import comparison_row
 
@@ -112,16 +113,9 @@ def difference(
     `plain` is the difference that counts the samples alone. Effect sizes are taken from it, without their intervals.
     """
     row = comparison_row(measure, arms[0][0].facts)
-    unproven = replace(
-        plain,
-        interval=None,
-        p_value=None, p_exact=None, proof_p=None, alikeness=None, lower=None, upper=None,
-        deviation=None, discordance=None, detectable=None, samples=None,
-        effects=tuple(EffectSize(name=size.name, value=size.value, interval=None) for size in plain.effects),
-        method=_no_method(attributes), bounds_method=_no_method(attributes),
-    )  # fmt: skip
+    unproven = uncounted(plain, row.title, attributes)
     if not row.is_mean:
-        return replace(unproven, note=_no_method_note(row.title, attributes))
+        return unproven
     try:
         mean, limits = mean_difference(measure, arms, attributes, chosen, ends)
     except NotEnoughData as refusal:
@@ -153,6 +147,17 @@ def difference(
         detectable=partial(_detectable, mean, limits),
         samples=partial(_samples_to_prove, mean, limits) if by_bounds else partial(_samples_to_find, mean),
     )
+
+
+def uncounted(plain: Difference, title: str, attributes: SampleAttributes) -> Difference:
+    """Return the difference alone, with the reason: its statistic has no interval that counts the random factors."""
+    return replace(
+        plain,
+        interval=None, p_value=None, p_exact=None, proof_p=None, alikeness=None, lower=None, upper=None,
+        deviation=None, discordance=None, detectable=None, samples=None,
+        effects=tuple(EffectSize(name=size.name, value=size.value, interval=None) for size in plain.effects),
+        method=_no_method(attributes), bounds_method=_no_method(attributes), note=_no_method_note(title, attributes),
+    )  # fmt: skip
 
 
 def _detectable(mean: stats.CrossedMean, limits: Numbers, alpha: float) -> float | None:
@@ -210,8 +215,11 @@ def mean_difference(
         fixed_trainings=own not in attributes.random_factors,
         ends=prepared.bounds,
     )
-    span = prepared.bounds[1] - prepared.bounds[0]
-    return mean, (-span, span)
+    limits = change_bounds(prepared)
+    # A lost reply may lie anywhere in the range here, and replies without a pair are left out of a sample's change.
+    if (np.abs(mean.means) > limits[1] * (1 + 1e-9)).any():
+        limits = change_bounds(replace(prepared, largest_change=None))
+    return mean, limits
 
 
 def _move_own(cells: Floats, own: str) -> Floats:

@@ -59,7 +59,8 @@ def samples_to_decide(
         return samples_to_clear(
             (abs(value),), difference.deviation, dof_share=_dof(difference) / difference.n, alpha=shared / 2
         )
-    margins = _margins_to_clear(value, contrast, contrast.margin)
+    # On the scale of the difference, which is logarithmic for a ratio.
+    margins = _margins_to_clear(value, contrast, contrast.limit or 0.0)
     if difference.discordance is not None:
         needed = samples_for_paired_margin(margins, difference.discordance, difference=value, alpha=alpha)
         return needed if needed is None else max(needed, fewest_for_margin(contrast, alpha))

@@ -32,7 +32,7 @@ def pair_variabilities(given: AnalysisInputs) -> Iterator[PairVariability]:
                     pairs=len(differences),
                     deviation=float(differences.std(ddof=1)),
                     discordance=_discordance(facts.kind, differences, max(sizes)),
-                    span=facts.high - facts.low,
+                    span=facts.largest_change,
                 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_crucible.analyse.comparisons import compare_pair
+from pytest_crucible.analyse.conditional import is_conditional, paired_samples
 from pytest_crucible.analyse.scores import Flags, Pair
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.records import BoundedValue, Contrast, Interval
@@ -21,7 +22,11 @@ def drop_difference(
     """Return twins minus original samples, positive if the twins are better, at one end of the drop."""
     # With a margin it is a difference of means, also for a metric whose arms are compared by ratios.
     contrast = Contrast(metric=pair.facts.name, baseline="", margin=0.0)
-    arms = ([ScoredMetric(pair.facts, pair.twins)], [ScoredMetric(pair.facts, pair.originals)])
+    # A reach is about two arms, not about a sample and its twin.
+    facts = replace(pair.facts, reach=None)
+    arms = ([ScoredMetric(facts, pair.twins)], [ScoredMetric(facts, pair.originals)])
+    if is_conditional(contrast, *arms):
+        chosen = paired_samples(*arms)[0 if end == "observed" else 1]
     return compare_pair(contrast, arms, attributes, chosen, _ends(pair, end), alpha)
 
 

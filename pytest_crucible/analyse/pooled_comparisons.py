@@ -10,6 +10,7 @@ from dataclasses import replace
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, analyse, score_table
 from pytest_crucible.analyse.p_values import map_p_values
 from pytest_crucible.analyse.pool import Pool
+from pytest_crucible.analyse.refuted_reach import share_refutations
 from pytest_crucible.analyse.statistics import Sessions
 from pytest_crucible.records import Analysis, Comparison, Contrast, Look, Target, TargetResult
 
@@ -25,7 +26,7 @@ def decide_on_pools(analysis: Analysis, inputs: AnalysisInputs, *, alpha: float,
     return replace(
         analysis,
         targets=tuple(proven.get(item.target) or item for item in analysis.targets),
-        comparisons=tuple(pooled.get(item.contrast) or item for item in analysis.comparisons),
+        comparisons=share_refutations([pooled.get(item.contrast) or item for item in analysis.comparisons]),
         looks={contrast.subject(plan.candidate.name): pool.look for contrast, pool in inputs.pools.items()},
     )
 
@@ -53,8 +54,12 @@ def _compare(
     spent = pool.look.alpha(alpha) * (1 if by_bounds else 2)
     table = _score_pool(pooled, pool)
     compared = next(iter(analyse(pooled, table, alpha=spent, family_size=family_size).comparisons), None)
-    if compared is None or contrast.relevant is None:
-        return compared and _spend(compared, pool.look)
+    if compared is None:
+        return None
+    # The next pool would hold these replies again, and a reach must not be chosen by what it then decides.
+    compared = replace(compared, suggested_reach=None)
+    if contrast.relevant is None:
+        return _spend(compared, pool.look)
     # The bounds that exclude a relevant regression are one-sided, as those of a margin.
     bounded = analyse(pooled, table, alpha=pool.look.alpha(alpha), family_size=family_size).comparisons
     return _spend(replace(compared, evidence=bounded[0].evidence), pool.look)

@@ -92,10 +92,24 @@ def prepare(
     """Return the numbers that the measure's row makes of the chosen samples, or of their replies."""
     if row_of(measure).of_replies and metrics[0].scores.units is not None:
         units = metrics[0].scores.units
-        observations = _observe_replies(measure, metrics[0].facts, units, attributes, chosen, end)
+        observations = observe_replies(measure, metrics[0].facts, units, attributes, chosen, end)
         replies = units.values[0].size if len(units.values) else 1
-        return replace(row_of(measure).prepare(observations, end), heaviest=attributes.largest_group * replies)
-    observations = Observations(
+    else:
+        replies = 1
+        observations = observe_samples(measure, metrics, attributes, chosen, weights=_weights(metrics[0], chosen, end))
+    return replace(row_of(measure).prepare(observations, end), heaviest=attributes.largest_group * replies)
+
+
+def observe_samples(
+    measure: Measure,
+    metrics: Sequence[ScoredMetric],
+    attributes: SampleAttributes,
+    chosen: Flags,
+    *,
+    weights: Floats | None = None,
+) -> Observations:
+    """Return one value a sample and metric, of the chosen samples."""
+    return Observations(
         measure=measure,
         facts=tuple(metric.facts for metric in metrics),
         columns=tuple(
@@ -108,8 +122,16 @@ def prepare(
         monte_carlo=attributes.monte_carlo,
         expected=_choose(attributes.expected, chosen),
         slicing=_choose_slices(measure, attributes, chosen),
+        weights=weights,
     )
-    return replace(row_of(measure).prepare(observations, end), heaviest=attributes.largest_group)
+
+
+def _weights(metric: ScoredMetric, chosen: Flags, end: End) -> Floats | None:
+    """Return the shares of the samples' replies that the metric applies to; None if it applies to all or none of each."""
+    if not metric.scores.mixed[chosen].any():
+        return None
+    shares = metric.scores.shares
+    return (shares.observed if end == "observed" else shares.with_lost)[chosen]
 
 
 def _choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags) -> Slicing | None:
@@ -119,7 +141,7 @@ def _choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags
     return None if slicing is None else slicing.choose(chosen)
 
 
-def _observe_replies(
+def observe_replies(
     measure: Measure, facts: MetricFacts, units: Units, attributes: SampleAttributes, chosen: Flags, end: End
 ) -> Observations:
     """Return the single replies to the chosen samples; with the lost ones at the ends, without them as observed."""
@@ -205,7 +227,7 @@ def _prepare_values(
     if np.ndim(values[0]) > 1:
         units = Units(values[0], values[0], values[0], np.zeros(np.shape(values[0]), dtype=bool))
         everything = np.ones(len(values[0]), dtype=bool)
-        observations = _observe_replies(measure, facts[0], units, SampleAttributes(clusters), everything, "observed")
+        observations = observe_replies(measure, facts[0], units, SampleAttributes(clusters), everything, "observed")
         return row_of(measure).prepare(observations, "observed")
     observations = Observations(
         measure=measure,

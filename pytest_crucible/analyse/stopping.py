@@ -13,8 +13,10 @@ from itertools import chain
 
 import numpy as np
 
-from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_table
-from pytest_crucible.analyse.scores import Flags, Pair, Scores, Units
+from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_as_declared
+from pytest_crucible.analyse.conditional import is_conditional
+from pytest_crucible.analyse.refuted_reach import change_beyond
+from pytest_crucible.analyse.scores import Flags, Pair, Scores, Shares, Units
 from pytest_crucible.analyse.statistics import (
     Clusters,
     ScoredMetric,
@@ -27,9 +29,11 @@ from pytest_crucible.analyse.statistics import (
 from pytest_crucible.records import TRAINING_NUMBERS, ArmOutcomes, Contrast, Plan, Target
 from pytest_crucible.records.errors import UnsuitableMetric
 from pytest_crucible.stats.arrays import Side
-from pytest_crucible.stats.measures.reach import bounds_problem
+from pytest_crucible.stats.measures.changes import limit_changes
+from pytest_crucible.stats.measures.possible_values import bounds_problem
 from pytest_crucible.stats.measures.row import End, Prepared
 from pytest_crucible.stats.measures.sequences import paired, wealth_against
+from pytest_crucible.stats.measures.table import MEAN
 
 NEVER = math.inf
 _SIDES: tuple[Side, ...] = ("lower", "upper")
@@ -63,7 +67,8 @@ def settled_after(inputs: AnalysisInputs, order: Sequence[int], alpha: float) ->
 
     `order` ends with the last sample that is complete in all arms. Raises UnsuitableMetric for one without bounds.
     """
-    table = in_order(score_table(inputs), order, alpha)
+    # What has refuted a reach after an end must not move that end.
+    table = in_order(score_as_declared(inputs), order, alpha)
     ends = [_find_end(claim, inputs, table, alpha) for claim in _claims(inputs)]
     latest = max(ends, default=NEVER)
     return None if latest == NEVER else int(latest)
@@ -156,7 +161,7 @@ def answered_units(answers: ArmOutcomes) -> Iterator[int]:
 
 
 def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
-    units, pair = scores.units, scores.pair
+    units, pair, shares = scores.units, scores.pair, scores.own_shares
     return Scores(
         values=scores.values[chosen],
         low=scores.low[chosen],
@@ -164,6 +169,7 @@ def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
         lost=scores.lost[chosen],
         inapplicable=scores.inapplicable[chosen],
         units=units and Units(units.values[chosen], units.low[chosen], units.high[chosen], units.lost[chosen]),
+        own_shares=shares and Shares(shares.observed[chosen], shares.with_lost[chosen]),
         pair=pair and Pair(pair.facts, _reorder(pair.originals, chosen), _reorder(pair.twins, chosen)),
     )
 
@@ -183,15 +189,34 @@ def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTabl
     problem = bounds_problem(claim, table.facts[claim.metric])
     if problem:
         raise UnsuitableMetric(problem)
+    if _has_no_sequence(claim, inputs, table):
+        return NEVER
     readings = list(_readings(claim, inputs, table))
     limits, share = _limits(claim), alpha / 2 if isinstance(claim, Contrast) and claim.margin is None else alpha
     # A claim ends when the mean is beyond its limits on one side, or, with two limits, between them.
     ways: list[list[tuple[float, Side]]] = [[(limits[-1], "lower")], [(limits[0], "upper")]]
     if len(limits) == 2:
         ways.append([(limits[0], "lower"), (limits[1], "upper")])
-    return min(
+    end = min(
         max(_samples_until_refuted(*reading, *answer, share) for reading in readings for answer in way) for way in ways
     )
+    return end if end <= _first_beyond_reach(claim, inputs, table) else NEVER
+
+
+def _first_beyond_reach(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable) -> float:
+    """Return the number of samples before the first one that changed by more than the metric's reach; NEVER without one."""
+    if not isinstance(claim, Contrast) or claim.statistic != MEAN.name or table.facts[claim.metric].reach is None:
+        return NEVER
+    (ours, *_), (theirs, *_) = _arms(claim, inputs, table)
+    _, far = change_beyond(claim, ours, theirs)
+    return int(far.argmax()) if far.any() else NEVER
+
+
+def _has_no_sequence(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable) -> bool:
+    """Return whether the mean is a ratio of two sums, which no confidence sequence follows."""
+    arms = _arms(claim, inputs, table)
+    is_difference = len(arms) > 1 and is_conditional(claim, *arms)
+    return is_difference or any(metrics[0].scores.mixed.any() for metrics in arms)
 
 
 def _limits(claim: Target | Contrast) -> tuple[float, ...]:
@@ -207,9 +232,7 @@ def _limits(claim: Target | Contrast) -> tuple[float, ...]:
 
 def _readings(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable) -> Iterator[tuple[Prepared, Flags]]:
     """Yield the values as observed and, where some are lost, with these at either end; and which samples they are of."""
-    arms = [table.arm(claim, 0)]
-    if isinstance(claim, Contrast):
-        arms.append(table.arm(claim, [arm.name for arm in inputs.plan.arms].index(claim.baseline)))
+    arms = _arms(claim, inputs, table)
     seen = np.all([scored_samples(arm) for arm in arms], axis=0)
     applicable = ~np.any([inapplicable_samples(arm) for arm in arms], axis=0)
     ends: list[tuple[Flags, End, End]] = [(seen, "observed", "observed")]
@@ -219,7 +242,17 @@ def _readings(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTabl
         prepared = [
             prepare(claim, arm, table.attributes, chosen, end) for arm, end in zip(arms, (ours, theirs), strict=False)
         ]
+        if isinstance(claim, Contrast) and ours != "observed":
+            prepared = list(limit_changes(prepared[0], prepared[1]))
         yield _orient(claim, arms[0], prepared), chosen
+
+
+def _arms(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable) -> list[list[ScoredMetric]]:
+    """Return the claim's metrics with their scores in the candidate and, for a comparison, in the baseline."""
+    numbers = [0]
+    if isinstance(claim, Contrast):
+        numbers.append([arm.name for arm in inputs.plan.arms].index(claim.baseline))
+    return [table.arm(claim, number) for number in numbers]
 
 
 def _orient(claim: Target | Contrast, metrics: Sequence[ScoredMetric], prepared: list[Prepared]) -> Prepared:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_crucible.analyse.analysis import arm_scores, clusters_of, metric_facts
+from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.many_arms import ArmResult, ManyArms, RankedScores, compare_many_arms, rank_scores
 from pytest_crucible.analyse.member_values import choosing_inputs
 from pytest_crucible.analyse.scores import Scores
@@ -52,8 +53,10 @@ def compare_members(half: ChoosingHalf, order: Sequence[int], sweep: Sweep, *, a
         rank_alpha=alpha / 2 if dropped else alpha,
         not_ranked=SEARCHED if sweep.trials else "",
     )
-    if sweep.trials:
-        return SweepMembers(members=table, settings=SettingMeans(metric=facts.name, reason=SEARCHED))
+    # Settings are compared on the samples of all members, as ranks are.
+    unlike = table.reason if have_other_samples(facts, list(scores.values())) else ""
+    if sweep.trials or unlike:
+        return SweepMembers(members=table, settings=SettingMeans(metric=facts.name, reason=unlike or SEARCHED))
     return SweepMembers(
         members=table
         if table.reason

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.analyse.scores import Floats, Scores, Units
+from pytest_crucible.analyse.scores import Floats, Scores, Shares, Units
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes
 from pytest_crucible.records import Measure, MetricFacts, Plan
 from pytest_crucible.records.slices import TWIN, By
@@ -67,6 +67,16 @@ def stack_scores(originals: Scores, twins: Sequence[Scores]) -> Scores:
         lost=stack("lost"),
         inapplicable=stack("inapplicable"),
         units=_stack_units([part.units for part in parts]),
+        own_shares=_stack_shares(parts),
+    )
+
+
+def _stack_shares(parts: Sequence[Scores]) -> Shares | None:
+    if all(part.own_shares is None for part in parts):
+        return None
+    shares = [part.shares for part in parts]
+    return Shares(
+        np.concatenate([each.observed for each in shares]), np.concatenate([each.with_lost for each in shares])
     )
 
 

@@ -15,7 +15,9 @@ from pytest_crucible.commands.options import (
     json_option,
     parse_columns,
     parse_ranges,
+    parse_reaches,
     range_option,
+    reach_option,
     store_option,
 )
 from pytest_crucible.commands.plugins import importers
@@ -42,6 +44,7 @@ from pytest_crucible.store.runs import RunStore
 @column_option
 @group_option
 @range_option
+@reach_option
 @click.option("--alpha", type=float, metavar="A", show_default="the candidate run's", help="Error rate of the claims.")
 @store_option
 @verbose_option
@@ -52,6 +55,7 @@ def command(
     columns: Sequence[str],
     group: str,
     ranges: Sequence[str],
+    reaches: Sequence[str],
     store: str,
     alpha: float | None,
     verbose: int,
@@ -70,11 +74,10 @@ def command(
     contrasts, directions = read_claims(**claimed)
     names = [candidate, baseline] if baseline else [candidate]
     if any(Path(name).exists() or _is_path(name) for name in names):
-        run, notes = _files(
-            names, contrasts, directions, alpha, Tabular(parse_columns(columns), group, parse_ranges(ranges))
-        )
+        tabular = Tabular(parse_columns(columns), group, parse_ranges(ranges), parse_reaches(reaches))
+        run, notes = _files(names, contrasts, directions, alpha, tabular)
     else:
-        _check_runs(baseline, columns, group, ranges)
+        _check_runs(baseline, columns, group, ranges, reaches)
         run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha)
     print_run(run, verbose, as_json=as_json, notes=notes)
     return int(any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts))
@@ -84,14 +87,17 @@ Compared = tuple[Run, tuple[str, ...]]
 
 
 class Tabular(NamedTuple):
-    """The command's options on columns, groups and ranges of imported files."""
+    """The command's options on columns, groups, ranges and reaches of imported files."""
 
     columns: Mapping[str, str]
     group: str
     ranges: Mapping[str, tuple[float, float]]
+    reaches: Mapping[str, float]
 
 
-def _check_runs(baseline: str, columns: Sequence[str], group: str, ranges: Sequence[str]) -> None:
+def _check_runs(
+    baseline: str, columns: Sequence[str], group: str, ranges: Sequence[str], reaches: Sequence[str]
+) -> None:
     """Raise SpecError for a comparison of stored runs without a baseline, or with options of files."""
     if not baseline:
         raise SpecError("name a baseline after the candidate: only a file with several arms needs none")
@@ -100,6 +106,11 @@ def _check_runs(baseline: str, columns: Sequence[str], group: str, ranges: Seque
     if ranges:
         raise SpecError(
             "--range applies to files, and a stored run has the bounds that its metrics declared: leave the option out"
+        )
+    if reaches:
+        raise SpecError(
+            "--reach applies to files, and a stored run has the reach that its metrics declared before it: leave the option "
+            "out"
         )
 
 
@@ -126,7 +137,7 @@ def _files(
     ]
     wishes = ImportOptions(
         contrasts=contrasts,
-        declared=Declared(ranges=tabular.ranges).with_directions(directions),
+        declared=Declared(ranges=tabular.ranges, reaches=tabular.reaches).with_directions(directions),
         alpha=DEFAULT_ALPHA if alpha is None else alpha,
     )
     adoption = ImportedRun.of(files, wishes)

@@ -17,8 +17,10 @@ from pytest_crucible.commands.options import (
     json_option,
     parse_columns,
     parse_ranges,
+    parse_reaches,
     print_result,
     range_option,
+    reach_option,
     store_option,
 )
 from pytest_crucible.commands.plugins import importers
@@ -59,6 +61,7 @@ from pytest_crucible.store.runs import RunStore
 @click.option("--lower", multiple=True, metavar="METRIC", help="A metric where lower is better; may be repeated.")
 @click.option("--higher", multiple=True, metavar="METRIC", help="A metric where higher is better; may be repeated.")
 @range_option
+@reach_option
 @click.option(
     "--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=DEFAULT_ALPHA, metavar="A", help="Error rate."
 )
@@ -75,6 +78,7 @@ def command(
     lower: Sequence[str],
     higher: Sequence[str],
     ranges: Sequence[str],
+    reaches: Sequence[str],
     alpha: float,
     store: str,
     as_json: bool,
@@ -88,9 +92,12 @@ def command(
     quality_targets = [parse_target(text) for text in targets]
     roles = parse_columns(columns)
     contrasts, directions = read_claims(**claimed)
-    declared = Declared(lower=frozenset(lower), higher=frozenset(higher), ranges=parse_ranges(ranges)).with_directions(
-        directions
-    )
+    declared = Declared(
+        lower=frozenset(lower),
+        higher=frozenset(higher),
+        ranges=parse_ranges(ranges),
+        reaches=parse_reaches(reaches),
+    ).with_directions(directions)
     files_read = [
         file for path in files for file in read_results(path, harness, roles, group=group, readers=importers())
     ]

@@ -41,6 +41,7 @@ def _facts(metric: Metric) -> dict[str, Any]:
         "direction": facts.direction,
         "low": low,
         "high": high,
+        "reach": facts.reach,
         "version": facts.version,
         "says": _sentence(metric),
     }

@@ -36,6 +36,13 @@ group_option = click.option(
 range_option = click.option(
     "--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Range of a metric's values; may be repeated."
 )
+reach_option = click.option(
+    "--reach",
+    "reaches",
+    multiple=True,
+    metavar="METRIC=NUMBER",
+    help="Largest change of one sample, between two arms, that is possible for a metric; may be repeated.",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -74,3 +81,19 @@ def _parse_range(text: str) -> tuple[str, tuple[float, float]]:
     if not name or not low < high:
         raise SpecError(f"--range={text!r} cannot be read: write METRIC=LOW:HIGH, such as quality=1:5")
     return name, (low, high)
+
+
+def parse_reaches(texts: Sequence[str]) -> dict[str, float]:
+    """Parse `--reach METRIC=NUMBER` options as a mapping from metric to reach. Raises SpecError for an invalid one."""
+    return dict(map(_parse_reach, texts))
+
+
+def _parse_reach(text: str) -> tuple[str, float]:
+    name, _, number = text.rpartition("=")
+    try:
+        reach = float(number)
+    except ValueError:
+        reach = math.nan
+    if not name or not 0 < reach < math.inf:
+        raise SpecError(f"--reach={text!r} cannot be read: write METRIC=NUMBER, such as quality=0.25")
+    return name, reach

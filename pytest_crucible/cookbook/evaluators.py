@@ -25,6 +25,7 @@ def evaluator(
     kind: Kind | None = None,
     direction: Direction = "higher",
     bounds: tuple[float, float] | None = None,
+    reach: float | None = None,
 ) -> Metric:
     """Return a metric whose value is the result of an evaluator of tinker-cookbook.
 
@@ -43,7 +44,9 @@ def evaluator(
         built = function(sample) if takes_sample else function()
         return _pick(await built(_client_for(built, label)), figure, label)
 
-    facts = declared_facts(label, kind=kind, direction=direction, bounds=bounds, version=_version(function, figure))
+    facts = declared_facts(
+        label, kind=kind, direction=direction, bounds=bounds, version=_version(function, figure), reach=reach
+    )
     metric = Metric(function=evaluate, facts=facts)
     return metric if takes_sample else metric.with_check(lambda samples: _why_not_whole(label, samples))
 

@@ -71,7 +71,7 @@ class _Rule:
 
     def _conditional(self, scored: Metric, *, is_expected: bool) -> Metric:
         condition = AppliesTo(plain_decision(self._favourable), is_expected)
-        return replace(scored, facts=replace(scored.facts, applies_to=condition))
+        return replace(scored, facts=replace(scored.facts, applies_to=condition, applies="sample"))
 
     def _check(self, samples: Sequence[Sample]) -> str:
         """Explain a favourable answer that no sample expects; empty if some sample does."""
@@ -108,7 +108,7 @@ class _Rule:
         def score(reply: Reply, sample: Sample) -> bool | NotApplicable:
             return self._deserves(sample) if self._selects(reply, sample) else NOT_SELECTED
 
-        return self._metric("right_if_selected", score)
+        return self._metric("right_if_selected", score, applies="reply")
 
     def overconfidence(self, confidence: Read) -> Metric:
         def score(reply: Reply, sample: Sample) -> float | NotApplicable:
@@ -120,7 +120,7 @@ class _Rule:
             return float(stated) - self._deserves(sample)
 
         self._version = f"{self._version}:{_version(confidence, None)}"
-        return self._metric("overconfidence", score, kind="bounded", bounds=(-1, 1), direction="lower")
+        return self._metric("overconfidence", score, kind="bounded", bounds=(-1, 1), direction="lower", applies="reply")
 
 
 def _quote(value: Any) -> str:

@@ -12,6 +12,7 @@ from pytest_crucible.gate.exclusions import Settled
 from pytest_crucible.gate.explain import comparison_reason, target_reason
 from pytest_crucible.gate.memory import hold_proven
 from pytest_crucible.gate.phrases import lost_could_overturn
+from pytest_crucible.gate.reach import refuted_text, suggestion_text
 from pytest_crucible.gate.settle import is_complete, settle_both, settle_scored, target_extremes, withheld_reason
 from pytest_crucible.gate.stages import leave_open
 from pytest_crucible.records import (
@@ -259,6 +260,9 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, families: _F
         return settle_scored(analysis, evidence.observed, [evidence.worst, evidence.best], lost, rule)
 
     state, proven, caveat = settle_both(comparison, comparison.pairs, comparison.lost, settle)
+    if comparison.beyond_reach is not None:
+        refuted = refuted_text(comparison.beyond_reach, comparison.contrast.metric)
+        state, proven, caveat = "undecided", False, withheld_reason(analysis) or refuted
     nowhere = _applies_nowhere(analysis, comparison.contrast.metric) if not comparison.pairs else ""
     return Verdict(
         nodeid=analysis.plan.nodeid,
@@ -269,7 +273,7 @@ def _comparison_verdict(analysis: Analysis, comparison: Comparison, families: _F
         reason=nowhere
         or _failure(analysis, comparison.contrast.metric, comparison.pairs)
         or caveat
-        or comparison_reason(comparison, state, proven, families.alpha),
+        or comparison_reason(comparison, state, proven, families.alpha) + suggestion_text(comparison, state, proven),
         suite_error=not comparison.pairs
         and is_complete(analysis)
         and not nowhere

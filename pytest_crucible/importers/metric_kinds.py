@@ -10,6 +10,7 @@ from pytest_crucible.importers.known_metrics import facts_by_name, is_known
 from pytest_crucible.importers.results import Results
 from pytest_crucible.records import Direction, Kind, MetricFacts, Value
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.reach import check_reach
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +20,15 @@ class Declared:
     lower: frozenset[str] = frozenset()
     higher: frozenset[str] = frozenset()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    reaches: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def names(self) -> set[str]:
+        return {*self.shaped, *self.reaches}
+
+    @property
+    def shaped(self) -> set[str]:
+        """The metrics whose direction or range is declared, so that they need not be known."""
         return {*self.lower, *self.higher, *self.ranges}
 
     def with_directions(self, directions: Mapping[str, Direction]) -> Declared:
@@ -75,8 +82,9 @@ def _facts(
     by_name = replace(facts_by_name(name), is_directed=is_known(name))
     assumed = declared.apply_to(declared_facts or by_name)
     kind, low, high = _kind(assumed, numbers)
-    resolved = replace(assumed, kind=kind, low=low, high=high)
-    if declared_facts or is_known(name) or name in declared.names:
+    reach = check_reach(declared.reaches.get(name), kind, (low, high), f"metric {name!r} has --reach")
+    resolved = replace(assumed, kind=kind, low=low, high=high, reach=reach)
+    if declared_facts or is_known(name) or name in declared.shaped:
         return resolved, ""
     return (
         resolved,

@@ -12,7 +12,7 @@ from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.variant_views import VIEWS
-from pytest_crucible.stats.measures.reach import contrast_problem, target_problem
+from pytest_crucible.stats.measures.possible_values import contrast_problem, target_problem
 from pytest_crucible.stats.measures.table import STATISTICS
 
 NO_VARIANTS = VariantNames()

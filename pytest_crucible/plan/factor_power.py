@@ -42,7 +42,7 @@ def effect_over_factors(
     `deviation` is that of the differences of `n` samples or groups. Bounds over samples and levels decide an improvement or a
     margin at `alpha`, and a two-sided test at `level` everything else.
     """
-    levels, span = factor_levels(plan), facts.high - facts.low
+    levels, span = factor_levels(plan), facts.largest_change
     reason = _unprovable(contrast, facts, levels)
     if reason or n < 2:
         return _effect(contrast, unprovable=reason)
@@ -120,7 +120,7 @@ def _needed(
 def assumed_noise(plan: Plan, facts: MetricFacts) -> str:
     """Return the assumption about the factors, such as `their difference has a standard deviation of 2 points between rounds`."""
     names = " and between ".join(dict.fromkeys(name for name, _ in factor_levels(plan)))
-    size = FACTOR_DEVIATION * (facts.high - facts.low)
+    size = FACTOR_DEVIATION * facts.largest_change
     amount = f"{size * 100:g} points" if facts.kind in (None, "binary") else f"{size:.2g}"
     return f"their difference has a standard deviation of {amount} between {names}"
 

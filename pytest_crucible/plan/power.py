@@ -13,7 +13,7 @@ from pytest_crucible.plan.assumed_differences import NORMAL, SCORES, assumed_dif
 from pytest_crucible.plan.factor_power import assumed_noise, effect_over_factors
 from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, Plan
 from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.measures.table import BY_KIND, STATISTICS, comparison_row
+from pytest_crucible.stats.measures.table import GEOMETRIC, OF_MEANS, STATISTICS, comparison_row
 from pytest_crucible.stats.methods.ratios import log_reach
 from pytest_crucible.stats.planning.next_sample import (
     detectable_paired_change,
@@ -38,7 +38,7 @@ def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[D
     Each cluster counts as one sample. A statistic without a formula is left out.
     """
     facts = plan.facts
-    return tuple(
+    effects = (
         _foresee(
             contrast,
             planned_as(contrast, facts.get(contrast.metric, MetricFacts(name=contrast.metric))),
@@ -50,14 +50,20 @@ def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[D
         for planned_as in [STATISTICS[contrast.statistic].planned_as]
         if planned_as is not None
     )
+    return tuple(effect for effect in effects if effect is not None)
 
 
-def _foresee(contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int) -> DetectableEffect:
+def _foresee(
+    contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int
+) -> DetectableEffect | None:
+    """Return the difference that a comparison can show; None of a ratio of means, whose totals nothing is known of."""
     unprovable = comparison_row(contrast, facts).no_proof(contrast, facts)
     if unprovable:
         return DetectableEffect(
             contrast=contrast, detectable=None, unit="", assumption="", needed=None, unprovable=unprovable
         )
+    if comparison_row(contrast, facts) is OF_MEANS:
+        return None
     effect = _effect_over_factors if plan.random_factors else _effect_of_samples
     return effect(contrast, facts, plan, alpha, family_size)
 
@@ -104,9 +110,9 @@ def _effect_of_samples(
 ) -> DetectableEffect:
     n, grouped = _units(contrast, plan), plan.groups is not None
     level = _two_sided_level(contrast, alpha, family_size)
-    if comparison_row(contrast, facts) in BY_KIND.values():
+    if comparison_row(contrast, facts) is GEOMETRIC:
         return _of_ratio(contrast, facts, n, alpha=alpha, level=level, grouped=grouped)
-    span, deviation, is_binary = facts.high - facts.low, _assumed_deviation(facts), facts.kind in (None, "binary")
+    span, deviation, is_binary = facts.largest_change, _assumed_deviation(facts), facts.kind in (None, "binary")
     needed = _needed(contrast, facts, deviation, alpha, grouped=grouped)
     if contrast.relevant is not None:
         needed = _needed_to_resolve(contrast.relevant, facts, deviation, alpha, level, grouped=grouped)
@@ -156,7 +162,7 @@ def _detectable_score(contrast: Contrast, n: int, deviation: float, span: float,
 
 def _assumed_deviation(facts: MetricFacts) -> float:
     """Return the assumed standard deviation of a difference."""
-    return math.sqrt(DISCORDANCE) if facts.kind in (None, "binary") else DEVIATION * (facts.high - facts.low)
+    return math.sqrt(DISCORDANCE) if facts.kind in (None, "binary") else DEVIATION * facts.largest_change
 
 
 def _two_sided_level(contrast: Contrast, alpha: float, family_size: int) -> float:
@@ -216,7 +222,7 @@ def _needed_to_clear(
     if facts.kind in (None, "binary") and not grouped:
         needed = samples_for_paired_margin(margins, DISCORDANCE, alpha=alpha)
         return max(needed or 1, stats.samples_for_zero(min(max(map(abs, margins)), 0.999), alpha=alpha))
-    span = 1.0 if facts.kind is None else facts.high - facts.low
+    span = 1.0 if facts.kind is None else facts.largest_change
     # Two bounds are needed for equivalence: each may fail in half of the 20 % of runs that a power of 80 % allows.
     power = 1 - 0.2 / len(margins)
     nearest = min(map(abs, margins))
@@ -237,7 +243,10 @@ def _of_ratio(
         # Equivalence needs both bounds: each may fail in half of the 20 % of runs that a power of 80 % allows.
         power = 0.9 if contrast.alternative == "equivalent" else 0.8
         needed = stats.samples_by_gaffke(scores, null=-limit, end=end, alpha=alpha, power=power)
-    if n > 1:
+    if n > 1 and contrast.shares_alpha and contrast.alternative != "superior":
+        # A test that the arms are alike decides.
+        detectable = stats.detectable_mean(n, LOG_DEVIATION, alpha=level)
+    elif n > 1:
         detectable = stats.detectable_by_gaffke(scores, end=end, alpha=level / 2, times=n / SCORES)
     if detectable is not None and contrast.alternative == "superior":
         detectable += limit or 0.0
@@ -253,7 +262,7 @@ def _of_ratio(
 
 def _ratios_to_resolve(scores: Array, limit: float, end: float, alpha: float, level: float) -> int | None:
     """Return the samples that detect the relevant ratio, and prove equal arms equivalent: 80 % power each."""
-    detects = stats.samples_by_gaffke(scores + limit, null=0.0, end=end, alpha=level / 2)
+    detects = stats.samples_for_t(limit / LOG_DEVIATION, alpha=level).ceiling
     # Each of the two bounds may fail in half of the 20 % that are left.
     proves = stats.samples_by_gaffke(scores, null=-limit, end=end, alpha=alpha, power=0.9)
     return None if detects is None or proves is None else max(detects, proves)

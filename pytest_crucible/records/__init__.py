@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.samples import OutcomeState as OutcomeState
     from pytest_crucible.records.samples import SampleColumns as SampleColumns
     from pytest_crucible.records.statistics import AATest as AATest
+    from pytest_crucible.records.statistics import BeyondReach as BeyondReach
     from pytest_crucible.records.statistics import BoundedValue as BoundedValue
     from pytest_crucible.records.statistics import Comparison as Comparison
     from pytest_crucible.records.statistics import Diversity as Diversity
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.training_sets import TrainingRow as TrainingRow
     from pytest_crucible.records.training_sets import TrainingTask as TrainingTask
     from pytest_crucible.records.types import Alternative as Alternative
+    from pytest_crucible.records.types import Applies as Applies
     from pytest_crucible.records.types import DecisionRule as DecisionRule
     from pytest_crucible.records.types import Direction as Direction
     from pytest_crucible.records.types import Kind as Kind
@@ -153,13 +155,13 @@ _NAMES = {
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
     "robustness": "PlannedAttack Robustness VariantGroup",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
-    "statistics": "Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
+    "statistics": "BeyondReach Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
     "AATest Proportion ReducedEvidence TargetResult",
     "sweeps": "Sweep SweepMember",
     "tables": "ColumnKind ExportTable",
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
     "training_sets": "TASKS Attempt AttemptSource AttemptState SampleFacts TrainingRow TrainingTask",
-    "types": "Alternative DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
+    "types": "Alternative Applies DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
     "variants": "UNCHANGED NoTwin PlannedVariant Twin Variant",
     "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",
     "usage": "BUDGET HELPERS JUDGE PARAPHRASER ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage",

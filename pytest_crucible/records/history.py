@@ -55,8 +55,9 @@ class PastComparison:
     """The measure, the claim and the margin; the arms are called candidate and baseline."""
     is_pooled: bool
     """Whether the session decided it with crucible_memory = "pool"."""
-    proven_missed: bool
-    """Whether its verdict was "missed, proven"."""
+    missed: bool
+    """Whether its verdict was "missed", by the rules of this build: what an earlier build decided is decided again."""
+    proven: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,7 +138,7 @@ class Ratio:
     """Candidate over baseline. Above 1 the candidate has more, whether that is better or worse."""
 
     name: str
-    """`ratio of geometric means`, or `median of the samples' ratios`."""
+    """`ratio of geometric means`, or `ratio of means`."""
     value: float
     interval: Interval | None
     higher_is_better: bool
@@ -147,6 +147,19 @@ class Ratio:
         """Return the ratio of a difference of logarithms that is signed so that positive is better; infinite on overflow."""
         logarithm = difference if self.higher_is_better else -difference
         return math.exp(logarithm) if logarithm < _LARGEST_LOGARITHM else math.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeyondReach:
+    """A sample that changed by more than its metric declares possible, so that nothing may rest on the declaration."""
+
+    sample: str
+    change: float
+    """Candidate minus baseline, positive where it is better: the largest change of all samples."""
+    baseline: str
+    reach: float
+    samples: int
+    """Number of samples that changed by more than the reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +205,10 @@ class Comparison:
     """The reason why the comparison gets no verdict: no two values of the metric could exceed its margin."""
     reduced: ReducedEvidence | None = None
     """The evidence without excluded samples; None if no pair is one of them."""
+    beyond_reach: BeyondReach | None = None
+    """The sample that refutes the declared reach of the metric: it gets no verdict, and its bounds use the range alone."""
+    suggested_reach: float | None = None
+    """A reach with which these bounds would decide an open claim, if it were declared before the next run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,12 +23,22 @@ _RANGED = ("binary", "bounded")
 def _drop(facts: MetricFacts, draws: int) -> MetricFacts:
     span = facts.high - facts.low if facts.kind in _RANGED else math.inf
     kind: Kind | None = facts.kind and ("bounded" if math.isfinite(span) else "unbounded")
-    return replace(facts, kind=kind, direction="lower", low=-span, high=span, relevant=None, of_ensemble=False)
+    return replace(
+        facts, kind=kind, direction="lower", low=-span, high=span, relevant=None, reach=None, of_ensemble=False
+    )
 
 
 def _broken_facts(facts: MetricFacts, draws: int) -> MetricFacts:
     return replace(
-        facts, kind="binary" if draws == 1 else "bounded", direction="lower", low=0.0, high=1.0, relevant=None
+        facts,
+        kind="binary" if draws == 1 else "bounded",
+        direction="lower",
+        low=0.0,
+        high=1.0,
+        relevant=None,
+        # Of the samples that this arm's reply was right on.
+        applies="reply",
+        reach=None,
     )
 
 

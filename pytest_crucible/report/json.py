@@ -97,7 +97,8 @@ def _arm(arm: Arm) -> dict[str, Any]:
 
 def _metric(plan: Plan, name: str, kind: str) -> dict[str, Any]:
     facts = plan.facts.get(name, MetricFacts(name=name))
-    return {"name": name, "kind": kind, "direction": facts.direction if facts.is_directed else None}
+    direction = facts.direction if facts.is_directed else None
+    return {"name": name, "kind": kind, "direction": direction, "applies": facts.applies, "reach": facts.reach}
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
@@ -146,6 +147,8 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "needed": comparison.needed,
         "effects": [_effect(effect) for effect in comparison.effects],
         "note": comparison.note,
+        "beyond_reach": to_plain(comparison.beyond_reach),
+        "suggested_reach": comparison.suggested_reach,
     }
 
 

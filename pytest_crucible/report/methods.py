@@ -39,6 +39,14 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "Gaffke's bounds for the mean logarithm of the pairs' ratios, which allow for an unseen ratio of 30",
         ("gaffke2005",),
     ),
+    "swapped arms": (
+        "swaps of the arms of samples, or groups, with the studentised difference of conditional means",
+        ("janssen1997", "chung2013"),
+    ),
+    "gaffke of a ratio difference": (
+        "Gaffke's bound of the linearised difference of two conditional means, the largest over their confidence sets",
+        ("gaffke2005", "cochran1977", "berger1994"),
+    ),
     "augmented korn-graubard": (
         "the Clopper-Pearson bound at the effective sample size, after adding a group at each bound",
         ("korn1998", "agresti1998"),
@@ -105,6 +113,12 @@ def method_statements(run: Run) -> Iterator[Statement]:
     is_staged = any(analysis.plan.stages for analysis in run.experiments)
     bounds_alpha = run.alpha / max(run.family_size, 1) if is_staged else run.alpha
     yield from _by(f"One-sided bounds, at {bounds_alpha:.3g} each,", bounds)
+    reaches = list(dict.fromkeys(_reach_texts(run)))
+    if reaches:
+        yield Statement(
+            text=f"By declaration no sample's value changes between two arms by more than {'; '.join(reaches)}; bounds of "
+            "differences use it."
+        )
     if any(result.p_exact is not None for result in pairs):
         yield Statement(
             text="Conditional p-values beside them are McNemar's or those of sign flips.", cites=("mcnemar1947",)
@@ -130,6 +144,16 @@ def _by(what: str, names: Iterable[str]) -> Iterator[Statement]:
     if descriptions:
         keys = dict.fromkeys(key for _, cites in descriptions for key in cites)
         yield Statement(text=f"{what} are by {'; by '.join(words for words, _ in descriptions)}.", cites=tuple(keys))
+
+
+def _reach_texts(run: Run) -> Iterator[str]:
+    """Yield the declared reach of each metric whose comparisons use it: `0.25 (quality)`."""
+    for analysis in run.experiments:
+        for result in analysis.comparisons:
+            facts = analysis.plan.facts.get(result.contrast.metric)
+            is_used = result.contrast.statistic == "mean" and result.ratio is None and result.beyond_reach is None
+            if facts is not None and facts.reach is not None and is_used:
+                yield f"{facts.reach:g} ({facts.name})"
 
 
 def _has_repeats(run: Run) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_crucible.analyse.analysis import main_metric
+from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.records import Claim, Note, Row, Sample, Statement, Table, View
@@ -194,6 +195,9 @@ class _Paired:
 
 def _pair_samples(inputs: SectionInputs, metric: str) -> _Paired | None:
     facts, (ours, theirs, *_) = inputs.facts[metric], inputs.scores[metric]
+    # The differences of those samples alone to which the metric applies in both arms are not what is compared.
+    if have_other_samples(facts, (ours, theirs)):
+        return None
     both = ours.seen & theirs.seen & np.isfinite(ours.values) & np.isfinite(theirs.values)
     samples = inputs.stored.all_samples()
     if both.sum() < FEWEST_SAMPLES or len(samples) != inputs.samples:

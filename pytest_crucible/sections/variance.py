@@ -52,7 +52,8 @@ def _table(noise: Noise) -> Table:
             for part in noise.components
         ),
         numbers=("levels",),
-        note="Standard deviations are of single replies. The last column is the t interval with twice as many levels, if they are normal.",
+        note="Standard deviations are of single replies. The last column is the t interval with twice as many levels, if "
+        "they are normal.",
     )
 
 

@@ -74,8 +74,10 @@ def _check_guard_classes(item: pytest.Function, samples: Sequence[Sample]) -> No
 def _read_scored_facts(item: pytest.Function, takes_score: bool) -> tuple[MetricFacts, ...]:
     scored = scored_facts(item)
     if scored and not takes_score:
+        marker = next(name for name in ("score_bounds", "score_reach") if item.get_closest_marker(name))
         raise SpecError(
-            f"@pytest.mark.score_bounds is about numbers that a test scores itself, and {item.originalname} does not take "
-            "the argument score: add it, or give the bounds to the metric, as in @metric(bounds=(0, 1))"
+            f"@pytest.mark.{marker} is about numbers that a test scores itself, and {item.originalname} does not take "
+            f"the argument score: add it, or give the {marker.removeprefix('score_')} to the metric, as in "
+            f"@metric({'bounds=(0, 1)' if marker == 'score_bounds' else 'reach=0.25'})"
         )
     return tuple(scored)

@@ -15,6 +15,8 @@ MARKERS = (
     "data_check(*checks): data checks, such as expect_no_missing_values('label'), that must pass before anything is sent",
     "score_bounds(**bounds): the lowest and highest possible values of numbers that the test scores itself, such as "
     "relevance=(0, 1)",
+    "score_reach(**reach): the largest change of one sample, between two arms, that is possible for numbers that the test "
+    "scores itself, such as relevance=0.25",
 )
 JUDGING = ("quality_target", "ab_compare")
 

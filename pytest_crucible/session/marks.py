@@ -149,14 +149,24 @@ def comparisons(item: pytest.Item) -> tuple[Contrast, ...]:
 
 
 def scored_facts(item: pytest.Item) -> tuple[MetricFacts, ...]:
-    """Return the metrics that the test scores itself and declares bounds of. The nearest marker counts. Raises SpecError."""
-    facts: dict[str, MetricFacts] = {}
-    for mark in _marks(item, "score_bounds"):
+    """Return the metrics that the test scores itself, with their bounds and reach. The nearest marker counts. Raises SpecError."""
+    bounds = {name: _bounds(name, ends) for name, ends in _by_name(item, "score_bounds", "(0, 1)").items()}
+    reaches = _by_name(item, "score_reach", "0.25")
+    return tuple(
+        declared_facts(name, bounds=bounds.get(name), reach=reaches.get(name))
+        for name in dict.fromkeys([*bounds, *reaches])
+    )
+
+
+def _by_name(item: pytest.Item, marker: str, example: str) -> dict[str, Any]:
+    """Return what all markers of one name declare about scores. Raises SpecError for one without names."""
+    declared: dict[str, Any] = {}
+    for mark in _marks(item, marker):
         if mark.args or not mark.kwargs:
-            raise SpecError("@pytest.mark.score_bounds takes bounds by name: write for example relevance=(0, 1)")
-        for name, bounds in mark.kwargs.items():
-            facts[name] = declared_facts(name, bounds=_bounds(name, bounds))
-    return tuple(facts.values())
+            what = marker.removeprefix("score_")
+            raise SpecError(f"@pytest.mark.{marker} takes {what} by name: write for example relevance={example}")
+        declared |= mark.kwargs
+    return declared
 
 
 def data_checks(item: pytest.Item) -> tuple[Check, ...]:

@@ -152,11 +152,15 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.means.pairing import pairing_gain as pairing_gain
     from pytest_crucible.stats.means.point_mass import point_mass_interval as point_mass_interval
     from pytest_crucible.stats.means.point_mass import point_mass_p_value as point_mass_p_value
+    from pytest_crucible.stats.means.ratio_bounds import mean_ratio_bound as mean_ratio_bound
+    from pytest_crucible.stats.means.ratio_bounds import mean_ratio_p_value as mean_ratio_p_value
     from pytest_crucible.stats.means.repeated_success import RepeatedSuccess as RepeatedSuccess
     from pytest_crucible.stats.means.repeated_success import pass_at_k as pass_at_k
     from pytest_crucible.stats.means.repeated_success import pass_hat_k as pass_hat_k
     from pytest_crucible.stats.means.repeats import VarianceComponents as VarianceComponents
     from pytest_crucible.stats.means.repeats import variance_components as variance_components
+    from pytest_crucible.stats.means.serial import SerialCorrelation as SerialCorrelation
+    from pytest_crucible.stats.means.serial import serial_correlation as serial_correlation
     from pytest_crucible.stats.means.student import mean_interval as mean_interval
     from pytest_crucible.stats.means.student import one_sample_t as one_sample_t
     from pytest_crucible.stats.means.student import paired_t as paired_t
@@ -470,7 +474,9 @@ _NAMES = {
     "means.pairing": "PairingGain pairing_gain",
     "means.point_mass": "point_mass_interval point_mass_p_value",
     "means.repeated_success": "RepeatedSuccess pass_at_k pass_hat_k",
+    "means.ratio_bounds": "mean_ratio_bound mean_ratio_p_value",
     "means.repeats": "VarianceComponents variance_components",
+    "means.serial": "SerialCorrelation serial_correlation",
     "means.student": "mean_interval one_sample_t paired_t t_bound",
     "means.trimmed": "one_sample_trimmed_t paired_trimmed_t trimmed_mean yuen_welch",
     "means.two_samples": "student_t welch_t",

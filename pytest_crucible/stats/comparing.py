@@ -75,8 +75,8 @@ def compare(
     one-sided bounds that decide `non_inferior` and `equivalent`. For a ratio it is a share: with `direction="lower"`,
     0.1 accepts up to 1.1 times the baseline; with `direction="higher"`, down to 1 / 1.1 times. `validity="guaranteed"`
     uses bounds that never err too often, at a cost in power. `sensitivity=True` adds the results of other methods;
-    random ones draw from `rng`. `reach` is the largest possible difference of one pair, which makes bounds narrower and gives
-    scores without bounds some.
+    random ones draw from `rng`. `reach` is the largest change of one pair that is possible, declared before the data were seen:
+    it makes bounds narrower, and gives scores without bounds some.
 
     `p_value` is of a permutation test that the arms are alike, with `rng` as its seed above 13 pairs or clusters; interval and
     `proof_p` are of the bounds of the mean (see `ComparisonResult`).
@@ -141,8 +141,9 @@ def compare_declared_arms(
     if estimand == "ratio":
         check_positive(arms)
     answer, note = apply_method(row, arms, alternative, alpha)
-    if estimand == "difference" and answer.interval is None and answer.status in ("ok", "degenerate"):
-        answer, note = _with_interval(answer, arms, alternative, alpha)
+    if estimand == "difference" and answer.interval is None:
+        answer, reason = _with_interval(answer, arms, alternative, alpha)
+        note = note or reason
     effect, *effects = effect_sizes(arms, 1 - alpha, estimand)
     # The note about few clusters is the least urgent one: it never replaces another.
     if not note and arms.groups is not None and arms.groups < MANY_CLUSTERS:

@@ -101,7 +101,7 @@ def test_a_proven_regression_that_does_not_matter_is_met_in_every_report(claims,
         (("--metric", "quality"), EQUIVALENT),
         (
             ("--metric", "quality", "--relevant", "0.0001"),
-            "a regression is proven, and it may be the relevant 0.0001 or more",
+            "that it is worse by the relevant 0.0001 or more is not excluded",
         ),
         (
             ("--metric", "latency_s", "--relevant", "5 %"),

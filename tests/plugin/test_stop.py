@@ -136,7 +136,7 @@ def test_the_baseline_of_an_earlier_run_is_used_as_far_as_it_goes(suite):
             "--crucible-stop cannot prove 'ok == 0.5': ask for >= or <=",
         ),
         (
-            {"marks": '@pytest.mark.ab_compare("latency_s")', "facts": ', metrics=["latency_s"]'},
+            {"marks": '@pytest.mark.ab_compare("mean(latency_s)")', "facts": ', metrics=["latency_s"]'},
             "--crucible-stop needs bounded metrics and 'latency_s' has no bounds: ",
         ),
         ({"facts": ', prompts=["a.txt", "b.txt"]'}, "--crucible-stop cannot count the noise of prompts: "),

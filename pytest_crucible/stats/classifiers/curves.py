@@ -152,7 +152,7 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
     )
 
 
-def reach(measure: Measure, facts: MetricFacts) -> Numbers:
+def value_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return 0.0, 1.0
 
 

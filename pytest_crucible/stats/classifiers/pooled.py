@@ -167,7 +167,7 @@ def _error(total: float, units: int) -> float:
     return math.sqrt(total / (units * (units - 1)))
 
 
-def reach(measure: Measure, facts: MetricFacts) -> Numbers:
+def value_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return 0.0, 1.0
 
 

@@ -19,13 +19,16 @@ by the saddlepoint approximation of Lugannani & Rice (1980, Advances in Applied 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import Array, Labels, Side, check_share, check_side, cluster_totals, finite
 from pytest_crucible.stats.means.clustered import check_clustered
+from pytest_crucible.stats.means.exponential_sums import MANY, Cumulant, CumulantAt, PowerSums, sum_directly
 from pytest_crucible.stats.means.moments import check_enough
 from pytest_crucible.stats.planning.roots import bracketed_root
 
@@ -54,15 +57,42 @@ def gaffke_bound(
     >>> round(gaffke_bound([1.0] * 48 + [0.0] * 2, end=0.0, alpha=0.05, side="lower"), 3)
     0.879
     """
-    from scipy.special import ndtri
-
     check_share(alpha, "alpha")
     check_side(side)
     sign = 1.0 if side == "lower" else -1.0
-    units = _units(values, clusters, end, sign, 1.0)
+    return sign * _bound(_units(values, clusters, end, sign, 1.0), alpha)
+
+
+def gaffke_ratio_bound(
+    totals: Array, sizes: Array, *, end: float, alpha: float, side: Side, times: Array | None = None
+) -> float:
+    """Return the one-sided bound for a ratio of means: of the units' totals to their sizes, which need not be whole numbers.
+
+    A unit of size 0 has no values. `times` counts each unit that often. Raises NotEnoughData below two units with values.
+
+    >>> totals, sizes = np.array([1.0] * 48 + [0.0] * 9), np.array([1.0] * 50 + [0.0] * 7)
+    >>> round(gaffke_ratio_bound(totals, sizes, end=0.0, alpha=0.05, side="lower"), 3)
+    0.879
+    """
+    check_share(alpha, "alpha")
+    check_side(side)
+    sign, there = 1.0 if side == "lower" else -1.0, sizes > 0
+    counts = np.ones(sizes.size) if times is None else times
+    if counts[there].sum() < 2:
+        check_enough(totals[there])
+    units = _Units(
+        totals=sign * totals[there], sizes=sizes[there], end=sign * end, times=counts[there], power_sums=None
+    )
+    return sign * _bound(units, alpha)
+
+
+def _bound(units: _Units, alpha: float) -> float:
+    """Return the lower bound."""
+    from scipy.special import ndtri
+
     low, high = units.end, float((units.totals / units.sizes).max())
     if high <= low:
-        return end
+        return low
     # On the normal scale the tail is nearly a straight line of the mean, which takes few steps.
     goal = float(ndtri(alpha))
 
@@ -75,7 +105,7 @@ def gaffke_bound(
     at_near, at_far = (excess(near), excess(far)) if inside else (0.0, 0.0)
     if not at_near < 0 < at_far:
         near, far, at_near, at_far = low, high, excess(low), excess(high)
-    return sign * bracketed_root(excess, near, at_near, far, at_far, error=_EXACT * (high - low))
+    return bracketed_root(excess, near, at_near, far, at_far, error=_EXACT * (high - low))
 
 
 def gaffke_p_value(
@@ -109,34 +139,57 @@ class _Units:
     sizes: Array
     end: float
     times: float | Array
+    power_sums: PowerSums | None
 
     def bracket_bound(self, goal: float) -> tuple[float, float]:
         """Return two means that enclose the bound in most cases, from the normal approximation."""
-        total = float(self.sizes.sum())
-        mean = float((self.totals / total).sum())
+        total = float((self.times * self.sizes).sum())
+        mean = float((self.times * self.totals / total).sum())
         pseudo = self.distance_of_end(mean)
-        distances = np.append(self.totals - mean * self.sizes, pseudo)
+        distances = np.append(np.sqrt(self.times) * (self.totals - mean * self.sizes), pseudo)
         # Scaled, because squares of huge values would be infinite.
         scale = float(np.abs(distances).max())
-        error = scale * float(np.linalg.norm(distances / scale)) / total
+        error = scale * math.sqrt(float(np.sum((distances / scale) ** 2))) / total
         middle = mean + pseudo / total + goal * error
         return middle - error, middle + error
 
     def distance_of_end(self, mean: float) -> float:
         """Return how far an unseen unit can lie below a mean: it may be a large one, with all its values at the end."""
-        return float((self.sizes**3).sum() / (self.sizes**2).sum()) * (self.end - mean)
+        return size_of_unseen(self.sizes, self.times) * (self.end - mean)
 
     def tail(self, mean: float) -> float:
         """Return P(weighted mean <= mean), never 0."""
-        pseudo = self.distance_of_end(mean)
-        distances = self.totals - mean * self.sizes
-        # Without a unit on one side of the mean all weighted means are on the other.
-        if pseudo >= 0:
-            return _SMALLEST
-        if distances.max() <= 0:
-            return 1.0
-        scale = max(float(np.abs(distances).max()), -pseudo)
-        return max(_probability_below(distances / scale, pseudo / scale, self.times), _SMALLEST)
+        series = None if self.power_sums is None else partial(self.power_sums.sum_by_series, mean)
+        return tail_below_zero(self.totals - mean * self.sizes, self.distance_of_end(mean), self.times, series)
+
+
+def size_of_unseen(sizes: Array, times: float | Array = 1.0) -> float:
+    """Return the size of the unit that is added at the end: that of a large one, as large units may be lost whole."""
+    return float((times * sizes**3).sum() / (times * sizes**2).sum())
+
+
+def tail_below_zero(
+    distances: Array,
+    pseudo: float,
+    times: float | Array = 1.0,
+    series: Callable[[float, CumulantAt], CumulantAt] | None = None,
+) -> float:
+    """Return P(weighted mean <= 0) of distances from a mean and that of the end, never 0: Gaffke's p-value of that mean.
+
+    `series` may replace the sum over many distances, of which it gets the scale.
+    """
+    # Without a unit on one side of the mean all weighted means are on the other.
+    if pseudo >= 0:
+        return _SMALLEST
+    if distances.max() <= 0:
+        return 1.0
+    scale = max(float(np.abs(distances).max()), -pseudo)
+    scaled = distances / scale
+    poles = 1 / min(float(scaled.min()), pseudo / scale), 1 / float(scaled.max())
+    cumulant = sum_directly(scaled, times)
+    if series is not None:
+        cumulant = series(scale, cumulant)
+    return max(_probability_below(_with_pseudo(cumulant, pseudo / scale), poles), _SMALLEST)
 
 
 def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: float, times: float | Array) -> _Units:
@@ -149,40 +202,48 @@ def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: flo
     low = sign * end
     if not math.isfinite(low) or (sign * array).min() < low:
         raise ValueError(f"the values must have an end on that side, and lie within it, not {end!r}")
-    return _Units(totals=sign * totals, sizes=sizes, end=low, times=times)
+    is_long = clusters is None and array.size > MANY and np.ndim(times) == 0 and times == 1.0
+    power_sums = PowerSums(sign * array) if is_long else None
+    return _Units(totals=sign * totals, sizes=sizes, end=low, times=times, power_sums=power_sums)
 
 
-def _probability_below(distances: Array, pseudo: float, times: float | Array) -> float:
+def _with_pseudo(cumulant: CumulantAt, pseudo: float) -> CumulantAt:
+    """Return the function with one more variable, that of the end."""
+
+    def at(point: float) -> Cumulant:
+        known, rest = cumulant(point), 1 - pseudo * point
+        slope = pseudo / rest
+        return Cumulant(
+            known.value - math.log(rest), known.first + slope, known.second + slope**2, known.third + 2 * slope**3
+        )
+
+    return at
+
+
+def _probability_below(cumulant: CumulantAt, poles: tuple[float, float]) -> float:
     """Return P(sum of E_i c_i <= 0) for exponential E_i; there are distances above 0, and the pseudo one is below."""
     from scipy.special import ndtr
 
-    point = _saddlepoint(distances, pseudo, times)
-    slopes, slope = distances / (1 - distances * point), pseudo / (1 - pseudo * point)
-    exponent = -float(np.sum(times * np.log1p(-distances * point))) - math.log1p(-pseudo * point)
-    variance = float(np.sum(times * slopes**2)) + slope**2
-    root = math.copysign(math.sqrt(max(-2 * exponent, 0.0)), point)
+    point, at = _saddlepoint(cumulant, poles)
+    root = math.copysign(math.sqrt(max(-2 * at.value, 0.0)), point)
     if abs(root) < _CENTRE:
-        third = 2 * (float(np.sum(times * slopes**3)) + slope**3)
-        return 0.5 + third / (6 * math.sqrt(2 * math.pi * variance) * variance)
+        return 0.5 + at.third / (6 * math.sqrt(2 * math.pi * at.second) * at.second)
     density = math.exp(-(root**2) / 2) / math.sqrt(2 * math.pi)
-    correction = density * (1 / root - 1 / (point * math.sqrt(variance)))
+    correction = density * (1 / root - 1 / (point * math.sqrt(at.second)))
     return min(1.0, float(ndtr(root)) + float(correction))
 
 
-def _saddlepoint(distances: Array, pseudo: float, times: float | Array) -> float:
+def _saddlepoint(cumulant: CumulantAt, poles: tuple[float, float]) -> tuple[float, Cumulant]:
     """Return the zero of the cumulant's derivative, which rises from minus to plus infinity between two poles."""
-    low, high = 1 / min(float(distances.min()), pseudo), 1 / float(distances.max())
+    low, high = poles
     point = 0.0
     for _ in range(_STEPS):
-        slopes, slope = distances / (1 - distances * point), pseudo / (1 - pseudo * point)
-        weighted = times * slopes
-        derivative = float(weighted.sum()) + slope
-        low, high = (low, point) if derivative > 0 else (point, high)
-        step = derivative / (float(weighted @ slopes) + slope**2)
-        newton = point - step
+        at = cumulant(point)
+        low, high = (low, point) if at.first > 0 else (point, high)
+        newton = point - at.first / at.second
         # A step beyond a pole is replaced by a bisection.
         following = newton if low < newton < high else (low + high) / 2
         if abs(following - point) <= _EXACT * (high - low + abs(point)):
-            return following
+            return following, cumulant(following)
         point = following
-    return point
+    return point, cumulant(point)

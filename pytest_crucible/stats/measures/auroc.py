@@ -149,7 +149,7 @@ def _difference(
     )
 
 
-def reach(measure: Measure, facts: MetricFacts) -> Numbers:
+def value_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return 0.0, 1.0
 
 

@@ -14,9 +14,11 @@ from pytest_crucible import stats
 from pytest_crucible.records import BoundedValue, Contrast, EffectSize, Interval, Measure, MetricFacts
 from pytest_crucible.stats.estimating import clip_interval
 from pytest_crucible.stats.inputs import declare_pairs, scale_of
+from pytest_crucible.stats.measures.changes import largest_change
 from pytest_crucible.stats.measures.replies import (
     clip_value,
     joint_shape,
+    linearise,
     numeric,
     one_value_a_sample,
     values_and_shape,
@@ -55,9 +57,15 @@ def prepare(observations: Observations, end: End) -> Prepared:
         clusters=observations.clusters,
         kind=facts.kind or "binary",
         bounds=(facts.low, facts.high),
+        # A percentile or a total of the same values does not change by at most that.
+        largest_change=facts.reach if measure.statistic == "mean" else None,
         keys=observations.keys,
         monte_carlo=observations.monte_carlo,
     )
+    if measure.inner_relation is None and observations.weights is not None and np.isfinite(plain.values).all():
+        if observations.at_looks:
+            return replace(plain, weights=observations.weights)
+        return linearise(plain, observations.weights)
     if measure.inner_relation is None:
         return _by_sample(plain, observations)
     threshold = measure.inner_value or 0.0
@@ -124,7 +132,7 @@ def bound_count(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     n = _size(prepared)
     if n and np.isfinite(prepared.values).all() and not prepared.values.any():
         # Nothing was counted, so the values do not vary. The proportion of samples that count still has a bound.
-        prepared = replace(prepared, kind="binary", bounds=(0.0, 1.0), reach=None, replies=None)
+        prepared = replace(prepared, kind="binary", bounds=(0.0, 1.0), ends=None, replies=None)
     reading, method = bound_mean(prepared, alpha)
     # An unbounded value is a sum already, and infinite.
     scale = 1 if method == "unbounded" else n
@@ -146,7 +154,7 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
     result = compare_declared_arms(arms, alternative="two-sided", alpha=alpha)
     bounds = bound_declared_arms(arms, alpha)
     effects = [size for size in (result.effect, *result.effects) if size is not None]
-    tiny, span = is_tiny_mean(result.estimate, first.bounds), first.bounds[1] - first.bounds[0]
+    tiny, span = is_tiny_mean(result.estimate, first.bounds), largest_change(first)
     return Difference(
         value=0.0 if tiny else result.estimate,
         interval=clip_interval(result.interval, (-span, span)),
@@ -166,20 +174,19 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
         if _is_paired_binary(first, second)
         else None,
         span=span,
-        samples_past_limit=_plan_margin(*pair, shape, bounds.method),
+        samples_past_limit=_plan_margin(*pair, span, shape["clusters"], bounds.method),
         effects=tuple(EffectSize(name=size.name, value=size.value, interval=size.interval) for size in effects),
         note=result.note,
     )
 
 
 def _plan_margin(
-    first: Floats, second: Floats, shape: dict[str, Any], method: str
+    first: Floats, second: Floats, span: float, clusters: Clusters | None, method: str
 ) -> Callable[[float, float, float], int | None] | None:
     """Return the function that plans the samples of a margin from these pairs; None if Gaffke's bound does not decide it."""
     if method != "gaffke":
         return None
-    low, high = shape["bounds"]
-    return partial(_samples_past_limit, first - second, (low - high, high - low), shape["clusters"])
+    return partial(_samples_past_limit, first - second, (-span, span), clusters)
 
 
 def compare_counts(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
@@ -248,6 +255,8 @@ def no_proof(measure: Measure, facts: MetricFacts) -> str:
     """Explain why a mean of the metric has no bound on some side: its values have no declared end there."""
     limits = facts.low, facts.high
     unknown = facts.kind in (None, "text") or measure.inner_relation is not None
+    if isinstance(measure, Contrast) and measure.statistic == "mean" and facts.reach is not None:
+        return ""
     if unknown or scale_of(numeric(facts.kind), limits) != "unbounded":
         return ""
     name = measure.metric
@@ -257,7 +266,8 @@ def no_proof(measure: Measure, facts: MetricFacts) -> str:
         if measure.relevant is not None:
             limit = 'the relevant difference as a share, such as relevant="10 %"'
         instead = f", or write {limit}" if facts.kind == "positive" else ""
-        return f"nothing is proven about a difference of means without bounds: declare bounds of {name!r}{instead}"
+        what = f"nothing is proven about a difference of means without bounds: declare bounds of {name!r}"
+        return f"{what}{instead}, or its reach"
     return f"without bounds a mean is never proven{where}: declare bounds of {name!r}, or ask for rate({name} ...) or p50({name})"
 
 
@@ -265,15 +275,15 @@ def any_proof(measure: Measure, facts: MetricFacts) -> str:
     return ""
 
 
-def metric_reach(measure: Measure, facts: MetricFacts) -> Numbers:
+def metric_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return facts.low, facts.high
 
 
-def rate_reach(measure: Measure, facts: MetricFacts) -> Numbers:
+def rate_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return 0.0, 1.0
 
 
-def any_reach(measure: Measure, facts: MetricFacts) -> Numbers:
+def any_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return -math.inf, math.inf
 
 

@@ -41,9 +41,15 @@ def one_value_a_sample(prepared: Prepared, samples: Clusters | None, *, linearis
     # Nothing is linear in an infinite value: a lost one without bounds.
     if counts.min() == counts.max() or not np.isfinite(means).all():
         return averaged
-    mean, weights = float(prepared.values.mean()), counts * (numbers.size / samples.size)
+    return linearise(averaged, counts)
+
+
+def linearise(prepared: Prepared, counts: Floats | Clusters) -> Prepared:
+    """Return values whose mean is that of all samples with these weights, and whose variance is that of this ratio."""
+    weights = counts / counts.mean()
+    mean = float((weights * prepared.values).mean())
     low, high = (mean + float(weights.max()) * (end - mean) for end in prepared.bounds)
-    return replace(averaged, values=mean + weights * (means - mean), reach=(low, high))
+    return replace(prepared, values=mean + weights * (prepared.values - mean), ends=(low, high))
 
 
 def numeric(kind: Kind | None) -> NumericKind:
@@ -66,9 +72,9 @@ def values_and_shape(prepared: Prepared) -> tuple[Floats, dict[str, Any]]:
 def joint_shape(first: Prepared, second: Prepared) -> dict[str, Any]:
     """Return kind, bounds and clusters of the values of two arms, as `stats.compare` takes them."""
     kind, ends = numeric(first.kind), first.bounds
-    if first.reach or second.reach:
-        reaches = [arm.reach or arm.bounds for arm in (first, second)]
-        ends = min(low for low, _ in reaches), max(high for _, high in reaches)
+    if first.ends or second.ends:
+        ends_of_arms = [arm.ends or arm.bounds for arm in (first, second)]
+        ends = min(low for low, _ in ends_of_arms), max(high for _, high in ends_of_arms)
         # Weighted values are neither binary nor positive, even if the replies are.
         kind = kind if kind == "unbounded" else "bounded"
     return {"kind": kind, "bounds": ends, "clusters": first.clusters}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +30,7 @@ NumericKind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbo
 
 
 GEOMETRIC_MEANS = "ratio of geometric means"
+RATIO_OF_MEANS = "ratio of means"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Observations:
     """The samples' `expected`; empty unless the row uses it."""
     slicing: Slicing | None = None
     """The slices of the measure's field; None without one."""
+    weights: Floats | None = None
+    """How much each sample counts: the share of its replies that the metric applies to. None: all alike."""
     keys: Keys | None = None
     """A hash of each entry's sample id, by which permutation tests join samples into blocks; None: of its position."""
     monte_carlo: MonteCarlo = UNSEEDED
@@ -77,7 +80,7 @@ class Prepared:
     clusters: Clusters | None = None
     kind: Kind = "unbounded"
     bounds: Numbers = (float("-inf"), float("inf"))
-    reach: Numbers | None = None
+    ends: Numbers | None = None
     """The ends of the values, if these may exceed the bounds of the metric."""
     size: int | None = None
     """Number of replies, where a sample has several."""
@@ -152,6 +155,7 @@ class Difference:
 
 
 Check = Callable[[Measure, Sequence[MetricFacts]], str]
+CheckValues = Callable[[Measure, Mapping[str, "Prepared"]], str]
 NoProof = Callable[[Measure, MetricFacts], str]
 
 
@@ -172,11 +176,14 @@ class Statistic:
     """Returns the estimate with its one-sided bounds, each at alpha, and their method."""
     difference: Callable[[Prepared, Prepared, float], Difference | None]
     """The better arm's values first: (candidate, baseline) where higher is better."""
-    reach: Callable[[Measure, MetricFacts], Numbers]
+    value_range: Callable[[Measure, MetricFacts], Numbers]
     """The lowest and the highest value that it can have."""
     higher_is_better: Callable[[Measure, MetricFacts], bool]
     check: Check = lambda measure, facts: ""
     """Why the declared metrics cannot be used, or nothing."""
+    check_values: CheckValues = lambda measure, arms: ""
+    """Why the observed values of these arms cannot be compared, or nothing. It is an error in the suite: what is compared is
+    declared, and never follows from the values."""
     samples_to_prove: Callable[[Prepared, float, float], int | None] = lambda prepared, limit, alpha: None
     """How many samples would prove the estimate against a limit at alpha, were it the truth."""
     no_proof: NoProof = lambda measure, facts: ""

@@ -14,6 +14,7 @@ import numpy as np
 
 from pytest_crucible.records import BoundedValue, Interval
 from pytest_crucible.stats.arrays import Alternative, Side
+from pytest_crucible.stats.measures.changes import change_bounds
 from pytest_crucible.stats.measures.rounding import without_rounding
 from pytest_crucible.stats.measures.row import Difference, Floats, Measured, Numbers, Prepared, no_bounds, no_data
 from pytest_crucible.stats.sequential.betting import betting_sequence, evidence_against
@@ -77,17 +78,17 @@ def compare_means(first: Prepared, second: Prepared, alpha: float, look_alpha: f
 
 
 def paired(first: Prepared, second: Prepared) -> Prepared:
-    """Return the differences as values of their own, between -R and R where the metric has a range of R.
+    """Return the differences as values of their own, between -R and R where the metric has a range, or a reach, of R.
 
     Where lost replies leave the arms unequal numbers, a pair weighs as much as their average.
     """
-    reach = first.bounds[1] - first.bounds[0]
+    low, high = change_bounds(first)
     differences = first.values - without_rounding(first.values, second.values, first.bounds)
     return replace(
         first,
-        values=np.clip(differences, -reach, reach),
+        values=np.clip(differences, low, high),
         kind="bounded",
-        bounds=(-reach, reach),
+        bounds=(low, high),
         weights=None if first.weights is None else (first.weights + _weights(second)) / 2,
     )
 

@@ -269,11 +269,11 @@ def samples_to_prove(prepared: Prepared, limit: float, alpha: float, *, kind: Ex
     return None if bounds.needed is None else math.ceil(bounds.needed * count_sliced(prepared))
 
 
-def gap_reach(measure: Measure, facts: MetricFacts) -> Numbers:
+def gap_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return 0.0, facts.high - facts.low
 
 
-def ratio_reach(measure: Measure, facts: MetricFacts) -> Numbers:
+def ratio_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return 0.0, 1.0
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from pytest_crucible.records import Contrast, Kind, Measure, MetricFacts
+from pytest_crucible.records import Contrast, Measure, MetricFacts
 from pytest_crucible.stats.measures import auroc, calibration, means, percentiles
-from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, Statistic
+from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, RATIO_OF_MEANS, Statistic
 
 
 def _lazy(module: str, function: str, **options: Any) -> Callable[..., Any]:
@@ -33,7 +33,7 @@ MEAN = Statistic(
     estimate=means.estimate_mean,
     bound=means.bound_mean,
     difference=means.compare_means,
-    reach=means.metric_reach,
+    value_range=means.metric_range,
     higher_is_better=means.metric_direction,
     samples_to_prove=means.samples_to_prove_mean,
     no_proof=means.no_proof,
@@ -50,7 +50,7 @@ AUROC = Statistic(
     estimate=auroc.estimate,
     bound=auroc.bound,
     difference=auroc.compare,
-    reach=auroc.reach,
+    value_range=auroc.value_range,
     higher_is_better=auroc.higher_is_better,
     expected_problem=auroc.expected_problem,
 )
@@ -64,7 +64,7 @@ PRECISION = Statistic(
     estimate=_lazy("classifiers.pooled", "estimate"),
     bound=_lazy("classifiers.pooled", "bound_ratio"),
     difference=_lazy("classifiers.pooled", "compare"),
-    reach=auroc.reach,
+    value_range=auroc.value_range,
     higher_is_better=auroc.higher_is_better,
 )
 _ROWS = (
@@ -79,7 +79,7 @@ _ROWS = (
         estimate=means.estimate_mean,
         bound=means.bound_mean,
         difference=means.compare_means,
-        reach=means.rate_reach,
+        value_range=means.rate_range,
         higher_is_better=means.metric_direction,
         samples_to_prove=means.samples_to_prove_mean,
         planned_as=means.mean_facts,
@@ -97,7 +97,7 @@ _ROWS = (
         bound=means.bound_count,
         difference=means.compare_counts,
         no_proof=means.no_proof,
-        reach=means.any_reach,
+        value_range=means.any_range,
         higher_is_better=means.metric_direction,
         of_replies=True,
         is_mean=True,
@@ -114,7 +114,7 @@ _ROWS = (
         bound=percentiles.bound,
         difference=_lazy("measures.percentile_differences", "compare"),
         of_replies=True,
-        reach=means.metric_reach,
+        value_range=means.metric_range,
         higher_is_better=means.metric_direction,
     ),
     AUROC,
@@ -136,7 +136,7 @@ _ROWS = (
         estimate=_lazy("classifiers.pooled", "estimate"),
         bound=_lazy("classifiers.pooled", "bound_ratio"),
         difference=_lazy("classifiers.pooled", "compare"),
-        reach=auroc.reach,
+        value_range=auroc.value_range,
         higher_is_better=auroc.higher_is_better,
         check=_lazy("classifiers.pooled", "flags_problem"),
         expected_problem=auroc.labels_problem,
@@ -158,7 +158,7 @@ _ROWS = (
         estimate=calibration.estimate,
         bound=calibration.bound,
         difference=calibration.compare,
-        reach=calibration.reach,
+        value_range=calibration.value_range,
         higher_is_better=calibration.higher_is_better,
         check=calibration.check,
     ),
@@ -172,7 +172,7 @@ _ROWS = (
         estimate=_lazy("measures.slices", "estimate", kind="gap"),
         bound=_lazy("measures.slices", "bound_measure", kind="gap"),
         difference=_lazy("measures.slices", "compare", kind="gap"),
-        reach=_lazy("measures.slices", "gap_reach"),
+        value_range=_lazy("measures.slices", "gap_range"),
         higher_is_better=_lazy("measures.slices", "smaller_is_fairer"),
         samples_to_prove=_lazy("measures.slices", "samples_to_prove", kind="gap"),
         of_slices=True,
@@ -186,7 +186,7 @@ _ROWS = (
         estimate=_lazy("measures.slices", "estimate", kind="ratio"),
         bound=_lazy("measures.slices", "bound_measure", kind="ratio"),
         difference=_lazy("measures.slices", "compare", kind="ratio"),
-        reach=_lazy("measures.slices", "ratio_reach"),
+        value_range=_lazy("measures.slices", "ratio_range"),
         higher_is_better=_lazy("measures.slices", "larger_is_fairer"),
         check=_lazy("measures.slices", "ratio_problem"),
         samples_to_prove=_lazy("measures.slices", "samples_to_prove", kind="ratio"),
@@ -201,7 +201,7 @@ _ROWS = (
         estimate=_lazy("measures.worst_slices", "estimate_worst"),
         bound=_lazy("measures.worst_slices", "bound_worst"),
         difference=_lazy("measures.slices", "compare", kind="worst"),
-        reach=means.metric_reach,
+        value_range=means.metric_range,
         higher_is_better=means.metric_direction,
         samples_to_prove=_lazy("measures.worst_slices", "samples_to_prove_worst"),
         of_slices=True,
@@ -209,22 +209,32 @@ _ROWS = (
 )
 # The rows by the names that stored targets have.
 STATISTICS = {row.name: row for row in _ROWS}
-BY_KIND: Mapping[Kind | None, Statistic] = {
-    "positive": replace(
-        MEAN,
-        title=GEOMETRIC_MEANS,
-        difference=_lazy("measures.geometric", "compare"),
-        no_proof=means.any_proof,
-        # Random factors cannot be counted for the median of ratios, and counting them for means alone would mislead.
-        is_mean=False,
-    ),
-}
-"""The row that compares a metric of this kind, if a comparison names the metric alone. Other kinds: by the mean."""
+GEOMETRIC = replace(
+    MEAN,
+    title=GEOMETRIC_MEANS,
+    difference=_lazy("measures.geometric", "compare"),
+    check_values=_lazy("measures.geometric", "zeros_problem"),
+    no_proof=means.any_proof,
+    # No interval of a ratio counts random factors.
+    is_mean=False,
+)
+"""The row that compares an amount that is named alone: latency, tokens, cost."""
+OF_MEANS = replace(
+    MEAN,
+    title=RATIO_OF_MEANS,
+    difference=_lazy("measures.mean_ratio", "compare"),
+    no_proof=_lazy("measures.mean_ratio", "no_proof"),
+    is_mean=False,
+)
+"""The row that compares an amount that is named in `mean(...)`."""
 
 
 def comparison_row(measure: Measure, facts: MetricFacts) -> Statistic:
-    """Return the row that compares two arms. A margin or relevant difference in the metric's own units compares means."""
+    """Return the row that compares two arms. It follows from the declarations alone, never from values.
+
+    A margin or relevant difference in the metric's own units compares means.
+    """
     in_units = isinstance(measure, Contrast) and measure.limit is not None and not measure.is_relative
-    if measure.statistic != MEAN.name or in_units:
+    if measure.statistic != MEAN.name or in_units or facts.kind != "positive":
         return STATISTICS[measure.statistic]
-    return BY_KIND.get(facts.kind, MEAN)
+    return OF_MEANS if measure.by_mean else GEOMETRIC

@@ -129,6 +129,9 @@ def samples_to_clear(
     return smallest_integer(clears, 2)
 
 
+MOST_POWER = 1 - 1e-9
+
+
 def share_power(distances: Sequence[float], *, alpha: float, power: float = 0.8) -> list[float]:
     """Return the power that each bound needs, so that all of them clear their distances with this power.
 
@@ -145,7 +148,8 @@ def share_power(distances: Sequence[float], *, alpha: float, power: float = 0.8)
         return 1 - power - sum(float(ndtr(critical - distance * errors)) for distance in distances)
 
     errors = rising_root(excess, 0.0)
-    return [1 - float(ndtr(critical - distance * errors)) for distance in distances]
+    # A far limit is all but certainly cleared; a power of 1 has no sample size.
+    return [min(1 - float(ndtr(critical - distance * errors)), MOST_POWER) for distance in distances]
 
 
 def _chance_to_clear(shift: float, dof: float, alpha: float) -> float:

@@ -93,6 +93,11 @@ class ComparisonResult:
         return self.p_value is not None and self.p_value <= self.alpha
 
     @property
+    def proven(self) -> bool:
+        """Whether the bounds show that the difference has its sign; `significant` says that the arms are not alike."""
+        return self.proof_p is not None and self.proof_p <= self.alpha
+
+    @property
     def non_inferior(self) -> bool | None:
         """Not worse by the margin: True, False, or None if the bounds do not decide or without a margin."""
         better, worse = self._bounds_towards_better()
@@ -229,7 +234,10 @@ def _conclusion(result: ComparisonResult) -> str:
     if not result.significant:
         return "which of the two is higher is not shown" if result.alternative == "two-sided" else _not_shown(result)
     order = "higher" if result.estimate > result.no_difference else "lower"
-    return f"the candidate is {order}, at an error rate of {result.alpha * 100:g} %"
+    level = f"at an error rate of {result.alpha * 100:g} %"
+    if result.alikeness is not None and not result.proven:
+        return f"the arms differ, {level}; that the candidate's mean is {order} is not shown"
+    return f"the candidate is {order}, {level}"
 
 
 def _not_shown(result: ComparisonResult) -> str:

@@ -38,7 +38,7 @@ def advise_cuts(by: By, slicing: Slicing) -> str:
     inside = slicing.codes[slicing.codes != NO_SLICE]
     if len(by.fields) > 1 or by.fields[0].cuts or slicing.count <= MANY_NUMBERS:
         return ""
-    if len(inside) >= FEW_SAMPLES * slicing.count:
+    if not len(inside) or len(inside) >= FEW_SAMPLES * slicing.count:
         return ""
     try:
         numbers = np.array([float(name) for name in slicing.names])

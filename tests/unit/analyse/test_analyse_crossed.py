@@ -249,3 +249,21 @@ def test_many_levels_prove_what_three_cannot():
     assert few.evidence.observed.lower is None or few.evidence.observed.lower < -0.1
     assert many.evidence.observed.lower > -0.1
     assert many.interval.low == many.evidence.observed.lower
+
+
+def test_a_reach_narrows_the_bounds_and_not_those_of_lost_replies():
+    """A lost sample may lie anywhere in the range: single replies are counted, and none of them has a pair to limit it."""
+    base = np.clip(0.5 + RNG.normal(0, 0.05, (60, 40)), 0.2, 0.8)
+    better = np.clip(base + 0.05 + RNG.normal(0, 0.02, (60, 40)), 0, 1)
+    lost = better.copy()
+    lost[3] = math.nan
+    plain, reached = (compared(better, base, facts=facts, margin=0.01) for facts in (SHARE, replace(SHARE, reach=0.2)))
+    open_ended = replace(SHARE, kind="unbounded", low=-math.inf, high=math.inf, reach=0.2)
+
+    assert plain.evidence.observed.lower < reached.evidence.observed.lower < reached.difference
+    assert compared(better, base, facts=open_ended, margin=0.01).evidence.observed.lower > -0.01
+    with_lost = [
+        compared(lost, base, facts=facts, margin=0.01).evidence for facts in (SHARE, replace(SHARE, reach=0.2))
+    ]
+    assert with_lost[0].worst.lower == pytest.approx(with_lost[1].worst.lower)
+    assert compared(lost, base, facts=open_ended, margin=0.01).evidence.worst.lower is None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
-from pytest_crucible.analyse.comparisons import compare
+from pytest_crucible.analyse.comparisons import compare, compare_pair
 from pytest_crucible.analyse.scores import scores_with_units
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.analyse.targets import evaluate_target
@@ -94,24 +92,22 @@ def test_a_share_of_replies_is_a_clustered_proportion():
 
 def test_the_variance_of_a_difference_of_shares_is_that_of_two_ratios():
     """R: survey::svyratio on both arms' totals; their residuals add up in each sample."""
-    ours = [[1.0, 1.0, 1.0], [0.0, None, None], [0.0, 1.0, None], *([[1.0, 0.0, 0.0]] * 5), [1.0, None, None]]
-    theirs = [[0.0, 1.0, None], [0.0, 0.0, 0.0], [0.0, 1.0, 1.0], *([[1.0, 0.0, None]] * 5), [1.0, 1.0, None]]
+    ours = [[1.0, 1.0, 1.0], [0.0, LOST, LOST], [0.0, 1.0, LOST], *([[1.0, 0.0, 0.0]] * 5), [1.0, LOST, LOST]]
+    theirs = [[0.0, 1.0, LOST], [0.0, 0.0, 0.0], [0.0, 1.0, 1.0], *([[1.0, 0.0, LOST]] * 5), [1.0, 1.0, LOST]]
     shares, residuals = [], []
     for arm in (ours, theirs):
-        replies = [[value for value in row if value is not None] for row in arm]
+        replies = [[value for value in row if value != LOST] for row in arm]
         sizes, totals = np.array(list(map(len, replies))), np.array(list(map(sum, replies)))
         shares.append(totals.sum() / sizes.sum())
         residuals.append((totals - sizes * shares[-1]) / sizes.sum())
     variance = len(ours) / (len(ours) - 1) * ((residuals[0] - residuals[1]) ** 2).sum()
 
-    result = compared("rate(m >= 0.5)", ours, theirs)
+    arms, everything = (scored(SHARE, ours), scored(SHARE, theirs)), np.ones(len(ours), dtype=bool)
+    ends = ("observed", "observed")
+    result = compare_pair(parse_contrast("rate(m >= 0.5)"), arms, SampleAttributes(), everything, ends, 0.05)
 
-    # qt(0.975, 8)
-    half, difference = 2.306004 * math.sqrt(variance), shares[0] - shares[1]
-    assert result.difference == pytest.approx(difference)
-    assert (result.interval.low, result.interval.high) == pytest.approx(
-        (difference - half, difference + half), abs=1e-6
-    )
+    assert result.value == pytest.approx(shares[0] - shares[1])
+    assert result.deviation**2 / len(ours) == pytest.approx(variance)
 
 
 def test_repeats_of_one_reply_are_worth_no_more_than_it(draws):

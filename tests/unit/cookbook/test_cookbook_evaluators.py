@@ -55,10 +55,10 @@ def value(metric: Metric, client: Any = lambda: 3) -> float:
 
 
 def test_a_builder_that_takes_the_sample_gives_it_a_value():
-    metric = cookbook.evaluator(length, bounds=(0, 100))
+    metric = cookbook.evaluator(length, bounds=(0, 100), reach=20)
 
     assert metric.name == "length"
-    assert (metric.facts.low, metric.facts.high) == (0, 100)
+    assert (metric.facts.low, metric.facts.high, metric.facts.reach) == (0, 100, 20)
     assert value(metric) == 12
     assert metric.check is None
 

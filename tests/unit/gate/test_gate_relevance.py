@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_gate_verdicts import ALPHA, analysis, comparison, evidence, reading, verdict
+from test_gate_verdicts import ALPHA, analysis, both, comparison, evidence, reading, verdict
 
 from pytest_crucible.gate import decide_comparison, decide_verdicts
 from pytest_crucible.records import Contrast, Look, PastComparison, Ratio
@@ -37,13 +37,15 @@ RULINGS = [
 
 @pytest.mark.parametrize(("value", "lower", "upper", "p", "ruling"), RULINGS)
 def test_what_a_reading_says_beside_a_relevant_difference(value, lower, upper, p, ruling):
-    assert decide_comparison(RELEVANT, reading(value, lower, upper), p, alpha=ALPHA) == ruling
+    assert decide_comparison(RELEVANT, reading(value, lower, upper), both(p), alpha=ALPHA) == ruling
 
 
 def test_a_relevant_share_is_read_on_the_scale_of_logarithms():
     """10 % more is a logarithm of 0.0953."""
     share = replace(PLAIN, relevant=0.1, is_relative=True)
-    rulings = [decide_comparison(share, reading(-0.05, lower, -0.01), 0.001, alpha=ALPHA) for lower in (-0.095, -0.096)]
+    rulings = [
+        decide_comparison(share, reading(-0.05, lower, -0.01), both(0.001), alpha=ALPHA) for lower in (-0.095, -0.096)
+    ]
 
     assert rulings == [("met", True), ("missed", True)]
 
@@ -63,7 +65,7 @@ def readings(draw):
 @given(readings(), ps, relevances)
 def test_a_verdict_never_contradicts_its_bounds(seen, p, relevant):
     contrast = replace(PLAIN, relevant=relevant)
-    state, proven = decide_comparison(contrast, seen, p, alpha=ALPHA)
+    state, proven = decide_comparison(contrast, seen, both(p), alpha=ALPHA)
 
     if state == "missed":
         assert proven
@@ -79,24 +81,24 @@ def test_a_verdict_never_contradicts_its_bounds(seen, p, relevant):
 @given(readings(), ps, relevances)
 def test_a_relevant_difference_never_adds_a_miss(seen, p, relevant):
     """So it cannot raise the rate of false alarms, in any family."""
-    if decide_comparison(replace(PLAIN, relevant=relevant), seen, p, alpha=ALPHA)[0] == "missed":
-        assert decide_comparison(PLAIN, seen, p, alpha=ALPHA) == ("missed", True)
+    if decide_comparison(replace(PLAIN, relevant=relevant), seen, both(p), alpha=ALPHA)[0] == "missed":
+        assert decide_comparison(PLAIN, seen, both(p), alpha=ALPHA) == ("missed", True)
 
 
 @given(readings(), ps, relevances, relevances)
 def test_what_is_missed_is_also_missed_where_smaller_differences_matter(seen, p, one, other):
     narrow, wide = (replace(PLAIN, relevant=relevant) for relevant in sorted((one, other)))
 
-    if decide_comparison(wide, seen, p, alpha=ALPHA)[0] == "missed":
-        assert decide_comparison(narrow, seen, p, alpha=ALPHA)[0] == "missed"
+    if decide_comparison(wide, seen, both(p), alpha=ALPHA)[0] == "missed":
+        assert decide_comparison(narrow, seen, both(p), alpha=ALPHA)[0] == "missed"
 
 
 @given(readings(), relevances)
 def test_met_and_proven_is_what_a_margin_of_that_size_proves(seen, relevant):
     margin = replace(PLAIN, alternative="non-inferior", margin=relevant)
-    gate = decide_comparison(replace(PLAIN, relevant=relevant), seen, 1.0, alpha=ALPHA)
+    gate = decide_comparison(replace(PLAIN, relevant=relevant), seen, both(1.0), alpha=ALPHA)
 
-    assert (gate == ("met", True)) == (decide_comparison(margin, seen, 1.0, alpha=ALPHA) == ("met", True))
+    assert (gate == ("met", True)) == (decide_comparison(margin, seen, both(1.0), alpha=ALPHA) == ("met", True))
 
 
 def test_it_keeps_its_place_in_the_family():
@@ -127,11 +129,11 @@ REASONS = [
     ((0.09, 0.06, 0.12, 0.001), "an improvement is proven (one-sided bounds +0.06 and +0.12)"),
     (
         (-0.04, -0.06, -0.02, 0.001),
-        "a regression is proven, and it may be the relevant 0.05 or more (one-sided bounds -0.06 and -0.02)",
+        "a regression is proven; that it is worse by the relevant 0.05 or more is not excluded (one-sided bounds -0.06 and -0.02)",
     ),
     (
         (-0.09, -0.12, -0.06, 0.001),
-        "a regression beyond the relevant 0.05 is proven (one-sided bounds -0.12 and -0.06)",
+        "a regression is proven, and so is that it is worse by more than the relevant 0.05 (one-sided bounds -0.12 and -0.06)",
     ),
     (
         (-0.04, -0.09, 0.01, 0.2),
@@ -194,7 +196,7 @@ def test_lost_samples_that_may_be_a_relevant_improvement_leave_no_proof_of_equiv
 
 PAST = PastComparison(
     run="r1", started="2026-01-01T00:00:00", arms=(1, 2), has_new_replies=(True, True),
-    subject="a: candidate vs baseline (relevant 0.05)", is_pooled=True, proven_missed=True,
+    subject="a: candidate vs baseline (relevant 0.05)", is_pooled=True, missed=True, proven=True,
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.gate import adjust_p_values, decide_comparison, decide_target, decide_verdicts
+from pytest_crucible.gate import AdjustedPValues, adjust_p_values, decide_comparison, decide_target, decide_verdicts
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import (
     Analysis,
@@ -36,7 +36,12 @@ ALPHA = 0.05
 
 
 def reading(value=0.0, lower=None, upper=None, p=None) -> BoundedValue:
-    return BoundedValue(value=value, lower=lower, upper=upper, p_value=p)
+    return BoundedValue(value=value, lower=lower, upper=upper, p_value=p, proof_p=p)
+
+
+def both(p: float | None) -> AdjustedPValues:
+    """The p-values of a statistic whose test and bounds are one procedure."""
+    return AdjustedPValues(alike=p, proof=p)
 
 
 def evidence(observed: BoundedValue, worst: BoundedValue | None = None, best: BoundedValue | None = None) -> Evidence:
@@ -60,7 +65,8 @@ def comparison(
     interval = None if observed.value is None else Interval(low=-1, high=1, level=0.95, method="tango")
     return Comparison(
         contrast=contrast or Contrast(metric="a", baseline="v1"), candidate="v2", pairs=100, lost=lost, clusters=None,
-        difference=observed.value, interval=interval, p_value=observed.p_value, p_exact=None, method="tango",
+        difference=observed.value, interval=interval, p_value=observed.p_value, proof_p=observed.proof_p,
+        p_exact=None, method="tango",
         evidence=evidence, detectable=detectable, needed=needed, note="",
     )  # fmt: skip
 
@@ -278,7 +284,7 @@ COMPARED = [
     ("regression", 0.1, 0.2, ("met", False)),
     ("regression", 0.0, 0.0, ("met", False)),
     ("regression", -0.1, None, ("undecided", False)),
-    ("superior", 0.1, 0.01, ("met", True)),
+    ("superior", 0.1, 0.01, ("undecided", False)),  # its lower bound is -1
     ("superior", 0.1, 0.2, ("undecided", False)),
     ("superior", -0.1, 0.2, ("undecided", False)),
     ("superior", -0.1, 0.01, ("missed", True)),
@@ -290,7 +296,7 @@ COMPARED = [
 def test_what_a_reading_says_without_a_margin(alternative, value, p, ruling):
     contrast = Contrast(metric="a", baseline="v1", alternative=alternative)
 
-    assert decide_comparison(contrast, reading(value, -1, 1), p, alpha=ALPHA) == ruling
+    assert decide_comparison(contrast, reading(value, -1, 1), both(p), alpha=ALPHA) == ruling
 
 
 MARGINS = [
@@ -321,7 +327,7 @@ def test_what_a_reading_says_of_a_margin(alternative, lower, upper, ruling):
     contrast = Contrast(metric="a", baseline="v1", alternative=alternative, margin=0.05)
 
     for p in (None, 0.0, 1.0):
-        assert decide_comparison(contrast, reading(0.0, lower, upper), p, alpha=ALPHA) == ruling
+        assert decide_comparison(contrast, reading(0.0, lower, upper), both(p), alpha=ALPHA) == ruling
 
 
 @pytest.mark.parametrize("alternative", ["non-inferior", "superior", "equivalent"])
@@ -329,7 +335,7 @@ def test_what_a_reading_says_of_a_margin(alternative, lower, upper, ruling):
 def test_a_bound_that_is_not_there_decides_nothing(alternative, seen):
     contrast = Contrast(metric="a", baseline="v1", alternative=alternative, margin=0.05)
 
-    assert decide_comparison(contrast, seen, 0.0, alpha=ALPHA) == ("undecided", False)
+    assert decide_comparison(contrast, seen, both(0.0), alpha=ALPHA) == ("undecided", False)
 
 
 shares = st.floats(0, 1)
@@ -338,7 +344,7 @@ shares = st.floats(0, 1)
 @given(readings(), shares, st.sampled_from(["regression", "superior"]))
 def test_mirrored_arms_are_never_both_better_nor_both_worse(seen, p, alternative):
     contrast = Contrast(metric="a", baseline="v1", alternative=alternative)
-    there, back = (decide_comparison(contrast, one, p, alpha=ALPHA) for one in (seen, mirror(seen)))
+    there, back = (decide_comparison(contrast, one, both(p), alpha=ALPHA) for one in (seen, mirror(seen)))
 
     assert there[1] == back[1]
     if there[1]:
@@ -348,7 +354,7 @@ def test_mirrored_arms_are_never_both_better_nor_both_worse(seen, p, alternative
 @given(readings(), st.sampled_from(["non-inferior", "superior", "equivalent"]))
 def test_mirrored_arms_never_both_miss_a_margin_that_is_one_sided(seen, alternative):
     contrast = Contrast(metric="a", baseline="v1", alternative=alternative, margin=0.05)
-    there, back = (decide_comparison(contrast, one, None, alpha=ALPHA)[0] for one in (seen, mirror(seen)))
+    there, back = (decide_comparison(contrast, one, both(None), alpha=ALPHA)[0] for one in (seen, mirror(seen)))
 
     if alternative == "equivalent":
         assert there == back
@@ -375,12 +381,49 @@ def test_a_narrower_margin_is_never_easier(seen, one, other, alternative):
         assert order.index(hard) <= order.index(easy)
 
 
-@given(levels, st.floats(0, 1), st.floats(0, 1), st.sampled_from(["regression", "superior"]))
-def test_only_the_adjusted_p_proves(value, p, adjusted, alternative):
-    contrast = Contrast(metric="a", baseline="v1", alternative=alternative)
-    proven = decide_comparison(contrast, reading(value, p=p), adjusted, alpha=ALPHA)[1]
+@given(levels, st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_only_the_adjusted_p_values_decide(value, p, alike, proof):
+    contrast = Contrast(metric="a", baseline="v1")
+    state, proven = decide_comparison(contrast, reading(value, p=p), AdjustedPValues(alike, proof), alpha=ALPHA)
+    differs = alike <= ALPHA and value != 0
 
-    assert proven == (adjusted <= ALPHA and value != 0)
+    assert (state == "missed") == (differs and value < 0)
+    assert proven == (differs and proof <= ALPHA)
+
+
+def test_arms_that_differ_are_missed_even_if_a_lower_mean_is_not_proven():
+    contrast, worse = Contrast(metric="a", baseline="v1"), reading(-0.1, -0.2, 0.1)
+
+    assert decide_comparison(contrast, worse, AdjustedPValues(alike=0.001, proof=0.3), alpha=ALPHA) == ("missed", False)
+    assert decide_comparison(contrast, worse, AdjustedPValues(alike=0.001, proof=None), alpha=ALPHA) == (
+        "missed",
+        False,
+    )
+
+
+def test_so_few_groups_that_no_p_value_could_be_small_decide_nothing():
+    contrast, worse = Contrast(metric="a", baseline="v1"), reading(-0.1, -0.2, 0.1)
+
+    assert decide_comparison(contrast, worse, AdjustedPValues(0.125, None, 0.0625), alpha=ALPHA) == ("undecided", False)
+    assert decide_comparison(contrast, worse, AdjustedPValues(0.125, None, 0.03), alpha=ALPHA) == ("met", False)
+
+
+def test_superiority_has_its_proof_by_a_bound_of_zero():
+    superior = Contrast(metric="a", baseline="v1", alternative="superior")
+
+    assert decide_comparison(superior, reading(0.1, 0.01, 0.2), both(0.2), alpha=ALPHA) == ("met", True)
+    assert decide_comparison(superior, reading(0.1, -0.01, 0.2), both(0.001), alpha=ALPHA) == ("undecided", False)
+
+
+def test_the_two_families_are_adjusted_apart():
+    """One comparison of two: its alikeness is adjusted to 0.04, its proof to 0.06."""
+    both_p = replace(reading(-0.1), p_value=0.02, proof_p=0.03)
+    verdict = verdicts(analysis(comparison(evidence(both_p))), family_size=2)[0]
+
+    assert (verdict.state, verdict.proven) == ("missed", False)
+    assert verdict.reason.startswith(
+        "the replies of v2 and v1 differ (adjusted p = 0.040); v2's observed mean is lower"
+    )
 
 
 # -- the session's family -----------------------------------------------------------------------------------------

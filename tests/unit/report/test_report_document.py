@@ -29,7 +29,7 @@ MORE = {
     "experiments.arms": "identity parameters simulated members seeds",
     "experiments.estimates": "statistic inapplicable replies clusters unconditional",
     "experiments.comparisons": "alternative statistic level bounds needed effects note ratio margin_is_relative relevant "
-    "relevant_is_relative",
+    "relevant_is_relative beyond_reach suggested_reach",
     "experiments.verdicts": "suite_error",
 }
 """Keys beyond the contract: they may grow in number."""
@@ -82,7 +82,13 @@ def test_the_values_are_those_of_the_run(run):
         198, 2, -0.035, -0.0871, 0.0164, 0.18, 0.229, 0.18,
     ]  # fmt: skip
     assert pair["bounds"] == {"lower": -0.078, "upper": 0.008, "method": "exact unconditional"}
-    assert experiment["metrics"][1] == {"name": "seconds", "kind": "unbounded", "direction": "lower"}
+    assert experiment["metrics"][1] == {
+        "name": "seconds",
+        "kind": "unbounded",
+        "direction": "lower",
+        "applies": None,
+        "reach": None,
+    }
     assert [one["state"] for one in experiment["verdicts"]] == ["met", "met", "missed"]
 
 

@@ -222,7 +222,7 @@ def test_bounds_without_factors_are_gaffkes():
 
 
 def test_bounds_add_the_squared_distances_of_samples_and_levels():
-    cells = RNG.random((25, 12))
+    cells = np.random.default_rng(3).random((25, 12))
     mean = crossed_mean(cells, ["prompts"])
 
     bounds = crossed_bounds(mean, alpha=0.05, bounds=(0.0, 1.0))

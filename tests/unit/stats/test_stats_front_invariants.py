@@ -100,13 +100,14 @@ def ends(interval):
 def test_p_is_below_alpha_exactly_when_the_interval_excludes_no_difference(case, alternative, alpha):
     result = case.compare(alternative=alternative, alpha=alpha)
 
-    assert (result.p_value is None) <= (result.interval is None)
     assert (result.interval is None) <= bool(result.note)
-    if result.interval is not None:
-        assume(abs(result.p_value - alpha) > 1e-9)
+    # An approximate interval has no p-value: that of a mean without bounds, and of logarithms their own.
+    proof = result.p_value if result.estimand == "ratio" else result.proof_p
+    if result.interval is not None and proof is not None:
+        assume(abs(proof - alpha) > 1e-9)
         low, high = ends(result.interval)
-        assert (low > result.no_difference or high < result.no_difference) == (result.p_value < alpha)
-        assert result.significant == (result.p_value < alpha)
+        assert (low > result.no_difference or high < result.no_difference) == (proof < alpha)
+        assert result.estimand == "ratio" or result.proven == (proof < alpha)
 
 
 @given(cases(), SIDES, ALPHAS)
@@ -163,8 +164,10 @@ def test_swapping_the_arms_turns_the_answer_round_and_keeps_p(case, alpha):
 def test_greater_is_less_of_the_swapped_arms(case, alpha):
     result, swapped = case.compare(alternative="greater", alpha=alpha), case.swapped(alternative="less", alpha=alpha)
 
-    assert near(result.p_value, swapped.p_value)
-    assert result.significant == swapped.significant
+    # Random arrangements of one side are not the mirror image of those of the other.
+    is_random = result.alikeness is not None and not result.alikeness.exact
+    assert near(result.p_value, swapped.p_value) or (is_random and abs(result.p_value - swapped.p_value) < 0.03)
+    assert near(result.proof_p, swapped.proof_p)
 
 
 @given(cases())
@@ -174,11 +177,11 @@ def test_one_sided_p_values_add_to_1_and_the_smaller_is_half_of_the_two_sided(ca
     degenerate = case.compare().status == "degenerate"
 
     assert (both is None) == (up is None) == (down is None)
-    # Outcomes are discrete, and an exact test counts the observed one in both tails.
-    discrete = case.facts["kind"] == "binary" and case.facts["clusters"] is None
+    # Outcomes are discrete, and an exact test counts the observed one in both tails. Random arrangements have an error.
+    discrete, error = case.facts["estimand"] == "difference", 0.03
     if both is not None and (degenerate or discrete):
-        assert up + down >= 1 - 1e-12
-        assert both <= 2 * min(up, down) + 1e-12
+        assert up + down >= 1 - error
+        assert both <= 2 * min(up, down) + error
     elif both is not None:
         assert up + down == pytest.approx(1)
         assert both == pytest.approx(2 * min(up, down))

@@ -44,12 +44,12 @@ STATES = [
     (
         compare(SLOWER, FASTER, kind="unbounded", alternative="greater"),
         "On 24 pairs the candidate's mean is 2.8 higher than the baseline's (95 % interval from 2.2 upwards, "
-        "p = 6e-09): the candidate is higher, at an error rate of 5 %.",
+        "p = 1e-04): the arms differ, at an error rate of 5 %; that the candidate's mean is higher is not shown.",
     ),
     (
         compare(FASTER, SLOWER, kind="unbounded", alternative="less"),
-        "On 24 pairs the candidate's mean is 2.8 lower than the baseline's (95 % interval up to -2.2, p = 6e-09): "
-        "the candidate is lower, at an error rate of 5 %.",
+        "On 24 pairs the candidate's mean is 2.8 lower than the baseline's (95 % interval up to -2.2, p = 1e-04): "
+        "the arms differ, at an error rate of 5 %; that the candidate's mean is lower is not shown.",
     ),
     (
         compare([1, 0, 1], [1, 0, 1]),
@@ -58,25 +58,24 @@ STATES = [
     ),
     (
         compare([4.5], [2.5]),
-        "On 1 pair the candidate's mean is 2.0 higher than the baseline's; no interval can be given (1 value: a mean's "
-        "uncertainty needs at least 2).",
+        "On 1 pair the candidate's mean is 2.0 higher than the baseline's; no interval can be given (1 pair: "
+        "a comparison needs at least 2).",
     ),
     (
         compare([1.5] * 8, [1.0] * 8, kind="unbounded", margin=0.2),
         "On 8 pairs the candidate's mean is 0.500 higher than the baseline's; no interval can be given (the values do not "
-        "vary, and unobserved values have no declared bounds), p = 0.008: the candidate is higher, at an error rate of 5 %. "
-        "Whether it is worse by 0.2 is undecided (higher is better).",
+        "vary, and unobserved values have no declared bounds), p = 0.008: the arms differ, at an error rate of 5 %; "
+        "that the candidate's mean is higher is not shown. Whether it is worse by 0.2 is undecided (higher is better).",
     ),
     (
         compare([0.0] * 8, [1.0] * 8, False, kind="bounded", bounds=(0, 1), margin=0.2),
-        "On 8 + 8 samples the candidate's mean is 1.0 lower than the baseline's; no interval can be given (neither arm "
-        "varies, so the standard error is 0), p = 2e-04: the candidate is lower, at an error rate of 5 %. It is "
-        "worse by more than 0.2 (higher is better).",
+        "On 8 + 8 samples the candidate's mean is 1.000 lower than the baseline's (95 % interval from -1.000 to -0.438, "
+        "p = 2e-04): the candidate is lower, at an error rate of 5 %. It is worse by more than 0.2 (higher is better).",
     ),
     (
         compare([2.0, 1.0] * 3, [1.0, 2.0] * 3, clusters=["a"] * 6),
         "On 6 pairs in 1 cluster the candidate's mean is the same as the baseline's; no interval can be given (1 cluster: "
-        "a cluster-robust interval needs at least 5).",
+        "a cluster-robust interval needs at least 5), p = 1.000: which of the two is higher is not shown.",
     ),
     (
         compare(RIGHT_FIRST, WRONG_FIRST, margin=0.1),
@@ -162,9 +161,10 @@ def test_the_sentence_is_true_in_both_directions(baseline, data):
         assert ("lower than the baseline's" in sentence) == (difference < 0)
         assert ("same as the baseline's" in sentence) == (difference == 0)
         assert ("at an error rate of 5 %" in sentence) == (result.p_value is not None and result.p_value <= 0.05)
-        assert ("the candidate is higher," in sentence) == (result.significant and difference > 0)
-        assert ("the candidate is lower," in sentence) == (result.significant and difference < 0)
-        assert ("not shown" in sentence) == (result.p_value is not None and not result.significant)
+        assert ("the candidate is higher," in sentence) == (result.significant and result.proven and difference > 0)
+        assert ("the candidate is lower," in sentence) == (result.significant and result.proven and difference < 0)
+        shown = result.significant and result.proven
+        assert ("not shown" in sentence) == (result.p_value is not None and not shown)
         assert ("It is not worse by 0.25" in sentence) == (result.non_inferior is True)
         assert ("It is worse by more than 0.25" in sentence) == (result.non_inferior is False)
         assert number(abs(result.estimate), result.interval) in sentence or difference == 0

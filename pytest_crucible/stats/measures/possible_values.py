@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from pytest_crucible.records import Contrast, Measure, MetricFacts, Target
-from pytest_crucible.stats.measures.table import STATISTICS, comparison_row
+from pytest_crucible.stats.measures.table import MEAN, STATISTICS, comparison_row
 
 
 def target_problem(target: Target, facts: MetricFacts) -> str:
@@ -21,7 +21,7 @@ def target_problem(target: Target, facts: MetricFacts) -> str:
     "target 'ok <= 80' asks for 80, but 'ok' lies between 0 and 1"
     """
     what = f"target {target.text!r}"
-    low, high = STATISTICS[target.statistic].reach(target, facts)
+    low, high = STATISTICS[target.statistic].value_range(target, facts)
     if not low <= target.value <= high:
         return (
             f"{what} asks for {target.value:g}, but {target.expression!r} lies between {low:g} and {high:g}: "
@@ -40,7 +40,13 @@ def contrast_problem(contrast: Contrast, facts: MetricFacts) -> str:
     what = f"ab_compare({contrast.expression!r})"
     if contrast.is_relative:
         return _relative_problem(what, contrast, facts)
-    low, high = STATISTICS[contrast.statistic].reach(contrast, facts)
+    low, high = STATISTICS[contrast.statistic].value_range(contrast, facts)
+    is_reach = contrast.statistic == MEAN.name and facts.reach is not None
+    if is_reach and contrast.limit is not None and contrast.limit >= facts.largest_change:
+        return (
+            f"{what} has {_limit_name(contrast)}={contrast.limit:g}, and by its declared reach no sample changes by more than "
+            f"{facts.largest_change:g}: write {_MEANINGS[_limit_name(contrast)]}, or a larger reach"
+        )
     if contrast.limit is not None and contrast.limit >= high - low:
         return (
             f"{what} has {_limit_name(contrast)}={contrast.limit:g}, and no two values are further apart than {high - low:g}: "
@@ -52,6 +58,8 @@ def contrast_problem(contrast: Contrast, facts: MetricFacts) -> str:
 def bounds_problem(measure: Measure, facts: MetricFacts) -> str:
     """Explain a metric whose mean no confidence sequence can bound; empty if one can."""
     if measure.inner_relation is not None or (math.isfinite(facts.low) and math.isfinite(facts.high)):
+        return ""
+    if isinstance(measure, Contrast) and math.isfinite(facts.largest_change):
         return ""
     return f"--crucible-stop needs bounded metrics and {facts.name!r} has no bounds: declare @metric(bounds=(0, 500))"
 

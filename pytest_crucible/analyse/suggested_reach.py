@@ -1,0 +1,120 @@
+"""The reach with which the bounds of an open comparison would decide, if it were declared before the next run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pytest_crucible import stats
+from pytest_crucible.analyse.statistics import (
+    SampleAttributes,
+    ScoredMetric,
+    inapplicable_samples,
+    lost_samples,
+    prepare,
+    row_of,
+    scored_samples,
+)
+from pytest_crucible.records import Comparison, Contrast
+from pytest_crucible.stats.measures.changes import largest_change, limit_changes
+from pytest_crucible.stats.measures.replies import joint_shape
+from pytest_crucible.stats.measures.rounding import without_rounding
+from pytest_crucible.stats.measures.row import End, Floats, Prepared
+from pytest_crucible.stats.measures.table import MEAN, comparison_row
+
+Arms = tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]]
+Pair = tuple[Prepared, Prepared]
+# With less room than twice the largest observed change, the data would choose what they are then said to prove.
+_ROOM = 2.0
+
+
+def suggest_reach(
+    comparison: Comparison, arms: Arms, attributes: SampleAttributes, *, alpha: float, family_size: int
+) -> float | None:
+    """Return a reach with which bounds of these data would decide an open claim; None if none would, or none is open."""
+    contrast, facts = comparison.contrast, arms[0][0].facts
+    is_plain = attributes.look_alpha is None and not attributes.random_factors
+    limits = _open_limits(comparison, alpha, family_size)
+    if not limits or not is_plain or facts.kind == "binary" or comparison_row(contrast, facts) is not MEAN:
+        return None
+    observed, *with_lost = _pairs(contrast, arms, attributes)
+    changes = observed[0].values - observed[1].values
+    reach = _round_up(max(_ROOM * float(np.abs(changes).max()), _ROOM * max(map(abs, limits))))
+    if reach >= largest_change(observed[0]) or not _is_clear(changes, limits, alpha):
+        return None
+    # What a regression gate says is proven is two-sided, and one of the session's family.
+    level = alpha / max(family_size, 1) / 2 if contrast.alternative == "regression" else alpha
+    sides = [(limit, float(changes.mean()) > limit) for limit in limits]
+    return reach if all(_excludes(pair, sides, reach, level) for pair in (observed, *with_lost)) else None
+
+
+def _open_limits(comparison: Comparison, alpha: float, family_size: int) -> tuple[float, ...]:
+    """Return the differences that bounds have to exclude for a verdict, or for a proof; empty if they exclude them."""
+    contrast, value, observed = comparison.contrast, comparison.difference, comparison.evidence.observed
+    if value is None or not contrast.decides:
+        return ()
+    if contrast.alternative == "regression":
+        is_missed = value < 0 and comparison.p_value is not None and comparison.p_value <= alpha
+        is_proven = observed.proof_p is not None and observed.proof_p * family_size <= alpha
+        return (0.0,) if is_missed and not is_proven else ()
+    limits = _limits(contrast, value)
+    if observed.lower is None or observed.upper is None:
+        return limits
+    return limits if any(observed.lower <= limit <= observed.upper for limit in limits) else ()
+
+
+def _limits(contrast: Contrast, value: float) -> tuple[float, ...]:
+    margin = contrast.limit or 0.0
+    if contrast.alternative == "equivalent":
+        return (-margin, margin) if abs(value) < margin else (math.copysign(margin, value),)
+    return (margin,) if contrast.alternative == "superior" else (-margin,)
+
+
+def _pairs(contrast: Contrast, arms: Arms, attributes: SampleAttributes) -> list[Pair]:
+    """Return the better arm's values first: as observed and, if some are lost, at the ends of these."""
+    both = [*arms[0], *arms[1]]
+    seen, applicable = scored_samples(both), ~inapplicable_samples(both)
+    readings: list[tuple[End, End]] = [("observed", "observed")]
+    if (lost_samples(both) & applicable).any():
+        readings += [("low", "high"), ("high", "low")]
+    pairs = []
+    for ends in readings:
+        chosen = seen if ends[0] == "observed" else applicable
+        ours, theirs = (
+            prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
+        )
+        pairs.append(
+            (ours, theirs) if row_of(contrast).higher_is_better(contrast, arms[0][0].facts) else (theirs, ours)
+        )
+    return pairs
+
+
+def _is_clear(changes: Floats, limits: tuple[float, ...], alpha: float) -> bool:
+    """Return whether the mean is so far from the limits that some bound might exclude them: it saves computing the others."""
+    from scipy.special import ndtri
+
+    half = -float(ndtri(alpha)) * float(changes.std()) / math.sqrt(changes.size)
+    return all(abs(float(changes.mean()) - limit) > half for limit in limits)
+
+
+def _excludes(pair: Pair, sides: Sequence[tuple[float, bool]], reach: float, alpha: float) -> bool:
+    """Return whether bounds with the reach lie above, or below, each of the limits."""
+    first, second = limit_changes(*(replace(arm, largest_change=reach) for arm in pair))
+    theirs = without_rounding(first.values, second.values, first.bounds)
+    bounds = stats.difference_bounds(first.values, theirs, alpha=alpha, reach=reach, **joint_shape(first, second))
+    if bounds.low is None or bounds.high is None:
+        return False
+    return all(bounds.low > limit if above else bounds.high < limit for limit, above in sides)
+
+
+def _round_up(number: float) -> float:
+    """Return the number with two digits, not below it.
+
+    >>> _round_up(0.2468), _round_up(0.25), _round_up(130.0)
+    (0.25, 0.25, 130.0)
+    """
+    step = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return float(f"{math.ceil(number / step - 1e-9) * step:.2g}")
