@@ -79,23 +79,27 @@ def compare_many_arms(
     attributes: SampleAttributes,
     *,
     alpha: float,
+    mean_alpha: float | None = None,
     dropped: Mapping[str, frozenset[str]] = MappingProxyType({}),
     rank_alpha: float | None = None,
     not_ranked: str = "",
 ) -> ManyArms:
     """Return the arms by their means of a metric; `arms` are names with scores.
 
-    Ranks and differences are of the samples that all arms scored. A rank is excluded only where that holds whatever the lost
-    samples are. Arms without any score are not ranked and may have every rank. `dropped` arms were not run to the end; they
-    come with the arms that are proven better, by a part of alpha of which `rank_alpha` is left. `not_ranked` is a reason of the
-    caller's to rank none.
+    Each mean has an interval of level 1 - `mean_alpha`, by default 1 - alpha. Ranks and differences are of the samples that all
+    arms scored. A rank is excluded only where that holds whatever the lost samples are. Arms without any score are not ranked
+    and may have every rank. `dropped` arms were not run to the end; they come with the arms that are proven better, by a part of
+    alpha of which `rank_alpha` is left. `not_ranked` is a reason of the caller's to rank none.
     """
     ranked = [k for k, (name, scores) in enumerate(arms) if scores.seen.any() and name not in dropped]
     chosen = [arms[k][1] for k in ranked]
     table = ManyArms(
         metric=facts.name,
         direction=facts.direction,
-        arms=tuple(_estimate(facts, name, scores, attributes, alpha) for name, scores in arms),
+        arms=tuple(
+            _estimate(facts, name, scores, attributes, alpha if mean_alpha is None else mean_alpha)
+            for name, scores in arms
+        ),
         level=1 - alpha,
         n=int(common_samples(chosen).sum()),
         incomplete=int(_incomplete(chosen).sum()),

@@ -9,6 +9,8 @@ from typing import Any
 from pytest_crucible.records import Claim, Contrast, Look, Note, View
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rerun:

@@ -26,6 +26,8 @@ from pytest_crucible.stats.measures.row import Difference
 from pytest_crucible.stats.slices.cuts import advise_cuts
 from pytest_crucible.stats.slices.fields import lacking_text
 
+decides = False  # no claim of it can fail the session
+
 # A longer table is not readable, and each slice costs a comparison.
 MOST_GROUPS = 200
 GROUP = "group"

@@ -14,6 +14,8 @@ from pytest_crucible.records import Claim, Interval, Note, Row, Table, View
 from pytest_crucible.records.number_format import number, with_interval
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 
 def compute(inputs: SectionInputs) -> tuple[Noise, ...] | None:
     """Return the noise of each measure with a verdict; None without a random factor."""

@@ -368,7 +368,6 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.selection.winner import winner_from_values as winner_from_values
     from pytest_crucible.stats.sequential.bernoulli import bernoulli_interval as bernoulli_interval
     from pytest_crucible.stats.sequential.bernoulli import bernoulli_sequence as bernoulli_sequence
-    from pytest_crucible.stats.sequential.betting import betting_bound as betting_bound
     from pytest_crucible.stats.sequential.betting import betting_sequence as betting_sequence
     from pytest_crucible.stats.sequential.betting import evidence_against as evidence_against
     from pytest_crucible.stats.sequential.betting import paired_sequence as paired_sequence
@@ -393,6 +392,8 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.sequential.mixtures import mixture_hoeffding_sequence as mixture_hoeffding_sequence
     from pytest_crucible.stats.sequential.mixtures import normal_mixture_boundary as normal_mixture_boundary
     from pytest_crucible.stats.sequential.mixtures import stitched_boundary as stitched_boundary
+    from pytest_crucible.stats.sequential.paced_bets import betting_bound as betting_bound
+    from pytest_crucible.stats.sequential.paced_bets import betting_p_value as betting_p_value
     from pytest_crucible.stats.synthesis.meta import MetaAnalysis as MetaAnalysis
     from pytest_crucible.stats.synthesis.meta import Study as Study
     from pytest_crucible.stats.synthesis.meta import meta_analysis as meta_analysis
@@ -544,12 +545,13 @@ _NAMES = {
     "selection.pairwise_max_t": "PairwiseMaxT compare_all_arms",
     "selection.winner": "WinnerResult winner_from_estimates winner_from_values",
     "sequential.bernoulli": "bernoulli_interval bernoulli_sequence",
-    "sequential.betting": "betting_bound betting_sequence evidence_against paired_sequence",
+    "sequential.betting": "betting_sequence evidence_against paired_sequence",
     "sequential.empirical_bernstein": "empirical_bernstein_sequence hoeffding_sequence",
     "sequential.evalues": "always_valid_p_values e_benjamini_hochberg e_process e_value merge_e_values",
     "sequential.group_sequential": "PlannedLooks plan_looks price_of_looks stopping_probabilities",
     "sequential.mixtures": "gamma_exponential_boundary mixture_bernstein_sequence mixture_hoeffding_sequence "
     "normal_mixture_boundary stitched_boundary",
+    "sequential.paced_bets": "betting_bound betting_p_value",
     "sequential.looking_price": "PriceOfLooking price_of_looking",
     "sequential.confidence_sequence": "ConfidenceSequence",
     "synthesis.meta": "MetaAnalysis Study meta_analysis",

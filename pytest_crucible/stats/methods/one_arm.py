@@ -12,7 +12,8 @@ from pytest_crucible.stats.means.gaffke import gaffke_bound
 from pytest_crucible.stats.means.student import mean_interval
 from pytest_crucible.stats.proportions.clustered import korn_graubard_bound, korn_graubard_interval
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound, wilson_interval
-from pytest_crucible.stats.sequential.betting import betting_bound
+from pytest_crucible.stats.resampling.units import Keys
+from pytest_crucible.stats.sequential.paced_bets import betting_bound
 
 
 def wilson(arm: Observed, level: float) -> Interval | None:
@@ -47,5 +48,5 @@ def gaffke_side(arm: Observed, alpha: float, side: Side) -> float | None:
     return gaffke_bound(arm.values, end=end, alpha=alpha, side=side, clusters=arm.clusters)
 
 
-def betting_side(arm: Observed, alpha: float, side: Side) -> float:
-    return betting_bound(arm.values, bounds=arm.bounds, alpha=alpha, side=side)
+def betting_side(arm: Observed, alpha: float, side: Side, keys: Keys | None = None) -> float:
+    return betting_bound(arm.values, bounds=arm.bounds, alpha=alpha, side=side, clusters=arm.clusters, keys=keys)

@@ -1,4 +1,4 @@
-"""Confidence sequences and guaranteed bounds for means of bounded values, by betting.
+"""Confidence sequences for means of bounded values, by betting; bounds for a fixed n are in `paced_bets`.
 
 They assume only the bounds and one common mean given the past: no normality, no large n. A mean is refuted once betting
 against it has multiplied the stake by 1 / alpha. Waudby-Smith & Ramdas 2024 (JRSS B 86:1).
@@ -35,8 +35,6 @@ from pytest_crucible.stats.sequential.wealth import (
 
 # Newton's steps end below this; the remaining error is of the order of its square.
 EXACT = 1e-9
-# Largest bet for a fixed n. With 0.5 the power is half where little varies; 0.9 loses more to rare disasters.
-FIXED_BET = 0.75
 
 
 def betting_sequence(
@@ -108,36 +106,6 @@ def paired_sequence(
     )
 
 
-def betting_bound(
-    values: npt.ArrayLike,
-    *,
-    bounds: Range,
-    alpha: float,
-    side: Side,
-    largest_bet: float = FIXED_BET,
-    rng: int | np.random.Generator | None = None,
-) -> float:
-    """Return a one-sided bound for the mean after a number of values that was fixed beforehand.
-
-    It errs with probability at most alpha for every distribution within the bounds. The stakes are tuned to this n,
-    which makes the bound tighter than the end of a sequence, but it does not allow early looks. The values count in
-    their order, which must not depend on them: the order of a dataset is fine, a sorted one voids the guarantee. Give
-    `rng` to shuffle the positions by a seed. For differences, `bounds` are those of a difference.
-
-    >>> round(betting_bound([1.0] * 30, bounds=(0.0, 1.0), alpha=0.05, side="lower"), 6)
-    0.877179
-    """
-    unit = unit_values(values, bounds)
-    check_share(alpha, "alpha")
-    check_side(side)
-    check_largest_bet(largest_bet)
-    if rng is not None:
-        unit = np.random.default_rng(rng).permutation(unit)
-    end = _fixed_end(unit if side == "lower" else 1 - unit, alpha, largest_bet)
-    low, high = bounds
-    return low + (high - low) * end if side == "lower" else high - (high - low) * end
-
-
 def evidence_against(
     values: npt.ArrayLike,
     *,
@@ -177,22 +145,6 @@ def evidence_against(
 
 Excess = Callable[[float], tuple[float, float]]
 """From a mean to the log wealth against it less the threshold, and to the derivative of that difference."""
-
-
-def _fixed_end(unit: Array, tail: float, largest_bet: float) -> float:
-    stake_sizes, threshold = stakes(unit, tail, planned=unit.size), math.log(1 / tail)
-
-    def excess(mean: float) -> tuple[float, float]:
-        wealth = np.cumsum(log_gains(unit, stake_sizes, mean, largest_bet))
-        # The bound may stop at the value where the wealth was largest (Ville's inequality holds at every time).
-        best = int(wealth.argmax())
-        used = slice(best + 1)
-        return float(wealth[best]) - threshold, float(
-            log_slopes(unit[used], stake_sizes[used], mean, largest_bet).sum()
-        )
-
-    above, slope = excess(0.0)
-    return _root(excess, 0.0, above, slope, low=0.0, high=1.0)[0] if above > 0 else 0.0
 
 
 def _check_weights(weights: npt.ArrayLike | None, count: int) -> Array | None:

@@ -22,13 +22,12 @@ from pytest_crucible.stats.sequential.confidence_sequence import running_mean
 LARGEST_BET = 0.5
 
 
-def stakes(unit: Array, tail: float, *, planned: int | None = None, weights: Array | None = None) -> Array:
+def stakes(unit: Array, tail: float, *, weights: Array | None = None) -> Array:
     """Return the stake before each value: sqrt(2 log(1 / tail) / (i log(1 + i) * variance)).
 
-    Each stake depends on the earlier values only. With `planned` values in all, i log(1 + i) becomes `planned`: the
-    best constant stake for a bound after exactly that many. The variance starts at 1/4 and the mean at 1/2, each
-    counted as one observation. Equation 26 of the paper. With `weights` it is the variance of weighted distances, each in
-    units of the average weight so far.
+    Each stake depends on the earlier values only. The variance starts at 1/4 and the mean at 1/2, each counted as one
+    observation. Equation 26 of the paper. With `weights` it is the variance of weighted distances, each in units of the
+    average weight so far.
     """
     count = np.arange(1, unit.size + 1)
     typical = np.ones(unit.size) if weights is None else running_mean(weights)
@@ -36,10 +35,9 @@ def stakes(unit: Array, tail: float, *, planned: int | None = None, weights: Arr
     mean = (0.5 + np.cumsum(relative * unit)) / (np.cumsum(relative) + 1)
     variance = (0.25 + np.cumsum((relative * (unit - mean)) ** 2)) / (count + 1)
     before = np.concatenate(([0.25], variance[:-1]))
-    horizon = count * np.log1p(count) if planned is None else planned
     # Nothing is known of the first group's size: it may be the largest.
     unit_of_weight = np.concatenate(([1.0], typical[:-1]))
-    return np.asarray(np.sqrt(2 * math.log(1 / tail) / (horizon * before)) / unit_of_weight)
+    return np.asarray(np.sqrt(2 * math.log(1 / tail) / (count * np.log1p(count) * before)) / unit_of_weight)
 
 
 def log_gains(
