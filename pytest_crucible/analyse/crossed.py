@@ -207,7 +207,8 @@ def mean_difference(
     own = "rounds" if attributes.sessions == "of each arm" else "trainings"
     names = (f"{own} of the candidate", f"{own} of {getattr(measure, 'baseline', '') or 'the baseline'}")
     mean = stats.crossed_difference(
-        *(_move_own(cells, own) for cells in pair),
+        _move_own(pair[0], own),
+        _move_own(pair[1], own),
         [name for name in FACTORS if name != own],
         attributes.clusters_at(chosen),
         fixed=_fixed_factors(attributes),

@@ -41,22 +41,16 @@ class Pool:
 
 def pool_arms(arms_of_sessions: Sequence[Sequence[Part]], look: Look) -> Pool:
     """Return the pool of these arms, with a round for each session that brought replies."""
-    sessions = [session for session in zip(*arms_of_sessions, strict=True) if any(map(_new_places, session))]
-    most = [
-        max(Counter(position for position, _ in _new_places(part)).values())
-        for part in chain(*sessions)
-        if _new_places(part)
-    ]
-    width, rounds = max(most, default=1), max(len(sessions), 1)
-    arms = (
-        [pool_answers(parts, width) for parts in zip(*sessions, strict=True)]
-        if sessions
-        else [pool_answers(parts, width) for parts in arms_of_sessions]
-    )
+    everything = list(zip(*arms_of_sessions, strict=True))
+    sessions = [session for session in everything if any(map(_new_places, session))]
+    # Without any new reply, the pool is empty.
+    arms = list(zip(*(sessions or everything), strict=True))
+    counts = [Counter(position for position, _ in _new_places(part)) for part in chain(*arms)]
+    width, rounds = max((max(count.values()) for count in counts if count), default=1), max(len(sessions), 1)
     repeats = width * rounds
     return Pool(
         replace(look, sessions=tuple(max(sum(bool(part.new) for part in parts), 1) for parts in arms_of_sessions)),
-        tuple(fill_repeats(answers, repeats) for answers in arms),
+        tuple(fill_repeats(pool_answers(parts, width), repeats) for parts in arms),
         repeats,
         rounds,
         all(all(map(_new_places, session)) for session in sessions),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -26,8 +26,6 @@ from pytest_crucible.stats.planning.roots import bracketed_root
 # The tail of a p-value is found on the normal scale, between these quantiles: from 0.5 to 1e-300.
 _CENTRE, _FARTHEST = 0.0, -37.0
 _RESOLUTION = 1e-4
-MOST_LEVELS = 1000
-"""More levels than this are not suggested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,18 +96,6 @@ def fewest_levels(best: float, limit: float, end: float, alpha: float) -> int | 
     if share <= 0:
         return 2
     return None if share >= 1 else max(2, math.floor(math.log(alpha) / math.log(share)) + 1)
-
-
-def levels_like_these(part: LevelMeans, side: Side, alpha: float, ends: Range, distance: float) -> int | None:
-    """Return about how many levels, distributed as these are, bring the bound over them as near; None beyond MOST_LEVELS."""
-    levels = part.values.size
-    while levels < MOST_LEVELS:
-        levels += max(1, levels // 10)
-        # The quantiles of these levels stand for more of them.
-        spread = np.quantile(part.values, (np.arange(levels) + 0.5) / levels, method="inverted_cdf")
-        if replace(part, values=spread).distance(side, alpha, ends) <= distance:
-            return levels
-    return None
 
 
 def _mirror(ends: Range | None, sign: float) -> Range | None:

@@ -120,7 +120,8 @@ def bets_of(prepared: Prepared) -> Bets:
     values, sizes = prepared.values, _weights(prepared)
     if prepared.clusters is not None:
         _, first, codes = np.unique(prepared.clusters, return_index=True, return_inverse=True)
-        order, totals = np.argsort(first), np.bincount(codes, weights=sizes)
+        order = np.argsort(first)
+        totals: Floats = np.bincount(codes, weights=sizes).astype(np.float64)
         values = (np.bincount(codes, weights=sizes * prepared.values) / totals)[order]
         sizes = totals[order]
     return Bets(
