@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from pytest_crucible.stats.resampling.units import Keys
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.slices.slicing import Slicing
+
+
+Sessions = Literal["paired", "of each arm"]
+"""Rounds that are sessions of a pool: both arms have the same ones, or each has its own, as with a stored baseline."""
 
 
 class ScoredMetric(NamedTuple):
@@ -40,12 +44,16 @@ class SampleAttributes:
     """The slices of each field that a measure of the plan names."""
     random_factors: tuple[str, ...] = ()
     """Factors whose noise every interval counts; the scores then have their units."""
+    sessions: Sessions | None = None
+    """How rounds are arranged that are sessions of a pool; None if they are rounds of one session."""
     keys: Keys | None = None
     """A hash of each sample's id, by which permutation tests join samples into blocks; None: of its position."""
     monte_carlo: MonteCarlo = UNSEEDED
     """The seed of permutation tests, and how small a p-value they have to resolve."""
     look_alpha: float | None = None
     """The error rate of each claim of a run with looks, whose samples are in look order; None for a run without looks."""
+    largest_group: int = 1
+    """The most samples that a group of the whole plan has, of which a look sees a part."""
 
     def clusters_at(self, chosen: Flags) -> Clusters | None:
         return None if self.clusters is None else self.clusters[chosen]
@@ -83,10 +91,13 @@ def prepare(
 ) -> Prepared:
     """Return the numbers that the measure's row makes of the chosen samples, or of their replies."""
     if row_of(measure).of_replies and metrics[0].scores.units is not None:
-        observations = observe_replies(measure, metrics[0].facts, metrics[0].scores.units, attributes, chosen, end)
+        units = metrics[0].scores.units
+        observations = observe_replies(measure, metrics[0].facts, units, attributes, chosen, end)
+        replies = units.values[0].size if len(units.values) else 1
     else:
+        replies = 1
         observations = observe_samples(measure, metrics, attributes, chosen, weights=_weights(metrics[0], chosen, end))
-    return row_of(measure).prepare(observations, end)
+    return replace(row_of(measure).prepare(observations, end), heaviest=attributes.largest_group * replies)
 
 
 def observe_samples(
@@ -144,7 +155,7 @@ def observe_replies(
         columns=(Column(values[there], low[there], high[there]),),
         lost=units.lost[chosen].reshape(shape)[there],
         samples=samples,
-        counts_samples=attributes.look_alpha is not None,
+        at_looks=attributes.look_alpha is not None,
         clusters=None if clusters is None else clusters[samples],
         keys=None if attributes.keys is None else attributes.keys[chosen][samples],
         monte_carlo=attributes.monte_carlo,

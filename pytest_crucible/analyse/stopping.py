@@ -18,6 +18,7 @@ from pytest_crucible.analyse.conditional import is_conditional
 from pytest_crucible.analyse.refuted_reach import change_beyond
 from pytest_crucible.analyse.scores import Flags, Pair, Scores, Shares, Units
 from pytest_crucible.analyse.statistics import (
+    Clusters,
     ScoredMetric,
     inapplicable_samples,
     lost_samples,
@@ -83,12 +84,18 @@ def in_order(table: ScoreTable, order: Sequence[int], alpha: float | None) -> Sc
         attributes=replace(
             attributes,
             look_alpha=alpha,
+            largest_group=largest_group(attributes.clusters),
             clusters=None if attributes.clusters is None else attributes.clusters[chosen],
             keys=None if attributes.keys is None else attributes.keys[chosen],
             expected=[attributes.expected[k] for k in order] if attributes.expected else (),
             slicings={by: slicing.choose(chosen) for by, slicing in attributes.slicings.items()},
         ),
     )
+
+
+def largest_group(clusters: Clusters | None) -> int:
+    """Return the size of the largest group of the whole plan, which is known before the first look."""
+    return 1 if clusters is None else int(np.bincount(clusters).max())
 
 
 def keep_samples(answers: ArmOutcomes, positions: Sequence[int], *, samples: int, repeats: int) -> ArmOutcomes:

@@ -121,7 +121,7 @@ def _bound_target(
         difference = drop_difference(pair, attributes, chosen, end, alpha)
         return *bound_drop(difference), difference.note if difference else ""
     if attributes.look_alpha is not None and metrics[0].scores.mixed.any():
-        return BoundedValue(value=float(np.mean(prepare(target, metrics, attributes, chosen, end).values)),
+        return BoundedValue(value=sequences.mean_of(prepare(target, metrics, attributes, chosen, end)),
                             lower=None, upper=None), "none", LOOKS  # fmt: skip
     if attributes.look_alpha is not None:
         looked = sequences.bound_mean(prepare(target, metrics, attributes, chosen, end), attributes.look_alpha)

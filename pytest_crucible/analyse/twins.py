@@ -97,4 +97,10 @@ def stack_attributes(measure: Measure, attributes: SampleAttributes, samples: in
     own: Clusters = np.arange(samples) if attributes.clusters is None else attributes.clusters
     expected = [*attributes.expected] * (1 + variants) if attributes.expected else ()
     keys = None if attributes.keys is None else np.tile(attributes.keys, 1 + variants)
-    return replace(attributes, clusters=np.tile(own, 1 + variants), expected=expected, keys=keys)
+    return replace(
+        attributes,
+        clusters=np.tile(own, 1 + variants),
+        expected=expected,
+        keys=keys,
+        largest_group=attributes.largest_group * (1 + variants),
+    )

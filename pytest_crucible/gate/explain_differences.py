@@ -79,7 +79,9 @@ def _proof(comparison: Comparison, proven: bool) -> str:
 
 def _why_unproven(comparison: Comparison) -> str:
     """Return why there is no bound, if there is none."""
-    return f" ({comparison.note})" if comparison.note and comparison.evidence.observed.proof_p is None else ""
+    observed = comparison.evidence.observed
+    has_bounds = observed.proof_p is not None and observed.lower is not None
+    return f" ({comparison.note})" if comparison.note and not has_bounds else ""
 
 
 def _beside_relevant(comparison: Comparison) -> str:

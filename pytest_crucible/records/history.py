@@ -72,6 +72,8 @@ class Look:
     """When the first of the sessions began."""
     proven_in: PastComparison | None = None
     """The session that proved the candidate worse."""
+    sessions: tuple[int, ...] = ()
+    """The number of sessions that brought replies of the candidate, and then of the baseline."""
 
     def alpha(self, alpha: float) -> float:
         """Return the one-sided error rate of this look. The rates of all looks add up to alpha."""

@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.factors.crossed_tests import crossed_bounds as crossed_bounds
     from pytest_crucible.stats.factors.crossed_tests import crossed_interval as crossed_interval
     from pytest_crucible.stats.factors.crossed_tests import crossed_p_value as crossed_p_value
+    from pytest_crucible.stats.factors.crossed_tests import crossed_proof_p as crossed_proof_p
     from pytest_crucible.stats.factors.grids import Grid as Grid
     from pytest_crucible.stats.factors.grids import arrange_grid as arrange_grid
     from pytest_crucible.stats.factors.marginal_means import LevelDifference as LevelDifference
@@ -432,7 +433,7 @@ _NAMES = {
     "estimating": "estimate mean_bound",
     "factors.components": "Component variance_table variances_of_mean",
     "factors.crossed": "CrossedMean crossed_difference crossed_mean",
-    "factors.crossed_tests": "crossed_bounds crossed_interval crossed_p_value",
+    "factors.crossed_tests": "crossed_bounds crossed_interval crossed_p_value crossed_proof_p",
     "factors.grids": "Grid arrange_grid",
     "factors.marginal_means": "LevelDifference LevelMean MarginalMeans marginal_means",
     "factors.more_levels": "expected_half_width levels_to_halve",

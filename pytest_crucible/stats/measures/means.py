@@ -63,6 +63,8 @@ def prepare(observations: Observations, end: End) -> Prepared:
         monte_carlo=observations.monte_carlo,
     )
     if measure.inner_relation is None and observations.weights is not None and np.isfinite(plain.values).all():
+        if observations.at_looks:
+            return replace(plain, weights=observations.weights)
         return linearise(plain, observations.weights)
     if measure.inner_relation is None:
         return _by_sample(plain, observations)
@@ -74,7 +76,7 @@ def prepare(observations: Observations, end: End) -> Prepared:
 
 
 def _by_sample(prepared: Prepared, observations: Observations) -> Prepared:
-    return one_value_a_sample(prepared, observations.samples, weighted=not observations.counts_samples)
+    return one_value_a_sample(prepared, observations.samples, linearised=not observations.at_looks)
 
 
 def _condition_values(observations: Observations, relation: str, threshold: float, end: End) -> Floats:

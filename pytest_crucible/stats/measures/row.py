@@ -56,8 +56,8 @@ class Observations:
     """Samples of which a score of some metric is lost."""
     samples: Clusters | None = None
     """The sample of each entry, rising, where the entries are replies; None if each is a sample of its own."""
-    counts_samples: bool = False
-    """A sample counts once, with any number of replies: at looks a value must not depend on later samples."""
+    at_looks: bool = False
+    """Values must not depend on later samples, as linearised ones do."""
     clusters: Clusters | None = None
     expected: Sequence[Any] = ()
     """The samples' `expected`; empty unless the row uses it."""
@@ -86,6 +86,10 @@ class Prepared:
     """Number of replies, where a sample has several."""
     replies: tuple[Floats, Clusters] | None = None
     """Whether each of several replies to a sample fulfils a condition, 1 or 0, and its group or sample."""
+    weights: Floats | None = None
+    """How many replies each value is the mean of, where a sequence counts every reply."""
+    heaviest: float = 1.0
+    """The most samples (replies) that a group of the whole plan has, of which a sequence sees a part."""
     quantile: float = 0.5
     keys: Keys | None = None
     """A hash of each sample's id, see `Observations.keys`."""

@@ -20,6 +20,7 @@ from pytest_crucible.stats.arrays import (
     check_share,
     check_side,
     difference,
+    finite,
     paired_arrays,
 )
 from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence, both_ends, unit_values
@@ -44,27 +45,31 @@ def betting_sequence(
     alternative: Alternative = "two-sided",
     largest_bet: float = LARGEST_BET,
     intersect: bool = True,
+    weights: npt.ArrayLike | None = None,
 ) -> ConfidenceSequence:
     """Return the hedged betting sequence for the mean of bounded values in their order.
 
     The ends are roots, not grid points. With `intersect` a mean once refuted stays refuted, and the intervals are
     nested; without it each interval ignores the earlier ones, which is wider and slower (n = 10,000: seconds). Python:
-    confseq.betting.hedged_cs and betting_cs, without their grid. Raises ValueError for values outside the bounds,
-    NotEnoughData without values.
+    confseq.betting.hedged_cs and betting_cs, without their grid. Values that are means of groups have `weights`: their sizes
+    over the largest that there can be, above 0 and at most 1; the sequence is then for the mean over all members. Raises
+    ValueError for values outside the bounds and for such weights, NotEnoughData without values.
 
     >>> sequence = betting_sequence([1, 1, 0, 1, 1, 1, 1, 0, 1, 1] * 5)
     >>> print(sequence)
     betting: 0.800 [0.617, 0.936] after 50 values, holds at every n with 95 %
     """
     check_largest_bet(largest_bet)
+    sizes = _check_weights(weights, np.size(values))
     return both_ends(
-        lambda unit, tail: _lower_ends(unit, tail, largest_bet, intersect),
+        lambda unit, tail: _lower_ends(unit, sizes, tail, largest_bet, intersect),
         values,
         bounds=bounds,
         alpha=alpha,
         alternative=alternative,
         intersect=intersect,
         method="betting",
+        weights=sizes,
     )
 
 
@@ -102,7 +107,14 @@ def paired_sequence(
 
 
 def evidence_against(
-    values: npt.ArrayLike, *, mean: float, bounds: Range, alpha: float, side: Side, largest_bet: float = LARGEST_BET
+    values: npt.ArrayLike,
+    *,
+    mean: float,
+    bounds: Range,
+    alpha: float,
+    side: Side,
+    largest_bet: float = LARGEST_BET,
+    weights: npt.ArrayLike | None = None,
 ) -> Array:
     """Return the logarithm of the largest wealth so far, after each value, of a bettor against one mean.
 
@@ -125,7 +137,9 @@ def evidence_against(
         return np.full(unit.size, math.inf)
     if share > 1:
         return np.zeros(unit.size)
-    wealth = np.cumsum(log_gains(unit, stakes(unit, alpha), share, largest_bet))
+    sizes = _check_weights(weights, unit.size)
+    gains = log_gains(unit, stakes(unit, alpha, weights=sizes), share, largest_bet, 1.0 if sizes is None else sizes)
+    wealth = np.cumsum(gains)
     return np.asarray(np.maximum.accumulate(np.maximum(wealth, 0.0)))
 
 
@@ -133,30 +147,45 @@ Excess = Callable[[float], tuple[float, float]]
 """From a mean to the log wealth against it less the threshold, and to the derivative of that difference."""
 
 
-def _lower_ends(unit: Array, tail: float, largest_bet: float, intersect: bool) -> Array:
+def _check_weights(weights: npt.ArrayLike | None, count: int) -> Array | None:
+    """Return the weights as an array; None if all are 1."""
+    if weights is None:
+        return None
+    array = finite(weights, name="weights")
+    if array.size != count or (array <= 0).any() or (array > 1).any():
+        raise ValueError(
+            f"{array.size} weights for {count} values, between {array.min(initial=math.inf):g} and "
+            f"{array.max(initial=-math.inf):g}: give each value its group's size over the largest size that there can be"
+        )
+    return None if (array == 1).all() else array
+
+
+def _lower_ends(unit: Array, weights: Array | None, tail: float, largest_bet: float, intersect: bool) -> Array:
     """Return the lower end after each value.
 
     The end moves only when a value makes the wealth against it too large; only then are all values read again.
     """
-    stake_sizes, threshold = stakes(unit, tail), math.log(1 / tail)
+    stake_sizes, threshold = stakes(unit, tail, weights=weights), math.log(1 / tail)
+    sizes = np.ones(unit.size) if weights is None else weights
     ends = np.zeros(unit.size)
     low, above, slope = 0.0, -threshold, 0.0
-    for last, (value, stake) in enumerate(zip(unit.tolist(), stake_sizes.tolist(), strict=True)):
+    for last, (value, stake, size) in enumerate(zip(unit.tolist(), stake_sizes.tolist(), sizes.tolist(), strict=True)):
         limit = largest_stake(low, largest_bet)
-        factor = 1 + min(stake, limit) * (value - low)
+        factor = 1 + min(stake, limit) * size * (value - low)
         above += math.log(factor)
-        slope -= (stake if stake < limit else limit * value / low) / factor
+        slope -= size * (stake if stake < limit else limit * value / low) / factor
         if above > 0 or not intersect:
-            excess = _excess(unit[: last + 1], stake_sizes[: last + 1], threshold, largest_bet)
+            seen = slice(last + 1)
+            excess = _excess(unit[seen], sizes[seen], stake_sizes[seen], threshold, largest_bet)
             low, above, slope = _next_end(excess, low, above, slope)
         ends[last] = low
     return ends
 
 
-def _excess(unit: Array, stake_sizes: Array, threshold: float, largest_bet: float) -> Excess:
+def _excess(unit: Array, sizes: Array, stake_sizes: Array, threshold: float, largest_bet: float) -> Excess:
     def excess(mean: float) -> tuple[float, float]:
-        gains = float(log_gains(unit, stake_sizes, mean, largest_bet).sum())
-        return gains - threshold, float(log_slopes(unit, stake_sizes, mean, largest_bet).sum())
+        gains = float(log_gains(unit, stake_sizes, mean, largest_bet, sizes).sum())
+        return gains - threshold, float(log_slopes(unit, stake_sizes, mean, largest_bet, sizes).sum())
 
     return excess
 

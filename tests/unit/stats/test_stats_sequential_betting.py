@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 
 from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.sequential.betting import betting_sequence, paired_sequence
+from pytest_crucible.stats.sequential.betting import betting_sequence, evidence_against, paired_sequence
 from pytest_crucible.stats.sequential.evalues import (
     always_valid_p_values,
     e_benjamini_hochberg,
@@ -65,6 +65,56 @@ def test_the_wealth_is_1_on_average_when_the_mean_is_true(p, alternative):
         expected += chance * e_process(bits, mean=p, alternative=alternative)
 
     assert expected == pytest.approx(np.ones(8), abs=1e-12)
+
+
+GROUPS = ((1.0, 1.0, 0.2), (1.0, 0.0, 0.1), (0.25, 1.0, 0.4), (0.25, 0.0, 0.3))
+"""Weight, mean and chance of four kinds of groups: large ones are right more often than small ones."""
+
+
+def refuted_share(mean, side, groups=5, alpha=0.2):
+    """The share of sequences that refute a mean at any look, exactly: all sequences of so many groups."""
+    share = 0.0
+    for drawn in itertools.product(GROUPS, repeat=groups):
+        weights, values, chances = zip(*drawn, strict=True)
+        evidence = evidence_against(values, mean=mean, bounds=(0, 1), alpha=alpha, side=side, weights=weights)
+        share += math.prod(chances) * (evidence[-1] > math.log(1 / alpha))
+    return share
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_the_mean_over_members_of_unequal_groups_is_rarely_refuted(side):
+    """E[weight x value] / E[weight] = 0.3 / 0.475 = .63; the mean of the groups' means is .60."""
+    mean = sum(w * x * p for w, x, p in GROUPS) / sum(w * p for w, _, p in GROUPS)
+
+    assert refuted_share(mean, side) <= 0.2
+
+
+def test_weights_of_1_change_nothing_and_unequal_ones_move_the_mean():
+    values = mixed(60)
+    sizes = np.where(values > 0.7, 1.0, 0.1)
+    weighted = betting_sequence(values, weights=sizes)
+
+    assert np.array_equal(betting_sequence(values, weights=np.ones(60)).lower, betting_sequence(values).lower)
+    assert weighted.estimate[-1] == pytest.approx(np.average(values, weights=sizes))
+    assert weighted.estimate[-1] > betting_sequence(values).estimate[-1] + 0.05
+
+
+@settings(max_examples=choose_examples(40))
+@given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0.05, 0.3, 1.0])), min_size=1, max_size=30), ALPHAS)
+def test_a_weighted_end_is_where_the_evidence_is_the_threshold(groups, alpha):
+    values, weights = map(list, zip(*groups, strict=True))
+    sequence = betting_sequence(values, alpha=alpha, weights=weights, alternative="greater")
+    end = float(sequence.lower[-1])
+    for mean, refuted in ((end - 1e-6, True), (end + 1e-6, False)):
+        if 0 < mean < 1:
+            evidence = evidence_against(values, mean=mean, bounds=(0, 1), alpha=alpha, side="lower", weights=weights)
+            assert (evidence[-1] > math.log(1 / alpha)) == refuted
+
+
+@pytest.mark.parametrize("weights", [[1.0], [0.0, 1.0], [0.5, 1.5]])
+def test_weights_that_are_no_shares_of_the_largest_are_refused(weights):
+    with pytest.raises(ValueError, match="give each value its group's size over the largest size"):
+        betting_sequence([0.5, 0.5], weights=weights)
 
 
 @pytest.mark.slow
