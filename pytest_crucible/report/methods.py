@@ -158,7 +158,9 @@ def _permutation_tests(results: Sequence[Comparison]) -> Iterator[Statement]:
     yield from _by("Tests that the replies of two arms could be exchanged", [result.method for result in results])
     if not results:
         return
-    random = " Random arrangements are drawn by the seed of the run." if not all(one.is_exact for one in results) else ""
+    random = (
+        " Random arrangements are drawn by the seed of the run." if not all(one.is_exact for one in results) else ""
+    )
     counts = sorted({result.arrangements or 0 for result in results})
     number = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     yield Statement(

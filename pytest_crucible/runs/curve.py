@@ -173,11 +173,12 @@ def _judge(analyses: Sequence[Analysis], alpha: float, family_size: int) -> Judg
 
 
 def _correct(verdict: Verdict, proof: float | None, alpha: float) -> Verdict:
-    """Return a verdict whose proof of an improvement holds for all checkpoints together, because a reader takes the best of them."""
+    """Return a verdict whose proof of an improvement holds for all checkpoints together: a reader takes any of them."""
     if verdict.state != "met" or (proof is not None and proof <= alpha):
         return verdict
     adjusted = "" if proof is None else f" (adjusted {p_equals(proof)})"
-    return replace(verdict, state="undecided", proven=False, reason=f"for all checkpoints together no improvement is proven{adjusted}")
+    reason = f"for all checkpoints together no improvement is proven{adjusted}"
+    return replace(verdict, state="undecided", proven=False, reason=reason)
 
 
 def _curve(inputs: AnalysisInputs, metric: str, judged: Judged, labels: Mapping[str, str], base: str) -> Curve:
