@@ -195,7 +195,7 @@ def test_fixed_trainings_are_repeats(seeded):
 
     [experiment] = seeded.json(*ARMS, TRAIN)["experiments"]
 
-    assert experiment["comparisons"][0]["method"] == "paired t"
+    assert experiment["comparisons"][0]["method"] == "sign flips"
     assert "variance" not in experiment["sections"]
 
 
