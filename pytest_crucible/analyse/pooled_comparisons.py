@@ -61,8 +61,9 @@ def _compare(
     if contrast.relevant is None:
         return _spend(compared, pool.look)
     # The bounds that exclude a relevant regression are one-sided, as those of a margin.
-    bounded = analyse(pooled, table, alpha=pool.look.alpha(alpha), family_size=family_size).comparisons
-    return _spend(replace(compared, evidence=bounded[0].evidence), pool.look)
+    bounded = analyse(pooled, table, alpha=pool.look.alpha(alpha), family_size=family_size).comparisons[0]
+    by_look = replace(compared, evidence=bounded.evidence, interval=bounded.interval, ratio=bounded.ratio)
+    return _spend(by_look, pool.look)
 
 
 def _evaluate(

@@ -25,6 +25,9 @@ def number(value: float | None, interval: Interval | None = None, *, sign: bool 
     if abs(value) >= 1e15 or (interval is None and 0 < abs(value) < 1e-6):
         return f"{value:{'+' if sign else ''}.3g}"
     decimals = _decimals(interval, value)
+    if sign and not round(value, decimals) and abs(value) >= 5e-7:
+        # A difference that is not 0 shows on which side of it it lies.
+        decimals = min(6, 1 - math.floor(math.log10(abs(value))))
     # No minus before a zero.
     rounded = round(value, decimals) + 0.0
     return f"{rounded:{'+' if sign else ''},.{decimals}f}"

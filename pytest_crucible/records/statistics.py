@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.records.measures import Contrast, Target
@@ -86,11 +86,22 @@ class Evidence:
     @property
     def weakest_p_value(self) -> float | None:
         """The largest p-value over all values of the lost samples; None if they could reverse the difference."""
-        readings = (self.observed, self.worst, self.best)
-        values = [reading.value for reading in readings if reading.value is not None]
-        p_values = [reading.p_value for reading in readings if reading.p_value is not None]
+        return self._weakest([reading.p_value for reading in self._readings])
+
+    @property
+    def weakest_proof_p(self) -> float | None:
+        """The largest p-value of the bounds, likewise."""
+        return self._weakest([reading.proof_p for reading in self._readings])
+
+    @property
+    def _readings(self) -> tuple[BoundedValue, ...]:
+        return self.observed, self.worst, self.best
+
+    def _weakest(self, p_values: Sequence[float | None]) -> float | None:
+        values = [reading.value for reading in self._readings if reading.value is not None]
+        known = [p_value for p_value in p_values if p_value is not None]
         is_one_way = all(value > 0 for value in values) or all(value < 0 for value in values)
-        return max(p_values) if len(p_values) == len(values) == len(readings) and is_one_way else None
+        return max(known) if len(known) == len(values) == len(p_values) and is_one_way else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

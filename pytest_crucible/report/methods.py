@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from pytest_crucible.records import Run, Statement
+from pytest_crucible.records import Comparison, Run, Statement
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.report.sections import section_methods
 
@@ -20,6 +20,14 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "exact unconditional": (
         "exact unconditional inference on the difference of paired proportions",
         ("fagerland2013", "lloyd2007", "tango1998", "berger1994"),
+    ),
+    "sign flips": (
+        "sign flips of the pairs' differences, whole groups together, with the studentised mean",
+        ("pesarin2010", "hemerik2020"),
+    ),
+    "exchanged labels": (
+        "exchanged labels of independent samples, or groups, with the studentised difference of means",
+        ("pesarin2010",),
     ),
     "point mass": ("the exact law of equal differences", ()),
     "order statistics": ("order statistics", ("david2003",)),
@@ -106,7 +114,8 @@ def method_statements(run: Run) -> Iterator[Statement]:
         yield Statement(
             text="Arms were compared on the samples that both answered: candidate minus baseline, positive where it is better."
         )
-    yield from _by("Differences", [result.method for result in pairs])
+    yield from _by("Differences", [_difference_method(result) for result in pairs])
+    yield from _permutation_tests([result for result in pairs if result.arrangements is not None])
     bounds = [result.evidence.method for analysis in run.experiments for result in analysis.targets]
     bounds += [result.evidence.method for result in pairs if result.contrast.limit is not None]
     is_staged = any(analysis.plan.stages for analysis in run.experiments)
@@ -119,12 +128,13 @@ def method_statements(run: Run) -> Iterator[Statement]:
             "differences use it."
         )
     if any(result.p_exact is not None for result in pairs):
-        yield Statement(
-            text="Conditional p-values beside them are McNemar's or those of sign flips.", cites=("mcnemar1947",)
-        )
+        yield Statement(text="Conditional p-values beside them are McNemar's.", cites=("mcnemar1947",))
     if run.family_size > 1:
         family = quantity(run.family_size, "claim" if is_staged else "comparison")
-        adjustment = f"P-values are adjusted by Holm's procedure over the {family} of the session; intervals are not."
+        adjustment = (
+            f"P-values are adjusted by Holm's procedure over the {family} of the session, in two families: those of the tests that "
+            "can fail it, and those of the bounds by which a difference is called proven; intervals are not adjusted."
+        )
         yield Statement(text=adjustment, cites=("holm1979",))
     yield from section_methods(run)
     version = run.environment.get("packages", {}).get("pytest-crucible", "")
@@ -143,6 +153,28 @@ def _by(what: str, names: Iterable[str]) -> Iterator[Statement]:
     if descriptions:
         keys = dict.fromkeys(key for _, cites in descriptions for key in cites)
         yield Statement(text=f"{what} are by {'; by '.join(words for words, _ in descriptions)}.", cites=tuple(keys))
+
+
+def _difference_method(result: Comparison) -> str:
+    """Return the method of the interval, which a permutation test does not have."""
+    return result.interval.method if result.arrangements is not None and result.interval else result.method
+
+
+def _permutation_tests(results: Sequence[Comparison]) -> Iterator[Statement]:
+    """Yield what permutation tests claim, by which method, and how many arrangements they compare."""
+    yield from _by("Tests that the replies of two arms could be exchanged", [result.method for result in results])
+    if not results:
+        return
+    random = (
+        " Random arrangements are drawn by the seed of the run." if not all(one.is_exact for one in results) else ""
+    )
+    counts = sorted({result.arrangements or 0 for result in results})
+    number = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    yield Statement(
+        text=f"Each compares {number} arrangements, and p is the share of those as extreme as the observed one, itself included."
+        f"{random} They do not show that a mean is lower or higher; that is called proven by bounds alone.",
+        cites=("phipson2010", "besag1991"),
+    )
 
 
 def _reach_texts(run: Run) -> Iterator[str]:

@@ -25,10 +25,15 @@ _READ = '''
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.statistics import compare_values, estimate_values, row_of
+from pytest_crucible.analyse.comparisons import compare
+from pytest_crucible.analyse.scores import Scores, Units
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, estimate_values, row_of
 from pytest_crucible.records.number_format import number, p_value, with_interval
+from pytest_crucible.report.verdict_text import difference_text
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.samples import chapters
+from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.resampling.units import hash_ids
 from pytest_crucible.store.runs import RunStore
 
 store = RunStore(STORE)
@@ -48,6 +53,29 @@ def values_of(experiment, measure, arm, kept):
     replies = chapter.columns.replies if row_of(measure).of_replies else {}
     columns = [replies.get(name) or chapter.columns.scores[name] for name in measure.metrics]
     return [np.array(column[chapter.arms.index(arm)])[kept] for column in columns]
+
+
+def scored(experiment, contrast, arm, kept):
+    """The contrast's metrics with one value a sample, and with all replies where a sample has several."""
+    chapter, none = experiments[experiment], np.zeros(kept.sum(), dtype=bool)
+    scored_metrics = []
+    for name in contrast.metrics:
+        values, units = scores(experiment, name, arm)[kept], None
+        if name in chapter.columns.replies:
+            k = chapter.arms.index(arm)
+            replies = np.array(chapter.columns.replies[name][k])[kept].reshape(-1, *chapter.analysis.plan.draws(k))
+            units = Units(replies, replies, replies, np.zeros(replies.shape, dtype=bool))
+        scored_metrics.append(ScoredMetric(chapter.facts[name], Scores(values, values, values, none, none, units)))
+    return scored_metrics
+
+
+def attributes(experiment, kept):
+    """What else a comparison uses: groups, expected values, and for permutation tests the samples' ids and the run's seed."""
+    chapter = experiments[experiment]
+    return SampleAttributes(
+        groups(experiment, kept), expected(experiment, kept), random_factors=chapter.analysis.plan.random_factors,
+        keys=hash_ids(chapter.columns.ids)[kept], monte_carlo=MonteCarlo(seed=run.seed),
+    )
 
 
 def shape(experiment, metric):
@@ -95,24 +123,24 @@ for experiment, k, reported in REPORTED["targets"]:
     check(target.text, f"{with_interval(one.value, one.interval)} n={seen.sum():,}", reported)
 """
 _COMPARISONS = """
-p_values = []
+p_values, proofs = [], []  # that the arms are alike, and of the bounds
 for experiment, k, reported in REPORTED["comparisons"]:
     chapter = experiments[experiment]
-    compared, facts = chapter.analysis.comparisons[k], chapter.facts
-    contrast, arms = compared.contrast, (compared.candidate, compared.contrast.baseline)
+    contrast = chapter.analysis.comparisons[k].contrast
+    arms = chapter.arms[0], contrast.baseline
     pair = [np.array([scores(experiment, name, arm) for name in contrast.metrics]) for arm in arms]
     both = ~np.isnan(pair).any(axis=(0, 1))
-    one = compare_values(  # a positive difference is an improvement
-        contrast, [facts[name] for name in contrast.metrics],
-        *(values_of(experiment, contrast, arm, both) for arm in arms), groups(experiment, both),
-        alpha=ALPHA, expected=expected(experiment, both),
+    one = compare(  # a positive difference is an improvement
+        contrast, arms[0], tuple(scored(experiment, contrast, arm, both) for arm in arms), attributes(experiment, both),
+        alpha=ALPHA, family_size=FAMILY_SIZE,
     )
-    shown = with_interval(one.value, one.interval, sign=True) if one else number(None)
-    p_values.append(one.p_value if one and contrast.shares_alpha else None)
-    check(f"{contrast.expression}: {arms[0]} vs {arms[1]}", f"{shown} n={both.sum():,}", reported)
+    p_values.append(one.p_value if contrast.shares_alpha else None)
+    proofs.append(one.proof_p if contrast.shares_alpha else None)
+    check(f"{contrast.expression}: {arms[0]} vs {arms[1]}", f"{difference_text(one)} n={both.sum():,}", reported)
 
-adjusted = stats.holm(p_values + CLAIMS, family_size=FAMILY_SIZE)
-assert [p_value(one) for one in adjusted][: len(REPORTED["p"])] == REPORTED["p"]
+for family, name in ((p_values + CLAIMS, "p"), (proofs, "proof")):
+    adjusted = stats.holm(family, family_size=FAMILY_SIZE)
+    assert [p_value(one) for one in adjusted][: len(REPORTED[name])] == REPORTED[name]
 """
 
 
@@ -223,8 +251,13 @@ def _reported_cells(report: Report) -> dict[str, Any]:
             strict=True,
         )
     ]
-    p_values = [p_value(result.p_adjusted) for result in pairs]
-    return {"estimates": estimates, "targets": target_cells, "comparisons": comparison_cells, "p": p_values}
+    return {
+        "estimates": estimates,
+        "targets": target_cells,
+        "comparisons": comparison_cells,
+        "p": [p_value(result.p_adjusted) for result in pairs],
+        "proof": [p_value(result.proof_adjusted) for result in pairs],
+    }
 
 
 def _number_and_n(row: Row) -> str:

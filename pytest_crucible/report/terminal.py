@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tabulate import tabulate
 
-from pytest_crucible.records import Analysis, Run, Table, Verdict, experiment_name
+from pytest_crucible.records import Analysis, Comparison, Run, Table, Verdict, experiment_name
 from pytest_crucible.records.number_format import p_value
 from pytest_crucible.report.notes import notes
 from pytest_crucible.report.printable import AN_ID, printable, printable_cell
@@ -146,12 +146,21 @@ def _details(run: Run, width: int) -> Iterator[Line]:
     yield from map(Line, _estimates(run.experiments, len(run.experiments) > 1))
     for analysis in run.experiments:
         for pair in analysis.comparisons:
-            exact = "" if pair.p_exact is None else f", conditional p {p_value(pair.p_exact)}"
             subject = f"{experiment_name(analysis.plan.nodeid)}: {pair.contrast.subject(pair.candidate)}"
-            yield Line(f"{subject}: {pair.method}, p {p_value(pair.p_value)}{exact}")
+            yield Line(f"{subject}: {_tests(pair)}")
     yield from _section_tables(run, 1, width)
     yield from _notes(run, 1)
     yield Line(f"run {run.id}, seed {run.seed}, in {run.store}")
+
+
+def _tests(pair: Comparison) -> str:
+    """Return the test of a comparison with its p-value; of a permutation test also the p-value of the bounds."""
+    if pair.arrangements is None:
+        exact = "" if pair.p_exact is None else f", conditional p {p_value(pair.p_exact)}"
+        return f"{pair.method}, p {p_value(pair.p_value)}{exact}"
+    arrangements = f"{'all' if pair.is_exact else 'random'} {pair.arrangements:,} arrangements"
+    bounds = "" if pair.proof_p is None else f"; bounds by {pair.evidence.method}, p {p_value(pair.proof_p)}"
+    return f"alike by {pair.method} ({arrangements}), p {p_value(pair.p_value)}{bounds}"
 
 
 def _estimates(analyses: Sequence[Analysis], many: bool) -> Iterator[str]:

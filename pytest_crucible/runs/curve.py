@@ -12,9 +12,11 @@ from pytest_crucible.analyse.member_values import member_values
 from pytest_crucible.analyse.winners_estimate import CorrectedMean, correct_winner
 from pytest_crucible.records import Analysis, Comparison, Contrast, Estimate, Verdict
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.number_format import p_equals
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs
 from pytest_crucible.sections.inputs import NoStoredDetails
+from pytest_crucible.stats import holm
 from pytest_crucible.store.experiments import load_experiments
 from pytest_crucible.store.runs import RunStore
 
@@ -26,7 +28,7 @@ class CurvePoint:
     label: str
     estimate: Estimate
     comparison: Comparison
-    """With the base; its p-value is adjusted for all comparisons of the curves."""
+    """With the base; its p-values are adjusted for all comparisons of the curves."""
     verdict: Verdict
     """On the claim that the checkpoint is better than the base."""
 
@@ -159,14 +161,24 @@ def _number(inputs: AnalysisInputs, arm: str) -> int:
 def _judge(analyses: Sequence[Analysis], alpha: float, family_size: int) -> Judged:
     verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
     by_subject = {(verdict.nodeid, verdict.subject): verdict for verdict in verdicts}
+    compared = [(analysis, comparison) for analysis in analyses for comparison in analysis.comparisons]
+    proofs = holm([comparison.evidence.weakest_proof_p for _, comparison in compared], family_size=family_size)
     return {
         (analysis.plan.nodeid, comparison.candidate, comparison.contrast.metric): (
             analysis,
-            by_subject[analysis.plan.nodeid, comparison.contrast.subject(comparison.candidate)],
+            _correct(by_subject[analysis.plan.nodeid, comparison.contrast.subject(comparison.candidate)], proof, alpha),
         )
-        for analysis in analyses
-        for comparison in analysis.comparisons
+        for (analysis, comparison), proof in zip(compared, proofs, strict=True)
     }
+
+
+def _correct(verdict: Verdict, proof: float | None, alpha: float) -> Verdict:
+    """Return a verdict whose proof of an improvement holds for all checkpoints together: a reader takes any of them."""
+    if verdict.state != "met" or (proof is not None and proof <= alpha):
+        return verdict
+    adjusted = "" if proof is None else f" (adjusted {p_equals(proof)})"
+    reason = f"for all checkpoints together no improvement is proven{adjusted}"
+    return replace(verdict, state="undecided", proven=False, reason=reason)
 
 
 def _curve(inputs: AnalysisInputs, metric: str, judged: Judged, labels: Mapping[str, str], base: str) -> Curve:

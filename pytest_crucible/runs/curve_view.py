@@ -68,7 +68,7 @@ def _cells(point: CurvePoint, training: str, values: Mapping[str, float | None])
         point.label,
         *_estimate_cells(point.estimate),
         _difference(comparison),
-        p_value(comparison.p_adjusted),
+        p_value(comparison.proof_adjusted),
         _result(point),
         *([_training_text(values.get(point.label))] if training else []),
     )
@@ -116,7 +116,7 @@ def _sentences(curves: TrainingCurves) -> Iterator[str]:
 
 def _why_untested(curve: Curve) -> str:
     """Return why a checkpoint could not be tested, such as for want of bounds; empty where all were."""
-    reasons = dict.fromkeys(point.comparison.note for point in curve.points if point.comparison.p_value is None)
+    reasons = dict.fromkeys(point.comparison.note for point in curve.points if point.comparison.proof_p is None)
     return "".join(f": {reason}" for reason in [*filter(None, reasons)][:1])
 
 
@@ -167,6 +167,8 @@ def _curve_document(curve: Curve, values: Mapping[str, float | None]) -> dict[st
                 "pairs": point.comparison.pairs,
                 "p_value": point.comparison.p_value,
                 "p_adjusted": point.comparison.p_adjusted,
+                "proof_p": point.comparison.proof_p,
+                "proof_adjusted": point.comparison.proof_adjusted,
                 "state": point.verdict.state,
                 "proven": point.verdict.proven,
                 "reason": point.verdict.reason,

@@ -62,6 +62,8 @@ COMPARISONS: Mapping[str, ColumnKind] = {
     "ratio_high": "number",
     "p_value": "number",
     "p_adjusted": "number",
+    "proof_p": "number",
+    "proof_adjusted": "number",
     "method": "text",
 }
 VERDICTS: Mapping[str, ColumnKind] = {
@@ -208,7 +210,8 @@ def _comparisons(run: Run) -> Iterator[tuple[Any, ...]]:
                 *(comparison.candidate, contrast.baseline, contrast.alternative, contrast.margin, contrast.relevant),
                 *(comparison.pairs, comparison.lost, comparison.clusters),
                 *_differences(comparison),
-                *(comparison.p_value, comparison.p_adjusted, comparison.method),
+                *(comparison.p_value, comparison.p_adjusted, comparison.proof_p, comparison.proof_adjusted),
+                comparison.method,
             )
 
 

@@ -20,6 +20,7 @@ from pytest_crucible.stats.estimating import resolve_kind
 from pytest_crucible.stats.inputs import OPEN, Kind, declare_pairs
 from pytest_crucible.stats.proportions.one import wilson_interval
 from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.results import Significance
 
 # With the dealt arrangement 1,000, of which alpha is a whole number.
 FEW_DRAWS = 999
@@ -97,7 +98,7 @@ def false_alarm_rate(
         arms = replace(arms, monte_carlo=monte_carlo)
         # The row is chosen for each deal: averaged repeats turn 0/1 values into scores in some deals only.
         chosen = choose_row("compare", arms, "difference")
-        p_values.append(apply_method(chosen, arms, "two-sided", alpha)[0].p_value)
+        p_values.append(_p_value(apply_method(chosen, arms, "two-sided", alpha)[0], alpha))
     alarms = sum(p is not None and p <= alpha for p in p_values)
     return FalseAlarms(
         alarms=alarms,
@@ -110,6 +111,12 @@ def false_alarm_rate(
         method=chosen.method,
         seed=seed,
     )
+
+
+def _p_value(answer: Significance, alpha: float) -> float | None:
+    """Return the p-value; None if so few units have none that is small enough for an alarm."""
+    powerless = answer.alikeness is not None and answer.alikeness.smallest > alpha
+    return None if powerless else answer.p_value
 
 
 def _repeats(values: npt.ArrayLike) -> Array:

@@ -146,7 +146,7 @@ def compare_declared_arms(
         note = note or reason
     effect, *effects = effect_sizes(arms, 1 - alpha, estimand)
     # The note about few clusters is the least urgent one: it never replaces another.
-    if not note and arms.groups is not None and arms.groups < MANY_CLUSTERS:
+    if not note and _has_cr2(answer) and arms.groups is not None and arms.groups < MANY_CLUSTERS:
         note = f"only {arms.groups} clusters: below {MANY_CLUSTERS} the interval depends on its small-sample correction"
     differences = arms.differences
     centre = geometric_mean if estimand == "ratio" else mean
@@ -256,6 +256,11 @@ def _with_interval(
         ), answer.note
     except NotEnoughData as refusal:
         return answer, str(refusal)
+
+
+def _has_cr2(answer: Significance) -> bool:
+    """Return whether the interval is CR2's; those of the bounds hold for any number of clusters."""
+    return answer.interval is not None and answer.interval.method.startswith("cr2")
 
 
 def _approximate_interval(arms: Arms, alternative: Alternative, alpha: float) -> Interval | None:

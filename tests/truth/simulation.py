@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from evals import Array, Drawn, Eval
@@ -12,6 +13,7 @@ from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import TABLE
 from pytest_crucible.stats.choose import Row
 from pytest_crucible.stats.inputs import OPEN, Arms, Observed, declare_arm, declare_arms, declare_pairs
+from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
 
 ALPHA = 0.05
 
@@ -29,15 +31,31 @@ def line(question: str, design: str, scale: str, *, clustered: bool = False) -> 
     return next(row for row in TABLE if row[:4] == (question, design, scale, clustered))
 
 
+# With the observed arrangement 1,000, of which .05 is a whole number: p at most .05 is then as rare as with 10,000.
+FEW_DRAWS = 999
+
+
 def asked(row: Row, known: Eval, drawn: Drawn, *how: Any, labels: Any = None) -> list[Any]:
     """What a line of the table says to each run of an evaluation; None where it refuses. `labels` are its clusters."""
     answers: list[Any] = []
-    for observed in _observed(row, known, drawn, clusters_of(row, drawn) if labels is None else labels):
+    for observed in observed_runs(row, known, drawn, labels):
         try:
             answers.append(row.function(observed, *how))
         except NotEnoughData:
             answers.append(None)
     return answers
+
+
+def observed_runs(row: Row, known: Eval, drawn: Drawn, labels: Any = None) -> Iterator[Observed | Arms]:
+    """Yield each run of an evaluation, as a line of the table takes it; permutation tests have a seed and few draws each."""
+    for seed, observed in enumerate(
+        _observed(row, known, drawn, clusters_of(row, drawn) if labels is None else labels)
+    ):
+        if isinstance(observed, Arms):
+            setting = MonteCarlo(seed=seed, draws=FEW_DRAWS, finest=1 / (FEW_DRAWS + 1))
+            yield replace(observed, monte_carlo=setting)
+        else:
+            yield observed
 
 
 def clusters_of(row: Row, drawn: Drawn) -> Any:

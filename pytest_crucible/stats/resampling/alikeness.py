@@ -27,8 +27,9 @@ from pytest_crucible.stats.resampling.sign_flips import draw_sums, list_sums
 from pytest_crucible.stats.resampling.units import MOST_UNITS, Keys, Units, group_units, list_units
 from pytest_crucible.stats.results.significance import Alikeness
 
-# 2^13 sign patterns are fewer than the random ones.
 MOST_LISTED = DRAWS
+# 2^13 sign patterns are fewer than the random ones.
+MOST_FLIPPED = 13
 # Fewer blocks of the smaller arm would leave too few arrangements.
 FEWEST_BLOCKS = 20
 
@@ -43,7 +44,7 @@ def flip_signs(
 ) -> Alikeness:
     """Return the sign-flip test of paired differences; whole clusters flip together. R: coin::oneway_test of pairs.
 
-    All flips are counted up to 13 units, otherwise 9,999 or more are drawn. Raises NotEnoughData below two differences.
+    All flips are counted up to 13 units that are not 0, otherwise 9,999 or more are drawn. Raises NotEnoughData below two differences.
 
     >>> flip_signs(np.array([0.2, 0.5, 0.1, 0.4, 0.3, 0.6])).p_value
     0.03125
@@ -54,9 +55,9 @@ def flip_signs(
     columns = _flip_columns(units)
     statistic = _tail(lambda sums: _studentise_flips(sums, units), alternative)
     observed = float(statistic(columns.sum(axis=0)[None, :])[0])
-    count, size = units.totals.size, 2.0 ** min(units.totals.size, 1000)
-    smallest = (1 if alternative != "two-sided" else 2) / size
-    if size <= MOST_LISTED:
+    columns, count = _without_order(columns), units.totals.size
+    smallest = (1 if alternative != "two-sided" else 2) / 2.0 ** min(count, 1000)
+    if len(columns) <= MOST_FLIPPED:
         return of_all("sign flips", statistic(list_sums(columns)), observed, smallest, count)
     p_value, draws = p_value_of_draws(lambda n, rng: statistic(draw_sums(columns, n, rng)), observed, monte_carlo)
     return of_draws("sign flips", p_value, draws, monte_carlo.seed, smallest, count)
@@ -80,6 +81,8 @@ def exchange_labels(
     """
     first, second = _columns_of_arms(candidate, baseline, clusters)
     columns = np.concatenate((first.moved, second.moved))
+    # Sorted, so that the order of samples changes no draw.
+    columns = columns[np.lexsort(columns.T)]
     whole = columns.sum(axis=0) + first.fixed + second.fixed
     counts, size, units = (first.units, second.units), len(first.moved), len(columns)
     statistic = _tail(lambda sums: _studentise_labels(sums + first.fixed, whole, counts), alternative)
@@ -148,6 +151,15 @@ def _flip_columns(units: Units) -> Array:
     if (units.sizes == units.sizes[0]).all():
         return units.totals[:, None]
     return np.stack((units.totals, units.totals * units.sizes), axis=1)
+
+
+def _without_order(columns: Array) -> Array:
+    """Return the columns without their signs, sorted, so that neither the order of samples nor that of the arms changes a draw.
+
+    A unit of 0 has no sign to flip, and is left out.
+    """
+    flipped = np.abs(columns[columns[:, 0] != 0])
+    return flipped[np.lexsort(flipped.T)]
 
 
 def _studentise_flips(sums: Array, units: Units) -> Array:

@@ -57,7 +57,7 @@ def test_repeats_of_each_arm_and_each_pair_of_arms_are_dealt():
         "v2, 3 repeats", "v1, 3 repeats", "v0, 3 repeats",
         "v2 and v1, swapped", "v2 and v0, swapped", "v1 and v0, swapped",
     ]  # fmt: skip
-    assert {one.method for one in found} == {"paired t"}
+    assert {one.method for one in found} == {"sign flips"}
     assert all(one.holds for one in found)
 
 
@@ -86,6 +86,6 @@ def test_groups_are_honoured(groups, answered):
 
     (one,) = dealt(arm(RNG.random((20, 2))), samples=20, repeats=2, groups=labels, metrics=[SCORES])
 
-    assert (one.clusters, one.method) == (groups, "cr2")
+    assert (one.clusters, one.method) == (groups, "sign flips")
     assert (one.rate is not None) == answered
     assert bool(one.note) != answered

@@ -53,7 +53,7 @@ def test_the_kind_is_that_of_all_arms_together():
     )  # fmt: skip
 
     assert one.kinds == {"a": "unbounded"}
-    assert one.comparisons[0].method == "paired t"
+    assert one.comparisons[0].method == "sign flips"
 
 
 def test_the_kind_is_that_of_earlier_runs():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
-from scipy.stats import multinomial, norm, t
+from scipy.stats import binom, multinomial, norm, t
 
 from pytest_crucible.analyse.comparisons import compare_means
 from pytest_crucible.analyse.scores import Scores
@@ -117,12 +117,12 @@ def test_equal_arms_differ_by_nothing_and_not_surely():
 
 
 @given(st.lists(st.tuples(shares, shares), min_size=2, max_size=30))
-def test_the_p_value_and_the_interval_agree(pairs):
+def test_the_p_value_of_the_proof_and_the_interval_agree(pairs):
     one = compared(*zip(*pairs, strict=True), SHARE)
 
     assert one.interval.low <= one.difference <= one.interval.high
-    if abs(one.p_value - 0.05) > 1e-6:
-        assert (one.p_value < 0.05) == (not one.interval.low <= 0 <= one.interval.high)
+    if abs(one.proof_p - 0.05) > 1e-6:
+        assert (one.proof_p < 0.05) == (not one.interval.low <= 0 <= one.interval.high)
 
 
 def test_clusters_are_what_varies():
@@ -132,11 +132,14 @@ def test_clusters_are_what_varies():
     theirs = np.repeat([0, 1, 0, 0, 0, 1, 1, 1, 0, 1], 4)
     one = compared(ours.tolist(), theirs.tolist(), clusters=groups)
 
-    d = (ours - theirs)[::4]
-    statistic = d.mean() / (d.std(ddof=1) / math.sqrt(10))
-    assert (one.clusters, one.pairs, one.method) == (10, 40, "cr2")
-    assert one.p_value == pytest.approx(2 * t.sf(abs(statistic), 9))
-    assert one.note == "only 10 clusters: below 20 the interval depends on its small-sample correction"
+    # Five groups differ, four of them by +1: as extreme are four or five signs that agree.
+    assert (one.clusters, one.pairs, one.method) == (10, 40, "sign flips")
+    assert (one.p_value, one.arrangements, one.is_exact) == (pytest.approx(2 * binom.cdf(1, 5, 0.5)), 2**10, True)
+    # Ten single samples differ as much, and prove no more.
+    alone = compared(ours[::4].tolist(), theirs[::4].tolist(), SHARE)
+    assert (one.p_value, one.proof_p) == pytest.approx((alone.p_value, alone.proof_p))
+    assert (one.interval.low, one.interval.high) == pytest.approx((alone.interval.low, alone.interval.high))
+    assert one.note == ""
 
 
 def test_too_few_clusters_give_a_difference_and_a_reason():

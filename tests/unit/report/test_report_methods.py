@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pytest_crucible.report.methods import METHODS, cited_keys, method_statements
 from pytest_crucible.report.references import known_references
 from pytest_crucible.sections import fairness, many_arms, slice_search, sweep
@@ -23,7 +25,10 @@ def test_every_method_of_a_session_has_words():
 
 
 def test_what_is_cited_is_known_and_what_is_known_is_cited():
-    keys = {key for _, cites in METHODS.values() for key in cites} | {"mcnemar1947", "holm1979", "hyndman1996"}
+    keys = {key for _, cites in METHODS.values() for key in cites} | {
+        *("mcnemar1947", "holm1979", "hyndman1996"),
+        *("phipson2010", "besag1991"),
+    }
 
     of_sections = {*many_arms.METHOD.cites, *sweep.CITES, *fairness.CITES, *slice_search.CITES}
     assert keys | of_sections == set(known_references())
@@ -60,10 +65,31 @@ def test_a_run_says_how_its_numbers_were_got(run):
     )  # fmt: skip
 
 
+def test_permutation_tests_say_what_they_claim_and_what_the_bounds_do(run, analysis):
+    [exact] = analysis().comparisons
+    interval = replace(exact.interval, method="gaffke")
+    flipped = replace(exact, method="sign flips", arrangements=10_000, proof_p=0.3, p_exact=None, interval=interval)
+    counted = replace(flipped, arrangements=1_024, is_exact=True)
+
+    told = list(method_statements(run(analysis(comparisons=(flipped, counted)), family_size=2)))
+    texts = [statement.text for statement in told]
+
+    assert any(text.startswith("Differences are by Gaffke's bound") for text in texts)
+    assert (
+        "Tests that the replies of two arms could be exchanged are by sign flips of the pairs' differences, whole groups together, "
+        "with the studentised mean." in texts
+    )
+    assert (
+        "Each compares 1,024 to 10,000 arrangements, and p is the share of those as extreme as the observed one, itself included. "
+        "Random arrangements are drawn by the seed of the run. They do not show that a mean is lower or higher; that is called "
+        "proven by bounds alone." in texts
+    )
+    assert any("in two families" in text for text in texts)
+    assert {"pesarin2010", "hemerik2020", "phipson2010", "besag1991"} <= set(cited_keys(told))
+
+
 def test_random_factors_are_named(run, plan):
     """What two rounds have to do with an interval stands before the interval's method."""
-    from dataclasses import replace
-
     whole = run()
     experiments = tuple(
         replace(one, plan=replace(one.plan, rounds=3, repeats=3 * one.plan.repeats)) for one in whole.experiments

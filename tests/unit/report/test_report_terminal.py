@@ -77,6 +77,22 @@ def test_a_verbose_summary_adds_methods_and_where_all_is_kept(run):
     ]
 
 
+def test_a_verbose_summary_names_the_test_of_alike_arms_and_the_bounds(run, analysis):
+    [exact] = analysis().comparisons
+    evidence = dataclasses.replace(exact.evidence, method="gaffke")
+    flipped = dataclasses.replace(
+        exact, method="sign flips", p_value=2e-5, proof_p=0.31, p_exact=None, arrangements=50_000, evidence=evidence
+    )
+    few = dataclasses.replace(flipped, p_value=0.25, arrangements=1_024, is_exact=True, proof_p=None)
+
+    shown = [lines(run(analysis(comparisons=(one,))), verbosity=1)[-2] for one in (flipped, few)]
+
+    assert shown == [
+        "test_sums: exact: v2 vs v1: alike by sign flips (random 50,000 arrangements), p 2e-05; bounds by gaffke, p 0.310",
+        "test_sums: exact: v2 vs v1: alike by sign flips (all 1,024 arrangements), p 0.250",
+    ]
+
+
 def test_of_many_experiments_the_worst_are_shown_first_and_the_rest_is_counted(run, analysis, plan):
     """A hundred, of which two are not met."""
     names = [f"test_math.py::test_{k:03}" for k in range(100)]

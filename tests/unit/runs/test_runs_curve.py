@@ -66,6 +66,8 @@ def test_p_values_are_adjusted_by_holm_over_all_checkpoints(store):
     p_values = [point.comparison.p_value for point in curve.points]
     assert curves.family_size == 3
     assert [point.comparison.p_adjusted for point in curve.points] == pytest.approx(stats.holm(p_values))
+    proofs = [point.comparison.proof_p for point in curve.points]
+    assert [point.comparison.proof_adjusted for point in curve.points] == pytest.approx(stats.holm(proofs))
 
 
 def test_the_first_better_checkpoint_needs_the_correction(store):
@@ -74,9 +76,10 @@ def test_the_first_better_checkpoint_needs_the_correction(store):
     _, curve = measured(store)
 
     first, _, last = curve.points
-    assert first.comparison.p_value < 0.05 < first.comparison.p_adjusted
+    assert first.comparison.proof_p < 0.05 < first.comparison.proof_adjusted
     assert curve.first_better is last
-    assert first.verdict.state == "undecided"
+    assert (first.verdict.state, first.verdict.proven) == ("undecided", False)
+    assert first.verdict.reason == "for all checkpoints together no improvement is proven (adjusted p = 0.051)"
 
 
 def test_a_worse_checkpoint_is_proven_and_not_better(store):
