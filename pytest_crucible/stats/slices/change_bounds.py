@@ -1,10 +1,9 @@
 """Bounds of the change of an extreme that hold for every distribution between the ends: Gaffke's, of contrasts.
 
 With D_p the contrasts of the first arm and C_q those of the second (`changes`), the excess is at least min_q (D_p - C_q) for
-every p, and the bounds of the m contrasts D_p hold together at alpha / m. Which C_q is the largest is unknown but fixed, so that all q may
-share one level. All means are over the same samples or clusters, which carry the pairing of the arms.
-
-CR2's bounds err in up to 12 % at a nominal 5 % where replies collapse in one arm, these in at most 5 %
+every p, and the bounds of the m contrasts D_p hold together at alpha / m. Which C_q is the largest is unknown but fixed, so
+that all q may share one level. All means are over the same samples or clusters, which carry the pairing of the arms. CR2's
+bounds err in up to 12 % at a nominal 5 % where replies collapse in one arm, these in at most 5 %
 (tests/truth/test_slice_scores_truth.py).
 """
 
