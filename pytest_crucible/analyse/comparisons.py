@@ -70,18 +70,11 @@ def compare(
     observed = worst = best = _bounded_value(difference)
     if lost.any() and not invalid:
         worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
-    too_few = _too_few(difference, contrast, alpha)
-    if too_few:
-        observed, worst, best = (replace(value, lower=None, upper=None) for value in (observed, worst, best))
     alikeness = difference.alikeness if difference else None
     level = alpha / family_size if contrast.shares_alpha else alpha
     higher_is_better = row_of(contrast).higher_is_better(contrast, ours[0].facts)
     interval = _interval(contrast, difference, attributes, alpha)
-    note = (
-        too_few
-        or invalid
-        or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable))
-    )
+    note = invalid or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable))
     return Comparison(
         contrast=contrast,
         candidate=candidate,
@@ -250,7 +243,7 @@ def _bounded_value(difference: Difference | None) -> BoundedValue:
         upper=difference.upper,
         p_value=difference.p_value,
         proof_p=_proof_p(difference),
-        smallest_p=difference.alikeness.smallest if difference.alikeness else None,
+        smallest_p=difference.smallest_p,
     )
 
 
@@ -298,17 +291,3 @@ def _problem(
         return f"{contrast.metric} applies to no reply of the candidate"
     problems = [prepare(contrast, metrics, attributes, pairs).problem for metrics in arms] if pairs.any() else []
     return next(filter(None, problems), "no sample was answered by both arms")
-
-
-def _too_few(difference: Difference | None, contrast: Contrast, alpha: float) -> str:
-    """Return why so few yes-or-no samples could not prove a margin; empty if they could."""
-    if difference is None or contrast.margin is None or difference.discordance is None:
-        return ""
-    # Below this floor a score interval errs far more often than its level: three samples can agree by luck.
-    from pytest_crucible.analyse.next_run import fewest_for_margin
-
-    floor = fewest_for_margin(contrast, alpha)
-    few = difference.n < floor
-    return (
-        f"{difference.n} samples are fewer than the {floor} that a margin of {contrast.margin:g} needs" if few else ""
-    )

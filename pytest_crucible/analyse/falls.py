@@ -32,7 +32,8 @@ def detectable_falls(
         return None
     before = prepare(contrast, baseline, attributes, pairs)
     worst = before.bounds[0 if row.higher_is_better(contrast, baseline[0].facts) else 1]
-    if not math.isfinite(worst):
+    # A metric that applies to other replies in each arm has no value to fall from on some samples.
+    if not math.isfinite(worst) or np.isnan(before.values).any():
         return None
     falls = np.abs(before.values - worst)
     return detectable_by_falls(difference.n, difference.deviation, falls, dof=difference.dof, alpha=alpha)

@@ -26,7 +26,7 @@ from pytest_crucible.stats.planning.next_sample import (
 
 def detectable_difference(difference: Difference | None, alpha: float) -> float | None:
     """Return the smallest difference that the same number of pairs shows with 80 % power, given the spread in these data."""
-    if difference is None or difference.n < 2:
+    if difference is None or difference.n < 2 or (difference.smallest_p or 0.0) > alpha:
         return None
     if difference.detectable is not None:
         return difference.detectable(alpha)
@@ -48,10 +48,10 @@ def samples_to_decide(
     """
     if difference is None or (not difference.value and contrast.limit is None):
         return None
-    contrast = _claim_to_prove(contrast, difference.value or 0.0)
-    if contrast.alternative == "superior" and contrast.margin is None:
-        # Its one-sided bound decides it, as that of a margin of 0.
-        contrast = replace(contrast, margin=0.0)
+    contrast = _claim_to_prove(contrast, difference)
+    if contrast.margin is not None and difference.bounds_method == "none":
+        # No number of samples gives a bound to a mean without ends.
+        return None
     planned = _plan_samples(difference, contrast, alpha=alpha, family_size=family_size)
     if planned is None or planned > difference.n:
         return planned
@@ -102,17 +102,20 @@ def _plan_samples(difference: Difference, contrast: Contrast, *, alpha: float, f
     return samples_to_clear(distances, difference.deviation, dof_share=share, pseudo=pseudo, alpha=alpha)
 
 
-def _claim_to_prove(contrast: Contrast, value: float) -> Contrast:
-    """Return the claim that more samples would settle beside a relevant difference, if the estimate is the truth.
+def _claim_to_prove(contrast: Contrast, difference: Difference) -> Contrast:
+    """Return the claim that more samples would settle, if the estimate is the truth.
 
-    Above it, that the candidate is not worse by it; beyond it, a regression.
+    Above minus the relevant difference, that the candidate is not worse by it; beyond it, a regression. An improvement is
+    decided by its one-sided bound, as with a margin of 0; that there is none, by a regression.
     """
+    value = difference.value or 0.0
+    if contrast.alternative == "superior" and contrast.margin is None and value > 0:
+        return replace(contrast, margin=0.0)
     if contrast.relevant is None or contrast.limit is None:
         return contrast
-    if value > -contrast.limit:
+    if value > -contrast.limit and difference.bounds_method != "none":
         return replace(contrast, alternative="non-inferior", margin=contrast.relevant, relevant=None)
     return replace(contrast, relevant=None, is_relative=False)
-
 
 def _samples_by_row(
     samples: Callable[[float, float, float], int | None],
@@ -140,7 +143,7 @@ def _samples_past_all(
 
 
 def fewest_for_margin(contrast: Contrast, alpha: float) -> int:
-    """Return the fewest yes-or-no samples that can decide a margin."""
+    """Return the fewest yes-or-no samples that prove a margin if no two replies differ: no plan promises it with fewer."""
     return (
         0
         if contrast.alternative == "superior"

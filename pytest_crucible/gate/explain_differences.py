@@ -43,9 +43,11 @@ def unproven_reason(comparison: Comparison, state: State, alpha: float) -> str:
     smallest = comparison.evidence.observed.smallest_p
     if state == "undecided" and comparison.contrast.alternative != "superior" and smallest is not None:
         units = f"{comparison.clusters or comparison.pairs} {'groups' if comparison.clusters else 'samples'}"
-        return f"{units} are too few to show that the arms differ: no p-value of theirs is below {smallest:.2g}"
+        unadjusted = " before it is adjusted" if smallest <= alpha else ""
+        floor = f"no p-value of theirs is below {smallest:.2g}{unadjusted}"
+        return f"{units} are too few to show that the arms differ: {floor}"
     if state == "undecided":
-        return f"no improvement is proven{needed_text(comparison)}"
+        return f"no improvement is proven{_why_unproven(comparison)}{needed_text(comparison)}"
     if is_at_most(comparison.proof_adjusted, alpha):
         # Two valid tests of two questions may fall on either side of alpha.
         return (

@@ -100,6 +100,11 @@ def _assumed_scores(facts: MetricFacts) -> str:
     return f"differences have a standard deviation of {_assumed_deviation(facts):.2g}"
 
 
+def _is_powerless(contrast: Contrast, units: int, level: float) -> bool:
+    """Return whether no p-value of so few samples or groups is at the level, where a test of alikeness decides."""
+    return not contrast.decided_by_bounds and 2.0 / 2.0 ** min(units, 1000) > level
+
+
 def _units(contrast: Contrast, plan: Plan) -> int:
     """Return the number of samples, or groups, of a comparison; of its slice, if it has one."""
     units = plan.groups or plan.selected
@@ -110,7 +115,9 @@ def _effect_of_samples(
     contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int
 ) -> DetectableEffect:
     n, grouped = _units(contrast, plan), plan.groups is not None
-    level = _two_sided_level(contrast, alpha, family_size)
+    # An improvement is decided by its one-sided bound, as with a margin of 0.
+    decided = replace(contrast, margin=contrast.margin or 0.0) if contrast.alternative == "superior" else contrast
+    level = _two_sided_level(decided, alpha, family_size)
     if comparison_row(contrast, facts) is GEOMETRIC:
         return _of_ratio(contrast, facts, n, alpha=alpha, level=level, grouped=grouped)
     span, deviation, is_binary = facts.largest_change, _assumed_deviation(facts), facts.kind in (None, "binary")
@@ -118,12 +125,12 @@ def _effect_of_samples(
     if contrast.relevant is not None:
         needed = _needed_to_resolve(contrast.relevant, facts, deviation, alpha, level, grouped=grouped)
     if is_binary:
-        detectable = _detectable_change(contrast, n, level, grouped=grouped)
+        detectable = _detectable_change(decided, n, level, grouped=grouped)
         prefix = "" if facts.kind == "binary" else "the metric is binary and "
         # The size for a margin assumes equal arms, whose changes go both ways.
         assumption = f"{prefix}the arms differ on {_changes(detectable if needed is None else None)}"
     else:
-        detectable = _detectable_score(contrast, n, deviation, span, level)
+        detectable = _detectable_score(decided, n, deviation, span, level)
         assumption = _assumed_scores(facts)
     if grouped:
         # The most careful assumption: a group then carries no more information than one sample.
@@ -132,7 +139,7 @@ def _effect_of_samples(
         detectable += contrast.margin or 0.0
     return DetectableEffect(
         contrast=contrast,
-        detectable=None if detectable is None or detectable > span else detectable,
+        detectable=None if detectable is None or detectable > span or _is_powerless(contrast, n, level) else detectable,
         unit="points" if is_binary else "",
         assumption=assumption,
         needed=needed,
@@ -250,7 +257,7 @@ def _of_ratio(
         needed = stats.samples_by_gaffke(scores, null=-limit, end=end, alpha=alpha, power=power)
     if n > 1 and contrast.shares_alpha and contrast.alternative != "superior":
         # A test that the arms are alike decides.
-        detectable = stats.detectable_mean(n, LOG_DEVIATION, alpha=level)
+        detectable = None if _is_powerless(contrast, n, level) else stats.detectable_mean(n, LOG_DEVIATION, alpha=level)
     elif n > 1:
         detectable = stats.detectable_by_gaffke(scores, end=end, alpha=level / 2, times=n / SCORES)
     if detectable is not None and contrast.alternative == "superior":

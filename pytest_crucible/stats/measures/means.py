@@ -266,8 +266,10 @@ def no_proof(measure: Measure, facts: MetricFacts) -> str:
         if measure.relevant is not None:
             limit = 'the relevant difference as a share, such as relevant="10 %"'
         instead = f", or write {limit}" if facts.kind == "positive" else ""
-        what = f"nothing is proven about a difference of means without bounds: declare bounds of {name!r}"
-        return f"{what}{instead}, or its reach"
+        # A total of the same values changes by more than the reach of a sample.
+        reach = " or its reach" if measure.statistic == "mean" else ""
+        means = "means" if measure.statistic == "mean" else "totals"
+        return f"nothing is proven about a difference of {means} without bounds: declare bounds of {name!r}{reach}{instead}"
     return f"without bounds a mean is never proven{where}: declare bounds of {name!r}, or ask for rate({name} ...) or p50({name})"
 
 

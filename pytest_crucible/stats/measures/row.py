@@ -29,6 +29,8 @@ End = Literal["observed", "low", "high"]
 NumericKind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded"]
 
 
+EXACT_PAIRS = "exact unconditional"
+"""The method of ungrouped yes-or-no pairs in the table."""
 GEOMETRIC_MEANS = "ratio of geometric means"
 RATIO_OF_MEANS = "ratio of means"
 
@@ -152,6 +154,14 @@ class Difference:
     """Like `samples`, for a margin alone: where the test goes by the deviation, and other bounds decide a margin."""
     effects: tuple[EffectSize, ...] = ()
     note: str = ""
+
+    @property
+    def smallest_p(self) -> float | None:
+        """The smallest `p_value` that so many samples or groups can have; None if its test has no such limit."""
+        if self.alikeness is not None:
+            return self.alikeness.smallest
+        # Of yes-or-no pairs: all of them changed, and in one direction.
+        return 2.0 / 2.0 ** min(self.n, 1000) if self.method == EXACT_PAIRS else None
 
 
 Check = Callable[[Measure, Sequence[MetricFacts]], str]

@@ -85,7 +85,7 @@ def test_a_margin_in_units_asks_for_the_mean_which_needs_bounds():
     assert unknown.difference == pytest.approx(float(np.mean(FAST - SLOW)))
     assert decided(unknown) == ("undecided", False)
     assert (unknown.proof_p, unknown.evidence.observed.lower) == (None, None)
-    assert "declare bounds of 'm', or write the margin as a share" in unknown.note
+    assert "declare bounds of 'm' or its reach, or write the margin as a share" in unknown.note
     assert decided(known) == ("met", True)
 
 

@@ -55,7 +55,7 @@ CLAIMS = [
 
 
 @st.composite
-def data_sets(draw, clustered=True):
+def data_sets(draw, binary=True):
     """Small steps, equal differences, rare collapses, skewed ones: shapes on which t and bounds part."""
     n, seed = draw(st.integers(2, 80)), draw(st.integers(0, 10_000))
     rng = np.random.default_rng(seed)
@@ -69,8 +69,12 @@ def data_sets(draw, clustered=True):
         "smooth": rng.normal(shift, 0.1, n),
         "all": rng.uniform(-1, 1, n) + shift,
     }[shape]
-    clusters = rng.integers(0, max(n // 3, 1), n) if clustered and draw(st.booleans()) else None
-    return Data(np.clip(baseline + change, 0, 1), baseline, clusters)
+    clusters = rng.integers(0, max(n // 3, 1), n) if draw(st.booleans()) else None
+    candidate = np.clip(baseline + change, 0, 1)
+    if not binary or draw(st.booleans()):
+        return Data(candidate, baseline, clusters)
+    yes_or_no = replace(FACTS, kind="binary")
+    return Data((candidate >= 0.5).astype(float), (baseline >= 0.5).astype(float), clusters, yes_or_no)
 
 
 @given(data_sets(), MARGINS)
@@ -101,7 +105,7 @@ def test_a_tighter_margin_never_turns_met(data, one, other, alternative):
         assert state(data, alternative=alternative, margin=wide) == "met"
 
 
-@given(data_sets(), st.sampled_from(CLAIMS), st.integers(0, 99))
+@given(data_sets(binary=False), st.sampled_from(CLAIMS), st.integers(0, 99))
 @settings(deadline=None)
 def test_noise_that_no_score_shows_changes_no_verdict(data, claim, seed):
     rng = np.random.default_rng(seed)
@@ -120,7 +124,7 @@ def test_noise_that_no_score_shows_changes_no_verdict(data, claim, seed):
     assert compared_after.difference == pytest.approx(compared.difference, abs=1e-5)
 
 
-@given(data_sets(), st.sampled_from(CLAIMS), st.sampled_from([0.01, 7.0, 100.0]))
+@given(data_sets(binary=False), st.sampled_from(CLAIMS), st.sampled_from([0.01, 7.0, 100.0]))
 @settings(deadline=None)
 def test_another_unit_changes_no_verdict(data, claim, unit):
     scaled = {name: value * unit if name in ("margin", "relevant") else value for name, value in claim.items()}
@@ -135,7 +139,7 @@ def test_another_unit_changes_no_verdict(data, claim, unit):
 @given(data_sets(), st.sampled_from(CLAIMS))
 @settings(deadline=None)
 def test_a_mirrored_metric_changes_no_verdict(data, claim):
-    mirrored = Data(1 - data.candidate, 1 - data.baseline, data.clusters, replace(FACTS, direction="lower"))
+    mirrored = Data(1 - data.candidate, 1 - data.baseline, data.clusters, replace(data.facts, direction="lower"))
     before, after = decide(data, **claim), decide(mirrored, **claim)
     ends = [end for end in (before[1].evidence.observed.lower, before[1].evidence.observed.upper) if end is not None]
     assume(all(abs(abs(end) - limit) > 1e-9 for end in ends for limit in (0.0, 0.02, 0.05, 0.1)))
@@ -161,6 +165,57 @@ def test_the_interval_agrees_with_every_claim_about_the_mean(data, claim):
         assert (decided.state == "missed") == (interval.high < -limit)
     elif decided.proven:
         assert interval.low > (-limit if decided.state == "met" and limit else 0.0) or interval.high < 0.0
+
+
+@given(data_sets(), MARGINS)
+@settings(deadline=None)
+def test_a_margin_and_a_relevant_difference_exclude_the_same_regressions(data, limit):
+    relevant = decide(data, relevant=limit)[0]
+
+    assert (state(data, alternative="non-inferior", margin=limit) == "met") == (
+        (relevant.state, relevant.proven) == ("met", True)
+    )
+
+
+@given(data_sets(), st.sampled_from([*CLAIMS, {"alternative": "superior", "margin": 0.2}]))
+@settings(deadline=None)
+def test_what_is_not_decided_needs_more_samples_than_it_had(data, claim):
+    decided, compared = decide(data, **claim)
+
+    if decided.state == "undecided" and compared.needed is not None:
+        assert compared.needed > compared.pairs
+
+
+@pytest.mark.parametrize("facts", [FACTS, replace(FACTS, kind="binary")], ids=["scores", "yes or no"])
+def test_five_samples_are_too_few_for_a_gate_whatever_the_metric(facts):
+    few = Data(np.zeros(5), np.ones(5), facts=facts)
+    decided, compared = decide(few)
+
+    assert (decided.state, compared.detectable) == ("undecided", None)
+    assert decided.reason == (
+        "5 samples are too few to show that the arms differ: no p-value of theirs is below 0.062"
+    )
+    # Six are enough.
+    assert state(Data(np.zeros(6), np.ones(6), facts=facts)) == "missed"
+
+
+def test_a_few_samples_that_are_all_better_are_not_worse_by_any_margin():
+    """11 yes-or-no pairs, 6 of them better: superior, so not inferior, although 11 equal ones would prove no margin of 0.02."""
+    better = Data(np.repeat([1.0, 0.0], [6, 5]), np.zeros(11), facts=replace(FACTS, kind="binary"))
+    equal = replace(better, candidate=np.zeros(11))
+
+    assert state(better, alternative="superior") == state(better, alternative="non-inferior", margin=0.02) == "met"
+    assert state(equal, alternative="non-inferior", margin=0.02) == "undecided"
+
+
+@pytest.mark.parametrize("claim", [{"alternative": "superior"}, {"alternative": "non-inferior", "margin": 0.05}])
+def test_no_number_of_samples_proves_a_mean_without_ends(claim):
+    endless = MetricFacts(name="a", kind="unbounded")
+    better = np.random.default_rng(1).normal(0.3, 1.0, 40)
+    decided, compared = decide(Data(better, np.zeros(40), facts=endless), **claim)
+
+    assert (decided.state, compared.needed) == ("undecided", None)
+    assert "nothing is proven about a difference of means without bounds: declare bounds of 'a'" in decided.reason
 
 
 def test_equal_differences_are_no_special_case():

@@ -117,7 +117,7 @@ def test_an_amount_is_foreseen_as_a_ratio():
 
 
 def test_a_margin_in_the_units_of_an_amount_cannot_be_foreseen():
-    assert "declare bounds of 'seconds', or write" in only(plan(SECONDS, n=400, margin=2.0)).unprovable
+    assert "declare bounds of 'seconds' or its reach, or write" in only(plan(SECONDS, n=400, margin=2.0)).unprovable
 
 
 def test_a_margin_says_how_many_samples_it_needs():
@@ -144,6 +144,24 @@ def test_a_score_that_is_superior_by_a_margin_needs_more_than_a_test_of_a_differ
 
     assert superior.needed is None
     assert 0.74 < np.mean(proven) < 0.86
+
+
+def test_an_improvement_is_planned_by_the_bound_that_decides_it():
+    """Whatever the number of comparisons: it is no member of their family."""
+    alone = only(plan(GRADED, n=20, alternative="superior"))
+    runs = np.random.default_rng(1).normal(alone.detectable, 2.5, (400, 20)).clip(-10, 10)
+    proven = [gaffke_bound(run, end=-10.0, alpha=0.05, side="lower") > 0 for run in runs]
+
+    assert 0.7 < np.mean(proven) < 0.9
+    assert only(plan(GRADED, n=20, alternative="superior"), family_size=9).detectable == alone.detectable
+
+
+@pytest.mark.parametrize("facts", [BINARY, GRADED, SECONDS], ids=["yes or no", "scores", "amounts"])
+def test_a_gate_detects_nothing_with_so_few_samples_that_no_p_value_of_theirs_is_small(facts):
+    """The smallest one is 2 / 2^n: 0.06 with five samples, 0.008 with eight."""
+    assert only(plan(facts, n=5)).detectable is None
+    assert only(plan(facts, n=8), family_size=7).detectable is None
+    assert only(plan(GRADED, n=8)).detectable is not None
 
 
 def test_a_wide_margin_needs_what_its_bound_needs_at_least():

@@ -186,5 +186,5 @@ def test_why_nothing_could_be_tested_is_said(store):
 
     assert notes[0] == (
         "no checkpoint is proven better than the base: nothing is proven about a difference of means without bounds: declare "
-        "bounds of 'exact', or its reach"
+        "bounds of 'exact' or its reach"
     )
