@@ -288,6 +288,15 @@ def _problem(
     if contrast.slice and not applicable.any():
         return f"{contrast.metric} applies to no sample of this slice"
     if conditional.is_conditional(contrast, *arms):
-        return f"{contrast.metric} applies to no reply of the candidate"
+        return _silent_arm(contrast, arms)
     problems = [prepare(contrast, metrics, attributes, pairs).problem for metrics in arms] if pairs.any() else []
     return next(filter(None, problems), "no sample was answered by both arms")
+
+
+def _silent_arm(contrast: Contrast, arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]]) -> str:
+    """Say which arm has no reply with a number: the metric applies to none, or all that it applies to are lost."""
+    for arm, metrics in zip(("candidate", "baseline"), arms, strict=True):
+        if not scored_samples(metrics).any():
+            lost = lost_samples(metrics).any()
+            return f"{contrast.metric} {'has a number for' if lost else 'applies to'} no reply of the {arm}"
+    return "no sample was answered by both arms"

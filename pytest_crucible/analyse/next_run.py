@@ -80,7 +80,8 @@ def _plan_samples(difference: Difference, contrast: Contrast, *, alpha: float, f
     value = difference.value or 0.0
     if difference.samples is not None:
         return _samples_by_row(difference.samples, value, contrast, alpha=alpha, family_size=family_size)
-    if not difference.deviation:
+    # Yes-or-no pairs that all agree have a floor all the same.
+    if not difference.deviation and difference.discordance is None:
         return None
     if contrast.margin is None:
         shared = alpha / family_size
@@ -93,7 +94,8 @@ def _plan_samples(difference: Difference, contrast: Contrast, *, alpha: float, f
     margins = _margins_to_clear(value, contrast, contrast.limit or 0.0)
     if difference.discordance is not None:
         needed = samples_for_paired_margin(margins, difference.discordance, difference=value, alpha=alpha)
-        return needed if needed is None else max(needed, fewest_for_margin(contrast, alpha))
+        # Where all pairs agree the bound is that of no failure, of which the score bound falls short.
+        return needed if needed is None or difference.discordance else max(needed, fewest_for_margin(contrast, alpha))
     if difference.samples_past_limit is not None:
         return _samples_past_all(difference.samples_past_limit, value, margins, alpha)
     pseudo = 2 * difference.span**2 if difference.bounds_method.startswith("augmented") else 0.0
@@ -143,13 +145,8 @@ def _samples_past_all(
 
 
 def fewest_for_margin(contrast: Contrast, alpha: float) -> int:
-    """Return the fewest yes-or-no samples that prove a margin if no two replies differ: no plan promises it with fewer."""
-    return (
-        0
-        if contrast.alternative == "superior"
-        else stats.samples_for_zero(min(contrast.margin or 0.0, 0.999), alpha=alpha)
-    )
-
+    """Return the fewest yes-or-no samples that decide a margin if no two replies differ."""
+    return stats.samples_for_zero(min(contrast.margin or 0.0, 0.999), alpha=alpha)
 
 def _dof(difference: Difference) -> float:
     return difference.n - 1.0 if difference.dof is None else difference.dof

@@ -42,8 +42,10 @@ def suggest_reach(
         return None
     observed, *with_lost = _pairs(contrast, arms, attributes)
     changes = observed[0].values - observed[1].values
+    if not _is_clear(changes, limits, alpha):
+        return None
     reach = _round_up(max(_ROOM * float(np.abs(changes).max()), _ROOM * max(map(abs, limits))))
-    if reach >= largest_change(observed[0]) or not _is_clear(changes, limits, alpha):
+    if reach >= largest_change(observed[0]):
         return None
     # What a regression gate says is proven is two-sided, and one of the session's family.
     level = alpha / max(family_size, 1) / 2 if contrast.alternative == "regression" else alpha

@@ -24,7 +24,8 @@ def suggestion_text(comparison: Comparison, state: State, proven: bool) -> str:
     is_open = state == "undecided" or (state == "missed" and not proven)
     if reach is None or not is_open:
         return ""
+    decides = "decide" if state == "undecided" else "prove it"
     return (
         f"; if no sample can change by more than {reach:g} (known from the metric, not from these data), declare "
-        f"reach={reach:g} before the next run, with new replies: differences like these would then decide"
+        f"reach={reach:g} before the next run, with new replies: differences like these would then {decides}"
     )

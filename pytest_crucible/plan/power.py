@@ -51,7 +51,7 @@ def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[D
         for planned_as in [STATISTICS[contrast.statistic].planned_as]
         if planned_as is not None
     )
-    return tuple(effect for effect in effects if effect is not None)
+    return tuple(replace(effect, units=_units(effect.contrast, plan)) for effect in effects if effect is not None)
 
 
 def _foresee(

@@ -191,5 +191,7 @@ class DetectableEffect:
     """Samples that the declared margin needs, when the arms are truly equal; or that resolve the relevant difference."""
     detectable_falls: float | None = None
     """The smallest loss of scores that it can show where replies fall from the best value to the worst."""
+    units: int = 0
+    """Samples, or groups, that the comparison has."""
     unprovable: str = ""
     """The reason why no number of samples proves anything, and what to do; empty if some number does."""

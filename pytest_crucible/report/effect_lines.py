@@ -16,7 +16,7 @@ FEWEST_GROUPS = 5
 MOST_SLICES = 6
 
 
-def effect_lines(effects: Sequence[DetectableEffect], n: int, groups: int | None) -> Iterator[str]:
+def effect_lines(effects: Sequence[DetectableEffect], groups: int | None) -> Iterator[str]:
     """Yield a line for each comparison, and one for the assumption that adjacent comparisons share.
 
     Comparisons by a field with many slices share one line.
@@ -33,7 +33,7 @@ def effect_lines(effects: Sequence[DetectableEffect], n: int, groups: int | None
     for assumption, sharing in groupby(others, key=lambda effect: effect.assumption):
         foreseen = list(sharing)
         for effect in foreseen:
-            yield _effect_line(effect, n, groups)
+            yield _effect_line(effect, groups)
         if not all(effect.unprovable for effect in foreseen):
             yield f"  (80 % power{f', if {assumption}' if assumption else ''})"
 
@@ -72,19 +72,19 @@ def _slices_lines(effects: Sequence[DetectableEffect]) -> Iterator[str]:
     yield "  (80 % power)"
 
 
-def _effect_line(effect: DetectableEffect, n: int, groups: int | None) -> str:
+def _effect_line(effect: DetectableEffect, groups: int | None) -> str:
     if effect.contrast.relevant is not None and effect.needed is not None:
-        return _relevant_line(effect, effect.needed, n, groups)
+        return _relevant_line(effect, effect.needed, groups)
     # A margin is decided by its bounds: what a test of a difference could detect says nothing of it.
     return _metric_line(effect, groups) if effect.needed is None else _margin_line(effect, groups)
 
 
-def _relevant_line(effect: DetectableEffect, needed: int, n: int, groups: int | None) -> str:
+def _relevant_line(effect: DetectableEffect, needed: int, groups: int | None) -> str:
     """Say whether the run resolves the relevant difference: it would detect one, and prove equal arms equivalent."""
     unit, symbol = ("samples", "n") if groups is None else ("groups", "groups")
     relevant = f"the relevant {effect.contrast.limit_text}"
     resolves = f"enough {unit} for {relevant}"
-    if n < needed:
+    if effect.units < needed:
         resolves = f"too few {unit} for {relevant}, which needs about {symbol}={needed:,}"
     detects = "" if effect.detectable is None else f"can detect {_amount(effect)} or more{_by_falls(effect)}; "
     return f"  {effect.contrast.expression}: {detects}{resolves}"

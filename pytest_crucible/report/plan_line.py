@@ -27,7 +27,7 @@ def announcement(
     arms = " vs ".join(arm.name for arm in plan.arms)
     lines = [f"crucible: {name}: {arms}, {_size(plan)}"]
     first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
-    lines += effect_lines(first, plan.groups or plan.selected, plan.groups)
+    lines += effect_lines(first, plan.groups)
     lines += _factor_lines(plan)
     lines += _sweep_lines(plan)
     lines += _attack_lines(plan)

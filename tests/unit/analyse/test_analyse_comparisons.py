@@ -98,7 +98,7 @@ def test_no_pair_is_no_number_and_says_so():
 
     assert (one.pairs, one.difference, one.interval, one.p_value, one.p_exact) == (0, None, None, None, None)
     assert (one.detectable, one.needed) == (None, None)
-    assert one.note == "m applies to no reply of the candidate"
+    assert one.note == "m has a number for no reply of the candidate"
 
 
 def test_one_pair_has_a_difference_and_no_interval():

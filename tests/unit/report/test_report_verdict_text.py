@@ -59,11 +59,11 @@ def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
 
 
 def foresight(
-    detectable=0.0617, unit="points", needed=None, assumption="10 % of pairs differ", **contrast
+    detectable=0.0617, unit="points", needed=None, assumption="10 % of pairs differ", units=200, **contrast
 ) -> DetectableEffect:
     return DetectableEffect(
         contrast=Contrast(**{"metric": "exact", "baseline": "v1", **contrast}), detectable=detectable, unit=unit,
-        assumption=assumption, needed=needed,
+        assumption=assumption, needed=needed, units=units,
     )  # fmt: skip
 
 
@@ -101,8 +101,14 @@ ASSUMED = "  (80 % power, if 10 % of pairs differ)"
             [ARMS, "  exact: too few samples for the relevant 0.1, which needs about n=201", ASSUMED],
         ),
         (
+            # What counts is the slice, not the session.
+            {},
+            [foresight(needed=101, relevant=0.1, detectable=None, units=40)],
+            [ARMS, "  exact: too few samples for the relevant 0.1, which needs about n=101", ASSUMED],
+        ),
+        (
             {"groups": 40},
-            [foresight(needed=201, relevant=0.1, is_relative=True, detectable=None)],
+            [foresight(needed=201, relevant=0.1, is_relative=True, detectable=None, units=40)],
             [
                 "crucible: test_sums: v2 vs v1, 200 samples in 40 groups x 2 arms = 400 replies",
                 "  exact: too few groups for the relevant 10 %, which needs about groups=201",
@@ -158,6 +164,7 @@ ASSUMED = "  (80 % power, if 10 % of pairs differ)"
         "margin",
         "resolves",
         "relevant",
+        "relevant-slice",
         "relevant-groups",
         "unplanned",
         "scores",
