@@ -1,8 +1,8 @@
 """Bounds of the change of an extreme that hold for every distribution between the ends: Gaffke's, for contrasts of means.
 
-With D_p the contrasts of the first arm and C_q those of the second (`changes`), the excess is at least min_q (D_p - C_q) for every
-p, and the bounds of the m contrasts D_p hold together at alpha / m. Which C_q is the largest is unknown but fixed, so that all q may
-share one level. All means are over the same samples or clusters, which carry the pairing of the arms.
+With D_p the contrasts of the first arm and C_q those of the second (`changes`), the excess is at least min_q (D_p - C_q) for
+every p, and the bounds of the m contrasts D_p hold together at alpha / m. Which C_q is the largest is unknown but fixed, so that
+all q may share one level. All means are over the same samples or clusters, which carry the pairing of the arms.
 
 CR2's bounds err in up to 12 % at a nominal 5 % where replies collapse in one arm, these in at most 5 %
 (tests/truth/test_slice_scores_truth.py).
@@ -102,8 +102,8 @@ class _OfRatios:
 
 def excess_of_contrasts(kind: Changed, first: ArmMeans, second: ArmMeans, *, takes_smallest: bool) -> Excess:
     """Return the excess of a gap, or of how much worse the worst slice is."""
-    arms = (_contrasts_of(kind, arm, takes_smallest) for arm in (first, second))
-    return _OfContrasts(*arms, first.plus[0].bounds)
+    ours, theirs = (_contrasts_of(kind, arm, takes_smallest) for arm in (first, second))
+    return _OfContrasts(ours, theirs, first.plus[0].bounds)
 
 
 def excess_of_ratios(first: ArmMeans, second: ArmMeans) -> Excess:

@@ -78,7 +78,7 @@ def test_replies_weigh_equally_where_some_are_lost_or_do_not_apply():
 
 
 def test_a_share_of_replies_is_a_clustered_proportion():
-    """R's survey::svyciprop(~m, svydesign(ids = ~sample), method = "beta") has [0.1311, 0.9551]: the bounds that decide are wider."""
+    """R's survey::svyciprop(~m, svydesign(ids = ~sample), method = "beta") has [0.1311, 0.9551]; the bounds are wider."""
     rows = [[1.0, 1.0, None], [0.0, 1.0, None], [0.0, 0.0, None], [1.0, 0.0, None], [1.0, 1.0, LOST]]
 
     result = target("rate(m >= 0.5) >= 0.5", rows)
