@@ -12,22 +12,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, Protocol
 
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array, Range
 from pytest_crucible.stats.means.mean_contrasts import MeanContrast, UnitSums
-from pytest_crucible.stats.slices.extremes import bound_extreme
+from pytest_crucible.stats.slices.extremes import ExtremeBounds, bound_extreme
 from pytest_crucible.stats.slices.slicing import ArmMeans
 
 Changed = Literal["gap", "ratio", "worst"]
 # Contrasts of the other arm that could be its extreme: 60 slices have 3,540, few of which are near it.
 _RIVALS = 60
 # Levels at which a ratio is tried: its p-value is rounded up to one of them.
-_LEVELS = (0.5, 0.25, 0.1, 0.05, 0.025, 0.0125, 0.01, 0.005, 0.0025, 0.001, 1e-4, 1e-6)
+_LEVELS = (0.025, 0.01, 0.005, 0.001, 1e-4, 1e-6)
 
 _Terms = Sequence[tuple[float, UnitSums]]
 
@@ -82,12 +83,12 @@ class _OfContrasts:
 class _OfRatios:
     """The log of the second arm's smallest ratio minus that of the first's: each arm's bound has half of alpha."""
 
-    first: ArmMeans
-    second: ArmMeans
+    first: Callable[[float], ExtremeBounds]
+    second: Callable[[float], ExtremeBounds]
+    """Return the bounds of an arm's ratio at an alpha."""
 
     def lower(self, alpha: float) -> float:
-        ours = bound_extreme("ratio", self.first.plus, self.first.minus, alpha=alpha / 2).upper
-        theirs = bound_extreme("ratio", self.second.plus, self.second.minus, alpha=alpha / 2).lower
+        ours, theirs = self.first(alpha / 2).upper, self.second(alpha / 2).lower
         if not theirs or ours is None or math.isinf(ours):
             return -math.inf
         return math.log(theirs) - math.log(ours)
@@ -108,7 +109,12 @@ def excess_of_contrasts(kind: Changed, first: ArmMeans, second: ArmMeans, *, tak
 
 def excess_of_ratios(first: ArmMeans, second: ArmMeans) -> Excess:
     """Return the excess of minus the log of the smallest ratio."""
-    return _OfRatios(first, second)
+    return _OfRatios(_ratio_bounds(first), _ratio_bounds(second))
+
+
+def _ratio_bounds(arm: ArmMeans) -> Callable[[float], ExtremeBounds]:
+    # Both directions of a change, and its p-value, ask for the same bounds.
+    return cache(lambda alpha: bound_extreme("ratio", arm.plus, arm.minus, alpha=alpha))
 
 
 def _contrasts_of(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> list[_Terms]:
