@@ -44,7 +44,8 @@ def flip_signs(
 ) -> Alikeness:
     """Return the sign-flip test of paired differences; whole clusters flip together. R: coin::oneway_test of pairs.
 
-    All flips are counted up to 13 units that are not 0, otherwise 9,999 or more are drawn. Raises NotEnoughData below two differences.
+    All flips are counted up to 13 units that are not 0, otherwise 9,999 or more are drawn. Raises NotEnoughData below two
+    differences.
 
     >>> flip_signs(np.array([0.2, 0.5, 0.1, 0.4, 0.3, 0.6])).p_value
     0.03125
