@@ -30,7 +30,7 @@ def comparison_assumptions(arms: Arms, estimand: str, repeats: tuple[int, ...]) 
     if differences is not None:
         shape = [_nearly_normal(of, _compared_values(arms, estimand))] if is_approximate else []
         return tuple(text for text in (*_independence("pairs", arms.groups), *shape, *_repeats(repeats)) if text)
-    both = [_nearly_normal(f"{name} values", arm.values) for name, arm in _named_arms(arms) if arms.scale != "binary"]
+    both = [_nearly_normal(f"{name} values", arm.values) for name, arm in _named_arms(arms) if is_approximate]
     return tuple(
         text
         for text in (
