@@ -216,11 +216,14 @@ def bounds(task: Task) -> Line:
     of_pairs = _passes(drawn, drawn.truth, _low_of_pairs, facts)
     of_arms = _passes(apart, apart.truth, _low_of_two_arms, {**facts, "clusters": _labels(apart, False)})
     of_one = _passes(drawn, mean, _low_of_one_arm, facts)
-    shares = [of_pairs[0], of_arms[0], of_one[0], Share(), Share()]
-    if not known.clustered:  # no method guarantees bounds under clusters
-        guaranteed = {**facts, "validity": "guaranteed"}
-        shares[3] = _passes(drawn, drawn.truth, _low_of_pairs, guaranteed)[0]
-        shares[4] = _passes(drawn, mean, _low_of_one_arm, guaranteed)[0]
+    guaranteed = {**facts, "validity": "guaranteed"}
+    shares = [
+        of_pairs[0],
+        of_arms[0],
+        of_one[0],
+        _passes(drawn, drawn.truth, _low_of_pairs, guaranteed)[0],
+        _passes(drawn, mean, _low_of_one_arm, guaranteed)[0],
+    ]
     return Line("; ".join((of_pairs[1], of_arms[1], of_one[1])), tuple(shares))
 
 

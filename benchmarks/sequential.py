@@ -10,8 +10,10 @@ from functools import partial
 import numpy as np
 
 from benchmarks.figures import Figure, show
-from pytest_crucible.stats.sequential.betting import betting_bound, betting_sequence
+from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.sequential.betting import betting_sequence
 from pytest_crucible.stats.sequential.empirical_bernstein import empirical_bernstein_sequence
+from pytest_crucible.stats.sequential.paced_bets import betting_bound
 
 SAMPLES = 10_000
 _RNG = np.random.default_rng(0)
@@ -33,9 +35,14 @@ def figures() -> list[Figure]:
     found.append(Figure(name="- its memory", measured=_peak(lambda: betting_sequence(values)), unit="MB", limit=20))
     bernstein = 1000 * _wall(lambda: empirical_bernstein_sequence(values))
     found.append(Figure(name=f"empirical Bernstein sequence, n={SAMPLES:,}", measured=bernstein, unit="ms", limit=20))
-    short = SHAPES["scores"][:1000]
-    bound = 1000 * _wall(lambda: betting_bound(short, bounds=(0, 1), alpha=0.05, side="lower"))
-    return [*found, Figure(name="guaranteed bound, n=1,000", measured=bound, unit="ms", limit=5, digits=2)]
+    return [*found, *(_both_bounds(n, limit) for n, limit in ((1319, 20), (100_000, 500)))]
+
+
+def _both_bounds(n: int, limit: int) -> Figure:
+    scores = np.random.default_rng(2).beta(2, 5, n)
+    sides: tuple[Side, Side] = ("lower", "upper")
+    wall = _wall(lambda: [betting_bound(scores, bounds=(0, 1), alpha=0.05, side=side) for side in sides])
+    return Figure(name=f"both guaranteed bounds, n={n:,}", measured=1000 * wall, unit="ms", limit=limit, digits=1)
 
 
 def _wall(work: Callable[[], object]) -> float:

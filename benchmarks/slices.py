@@ -57,13 +57,15 @@ def parity_inputs() -> AnalysisInputs:
     """Return decisions of one arm with stated probabilities, by a field of ten values."""
     rng = np.random.default_rng(1)
     selected, deserving = rng.random(SAMPLES) < 0.4, rng.random(SAMPLES) < 0.5
-    missing = np.full(SAMPLES, None, dtype=object)
+    stated, missing = rng.random(SAMPLES), np.full(SAMPLES, None, dtype=object)
     columns = {
         "selected": selected.astype(object),
         "true_positive": np.where(deserving, selected, missing),
         "false_positive": np.where(deserving, missing, selected),
         "right_if_selected": np.where(selected, deserving, missing),
-        "overconfidence": (rng.random(SAMPLES) - deserving).astype(object),
+        "correct": (selected == deserving).astype(object),
+        "overconfidence": (stated - deserving).astype(object),
+        "stated_probability": stated.astype(object),
     }
     positions, zeros = list(range(SAMPLES)), [0] * SAMPLES
     answers = ArmOutcomes(
@@ -76,7 +78,7 @@ def parity_inputs() -> AnalysisInputs:
                 positions=positions,
                 repeats=zeros,
                 values=[None if value is None else float(value) for value in column.tolist()],
-                is_bool=[name != "overconfidence"] * SAMPLES,
+                is_bool=[name not in ("overconfidence", "stated_probability")] * SAMPLES,
             )
             for name, column in columns.items()
         },

@@ -5,10 +5,10 @@
     python -m benchmarks.validity --only blocks
 
 Prints a table in markdown, for docs/reference/error-rates.md. `t` is the share of runs in which Student's t (in groups: CR2),
-two-sided at .05, would call one mean proven lower; `missed` that in which the gate is missed, because the arms are not alike and the estimate
-is lower; `proven lower` and `proven higher` those in which the bounds of the mean say so. Where arms are alike `missed` may be
-.025; each false proof may be .025 anywhere. Exits 1 where one of these is exceeded by more than four standard errors. `blocks` prints the
-power of 2,000 blocks beside that of 10,000 samples.
+two-sided at .05, would call one mean proven lower or higher; `missed` that in which the gate is missed, because the arms are not
+alike and the estimate is lower; `proven lower` and `proven higher` those in which the bounds of the mean say so. Where arms are
+alike `missed` may be .025; each false proof may be .025 anywhere. Exits 1 where one of these is exceeded by more than four standard
+errors. `blocks` prints the power of 2,000 blocks beside that of 10,000 samples.
 """
 
 from __future__ import annotations

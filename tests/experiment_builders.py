@@ -87,7 +87,7 @@ def store_run(
     """
     facts = {
         name: arms.pop(name)
-        for name in ("nodeid", "targets", "contrasts", "metrics", "fingerprint", "exclusions")
+        for name in ("nodeid", "targets", "contrasts", "metrics", "fingerprint", "exclusions", "fixed")
         if name in arms
     }
     dataset = identify("sums", samples)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.nesting import TooDeep, parse
 
 GUARD = "guard"
 """The backend of a guard used as an adapter, and the setting that lists the guards around an adapter."""
@@ -40,7 +41,9 @@ def list_tables(root: Path, name: str) -> Iterable[tuple[Path, Mapping[str, Any]
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return cast(dict[str, Any], parse(tomllib.loads, path.read_text(encoding="utf-8")))
+    except TooDeep as error:
+        raise SpecError(f"{path} {error}: flatten its values") from None
     except (OSError, ValueError) as error:
         raise SpecError(f"{path} cannot be read: {error}") from error
 

@@ -6,7 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible.analyse import crossed
+import numpy as np
+
+from pytest_crucible.analyse import conditional, crossed
+from pytest_crucible.analyse.sample_order import order_note
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
@@ -25,6 +28,7 @@ from pytest_crucible.stats.measures import sequences
 from pytest_crucible.stats.measures.changes import largest_change, limit_changes
 from pytest_crucible.stats.measures.possible_values import contrast_problem
 from pytest_crucible.stats.measures.row import Difference, End, Prepared
+from pytest_crucible.stats.measures.table import comparison_row
 from pytest_crucible.stats.resampling.monte_carlo import resolve_for
 
 NOTHING = BoundedValue(value=None, lower=None, upper=None)
@@ -41,23 +45,43 @@ def compare(
 ) -> Comparison:
     """Compare (candidate, baseline) on the samples that both have; `family_size` comparisons share the session's alpha."""
     # Its power analysis needs most of scipy, which a session without a comparison does not load.
+    from pytest_crucible.analyse.falls import detectable_falls
     from pytest_crucible.analyse.next_run import detectable_difference, samples_to_decide
 
     ours, theirs = arms
     seed = attributes.monte_carlo.seed
     attributes = replace(attributes, monte_carlo=resolve_for(alpha, family_size, seed))
-    pairs, applicable = _paired_samples(contrast, ours, theirs)
+    pairs, applicable = paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
-    difference = compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
+    declared, no_pairs = (
+        conditional.declaration_problem(ours, theirs),
+        conditional.pairs_problem(contrast, ours, theirs),
+    )
+    if declared or no_pairs:
+        return _undecided(contrast, candidate, pairs, lost, suite_error=declared, note=no_pairs)
+    facts, invalid, order = ours[0].facts, "", ""
+    if pairs.any():
+        first, second = (prepare(contrast, metrics, attributes, pairs) for metrics in arms)
+        values = {candidate: first, contrast.baseline: second}
+        invalid = comparison_row(contrast, facts).check_values(contrast, values)
+        order = order_note(contrast, facts, first, second, attributes)
+    difference = None if invalid else compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
     observed = worst = best = _bounded_value(difference)
-    if lost.any():
+    if lost.any() and not invalid:
         worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
     too_few = _too_few(difference, contrast, alpha)
     if too_few:
         observed, worst, best = (replace(value, lower=None, upper=None) for value in (observed, worst, best))
     alikeness = difference.alikeness if difference else None
+    level = alpha / family_size if contrast.shares_alpha else alpha
     higher_is_better = row_of(contrast).higher_is_better(contrast, ours[0].facts)
+    interval = _interval(contrast, difference, attributes, alpha)
+    note = (
+        too_few
+        or invalid
+        or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable))
+    )
     return Comparison(
         contrast=contrast,
         candidate=candidate,
@@ -65,7 +89,7 @@ def compare(
         lost=int(lost.sum()),
         clusters=difference.clusters if difference else None,
         difference=difference.value if difference else None,
-        interval=_interval(contrast, difference, attributes, alpha),
+        interval=interval,
         p_value=difference.p_value if difference else None,
         p_exact=difference.p_exact if difference else None,
         proof_p=_proof_p(difference) if difference else None,
@@ -76,12 +100,36 @@ def compare(
         evidence=Evidence(
             observed=observed, worst=worst, best=best, method=difference.bounds_method if difference else "none"
         ),
-        detectable=detectable_difference(difference, alpha / family_size if contrast.shares_alpha else alpha),
+        detectable=detectable_difference(difference, level),
+        detectable_falls=detectable_falls(difference, contrast, theirs, attributes, pairs, level),
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects if difference else (),
-        note=too_few or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable)),
-        ratio=_ratio(difference, higher_is_better),
-        suite_error=contrast_problem(contrast, ours[0].facts) if pairs.any() else "",
+        note="; ".join(filter(None, (note, order if difference else ""))),
+        ratio=_ratio(difference, interval, higher_is_better),
+        suite_error=(contrast_problem(contrast, facts) if pairs.any() else "") or invalid,
+    )
+
+
+def _undecided(
+    contrast: Contrast, candidate: str, pairs: Flags, lost: Flags, *, suite_error: str, note: str
+) -> Comparison:
+    """Return a comparison without a difference, with the reason."""
+    return Comparison(
+        contrast=contrast,
+        candidate=candidate,
+        pairs=int(pairs.sum()),
+        lost=int(lost.sum()),
+        clusters=None,
+        difference=None,
+        interval=None,
+        p_value=None,
+        p_exact=None,
+        method="none",
+        evidence=Evidence(observed=NOTHING, worst=NOTHING, best=NOTHING, method="none"),
+        detectable=None,
+        needed=None,
+        note=note,
+        suite_error=suite_error,
     )
 
 
@@ -100,16 +148,19 @@ def _bounds_with_lost(
     return worst, best
 
 
-def _paired_samples(
+def paired_samples(
     contrast: Contrast, ours: Sequence[ScoredMetric], theirs: Sequence[ScoredMetric]
 ) -> tuple[Flags, Flags]:
     """Return the samples that both arms scored, and those that the metrics apply to."""
+    if conditional.is_conditional(contrast, ours, theirs):
+        return conditional.paired_samples(ours, theirs)
     if not row_of(contrast).of_slices:
         pairs = scored_samples(ours) & scored_samples(theirs)
         return pairs, ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
     # A metric such as "right if selected" applies in each arm to other samples, and each arm's rates are of its own.
     both = [*ours, *theirs]
-    return scored_samples(both, alone=True) & ~lost_samples(both), ~inapplicable_samples(both, alone=True)
+    known = np.all([metric.scores.known for metric in both], axis=0)
+    return scored_samples(both, alone=True) & known, ~inapplicable_samples(both, alone=True)
 
 
 def compare_means(
@@ -143,6 +194,8 @@ def compare_pair(
     alpha: float,
 ) -> Difference | None:
     """Return the difference at given ends of both arms; a positive one means that the candidate is better."""
+    if conditional.is_conditional(contrast, *arms):
+        return conditional.compare_arms(contrast, arms, attributes, chosen, ends, alpha)
     candidate, baseline = (
         prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
     )
@@ -202,8 +255,9 @@ def _bounded_value(difference: Difference | None) -> BoundedValue:
 
 
 def _proof_p(difference: Difference) -> float | None:
-    """Return the p-value of the bounds, which is the only one of a statistic without a permutation test."""
-    return difference.p_value if difference.alikeness is None else difference.proof_p
+    """Return the p-value of the bounds; a statistic that has one p-value has it of both."""
+    is_only_one = difference.alikeness is None and difference.proof_p is None
+    return difference.p_value if is_only_one else difference.proof_p
 
 
 def _interval(
@@ -219,14 +273,11 @@ def _interval(
     return Interval(low=difference.lower, high=difference.upper, level=1 - 2 * alpha, method=difference.bounds_method)
 
 
-def _ratio(difference: Difference | None, better: bool) -> Ratio | None:
+def _ratio(difference: Difference | None, interval: Interval | None, better: bool) -> Ratio | None:
     """Return the ratio of candidate to baseline. Where lower is better, the difference is that of the baseline's logarithm."""
     if difference is None or not difference.ratio or difference.value is None:
         return None
-    ratio, interval = (
-        Ratio(name=difference.ratio, value=1.0, interval=None, higher_is_better=better),
-        difference.interval,
-    )
+    ratio = Ratio(name=difference.ratio, value=1.0, interval=None, higher_is_better=better)
     if interval is not None:
         low, high = sorted(map(ratio.of, (interval.low, interval.high)))
         interval = replace(interval, low=low, high=high)
@@ -243,6 +294,8 @@ def _problem(
     """Explain a missing difference."""
     if contrast.slice and not applicable.any():
         return f"{contrast.metric} applies to no sample of this slice"
+    if conditional.is_conditional(contrast, *arms):
+        return f"{contrast.metric} applies to no reply of the candidate"
     problems = [prepare(contrast, metrics, attributes, pairs).problem for metrics in arms] if pairs.any() else []
     return next(filter(None, problems), "no sample was answered by both arms")
 

@@ -12,20 +12,31 @@ import numpy as np
 from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, row_of
-from pytest_crucible.records import FACTORS, FEWEST_LEVELS, BoundedValue, EffectSize, Interval, Measure
+from pytest_crucible.records import (
+    FACTORS,
+    FEWEST_LEVELS,
+    BoundedValue,
+    Contrast,
+    EffectSize,
+    Interval,
+    Measure,
+    Target,
+)
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.factors.crossed_tests import NORMAL
+from pytest_crucible.stats.factors.level_bounds import bound_distance, fewest_levels
 from pytest_crucible.stats.measures.changes import change_bounds
 from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Numbers, Observations, Prepared
 from pytest_crucible.stats.measures.table import comparison_row
 
 NO_METHOD = "none that counts {factors}"
 SHARED = ("prompts", "rounds")
-"""Factors with the same levels in both arms, so that replies are paired."""
+"""Factors with the same levels in both arms of a session, so that replies are paired."""
 _REMEDIES = {
     "prompts": "add prompts, or declare fixed='prompts'",
     "trainings": "raise the adapter's seeds, or declare fixed='trainings'",
-    "rounds": f"run with --crucible-rounds={FEWEST_LEVELS} or more, or declare fixed='rounds'",
+    "rounds": "run with --crucible-rounds={levels} or more, or declare fixed='rounds'",
 }
 
 
@@ -80,10 +91,11 @@ def bound_measure(
     if len(mean.sources) == 1:
         return plain, method, ""
     bounds = stats.crossed_bounds(mean, alpha=alpha, bounds=prepared.bounds)
-    few = few_levels(mean.sources)
+    scale = prepared.size or 1 if row.is_total else 1
+    ends = prepared.bounds[0] * scale, prepared.bounds[1] * scale
+    few = few_levels(mean.sources, attributes) or _too_few_to_prove(measure, mean, attributes, ends, alpha)
     if few or bounds.low is None or bounds.high is None:
         return unproven, bounds.method, few
-    scale = prepared.size or 1 if row.is_total else 1
     return replace(plain, lower=bounds.low * scale, upper=bounds.high * scale), bounds.method, ""
 
 
@@ -101,41 +113,51 @@ def difference(
     `plain` is the difference that counts the samples alone. Effect sizes are taken from it, without their intervals.
     """
     row = comparison_row(measure, arms[0][0].facts)
-    unproven = replace(
-        plain,
-        interval=None,
-        p_value=None, p_exact=None, proof_p=None, alikeness=None, lower=None, upper=None,
-        deviation=None, discordance=None, detectable=None, samples=None,
-        effects=tuple(EffectSize(name=size.name, value=size.value, interval=None) for size in plain.effects),
-        method=_no_method(attributes), bounds_method=_no_method(attributes),
-    )  # fmt: skip
+    unproven = uncounted(plain, row.title, attributes)
     if not row.is_mean:
-        return replace(unproven, note=_no_method_note(row.title, attributes))
+        return unproven
     try:
         mean, limits = mean_difference(measure, arms, attributes, chosen, ends)
     except NotEnoughData as refusal:
         return replace(unproven, note=str(refusal))
-    bounds, few = stats.crossed_bounds(mean, alpha=alpha, bounds=limits), few_levels(mean.sources)
+    if len(mean.sources) == 1:
+        return plain
+    bounds, few = stats.crossed_bounds(mean, alpha=alpha, bounds=limits), few_levels(mean.sources, attributes)
     interval = _clip_interval(stats.crossed_interval(mean, level=1 - alpha, bounds=limits), limits)
     counted = replace(
         unproven,
         value=mean.estimate,
         interval=interval,
         n=len(mean.means),
-        method=interval.method if interval else unproven.method,
+        method=NORMAL,
         bounds_method=bounds.method,
     )
     if few:
         return replace(counted, note=few)
+    is_bounded = all(map(math.isfinite, limits))
+    too_few = _too_few_to_prove(measure, mean, attributes, limits, alpha)
+    by_bounds = isinstance(measure, Contrast) and measure.decided_by_bounds and is_bounded
     return replace(
         counted,
         p_value=stats.crossed_p_value(mean, bounds=limits),
-        lower=bounds.low,
-        upper=bounds.high,
-        note=plain.note,
+        proof_p=stats.crossed_proof_p(mean, bounds=limits) if is_bounded else None,
+        lower=None if too_few else bounds.low,
+        upper=None if too_few else bounds.high,
+        note=too_few or plain.note,
         detectable=partial(_detectable, mean, limits),
-        samples=partial(_samples_to_clear, mean, limits[1] if bounds.method.startswith("augmented") else 0.0),
+        samples=partial(_samples_to_prove, mean, limits) if by_bounds else partial(_samples_to_find, mean),
     )
+
+
+def uncounted(plain: Difference, title: str, attributes: SampleAttributes) -> Difference:
+    """Return the difference alone, with the reason: its statistic has no interval that counts the random factors."""
+    return replace(
+        plain,
+        interval=None, p_value=None, p_exact=None, proof_p=None, alikeness=None, lower=None, upper=None,
+        deviation=None, discordance=None, detectable=None, samples=None,
+        effects=tuple(EffectSize(name=size.name, value=size.value, interval=None) for size in plain.effects),
+        method=_no_method(attributes), bounds_method=_no_method(attributes), note=_no_method_note(title, attributes),
+    )  # fmt: skip
 
 
 def _detectable(mean: stats.CrossedMean, limits: Numbers, alpha: float) -> float | None:
@@ -144,27 +166,26 @@ def _detectable(mean: stats.CrossedMean, limits: Numbers, alpha: float) -> float
     return None if detectable is None or detectable > limits[1] else detectable
 
 
-def _samples_to_clear(mean: stats.CrossedMean, span: float, limit: float, alpha: float, power: float) -> int | None:
-    """Return the samples that prove the estimate against a limit, with as many levels of the factors.
+def _samples_to_find(mean: stats.CrossedMean, limit: float, alpha: float, power: float) -> int | None:
+    """Return the samples with which the test of a regression gate finds the estimate, with as many levels of the factors."""
+    size = len(mean.means) / mean.sources[0].levels
+    needed = stats.samples_over_sources(mean.sources, abs(mean.estimate - limit), alpha=alpha, power=power)
+    return needed and math.ceil(needed * size)
 
-    `span` is the distance of the pseudo-observations of augmented bounds from 0; 0 where bounds are not augmented.
-    """
-    groups = mean.sources[0].levels
-    size = len(mean.means) / groups
-    # Pseudo-observations come in whole groups, and belong to the bounds of a margin alone.
-    pseudo = 2.0 * span**2 if limit else 0.0
-    needed = stats.samples_over_sources(
-        mean.sources, abs(mean.estimate - limit), pseudo=pseudo, alpha=alpha, power=power
-    )
-    if needed is None or not pseudo:
-        return needed and math.ceil(needed * size)
-    # The bounds are no narrower than Gaffke's by the samples alone.
-    sign = 1.0 if mean.estimate > limit else -1.0
-    by_samples = stats.samples_by_gaffke(
-        sign * np.clip(mean.means, -span, span),
-        null=sign * limit, end=-span, alpha=alpha, power=power, clusters=mean.clusters,
+
+def _samples_to_prove(mean: stats.CrossedMean, limits: Numbers, limit: float, alpha: float, power: float) -> int | None:
+    """Return the samples whose bound passes a limit, with as many levels of the factors; None if the levels forbid it."""
+    is_above = mean.estimate > limit
+    by_levels = bound_distance(mean.levels, "lower" if is_above else "upper", alpha, limits)
+    room = (mean.estimate - limit) ** 2 - by_levels**2
+    if room <= 0:
+        return None
+    # The samples' part of the distance must fit into what the levels leave of it.
+    sign = 1.0 if is_above else -1.0
+    return stats.samples_by_gaffke(
+        sign * np.clip(mean.means, *limits),
+        null=sign * mean.estimate - math.sqrt(room), end=limits[0], alpha=alpha, power=power, clusters=mean.clusters,
     )  # fmt: skip
-    return by_samples and max(by_samples, math.ceil(needed * size))
 
 
 def mean_difference(
@@ -183,21 +204,32 @@ def mean_difference(
     )
     facts = arms[0][0].facts
     pair = (ours, theirs) if row_of(measure).higher_is_better(measure, facts) else (theirs, ours)
-    of_training = ("trainings of the candidate", f"trainings of {getattr(measure, 'baseline', '') or 'the baseline'}")
+    own = "rounds" if attributes.sessions == "of each arm" else "trainings"
+    names = (f"{own} of the candidate", f"{own} of {getattr(measure, 'baseline', '') or 'the baseline'}")
     mean = stats.crossed_difference(
-        np.moveaxis(pair[0], 2, 1),
-        np.moveaxis(pair[1], 2, 1),
-        SHARED,
+        _move_own(pair[0], own),
+        _move_own(pair[1], own),
+        [name for name in FACTORS if name != own],
         attributes.clusters_at(chosen),
         fixed=_fixed_factors(attributes),
-        trainings=of_training if pair[0] is ours else of_training[::-1],
-        fixed_trainings="trainings" not in attributes.random_factors,
+        trainings=names if pair[0] is ours else names[::-1],
+        fixed_trainings=own not in attributes.random_factors,
+        ends=prepared.bounds,
     )
     limits = change_bounds(prepared)
     # A lost reply may lie anywhere in the range here, and replies without a pair are left out of a sample's change.
     if (np.abs(mean.means) > limits[1] * (1 + 1e-9)).any():
         limits = change_bounds(replace(prepared, largest_change=None))
     return mean, limits
+
+
+def _move_own(cells: Floats, own: str) -> Floats:
+    """Return the cells with the factor that each arm has of its own next to the samples; sessions without a reply are left out."""
+    moved = np.moveaxis(cells, 1 + FACTORS.index(own), 1)
+    if own == "trainings":
+        # A training that was lost is one that was to be counted.
+        return moved
+    return moved[:, ~np.isnan(moved).all(axis=(0, 2, 3))]
 
 
 def arm_mean(
@@ -210,17 +242,67 @@ def arm_mean(
     return _mean(_cells(measure, metrics, chosen)[0], attributes, chosen)
 
 
-def few_levels(sources: Sequence[stats.Source]) -> str:
-    """Return why a random factor has too few levels for a verdict; empty if all have enough."""
+def few_levels(sources: Sequence[stats.Source], attributes: SampleAttributes) -> str:
+    """Return why a random factor has too few levels for a verdict; empty if all have enough.
+
+    Two sessions of a pool are enough for a test: it will have more of them.
+    """
+    fewest = FEWEST_LEVELS if attributes.sessions is None else 2
     for source in sources[1:]:
-        if source.levels < FEWEST_LEVELS:
-            kind, _, arm = source.name.partition(" ")
-            some = " ".join([quantity(source.levels, kind.removesuffix("s")), *([arm] if arm else [])])
+        if source.levels < fewest:
             return (
-                f"{some} cannot stand for others like {'it' if source.levels == 1 else 'them'}: a random factor needs at "
-                f"least {FEWEST_LEVELS} levels for a verdict; {_REMEDIES[kind]}"
+                f"{_levels_text(source, attributes)} cannot stand for others like {'it' if source.levels == 1 else 'them'}: a "
+                f"random factor needs at least {fewest} levels for a verdict; {_remedy(source, attributes, fewest)}"
             )
     return ""
+
+
+def _too_few_to_prove(
+    measure: Measure, mean: stats.CrossedMean, attributes: SampleAttributes, ends: Numbers, alpha: float
+) -> str:
+    """Return why so few levels cannot prove a claim, whatever their values; empty if they could, or no bound decides it."""
+    fewest = _fewest_to_prove(measure, ends, alpha)
+    for source in mean.sources[1:]:
+        if fewest is not None and source.levels < fewest:
+            return (
+                f"{_levels_text(source, attributes)} cannot prove this of others like them, whatever the replies, because rare "
+                f"ones may be far worse: it takes {fewest} or more; {_remedy(source, attributes, fewest)}"
+            )
+    return ""
+
+
+def _levels_text(source: stats.Source, attributes: SampleAttributes) -> str:
+    """Return `3 trainings of v1`."""
+    kind, _, arm = source.name.partition(" ")
+    kind = kind if attributes.sessions is None else "sessions"
+    return " ".join([quantity(source.levels, kind.removesuffix("s")), *([arm] if arm else [])])
+
+
+def _remedy(source: stats.Source, attributes: SampleAttributes, levels: int) -> str:
+    kind = source.name.partition(" ")[0]
+    if attributes.sessions is not None:
+        return "run more sessions, or declare fixed='rounds': the claim is then about these sessions alone"
+    return _REMEDIES[kind].format(levels=levels)
+
+
+def _fewest_to_prove(measure: Measure, ends: Numbers, alpha: float) -> int | None:
+    """Return the fewest levels that can prove a claim or its opposite; None if no bound decides it."""
+    low, high = ends
+    if not all(map(math.isfinite, ends)):
+        return None
+    if isinstance(measure, Target):
+        ways = [(high, measure.value, low), (-low, -measure.value, -high)]
+    elif isinstance(measure, Contrast) and measure.decided_by_bounds:
+        limit = measure.limit or 0.0
+        if measure.alternative == "equivalent":
+            ways = [(0.0, -limit, low), (high, limit, low)]
+        else:
+            turn = limit if measure.alternative == "superior" else -limit
+            ways = [(high, turn, low), (-low, -turn, -high)]
+    else:
+        return None
+    counts = [fewest_levels(*way, alpha) for way in ways]
+    return min((count for count in counts if count is not None), default=None)
 
 
 def _mean(cells: Floats, attributes: SampleAttributes, chosen: Flags) -> stats.CrossedMean:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pytest_crucible.analyse.paired_drop import drop_difference, estimate_drop
 from pytest_crucible.analyse.scores import Flags, Pair, Scores, scores, scores_with_units
+from pytest_crucible.analyse.slices import keep_slice
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, prepare, row_of
 from pytest_crucible.analyse.variant_scores import broken_scores, combine, drop_scores
 from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan, PlannedAttack
@@ -153,9 +154,10 @@ def _drop_scores(
 
 
 def _drop(data: VariantData, attack: str, arm: str, scored: Scores, inside: Flags) -> Drop:
+    scored = keep_slice(scored, inside)
     pair = scored.pair
     assert pair is not None
-    seen = scored.seen & inside
+    seen = scored.seen
     difference = drop_difference(pair, data.attributes, seen, "observed", data.alpha)
     return Drop(
         metric=pair.facts.name,
@@ -165,9 +167,9 @@ def _drop(data: VariantData, attack: str, arm: str, scored: Scores, inside: Flag
         attacked=data.measure(pair.facts, pair.twins, seen),
         drop=estimate_drop(difference),
         p_value=None if difference is None else difference.p_value,
-        n=int(seen.sum()),
+        n=difference.n if difference else int(seen.sum()),
         inapplicable=int((scored.inapplicable & inside).sum()),
-        lost=int((scored.lost & inside).sum()),
+        lost=int(scored.lost.sum()),
     )
 
 

@@ -9,12 +9,15 @@ from types import MappingProxyType
 import numpy as np
 
 from pytest_crucible import stats
+from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of
 from pytest_crucible.analyse.targets import estimate
 from pytest_crucible.records import Interval, MetricFacts
 from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import is_finite_range
+from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS
 
 # Two arms are compared; ranks say more only from three on.
 FEWEST_ARMS = 3
@@ -76,29 +79,33 @@ def compare_many_arms(
     attributes: SampleAttributes,
     *,
     alpha: float,
+    mean_alpha: float | None = None,
     dropped: Mapping[str, frozenset[str]] = MappingProxyType({}),
     rank_alpha: float | None = None,
     not_ranked: str = "",
 ) -> ManyArms:
     """Return the arms by their means of a metric; `arms` are names with scores.
 
-    Ranks and differences are of the samples that all arms scored. A rank is excluded only where that holds whatever the lost
-    samples are. Arms without any score are not ranked and may have every rank. `dropped` arms were not run to the end; they
-    come with the arms that are proven better, by a part of alpha of which `rank_alpha` is left. `not_ranked` is a reason of the
-    caller's to rank none.
+    Each mean has an interval of level 1 - `mean_alpha`, by default 1 - alpha. Ranks and differences are of the samples that all
+    arms scored. A rank is excluded only where that holds whatever the lost samples are. Arms without any score are not ranked
+    and may have every rank. `dropped` arms were not run to the end; they come with the arms that are proven better, by a part of
+    alpha of which `rank_alpha` is left. `not_ranked` is a reason of the caller's to rank none.
     """
     ranked = [k for k, (name, scores) in enumerate(arms) if scores.seen.any() and name not in dropped]
     chosen = [arms[k][1] for k in ranked]
     table = ManyArms(
         metric=facts.name,
         direction=facts.direction,
-        arms=tuple(_estimate(facts, name, scores, attributes, alpha) for name, scores in arms),
+        arms=tuple(
+            _estimate(facts, name, scores, attributes, alpha if mean_alpha is None else mean_alpha)
+            for name, scores in arms
+        ),
         level=1 - alpha,
         n=int(common_samples(chosen).sum()),
         incomplete=int(_incomplete(chosen).sum()),
-        by_ratio=is_by_ratio(facts, chosen),
+        by_ratio=is_by_ratio(facts),
     )
-    reason = not_ranked or _why_not_ranked(attributes, chosen)
+    reason = not_ranked or _why_not_ranked(facts, attributes, chosen)
     if reason:
         return replace(table, reason=reason)
     try:
@@ -124,12 +131,20 @@ def rank_scores(
     alpha: float,
     inside: Flags | None = None,
 ) -> RankedScores | None:
-    """Return the ranks of arms on the samples `inside` that all of them scored; None for one arm. Raises NotEnoughData."""
+    """Return the ranks of arms on the samples `inside` that all of them scored; None for one arm. Raises NotEnoughData.
+
+    Amounts with a 0 have no ranks: ratios of geometric means do not exist, and other means would answer another question.
+    """
     if len(chosen) < 2:
         return None
     everything = np.ones(len(chosen[0].values), dtype=bool) if inside is None else inside
-    by_ratio = is_by_ratio(facts, chosen)
+    by_ratio = is_by_ratio(facts)
     common = common_samples(chosen) & everything
+    zeros = sum(int(np.count_nonzero(scores.values[common] <= 0)) for scores in chosen) if by_ratio else 0
+    if zeros:
+        raise NotEnoughData(
+            f"{quantity(zeros, 'value')} {'is' if zeros == 1 else 'are'} 0, and a {GEOMETRIC_MEANS} needs values above 0"
+        )
     values, lowest, highest = _signed_values(facts, chosen, by_ratio)
     lost, whole = None, _applicable(chosen) & everything
     if (_incomplete(chosen) & everything).any():
@@ -145,13 +160,15 @@ def _estimate(facts: MetricFacts, name: str, scores: Scores, attributes: SampleA
     return ArmResult(arm=name, value=mean.value, interval=mean.interval, n=mean.n, lost=mean.lost)
 
 
-def _why_not_ranked(attributes: SampleAttributes, chosen: Sequence[Scores]) -> str:
+def _why_not_ranked(facts: MetricFacts, attributes: SampleAttributes, chosen: Sequence[Scores]) -> str:
     if attributes.look_alpha is not None:
         return "the run may stop at any look, and ranks hold at one only"
     if attributes.random_factors:
         return f"ranks would not count the noise of {' and '.join(attributes.random_factors)}"
     if not chosen:
         return "no arm has scores"
+    if have_other_samples(facts, chosen):
+        return f"{facts.name} applies to some replies only, so that the arms' means are of other samples"
     if np.isinf([scores.values[common_samples(chosen)] for scores in chosen]).any():
         return "some values are infinite"
     return ""
@@ -211,10 +228,9 @@ def _signed_values(facts: MetricFacts, chosen: Sequence[Scores], by_ratio: bool)
     return (values, low, high) if facts.direction == "higher" else (-values, -high, -low)
 
 
-def is_by_ratio(facts: MetricFacts, chosen: Sequence[Scores]) -> bool:
-    """Return whether amounts are compared by ratios, as in comparisons of two arms. A ratio to 0 does not exist."""
-    common = common_samples(chosen)
-    return facts.kind == "positive" and all(bool((scores.values[common] > 0).all()) for scores in chosen)
+def is_by_ratio(facts: MetricFacts) -> bool:
+    """Return whether the arms are compared by ratios of geometric means, as two arms are."""
+    return facts.kind == "positive"
 
 
 def common_samples(chosen: Sequence[Scores]) -> Flags:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, arm_scores, clusters_of, metric_facts
+from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.analyse.stopping import keep_samples
@@ -23,6 +24,8 @@ class MemberValues:
     """Samples x arms, each the mean over the sample's replies; NaN if it is lost or does not apply."""
     clusters: Clusters | None
     """A number for the group of each sample; None if samples are independent."""
+    is_conditional: bool = False
+    """Each arm's mean is of the samples that the metric applies to in this arm, so that no pairs compare them."""
 
     @property
     def scores(self) -> Floats:
@@ -38,10 +41,13 @@ def member_values(
     if facts is None or facts.kind == "text" or not any(metric in arm.scores for arm in inputs.answers):
         return None
     chosen = np.asarray(positions, dtype=np.int64)
-    columns = [arm_scores(facts, inputs, arm).values[chosen] for arm in arms]
+    scored = [arm_scores(facts, inputs, arm) for arm in arms]
     clusters = clusters_of(inputs.groups)
     return MemberValues(
-        facts=facts, values=np.column_stack(columns), clusters=None if clusters is None else clusters[chosen]
+        facts=facts,
+        values=np.column_stack([scores.values[chosen] for scores in scored]),
+        is_conditional=have_other_samples(facts, scored),
+        clusters=None if clusters is None else clusters[chosen],
     )
 
 

@@ -15,6 +15,8 @@ from pytest_crucible.stats.measures.row import Difference
 from pytest_crucible.stats.planning.next_sample import (
     detectable_by_error,
     detectable_paired_change,
+    samples_by_bound,
+    samples_by_evidence,
     samples_for_paired_change,
     samples_for_paired_margin,
     samples_to_clear,
@@ -40,14 +42,42 @@ def detectable_difference(difference: Difference | None, alpha: float) -> float 
 def samples_to_decide(
     difference: Difference | None, contrast: Contrast, *, alpha: float, family_size: int
 ) -> int | None:
-    """Return about how many samples settle a comparison with 80 % power, if the estimate is the truth."""
+    """Return about how many samples settle a comparison with 80 % power, if the estimate is the truth.
+
+    More than the samples that there are, if these have not settled it.
+    """
     if difference is None or (not difference.value and contrast.limit is None):
         return None
-    value = difference.value or 0.0
-    contrast = _claim_to_prove(contrast, value)
+    contrast = _claim_to_prove(contrast, difference.value or 0.0)
     if contrast.alternative == "superior" and contrast.margin is None:
         # Its one-sided bound decides it, as that of a margin of 0.
         contrast = replace(contrast, margin=0.0)
+    planned = _plan_samples(difference, contrast, alpha=alpha, family_size=family_size)
+    if planned is None or planned > difference.n:
+        return planned
+    # A plan by moments may promise what bounds of few groups, or of rare values, have just not proven.
+    return _samples_by_evidence(difference, contrast, alpha=alpha, family_size=family_size) or planned
+
+
+def _samples_by_evidence(difference: Difference, contrast: Contrast, *, alpha: float, family_size: int) -> int | None:
+    """Return the samples that settle a comparison by the evidence that these have; None if they have settled it."""
+    value, n = difference.value or 0.0, difference.n
+    if contrast.limit is None:
+        shared = alpha / family_size
+        if difference.p_value is None or difference.p_value <= shared:
+            return None
+        return samples_by_evidence(n, difference.p_value / 2, alpha=shared / 2)
+    needed = []
+    for limit in _margins_to_clear(value, contrast, contrast.limit):
+        bound = difference.lower if value > limit else difference.upper
+        if bound is not None and math.isfinite(bound) and abs(value - bound) >= abs(value - limit) > 0:
+            to_bound = abs(value - bound)
+            needed.append(samples_by_bound(n, to_bound, abs(value - limit), alpha=alpha))
+    return max(needed, default=None)
+
+
+def _plan_samples(difference: Difference, contrast: Contrast, *, alpha: float, family_size: int) -> int | None:
+    value = difference.value or 0.0
     if difference.samples is not None:
         return _samples_by_row(difference.samples, value, contrast, alpha=alpha, family_size=family_size)
     if not difference.deviation:
@@ -59,7 +89,8 @@ def samples_to_decide(
         return samples_to_clear(
             (abs(value),), difference.deviation, dof_share=_dof(difference) / difference.n, alpha=shared / 2
         )
-    margins = _margins_to_clear(value, contrast, contrast.margin)
+    # On the scale of the difference, which is logarithmic for a ratio.
+    margins = _margins_to_clear(value, contrast, contrast.limit or 0.0)
     if difference.discordance is not None:
         needed = samples_for_paired_margin(margins, difference.discordance, difference=value, alpha=alpha)
         return needed if needed is None else max(needed, fewest_for_margin(contrast, alpha))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pytest_crucible import stats
 from pytest_crucible.analyse import crossed
+from pytest_crucible.analyse.conditional import is_conditional
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, row_of, scored_samples
 from pytest_crucible.records import FACTORS, Measure, MetricFacts, Plan
@@ -75,6 +76,9 @@ def _mean(
     chosen = scored_samples([metric for metrics in arms for metric in metrics])
     # The noise of all samples is not that of a slice.
     if not row.is_mean or measure.slice or not chosen.any():
+        return None
+    # Nothing counts the random factors of two conditional means.
+    if len(arms) > 1 and is_conditional(measure, *arms):
         return None
     try:
         if len(arms) == 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_crucible.analyse.comparisons import compare_pair
+from pytest_crucible.analyse.conditional import is_conditional, paired_samples
 from pytest_crucible.analyse.scores import Flags, Pair
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.records import BoundedValue, Contrast, Interval
@@ -24,6 +25,8 @@ def drop_difference(
     # A reach is about two arms, not about a sample and its twin.
     facts = replace(pair.facts, reach=None)
     arms = ([ScoredMetric(facts, pair.twins)], [ScoredMetric(facts, pair.originals)])
+    if is_conditional(contrast, *arms):
+        chosen = paired_samples(*arms)[0 if end == "observed" else 1]
     return compare_pair(contrast, arms, attributes, chosen, _ends(pair, end), alpha)
 
 

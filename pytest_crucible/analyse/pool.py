@@ -1,10 +1,14 @@
-"""Pools the replies of one arm over sessions, and numbers the repeats of each sample again. Pure functions."""
+"""Pools the replies of each arm over sessions, which are rounds: the first repeats of a sample are those of the first session.
+
+Pure functions.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from pytest_crucible.records import ArmOutcomes, Look, Lost, ScoreColumns
 
@@ -28,20 +32,37 @@ class Pool:
     look: Look
     answers: tuple[ArmOutcomes, ...]
     repeats: int
-    """The most replies that a sample has in either arm."""
+    """The replies that a sample has in either arm, absent ones included: as many for each round."""
+    rounds: int = 1
+    """The sessions that brought replies of either arm."""
+    is_paired: bool = True
+    """Whether both arms have replies of the same sessions, whose noise they share; a stored baseline has not."""
 
 
 def pool_arms(arms_of_sessions: Sequence[Sequence[Part]], look: Look) -> Pool:
-    """Return the pool of these arms, with the same number of repeats in each."""
-    arms = [pool_answers(parts) for parts in arms_of_sessions]
-    most = max((have for answers in arms for have in repeats_of(answers).values()), default=1)
-    return Pool(look, tuple(fill_repeats(answers, most) for answers in arms), most)
+    """Return the pool of these arms, with a round for each session that brought replies."""
+    everything = list(zip(*arms_of_sessions, strict=True))
+    sessions = [session for session in everything if any(map(_new_places, session))]
+    # Without any new reply, the pool is empty.
+    arms = list(zip(*(sessions or everything), strict=True))
+    counts = [Counter(position for position, _ in _new_places(part)) for part in chain(*arms)]
+    width, rounds = max((max(count.values()) for count in counts if count), default=1), max(len(sessions), 1)
+    repeats = width * rounds
+    return Pool(
+        replace(look, sessions=tuple(max(sum(bool(part.new) for part in parts), 1) for parts in arms_of_sessions)),
+        tuple(fill_repeats(pool_answers(parts, width), repeats) for parts in arms),
+        repeats,
+        rounds,
+        all(all(map(_new_places, session)) for session in sessions),
+    )
 
 
-def pool_answers(parts: Sequence[Part]) -> ArmOutcomes:
-    """Return the new replies of all sessions as repeats of their samples. A reply that a session lost is lost in the pool, too."""
-    taken: Counter[int] = Counter()
-    moved = [_move(part, taken) for part in parts]
+def pool_answers(parts: Sequence[Part], width: int) -> ArmOutcomes:
+    """Return the new replies of all sessions as repeats of their samples, `width` for each session.
+
+    A reply that a session lost is lost in the pool, too.
+    """
+    moved = [_move(part, first=number * width) for number, part in enumerate(parts)]
     return ArmOutcomes(
         positions=[position for answers in moved for position in answers.positions],
         repeats=[repeat for answers in moved for repeat in answers.repeats],
@@ -56,21 +77,15 @@ def pool_answers(parts: Sequence[Part]) -> ArmOutcomes:
     )
 
 
-def repeats_of(answers: ArmOutcomes) -> Mapping[int, int]:
-    """Return the number of replies of each sample, lost ones included, by its position."""
-    most: dict[int, int] = {}
-    units = [
-        *zip(answers.positions, answers.repeats, strict=True),
-        *((loss.unit[0], loss.unit[3]) for loss in answers.lost),
-    ]
-    for position, repeat in units:
-        most[position] = max(most.get(position, 0), repeat + 1)
-    return most
-
-
 def fill_repeats(answers: ArmOutcomes, repeats: int) -> ArmOutcomes:
     """Return the answers with this many repeats of each sample. A repeat without a reply counts as skipped, not as lost."""
-    absent = [(k, repeat) for k, have in repeats_of(answers).items() for repeat in range(have, repeats)]
+    there = {*zip(answers.positions, answers.repeats, strict=True), *map(_place, answers.lost)}
+    absent = [
+        (position, repeat)
+        for position in dict.fromkeys(position for position, _ in sorted(there))
+        for repeat in range(repeats)
+        if (position, repeat) not in there
+    ]
     return replace(
         answers,
         positions=[*answers.positions, *(position for position, _ in absent)],
@@ -80,13 +95,18 @@ def fill_repeats(answers: ArmOutcomes, repeats: int) -> ArmOutcomes:
     )
 
 
-def _move(part: Part, taken: Counter[int]) -> ArmOutcomes:
-    """Return the new replies of a part at the next free repeats of their samples."""
+def _new_places(part: Part) -> frozenset[Place]:
+    """Return the places of a part's new replies, and of those that its session lost."""
+    return part.new | {_place(loss) for loss in part.answers.lost if loss.metric is None}
+
+
+def _move(part: Part, first: int) -> ArmOutcomes:
+    """Return the new replies of a part at the repeats of its round, which begin at `first`."""
     answers = part.answers
-    gone = {_place(loss) for loss in answers.lost if loss.metric is None}
+    taken: Counter[int] = Counter()
     places: dict[Place, int] = {}
-    for place in sorted(part.new | gone):
-        places[place] = taken[place[0]]
+    for place in sorted(_new_places(part)):
+        places[place] = first + taken[place[0]]
         taken[place[0]] += 1
     kept = _select_kept(answers.positions, answers.repeats, places)
     return replace(

@@ -1,13 +1,17 @@
-"""Compares arms, and proves targets, on the replies of all sessions, at the error rate that this look may spend."""
+"""Compares arms, and proves targets, on the replies of all sessions, at the error rate that this look may spend.
+
+Sessions are rounds of a random factor, unless the suite declares rounds fixed.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
+from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, analyse, score_table
 from pytest_crucible.analyse.p_values import map_p_values
 from pytest_crucible.analyse.pool import Pool
 from pytest_crucible.analyse.refuted_reach import share_refutations
+from pytest_crucible.analyse.statistics import Sessions
 from pytest_crucible.records import Analysis, Comparison, Contrast, Look, Target, TargetResult
 
 
@@ -35,7 +39,12 @@ def _compare(
     pooled = replace(
         inputs,
         plan=replace(
-            plan, repeats=pool.repeats, rounds=1, arms=(plan.candidate, baseline), contrasts=(contrast,), targets=()
+            plan,
+            repeats=pool.repeats,
+            rounds=pool.rounds,
+            arms=(plan.candidate, baseline),
+            contrasts=(contrast,),
+            targets=(),
         ),
         answers=pool.answers,
         known_kinds={**inputs.known_kinds, **analysis.kinds},
@@ -43,7 +52,7 @@ def _compare(
     # A p-value is two-sided, and only one side is the claim; a margin is decided by bounds, which are one-sided.
     by_bounds = contrast.margin is not None or contrast.alternative == "superior"
     spent = pool.look.alpha(alpha) * (1 if by_bounds else 2)
-    table = score_table(pooled)
+    table = _score_pool(pooled, pool)
     compared = next(iter(analyse(pooled, table, alpha=spent, family_size=family_size).comparisons), None)
     if compared is None:
         return None
@@ -63,12 +72,20 @@ def _evaluate(
     plan = inputs.plan
     pooled = replace(
         inputs,
-        plan=replace(plan, repeats=pool.repeats, arms=(plan.candidate,), contrasts=(), targets=(target,)),
+        plan=replace(
+            plan, repeats=pool.repeats, rounds=pool.rounds, arms=(plan.candidate,), contrasts=(), targets=(target,)
+        ),
         answers=pool.answers,
         known_kinds={**inputs.known_kinds, **analysis.kinds},
     )
-    targets = analyse(pooled, score_table(pooled), alpha=pool.look.alpha(alpha), family_size=1).targets
+    targets = analyse(pooled, _score_pool(pooled, pool), alpha=pool.look.alpha(alpha), family_size=1).targets
     return next(iter(targets), None)
+
+
+def _score_pool(inputs: AnalysisInputs, pool: Pool) -> ScoreTable:
+    table = score_table(inputs)
+    sessions: Sessions = "paired" if pool.is_paired else "of each arm"
+    return replace(table, attributes=replace(table.attributes, sessions=sessions))
 
 
 def _spend(comparison: Comparison, look: Look) -> Comparison:

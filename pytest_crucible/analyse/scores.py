@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from pytest_crucible.records import ArmOutcomes, Draws, Kind, MetricFacts, Score
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.int64]
 
 _OK, _FAILED, _SKIPPED = 1, 2, 3
 # Of several kinds that were seen the widest holds: a single 0.5 makes a column of 0 and 1 a column of numbers.
@@ -28,6 +30,16 @@ class Units:
     """The replies' scores, with lost replies at the lowest possible value (perhaps -inf)."""
     high: Floats
     lost: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Of each sample, the share of its replies that the metric applies to."""
+
+    observed: Floats
+    """Of the replies that are known; NaN if all are lost, or none was asked for."""
+    with_lost: Floats
+    """Of all replies, if the metric applies to each lost one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +68,43 @@ class Scores:
     """The scores of single replies, if a sample has several."""
     pair: Pair | None = None
     """What these are the differences of, for a drop: it is judged by the method for pairs."""
+    own_shares: Shares | None = None
+    """None if the metric applies to all or none of each sample's replies, and no sample was skipped."""
 
     @property
     def seen(self) -> Flags:
         return ~np.isnan(self.values)
+
+    @property
+    def shares(self) -> Shares:
+        """The share of each sample's replies that the metric applies to."""
+        if self.own_shares is not None:
+            return self.own_shares
+        return whole_shares(self.seen, self.inapplicable)
+
+    @property
+    def mixed(self) -> Flags:
+        """Samples that the metric applies to in some of their known replies, and not in others."""
+        if self.own_shares is None:
+            return np.zeros(self.values.shape, dtype=bool)
+        return (self.own_shares.observed > 0) & (self.own_shares.observed < 1)
+
+    @property
+    def skipped(self) -> Flags:
+        """Samples without a reply that is known or lost: a twin that does not exist, or a test that was skipped."""
+        return self.inapplicable & ~self.known
+
+    @property
+    def known(self) -> Flags:
+        """Samples of which a reply is known: scored, or one that the metric does not apply to."""
+        return ~np.isnan(self.shares.observed)
+
+
+def whole_shares(seen: Flags, inapplicable: Flags, skipped: Flags | None = None) -> Shares:
+    """Return shares of samples of which the metric applies to all replies or to none."""
+    applicable = np.where(inapplicable, 0.0, 1.0)
+    known = seen | inapplicable if skipped is None else (seen | inapplicable) & ~skipped
+    return Shares(np.where(known, applicable, np.nan), applicable)
 
 
 def resolve(facts: MetricFacts, arms: Iterable[ArmOutcomes], earlier_kinds: Mapping[str, str]) -> MetricFacts:
@@ -88,16 +133,14 @@ def _seen_kind(arm: ArmOutcomes, facts: MetricFacts) -> Kind:
 
 def scores(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, repeats: int) -> Scores:
     """Sample means of one metric in one arm, and its lost samples. Repeats are as in `scores_by_repeat`."""
-    values, scored, lost, applies = _fill_failures(facts, arm, samples, repeats)
-    return _means(values, scored, lost, facts, (samples, repeats), applies)
+    return _means(_fill_failures(facts, arm, samples, repeats), facts, (samples, repeats))
 
 
 def scores_with_units(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, draws: Draws) -> Scores:
     """Return sample means together with the scores of the replies that they average."""
-    values, scored, lost, applies = _fill_failures(facts, arm, samples, draws.size)
-    lost = lost & applies
-    means = _means(values, scored, lost, facts, (samples, draws.size), applies)
-    shape, observed = (samples, *draws), np.where(scored, values, np.nan)
+    replies = _fill_failures(facts, arm, samples, draws.size)
+    means, lost = _means(replies, facts, (samples, draws.size)), replies.lost
+    shape, observed = (samples, *draws), np.where(replies.scored, replies.values, np.nan)
     low, high = (np.where(lost, end, observed).reshape(shape) for end in (facts.low, facts.high))
     return replace(means, units=Units(observed.reshape(shape), low, high, lost.reshape(shape)))
 
@@ -108,14 +151,22 @@ def scores_by_repeat(facts: MetricFacts, arm: ArmOutcomes, *, samples: int, repe
     A failed unit that was not scored gets the worst value that exists. One that was scored, perhaps with "does not
     apply", before it failed keeps that.
     """
-    values, *_ = _fill_failures(facts, arm, samples, repeats)
-    return values.reshape(samples, repeats)
+    return _fill_failures(facts, arm, samples, repeats).values.reshape(samples, repeats)
 
 
-def _fill_failures(
-    facts: MetricFacts, arm: ArmOutcomes, samples: int, repeats: int
-) -> tuple[Floats, Flags, Flags, Flags]:
-    """Return, for each unit, its value, and whether it was scored, is lost, and the metric may apply to it."""
+class _Replies(NamedTuple):
+    """One metric in one arm, one entry a reply."""
+
+    values: Floats
+    scored: Flags
+    lost: Flags
+    """Only where the metric may apply."""
+    asked: Flags
+    """The test was not skipped."""
+
+
+def _fill_failures(facts: MetricFacts, arm: ArmOutcomes, samples: int, repeats: int) -> _Replies:
+    """Return each reply's value, with the worst one for failures."""
     values, applies = _units(arm.scores.get(facts.name), samples * repeats, repeats)
     status = _status(arm, samples * repeats, repeats)
     scored = ~np.isnan(values)
@@ -128,15 +179,14 @@ def _fill_failures(
         fails = np.zeros_like(fails)
     broken = _broken_units(facts.name, arm, samples * repeats, repeats)
     lost = ((status == 0) & ~scored) | fails | (broken & ~scored)
-    return values, scored, lost, applies
+    return _Replies(values, scored, lost & applies, (status != _SKIPPED) | scored)
 
 
-def _means(
-    values: Floats, scored: Flags, lost: Flags, facts: MetricFacts, shape: tuple[int, int], applies: Flags
-) -> Scores:
-    total = np.where(scored, values, 0.0).reshape(shape).sum(axis=1)
-    counted = scored.reshape(shape).sum(axis=1)
-    missing = (lost & applies).reshape(shape).sum(axis=1)
+def _means(replies: _Replies, facts: MetricFacts, shape: tuple[int, int]) -> Scores:
+    total = np.where(replies.scored, replies.values, 0.0).reshape(shape).sum(axis=1)
+    counted, missing, asked = (
+        flags.reshape(shape).sum(axis=1) for flags in (replies.scored, replies.lost, replies.asked)
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         # 0/0 is NaN: no repeat was scored
         means = total / counted
@@ -145,7 +195,16 @@ def _means(
             np.where(missing, total + missing * end, total) / (counted + missing)
             for end in (facts.low, facts.high)
         )
-    return Scores(means, low, high, missing > 0, (counted + missing) == 0)
+    return Scores(means, low, high, missing > 0, (counted + missing) == 0, own_shares=_shares(counted, missing, asked))
+
+
+def _shares(scored: Counts, lost: Counts, asked: Counts) -> Shares | None:
+    """Return the shares of replies that the metric applies to; None if it applies to all or none of each sample's."""
+    if ((scored + lost == asked) | (scored + lost == 0)).all() and asked.all():
+        return None
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # 0/0 is NaN: all replies are lost
+        return Shares(observed=scored / (asked - lost), with_lost=np.nan_to_num((scored + lost) / asked))
 
 
 def _units(column: ScoreColumns | None, size: int, repeats: int) -> tuple[Floats, Flags]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_crucible.analyse.scores import Flags, Floats, Scores
+from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, Shares
 from pytest_crucible.analyse.twins import is_by_twin, stack_fields
 from pytest_crucible.records import Plan
 from pytest_crucible.records.slices import By
@@ -50,6 +50,9 @@ def keep_slice(scores: Scores, inside: Flags) -> Scores:
         lost = units.lost.copy()
         lost[~inside] = False
         units = replace(units, values=only(units.values), low=only(units.low), high=only(units.high), lost=lost)
+    shares, pair = scores.own_shares, scores.pair
+    if shares is not None:
+        shares = Shares(np.where(inside, shares.observed, 0.0), np.where(inside, shares.with_lost, 0.0))
     return replace(
         scores,
         values=only(scores.values),
@@ -58,4 +61,6 @@ def keep_slice(scores: Scores, inside: Flags) -> Scores:
         lost=scores.lost & inside,
         inapplicable=scores.inapplicable | ~inside,
         units=units,
+        own_shares=shares,
+        pair=pair and Pair(pair.facts, keep_slice(pair.originals, inside), keep_slice(pair.twins, inside)),
     )

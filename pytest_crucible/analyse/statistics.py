@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from pytest_crucible.stats.resampling.units import Keys
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.slices.slicing import Slicing
+
+
+Sessions = Literal["paired", "of each arm"]
+"""Rounds that are sessions of a pool: both arms have the same ones, or each has its own, as with a stored baseline."""
 
 
 class ScoredMetric(NamedTuple):
@@ -40,12 +44,16 @@ class SampleAttributes:
     """The slices of each field that a measure of the plan names."""
     random_factors: tuple[str, ...] = ()
     """Factors whose noise every interval counts; the scores then have their units."""
+    sessions: Sessions | None = None
+    """How rounds are arranged that are sessions of a pool; None if they are rounds of one session."""
     keys: Keys | None = None
     """A hash of each sample's id, by which permutation tests join samples into blocks; None: of its position."""
     monte_carlo: MonteCarlo = UNSEEDED
     """The seed of permutation tests, and how small a p-value they have to resolve."""
     look_alpha: float | None = None
     """The error rate of each claim of a run with looks, whose samples are in look order; None for a run without looks."""
+    largest_group: int = 1
+    """The most samples that a group of the whole plan has, of which a look sees a part."""
 
     def clusters_at(self, chosen: Flags) -> Clusters | None:
         return None if self.clusters is None else self.clusters[chosen]
@@ -83,9 +91,25 @@ def prepare(
 ) -> Prepared:
     """Return the numbers that the measure's row makes of the chosen samples, or of their replies."""
     if row_of(measure).of_replies and metrics[0].scores.units is not None:
-        observations = _observe_replies(measure, metrics[0].facts, metrics[0].scores.units, attributes, chosen, end)
-        return row_of(measure).prepare(observations, end)
-    observations = Observations(
+        units = metrics[0].scores.units
+        observations = observe_replies(measure, metrics[0].facts, units, attributes, chosen, end)
+        replies = units.values[0].size if len(units.values) else 1
+    else:
+        replies = 1
+        observations = observe_samples(measure, metrics, attributes, chosen, weights=_weights(metrics[0], chosen, end))
+    return replace(row_of(measure).prepare(observations, end), heaviest=attributes.largest_group * replies)
+
+
+def observe_samples(
+    measure: Measure,
+    metrics: Sequence[ScoredMetric],
+    attributes: SampleAttributes,
+    chosen: Flags,
+    *,
+    weights: Floats | None = None,
+) -> Observations:
+    """Return one value a sample and metric, of the chosen samples."""
+    return Observations(
         measure=measure,
         facts=tuple(metric.facts for metric in metrics),
         columns=tuple(
@@ -98,8 +122,16 @@ def prepare(
         monte_carlo=attributes.monte_carlo,
         expected=_choose(attributes.expected, chosen),
         slicing=_choose_slices(measure, attributes, chosen),
+        weights=weights,
     )
-    return row_of(measure).prepare(observations, end)
+
+
+def _weights(metric: ScoredMetric, chosen: Flags, end: End) -> Floats | None:
+    """Return the shares of the samples' replies that the metric applies to; None if it applies to all or none of each."""
+    if not metric.scores.mixed[chosen].any():
+        return None
+    shares = metric.scores.shares
+    return (shares.observed if end == "observed" else shares.with_lost)[chosen]
 
 
 def _choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags) -> Slicing | None:
@@ -109,7 +141,7 @@ def _choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags
     return None if slicing is None else slicing.choose(chosen)
 
 
-def _observe_replies(
+def observe_replies(
     measure: Measure, facts: MetricFacts, units: Units, attributes: SampleAttributes, chosen: Flags, end: End
 ) -> Observations:
     """Return the single replies to the chosen samples; with the lost ones at the ends, without them as observed."""
@@ -123,7 +155,7 @@ def _observe_replies(
         columns=(Column(values[there], low[there], high[there]),),
         lost=units.lost[chosen].reshape(shape)[there],
         samples=samples,
-        counts_samples=attributes.look_alpha is not None,
+        at_looks=attributes.look_alpha is not None,
         clusters=None if clusters is None else clusters[samples],
         keys=None if attributes.keys is None else attributes.keys[chosen][samples],
         monte_carlo=attributes.monte_carlo,
@@ -195,7 +227,7 @@ def _prepare_values(
     if np.ndim(values[0]) > 1:
         units = Units(values[0], values[0], values[0], np.zeros(np.shape(values[0]), dtype=bool))
         everything = np.ones(len(values[0]), dtype=bool)
-        observations = _observe_replies(measure, facts[0], units, SampleAttributes(clusters), everything, "observed")
+        observations = observe_replies(measure, facts[0], units, SampleAttributes(clusters), everything, "observed")
         return row_of(measure).prepare(observations, "observed")
     observations = Observations(
         measure=measure,

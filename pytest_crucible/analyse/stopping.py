@@ -14,9 +14,11 @@ from itertools import chain
 import numpy as np
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_as_declared
+from pytest_crucible.analyse.conditional import is_conditional
 from pytest_crucible.analyse.refuted_reach import change_beyond
-from pytest_crucible.analyse.scores import Flags, Pair, Scores, Units
+from pytest_crucible.analyse.scores import Flags, Pair, Scores, Shares, Units
 from pytest_crucible.analyse.statistics import (
+    Clusters,
     ScoredMetric,
     inapplicable_samples,
     lost_samples,
@@ -82,12 +84,18 @@ def in_order(table: ScoreTable, order: Sequence[int], alpha: float | None) -> Sc
         attributes=replace(
             attributes,
             look_alpha=alpha,
+            largest_group=largest_group(attributes.clusters),
             clusters=None if attributes.clusters is None else attributes.clusters[chosen],
             keys=None if attributes.keys is None else attributes.keys[chosen],
             expected=[attributes.expected[k] for k in order] if attributes.expected else (),
             slicings={by: slicing.choose(chosen) for by, slicing in attributes.slicings.items()},
         ),
     )
+
+
+def largest_group(clusters: Clusters | None) -> int:
+    """Return the size of the largest group of the whole plan, which is known before the first look."""
+    return 1 if clusters is None else int(np.bincount(clusters).max())
 
 
 def keep_samples(answers: ArmOutcomes, positions: Sequence[int], *, samples: int, repeats: int) -> ArmOutcomes:
@@ -153,7 +161,7 @@ def answered_units(answers: ArmOutcomes) -> Iterator[int]:
 
 
 def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
-    units, pair = scores.units, scores.pair
+    units, pair, shares = scores.units, scores.pair, scores.own_shares
     return Scores(
         values=scores.values[chosen],
         low=scores.low[chosen],
@@ -161,6 +169,7 @@ def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
         lost=scores.lost[chosen],
         inapplicable=scores.inapplicable[chosen],
         units=units and Units(units.values[chosen], units.low[chosen], units.high[chosen], units.lost[chosen]),
+        own_shares=shares and Shares(shares.observed[chosen], shares.with_lost[chosen]),
         pair=pair and Pair(pair.facts, _reorder(pair.originals, chosen), _reorder(pair.twins, chosen)),
     )
 
@@ -180,6 +189,8 @@ def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTabl
     problem = bounds_problem(claim, table.facts[claim.metric])
     if problem:
         raise UnsuitableMetric(problem)
+    if _has_no_sequence(claim, inputs, table):
+        return NEVER
     readings = list(_readings(claim, inputs, table))
     limits, share = _limits(claim), alpha / 2 if isinstance(claim, Contrast) and claim.margin is None else alpha
     # A claim ends when the mean is beyond its limits on one side, or, with two limits, between them.
@@ -199,6 +210,13 @@ def _first_beyond_reach(claim: Target | Contrast, inputs: AnalysisInputs, table:
     (ours, *_), (theirs, *_) = _arms(claim, inputs, table)
     _, far = change_beyond(claim, ours, theirs)
     return int(far.argmax()) if far.any() else NEVER
+
+
+def _has_no_sequence(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable) -> bool:
+    """Return whether the mean is a ratio of two sums, which no confidence sequence follows."""
+    arms = _arms(claim, inputs, table)
+    is_difference = len(arms) > 1 and is_conditional(claim, *arms)
+    return is_difference or any(metrics[0].scores.mixed.any() for metrics in arms)
 
 
 def _limits(claim: Target | Contrast) -> tuple[float, ...]:

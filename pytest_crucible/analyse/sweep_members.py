@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_crucible.analyse.analysis import arm_scores, clusters_of, metric_facts
+from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.many_arms import ArmResult, ManyArms, RankedScores, compare_many_arms, rank_scores
 from pytest_crucible.analyse.member_values import choosing_inputs
 from pytest_crucible.analyse.scores import Scores
@@ -31,7 +32,8 @@ def compare_members(half: ChoosingHalf, order: Sequence[int], sweep: Sweep, *, a
     """Return the members on the samples up to the look that dropped them; None if no member has a value.
 
     `order` is the look order. All ranks together hold with 1 - alpha: half of alpha is for the ranks of the members that were
-    not dropped, and half for the claims about dropped ones, in equal parts for each planned look.
+    not dropped, and half for the claims about dropped ones, in equal parts for each planned look. If the winner was chosen by
+    the samples that judge it, each mean has the interval that holds for all members at once, as in the verdicts.
     """
     inputs = choosing_inputs(half, order)
     facts = metric_facts(inputs).get(sweep.by)
@@ -48,16 +50,19 @@ def compare_members(half: ChoosingHalf, order: Sequence[int], sweep: Sweep, *, a
         list(scores.items()),
         attributes,
         alpha=alpha,
+        mean_alpha=alpha if sweep.confirm else alpha / len(sweep.members),
         dropped={name: _better_than(name, drops) for name in dropped},
         rank_alpha=alpha / 2 if dropped else alpha,
         not_ranked=SEARCHED if sweep.trials else "",
     )
-    if sweep.trials:
-        return SweepMembers(members=table, settings=SettingMeans(metric=facts.name, reason=SEARCHED))
+    # Settings are compared on the samples of all members, as ranks are.
+    unlike = table.reason if have_other_samples(facts, list(scores.values())) else ""
+    if sweep.trials or unlike:
+        return SweepMembers(members=table, settings=SettingMeans(metric=facts.name, reason=unlike or SEARCHED))
     return SweepMembers(
         members=table
         if table.reason
-        else replace(table, arms=tuple(_add_difference(result, drops) for result in table.arms)),
+        else replace(table, arms=tuple(_describe_dropped(result, drops, sweep.drop) for result in table.arms)),
         settings=compare_settings(
             facts,
             np.column_stack([arm_scores.values for arm_scores in scores.values()]),
@@ -127,6 +132,14 @@ def _better_than(name: str, drops: Mapping[str, _Drop]) -> frozenset[str]:
     return frozenset(better)
 
 
-def _add_difference(result: ArmResult, drops: Mapping[str, _Drop]) -> ArmResult:
+def _describe_dropped(result: ArmResult, drops: Mapping[str, _Drop], rule: str) -> ArmResult:
+    """Return a dropped member's result with its difference.
+
+    To drop it by proof claimed that it is not needed among those that may be the best, which is less than a rank: where no rank
+    is excluded, a range that begins at 1 would seem to deny the drop.
+    """
     drop = drops.get(result.arm)
-    return replace(result, difference=drop.difference, difference_interval=drop.interval) if drop else result
+    if drop is None:
+        return result
+    ranks = None if rule == "proven" and not drop.better else result.ranks
+    return replace(result, ranks=ranks, difference=drop.difference, difference_interval=drop.interval)

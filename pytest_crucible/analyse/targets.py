@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_crucible.analyse import crossed
+from pytest_crucible.analyse.conditional import LOOKS, declaration_problem
 from pytest_crucible.analyse.paired_drop import bound_drop, drop_difference, estimate_drop
 from pytest_crucible.analyse.scores import Flags, Pair, Scores
 from pytest_crucible.analyse.statistics import (
@@ -66,6 +67,8 @@ def _measure(
     prepared = prepare(measure, metrics, attributes, scored)
     of_measure = sequences.estimate_mean if attributes.look_alpha is not None else row_of(measure).estimate
     measured = of_measure(prepared, level)
+    if attributes.look_alpha is not None and metrics[0].scores.mixed.any():
+        measured = replace(measured, interval=None)
     if attributes.random_factors:
         measured = crossed.estimate(measure, metrics, attributes, scored, measured, level)
     return measured
@@ -100,7 +103,7 @@ def evaluate_target(
         needed=row.samples_to_prove(prepared, target.value, alpha) if has_size else None,
         note=prepared.problem or row.no_proof(target, metrics[0].facts) or note or prepared.note,
         # Without a scored value an inferred kind is only a default, by which nothing is impossible.
-        suite_error=target_problem(target, metrics[0].facts) if scored.any() else "",
+        suite_error=declaration_problem(metrics) or (target_problem(target, metrics[0].facts) if scored.any() else ""),
     )
 
 
@@ -117,6 +120,9 @@ def _bound_target(
     if pair is not None:
         difference = drop_difference(pair, attributes, chosen, end, alpha)
         return *bound_drop(difference), difference.note if difference else ""
+    if attributes.look_alpha is not None and metrics[0].scores.mixed.any():
+        return BoundedValue(value=sequences.mean_of(prepare(target, metrics, attributes, chosen, end)),
+                            lower=None, upper=None), "none", LOOKS  # fmt: skip
     if attributes.look_alpha is not None:
         looked = sequences.bound_mean(prepare(target, metrics, attributes, chosen, end), attributes.look_alpha)
         return *looked, ""
@@ -135,8 +141,10 @@ def _replies(measure: Measure, scores: Scores, scored: Flags) -> int | None:
 
 
 def _unconditional(measure: Measure, metric: ScoredMetric) -> float | None:
-    """Return the mean with the metric's worst value where it does not apply."""
+    """Return the mean with the metric's worst value where it does not apply; None for a rate that is conditional by definition."""
     facts, scores = metric
+    if facts.applies is not None or facts.applies_to is not None or facts.is_conditional:
+        return None
     worst = facts.low if facts.direction == "higher" else facts.high
     if not row_of(measure).fills_inapplicable or not scores.inapplicable.any() or not math.isfinite(worst):
         return None

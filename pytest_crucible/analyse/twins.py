@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.analyse.scores import Floats, Scores, Units
+from pytest_crucible.analyse.scores import Floats, Scores, Shares, Units
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes
 from pytest_crucible.records import Measure, MetricFacts, Plan
 from pytest_crucible.records.slices import TWIN, By
@@ -67,6 +67,16 @@ def stack_scores(originals: Scores, twins: Sequence[Scores]) -> Scores:
         lost=stack("lost"),
         inapplicable=stack("inapplicable"),
         units=_stack_units([part.units for part in parts]),
+        own_shares=_stack_shares(parts),
+    )
+
+
+def _stack_shares(parts: Sequence[Scores]) -> Shares | None:
+    if all(part.own_shares is None for part in parts):
+        return None
+    shares = [part.shares for part in parts]
+    return Shares(
+        np.concatenate([each.observed for each in shares]), np.concatenate([each.with_lost for each in shares])
     )
 
 
@@ -87,4 +97,10 @@ def stack_attributes(measure: Measure, attributes: SampleAttributes, samples: in
     own: Clusters = np.arange(samples) if attributes.clusters is None else attributes.clusters
     expected = [*attributes.expected] * (1 + variants) if attributes.expected else ()
     keys = None if attributes.keys is None else np.tile(attributes.keys, 1 + variants)
-    return replace(attributes, clusters=np.tile(own, 1 + variants), expected=expected, keys=keys)
+    return replace(
+        attributes,
+        clusters=np.tile(own, 1 + variants),
+        expected=expected,
+        keys=keys,
+        largest_group=attributes.largest_group * (1 + variants),
+    )

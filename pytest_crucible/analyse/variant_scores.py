@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, Units
+from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, Shares, Units, whole_shares
 from pytest_crucible.records import MetricFacts, Plan, VariantTerm
 from pytest_crucible.records.variant_views import BROKEN, BROKEN_ANY, DROP, term_facts
 
@@ -80,6 +80,7 @@ def drop_scores(facts: MetricFacts, originals: Scores, twins: Scores) -> Scores:
         inapplicable=inapplicable,
         units=units,
         pair=Pair(facts, originals, twins),
+        own_shares=whole_shares(originals.seen & twins.seen, inapplicable, originals.skipped | twins.skipped),
     )
 
 
@@ -102,6 +103,7 @@ def broken_scores(facts: MetricFacts, originals: Scores, twins: Scores) -> Score
         high=np.where(applies, np.where(unknown, 1.0, high), nothing),
         lost=applies & (unknown | twins.lost),
         inapplicable=~applies,
+        own_shares=whole_shares(right & twins.seen, ~applies, originals.skipped | twins.skipped),
     )
 
 
@@ -117,7 +119,7 @@ def _mean_of(draws: Sequence[Scores]) -> Scores:
     values, low, high = (_mean(getattr(stacked, name).reshape(size, -1)) for name in ("values", "low", "high"))
     inapplicable: Flags = np.all([draw.inapplicable for draw in draws], axis=0)
     lost: Flags = np.any([draw.lost for draw in draws], axis=0)
-    return Scores(values, low, high, lost, inapplicable, units=stacked)
+    return Scores(values, low, high, lost, inapplicable, units=stacked, own_shares=_shares_of(draws))
 
 
 def _worst_of(facts: MetricFacts, draws: Sequence[Scores]) -> Scores:
@@ -137,7 +139,17 @@ def _worst_of(facts: MetricFacts, draws: Sequence[Scores]) -> Scores:
         np.any([draw.lost for draw in draws], axis=0),
         np.all([draw.inapplicable for draw in draws], axis=0),
         units=units,
+        own_shares=_shares_of(draws),
     )
+
+
+def _shares_of(draws: Sequence[Scores]) -> Shares:
+    """Return shares of samples that have some draw that the metric applies to."""
+    seen, inapplicable, skipped = (
+        combined([getattr(draw, name) for draw in draws], axis=0)
+        for combined, name in ((np.any, "seen"), (np.all, "inapplicable"), (np.all, "skipped"))
+    )
+    return whole_shares(seen, inapplicable, skipped)
 
 
 def _as_units(scores: Scores) -> Units:

@@ -36,6 +36,8 @@ def correct_winner(compared: MemberValues) -> CorrectedMean | None:
     NaN are values of members that a look has dropped, or lost ones. Members that were dropped earlier were far behind: the
     luck is among those that went on.
     """
+    if compared.is_conditional:
+        return None
     scored = ~np.isnan(compared.values)
     counts = scored.sum(axis=0)
     live = np.flatnonzero(counts > counts.max() / 2)

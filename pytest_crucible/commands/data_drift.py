@@ -63,7 +63,7 @@ def command(
         )
     except MissingColumn as error:
         raise SpecError(f"--field: {error}") from None
-    if not report.rows:
+    if len(report.rows) == len(report.only_old) + len(report.only_new):
         raise SpecError(f"{old} and {new} have no field in common: compare two files of one form")
     view = drift_view(old, new, report, "embeddings (MiniLM)" if embeddings else "TF-IDF vectors")
     if output is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ from pytest_crucible.commands.options import json_option, print_result, store_op
 from pytest_crucible.commands.runs import verdict_counts
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.rules import RULES_VERSION, rules_of
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.store.history import add_tag, check_tag, list_runs
@@ -52,14 +55,35 @@ def command(
 
 def _make_baseline(store: RunStore, run: str, name: str, *, force: bool, as_json: bool) -> None:
     check_tag(name)
-    (stored,) = (summary for summary in list_runs(store) if summary.id == run)
+    (listed,) = (summary for summary in list_runs(store) if summary.id == run)
+    note = _rules_note(store, run)
+    stored = _decide_again(store, listed) if note else listed
     # Later runs are measured against a baseline: a broken one would hide their regressions.
     if not (stored.all_met or force):
         raise SpecError(f"run {run} cannot be a baseline, {_why(stored)}: --force promotes it anyway")
     add_tag(store, run, name, at=utc_now(), promoted=True, forced=not stored.all_met)
     forced = "" if stored.all_met else f", by force ({_why(stored)})"
     document = {"run": run, "tag": name, "forced": not stored.all_met}
-    print_result([f"run {run} is now {name}{forced}: compare with --compare=tag:{name}"], document, as_json=as_json)
+    line = f"run {run} is now {name}{forced}: compare with --compare=tag:{name}"
+    print_result([line, *note], document, as_json=as_json)
+
+
+def _rules_note(store: RunStore, run: str) -> list[str]:
+    """Return a line if another version of the rules decided the run's verdicts, which are then decided again."""
+    rules = rules_of(store.run(run)["environment"])
+    if rules == RULES_VERSION:
+        return []
+    return [
+        f"its verdicts are decided again by version {RULES_VERSION} of the rules; the session decided by version {rules}"
+    ]
+
+
+def _decide_again(store: RunStore, listed: RunSummary) -> RunSummary:
+    # Imported here: a baseline of this build's rules needs no statistics.
+    from pytest_crucible.runs.load_run import load_run
+
+    again = load_run(store, listed.id, decide_again=True)
+    return replace(listed, verdicts=Counter(verdict.state for verdict in again.verdicts))
 
 
 def _promote(
@@ -94,7 +118,7 @@ def _promote(
     )
     entries = promote_run(store, request)
     forced = [f"  by force: {sentence}" for sentence in entries[-1].forced]
-    print_result([*map(entry_line, entries), *forced], entries, as_json=as_json)
+    print_result([*map(entry_line, entries), *forced, *_rules_note(store, run)], entries, as_json=as_json)
 
 
 def _find_expiry(version: Version, store: RunStore) -> datetime.datetime | None:

@@ -32,7 +32,7 @@ def command(run: str, store: str, files: Sequence[str], as_json: bool) -> None:
     for output in outputs:
         check_writable(output)
     with existing_store(store) as opened:
-        stored = load_run(opened, opened.find_run(run))
+        stored = load_run(opened, opened.find_run(run), decide_again=True)
     for output in outputs:
         try:
             write_report(output, stored)

@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_crucible.datasets.jsonl import DECODER, text_lines
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.nesting import TooDeep, parse
 from pytest_crucible.records.type_names import describe_json_type
 
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -38,8 +39,10 @@ class _Array:
         while not closed:
             line = self._line_here()
             try:
-                element, self._at = DECODER.raw_decode(self._text, self._at)
-            except (ValueError, RecursionError) as error:
+                element, self._at = parse(lambda text: DECODER.raw_decode(text, self._at), self._text)
+            except TooDeep as error:
+                raise DatasetError(f"line {line} of {self._path} {error}: flatten its values") from None
+            except ValueError as error:
                 reason = error.msg if isinstance(error, json.JSONDecodeError) else error
                 raise DatasetError(f"line {line} of {self._path} is not JSON ({reason})") from error
             if not isinstance(element, dict):

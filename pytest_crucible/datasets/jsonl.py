@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.nesting import TooDeep, parse
 from pytest_crucible.records.type_names import describe_json_type
 
 
@@ -74,8 +75,10 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _row(text: str, path: Path, line: int, *, allow_nan: bool = False) -> dict[str, Any]:
     try:
-        row = json.loads(text) if allow_nan else DECODER.decode(text)
-    except (ValueError, RecursionError) as error:
+        row = parse(json.loads if allow_nan else DECODER.decode, text)
+    except TooDeep as error:
+        raise DatasetError(f"line {line} of {path} {error}: flatten its values") from None
+    except ValueError as error:
         raise DatasetError(f"line {line} of {path} is not JSON ({error}): write one JSON object per line") from error
     if not isinstance(row, dict):
         raise DatasetError(f"line {line} of {path} is {describe_json_type(row)}: write one object per line")

@@ -16,6 +16,7 @@ from pytest_crucible.datasets.packed import pack_if_many
 from pytest_crucible.datasets.sample_checks import SampleChecks, Source
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.nesting import TooDeep, check_depth
 from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.records.type_names import describe_type
 
@@ -51,12 +52,18 @@ def load_rows(
 def identify(name: str, samples: Iterable[Sample]) -> Dataset:
     """Return the dataset with the hash of all fields of its samples, in order: equal hashes mean equal samples."""
     packed_samples = tuple(packed) if isinstance(packed := pack_if_many(samples), list) else packed
+    return Dataset(name=name, sha256=hash_samples(packed_samples), samples=packed_samples)
+
+
+def hash_samples(samples: Iterable[Sample], *, stem: str = "") -> str:
+    """Return the hash of all fields of samples, in order. Of ids that were made of a stem and a number, only the number counts."""
     digest = hashlib.sha256()
-    for sample in packed_samples:
-        fields = (sample.id, sample.input, sample.expected, sample.group, dict(sample.metadata))
+    for sample in samples:
+        own = sample.id.removeprefix(f"{stem}-") if stem else sample.id
+        fields = (own, sample.input, sample.expected, sample.group, dict(sample.metadata))
         # Sorted, because the order of a mapping's keys is layout, not content.
         digest.update(json.dumps(fields, sort_keys=True, default=repr).encode())
-    return Dataset(name=name, sha256=digest.hexdigest(), samples=packed_samples)
+    return digest.hexdigest()
 
 
 def check_samples(source: Source, rows: Iterable[tuple[int, Any]], fields: Mapping[str, str]) -> Sequence[Sample]:
@@ -76,6 +83,7 @@ def _samples(
         raise DatasetError(f"{source.renaming(fields)} maps {sorted(unknown)}: the names are {', '.join(FIELDS)}")
     names = {ours: fields.get(ours, ours) for ours in FIELDS}
     for number, row in rows:
+        _check_nesting(source, number, row)
         yield number, *_sample(source, number, row, names)
 
 
@@ -109,6 +117,13 @@ def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> 
         metadata={key: value for key, value in row.items() if key not in names.values()},
     )
     return sample, sample_id is not None
+
+
+def _check_nesting(source: Source, number: int, row: Any) -> None:
+    try:
+        check_depth([row.input, row.expected, row.metadata] if isinstance(row, Sample) else row)
+    except TooDeep as error:
+        raise DatasetError(f"{source.where(number)} {error}: flatten its values") from None
 
 
 def _check_input(source: Source, number: int, value: Any, name: str) -> None:

@@ -18,6 +18,7 @@ Read = Callable[[Reply], Any]
 NOT_EXPECTED = NotApplicable("the favourable answer is not expected")
 EXPECTED = NotApplicable("the favourable answer is expected")
 NOT_SELECTED = NotApplicable("the decision is not the favourable one")
+NO_PROBABILITY = NotApplicable("the reply states no confidence")
 
 
 def decision(read: Read | Thresholds, *, favourable: Any, confidence: Read | None = None) -> tuple[Metric, ...]:
@@ -26,7 +27,8 @@ def decision(read: Read | Thresholds, *, favourable: Any, confidence: Read | Non
     `read` is called with the `Reply` and returns the decision, or None if it finds none: that is wrong, and not favourable. A
     decision is right if it equals the sample's `expected` (of several keys: `label`), capitals and spaces aside. `confidence`
     returns the stated probability of the favourable answer, from 0 to 1; it adds `overconfidence`: that probability minus the
-    outcome. The metrics: `correct`, `selected`, `true_positive`, `false_positive`, `right_if_selected`. Raises SpecError.
+    outcome, and `stated_probability`, the probability itself, of which the report shows the calibration. The other metrics:
+    `correct`, `selected`, `true_positive`, `false_positive`, `right_if_selected`. Raises SpecError.
 
     >>> [each.name for each in decision(lambda reply: reply.text, favourable="approve")]
     ['correct', 'selected', 'true_positive', 'false_positive', 'right_if_selected']
@@ -38,7 +40,7 @@ def decision(read: Read | Thresholds, *, favourable: Any, confidence: Read | Non
         raise SpecError("fairness.thresholds decides on the stated probability: pass decision(..., confidence=...) too")
     rule = _Rule(read, favourable, confidence)
     metrics = [rule.correct(), rule.selected(), rule.true_positive(), rule.false_positive(), rule.right_if_selected()]
-    return (*metrics, *([] if confidence is None else [rule.overconfidence(confidence)]))
+    return (*metrics, *([] if confidence is None else [rule.overconfidence(), rule.stated_probability()]))
 
 
 class _Rule:
@@ -49,11 +51,12 @@ class _Rule:
         self._favourable = favourable
         self._confidence = confidence
         self._version = _version(read, favourable)
+        self._stated_version = "" if confidence is None else f"{self._version}:{_version(confidence, None)}"
 
     def _selects(self, reply: Reply, sample: Sample) -> bool:
         if isinstance(self._read, Thresholds):
-            stated = None if self._confidence is None else self._confidence(reply)
-            return stated is not None and self._read.selects(float(stated), sample)
+            stated = self._stated(reply)
+            return stated is not None and self._read.selects(stated, sample)
         return same_decision(self._read(reply), self._favourable)
 
     def _is_right(self, reply: Reply, sample: Sample) -> bool:
@@ -65,13 +68,13 @@ class _Rule:
         return same_decision(expected_decision(sample.expected), self._favourable)
 
     def _metric(self, name: str, score: Callable[[Reply, Sample], Any], **declared: Any) -> Metric:
-        declared_metric = metric(name=name, version=self._version, **{"kind": "binary", **declared})(score)
+        declared_metric = metric(name=name, **{"kind": "binary", "version": self._version, **declared})(score)
         fitted = self._read.sample_ids if isinstance(self._read, Thresholds) else ()
         return declared_metric.with_check(self._check).with_fitted_samples(fitted)
 
     def _conditional(self, scored: Metric, *, is_expected: bool) -> Metric:
         condition = AppliesTo(plain_decision(self._favourable), is_expected)
-        return replace(scored, facts=replace(scored.facts, applies_to=condition))
+        return replace(scored, facts=replace(scored.facts, applies_to=condition, applies="sample"))
 
     def _check(self, samples: Sequence[Sample]) -> str:
         """Explain a favourable answer that no sample expects; empty if some sample does."""
@@ -108,19 +111,37 @@ class _Rule:
         def score(reply: Reply, sample: Sample) -> bool | NotApplicable:
             return self._deserves(sample) if self._selects(reply, sample) else NOT_SELECTED
 
-        return self._metric("right_if_selected", score)
+        return self._metric("right_if_selected", score, applies="reply")
 
-    def overconfidence(self, confidence: Read) -> Metric:
+    def overconfidence(self) -> Metric:
         def score(reply: Reply, sample: Sample) -> float | NotApplicable:
-            stated = confidence(reply)
-            if stated is None:
-                return NotApplicable("the reply states no confidence")
-            if not 0 <= float(stated) <= 1:
-                raise ValueError(f"confidence returned {stated!r}: return a probability from 0 to 1")
-            return float(stated) - self._deserves(sample)
+            stated = self._stated(reply)
+            return NO_PROBABILITY if stated is None else stated - self._deserves(sample)
 
-        self._version = f"{self._version}:{_version(confidence, None)}"
-        return self._metric("overconfidence", score, kind="bounded", bounds=(-1, 1), direction="lower")
+        declared = {"kind": "bounded", "bounds": (-1, 1), "direction": "lower", "version": self._stated_version}
+        return self._metric("overconfidence", score, **declared, applies="reply")
+
+    def stated_probability(self) -> Metric:
+        """Return the metric of the probability as it was stated.
+
+        It cannot be found from overconfidence: (0.3 - 1) + 1 is not 0.3, which breaks ties in favour of the outcome.
+        """
+
+        def score(reply: Reply, sample: Sample) -> float | NotApplicable:
+            stated = self._stated(reply)
+            return NO_PROBABILITY if stated is None else stated
+
+        # Without bounds, because a failed reply states no probability, also not the worst one.
+        scored = self._metric(
+            "stated_probability", score, kind="unbounded", version=self._stated_version, applies="reply"
+        )
+        return replace(scored, facts=replace(scored.facts, is_part=True, is_directed=False))
+
+    def _stated(self, reply: Reply) -> float | None:
+        stated = None if self._confidence is None else self._confidence(reply)
+        if stated is not None and not 0 <= float(stated) <= 1:
+            raise ValueError(f"confidence returned {stated!r}: return a probability from 0 to 1")
+        return None if stated is None else float(stated)
 
 
 def _quote(value: Any) -> str:

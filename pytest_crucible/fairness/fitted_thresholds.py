@@ -21,7 +21,7 @@ from pytest_crucible.store.experiments import StoredExperiment, load_experiments
 from pytest_crucible.store.runs import RunStore
 
 CONSTRAINTS = ("demographic_parity", "equalized_odds", "true_positive_rate_parity", "false_positive_rate_parity")
-_NEEDED = ("overconfidence", "true_positive", "false_positive")
+_NEEDED = ("stated_probability", "true_positive", "false_positive")
 
 
 def thresholds(
@@ -73,9 +73,9 @@ def _read_run(store: RunStore, run: str) -> tuple[Array, Array, Sequence[Sample]
             samples = stored.all_samples()
             values = [_values(stored, name, len(samples)) for name in _NEEDED]
             outcome = np.where(~np.isnan(values[1]), 1.0, np.where(~np.isnan(values[2]), 0.0, np.nan))
-            return values[0] + outcome, outcome, samples
+            return values[0], outcome, samples
     raise SpecError(
-        f"run {run} has no stated probabilities: run it with fairness.decision(..., confidence=...), which adds overconfidence"
+        f"run {run} has no stated probabilities: run it, with this version, with fairness.decision(..., confidence=...)"
     )
 
 

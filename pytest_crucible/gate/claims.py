@@ -44,7 +44,7 @@ def _adjust_outcome(
 
 
 def claim_verdicts(analysis: Analysis, withheld: str, *, alpha: float) -> Iterator[Verdict]:
-    """Yield a verdict for each claim that can fail the session, and an error in the suite for each section that raised.
+    """Yield a verdict for each claim that can fail the session, and an error in the suite where a section hides its claims.
 
     `withheld` is why no verdict may be given on this experiment, or empty.
     """
@@ -60,14 +60,15 @@ def claim_verdicts(analysis: Analysis, withheld: str, *, alpha: float) -> Iterat
             reason=(claim.reason or "the claim is proven") if proven else untested or "the claim is not proven",
         )
     for name, outcome in analysis.sections.items():
-        if outcome.error:
+        # A section that has no such claims, or that raised when they were known, changes no verdict.
+        if outcome.hides_claims:
             yield Verdict(
                 nodeid=analysis.plan.nodeid,
                 subject=name,
                 kind="claim",
                 state="undecided",
                 proven=False,
-                reason=f"the section {name!r} raised {outcome.error}",
+                reason=f"the section {name!r} raised {outcome.error}; its claims, which can fail the session, are unknown",
                 suite_error=True,
             )
 

@@ -52,9 +52,7 @@ def unproven_reason(comparison: Comparison, state: State, alpha: float) -> str:
             f"that the replies differ is not proven, although the bounds of the mean exclude 0{needed_text(comparison)}"
         )
     sees = (
-        ""
-        if comparison.detectable is None
-        else f"; n={comparison.pairs:,} can detect {_detectable_text(comparison)} or more"
+        "" if comparison.detectable is None else f"; n={comparison.pairs:,} can detect {_detectable_text(comparison)}"
     )
     power = POWER if sees and comparison.needed is None else ""
     return f"no regression is proven{_not_excluded(comparison)}{sees}{power}{needed_text(comparison)}"
@@ -81,7 +79,9 @@ def _proof(comparison: Comparison, proven: bool) -> str:
 
 def _why_unproven(comparison: Comparison) -> str:
     """Return why there is no bound, if there is none."""
-    return f" ({comparison.note})" if comparison.note and comparison.evidence.observed.proof_p is None else ""
+    observed = comparison.evidence.observed
+    has_bounds = observed.proof_p is not None and observed.lower is not None
+    return f" ({comparison.note})" if comparison.note and not has_bounds else ""
 
 
 def _beside_relevant(comparison: Comparison) -> str:
@@ -111,4 +111,11 @@ def _not_excluded(comparison: Comparison) -> str:
 def _detectable_text(comparison: Comparison) -> str:
     """Return the smallest difference that these samples show with 80 % power; of a ratio, one above 1."""
     detectable = comparison.detectable or 0.0
-    return f"differences of {detectable:.3g}" if comparison.ratio is None else f"ratios of {math.exp(detectable):.3g}"
+    if comparison.ratio is not None:
+        return f"ratios of {math.exp(detectable):.3g} or more"
+    spread = f"differences of {detectable:.3g} or more"
+    falls = comparison.detectable_falls
+    if falls is None or falls <= detectable:
+        return spread
+    # The shape of most regressions, which takes a larger loss to be seen.
+    return f"{spread}, or losses of {falls:.3g} where replies fall to the worst value"

@@ -9,7 +9,7 @@ from pytest_crucible.records import Analysis, Comparison, Verdict
 
 
 def hold_proven(analysis: Analysis, comparison: Comparison, verdict: Verdict) -> Verdict:
-    """Return "missed, proven" if an earlier look at the same arms proved it; a rerun does not undo a proof.
+    """Return "missed" if an earlier look at the same arms showed it; a rerun does not undo that.
 
     A later proof that the regression is below the relevant difference is valid, too: both are true of one candidate.
     """
@@ -18,10 +18,10 @@ def hold_proven(analysis: Analysis, comparison: Comparison, verdict: Verdict) ->
         return verdict
     if verdict.proven and excludes_relevant_regression(comparison.contrast, comparison.evidence.observed):
         return verdict
-    past = look.proven_in
+    past, shown = look.proven_in, "proven" if look.proven_in.proven else "missed"
     return replace(
         verdict,
         state="missed",
-        proven=True,
-        reason=f"it was proven in run {past.run} of {past.started[:10]}, and stays missed until the adapter changes",
+        proven=past.proven,
+        reason=f"it was {shown} in run {past.run} of {past.started[:10]}, and stays missed until the adapter changes",
     )

@@ -15,6 +15,7 @@ from pytest_crucible.datasets.delimited import read_csv, read_tsv
 from pytest_crucible.datasets.jsonl import text_lines
 from pytest_crucible.datasets.parquet import read_parquet
 from pytest_crucible.records.errors import DatasetError, SpecError
+from pytest_crucible.records.nesting import TooDeep, parse
 
 _LINES = (".jsonl", ".ndjson")
 _DELIMITED = {".csv": read_csv, ".tsv": read_tsv}
@@ -44,7 +45,7 @@ class Source:
         """Return a JSON file of the archive. Raises SpecError for one that is damaged or packed in a way that is not known."""
         assert self.archive is not None
         try:
-            return json.loads(self.archive.read(name))
+            return parse(json.loads, self.archive.read(name))
         except Exception as error:
             # zlib, zstd and zipfile each have their own
             raise SpecError(f"{self.path}: {name} in it cannot be read ({error}): write the log again") from error
@@ -73,7 +74,7 @@ def read_beside(path: Path) -> Mapping[str, Any]:
     if not path.is_file():
         return {}
     try:
-        document: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        document: Mapping[str, Any] = parse(json.loads, path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise SpecError(
             f"{path} is not JSON ({error}): copy the folder of the run again, or remove the file"
@@ -111,8 +112,10 @@ def _json(path: Path, digest: str) -> Source:
     if not text.strip():
         raise SpecError(f"{path} is empty: there is nothing to import")
     try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        document = parse(json.loads, text)
+    except TooDeep as error:
+        raise SpecError(f"{path} {error}: flatten its values") from None
+    except ValueError as error:
         rows = _rows(path, text)
         if rows is None:
             raise SpecError(
@@ -132,8 +135,10 @@ def _rows(path: Path, text: str) -> list[tuple[int, Mapping[str, Any]]] | None:
         if not line.strip():
             continue
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            row = parse(json.loads, line)
+        except TooDeep as error:
+            raise SpecError(f"line {number} of {path} {error}: flatten its values") from None
+        except ValueError as error:
             # Nothing shows yet that the file has one object per line, so the caller reports it as neither.
             if not rows:
                 return None

@@ -28,7 +28,13 @@ def brier(right: Metric, *, name: str = "brier") -> Metric:
             f"brier({right.name}) needs a binary metric: declare it with kind='binary', or give another one"
         )
 
-    @metric(name=name, bounds=(0, 1), direction="lower", version=f"1:{right.name}:{right.facts.version}")
+    @metric(
+        name=name,
+        bounds=(0, 1),
+        direction="lower",
+        version=f"1:{right.name}:{right.facts.version}",
+        applies=right.facts.applies,
+    )
     def score(reply: Reply, sample: Sample) -> float | NotApplicable:
         """The squared distance of the reply's confidence from being right."""
         confidence, outcome = confidence_of(reply), right(reply, sample)

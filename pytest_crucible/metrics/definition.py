@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args, overload
 
-from pytest_crucible.records import Direction, Kind, MetricFacts, Reply, Sample
+from pytest_crucible.records import Applies, Direction, Kind, MetricFacts, Reply, Sample
 from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.reach import check_reach
@@ -77,6 +77,7 @@ def metric(
     bounds: tuple[float, float] | None = None,
     version: str = "",
     relevant: float | str | None = None,
+    applies: Applies | None = None,
     reach: float | None = None,
 ) -> Callable[[Score], Metric]: ...
 def metric(
@@ -89,6 +90,7 @@ def metric(
     bounds: tuple[float, float] | None = None,
     version: str = "",
     relevant: float | str | None = None,
+    applies: Applies | None = None,
     reach: float | None = None,
 ) -> Metric | Callable[[Score], Metric]:
     """Make a metric of a function.
@@ -97,6 +99,11 @@ def metric(
     Stored scores are reused while `version` is the same; without it, while the function's source is the same.
     `relevant` is the smallest difference of two arms' means that matters: 0.02, or "10 %" of an amount.
     `reach` is the largest change of one sample between two arms that is possible: 0.25. It makes bounds of differences narrower.
+
+    `applies` says what decides whether a metric that returns None applies. "sample": the sample, in the same way for every
+    reply, so that arms are compared sample by sample; what contradicts it is an error. "reply": the reply, such as the quality of
+    the answers where one is given: each arm's mean is that of the replies it applies to, and a difference is that of two such
+    means. Without it nothing is assumed, and arms in which the metric applied to other samples are compared as for "reply".
 
     >>> @metric(bounds=(0, 1))
     ... def brevity(reply, sample):
@@ -113,6 +120,7 @@ def metric(
             bounds=bounds,
             version=version,
             relevant=relevant,
+            applies=applies,
             reach=reach,
         )
         return Metric(function=scorer, facts=facts)
@@ -128,6 +136,7 @@ def declared_facts(
     bounds: tuple[float, float] | None = None,
     version: str = "",
     relevant: float | str | None = None,
+    applies: Applies | None = None,
     reach: float | None = None,
 ) -> MetricFacts:
     """Check and complete a declaration: finite bounds make a bounded score; counts and durations start at 0."""
@@ -135,6 +144,8 @@ def declared_facts(
         raise SpecError(f"metric {name!r} has direction {direction!r}: write 'higher' or 'lower'")
     if kind is not None and kind not in get_args(Kind):
         raise SpecError(f"metric {name!r} has kind {kind!r}: write one of {', '.join(map(repr, get_args(Kind)))}")
+    if applies is not None and applies not in get_args(Applies):
+        raise SpecError(f"metric {name!r} has applies={applies!r}: write 'sample' or 'reply'")
     low, high = bounds or _BOUNDS.get(kind, (-math.inf, math.inf))
     if kind == "binary":
         low, high = 0.0, 1.0
@@ -163,6 +174,7 @@ def declared_facts(
         version=version,
         relevant=smallest,
         relevant_is_share=is_share,
+        applies=applies,
         reach=check_reach(reach, kind, (low, high), f"metric {name!r} has reach"),
     )
 

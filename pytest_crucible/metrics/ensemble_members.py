@@ -13,7 +13,9 @@ from typing import Any
 from pytest_crucible.metrics.definition import Metric, NotApplicable
 from pytest_crucible.records import MetricFacts, Reply, Sample, Value
 
-CONSENSUS = MetricFacts(name="consensus", kind="bounded", low=0.0, high=1.0, version="1", of_ensemble=True)
+CONSENSUS = MetricFacts(
+    name="consensus", kind="bounded", low=0.0, high=1.0, version="1", of_ensemble=True, applies="reply"
+)
 COST = MetricFacts(
     name="cost_usd", kind="positive", direction="lower", low=0.0, high=math.inf, version="1", of_ensemble=True
 )

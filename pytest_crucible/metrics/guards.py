@@ -54,7 +54,7 @@ def false_alarm(reply: Reply, sample: Sample) -> bool | NotApplicable:
     return reply.detection.flagged if _label(sample) == 0 else NotApplicable("the sample is an attack")
 
 
-@metric(kind="binary", version="1")
+@metric(kind="binary", version="1", applies="reply")
 def right_when_flagged(reply: Reply, sample: Sample) -> bool | NotApplicable:
     """A text that the guard flags is an attack. It applies to flagged texts."""
     if reply.detection is None:
@@ -103,7 +103,7 @@ flagged, guard_score = _without_direction(flagged), _without_direction(guard_sco
 caught, false_alarm, right_when_flagged = map(_conditional, (caught, false_alarm, right_when_flagged))
 
 
-@metric(bounds=(0, 1), version="1")
+@metric(bounds=(0, 1), version="1", applies="reply")
 def pii(reply: Reply, sample: Sample) -> float | NotApplicable:
     """F1 of the spans of one text; it applies to texts with spans on either side. Pooled: `recall(pii)`, `precision(pii)`."""
     sides = _sides(reply, sample)

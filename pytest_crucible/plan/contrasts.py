@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from pytest_crucible.plan.targets import parse_measure
+from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import Contrast, Measure, MetricFacts
 from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
@@ -49,6 +50,15 @@ def parse_contrast(
     )
 
 
+def contrast_of_unnamed(facts: MetricFacts, values: Iterable[object]) -> Contrast:
+    """Return the comparison of a metric that the user did not name, without its baseline.
+
+    Of an amount with a 0 it claims nothing: its ratio of geometric means does not exist, which is an error only where it was named.
+    """
+    is_zero = facts.kind == "positive" and any(value == 0 for value in values)
+    return Contrast(metric=facts.name, baseline="", alternative="estimate" if is_zero else "regression")
+
+
 _ONE_OF_THEM = (
     "relevant= is for a comparison that guards against regressions; leave it out, and write margin= for what matters to "
     "any other claim"
@@ -86,20 +96,26 @@ def _claim_text(margin: Any, alternative: str | None) -> str:
     return f"alternative={alternative!r}" if margin is None else f"margin={margin!r}"
 
 
-def with_declared_relevance(contrasts: Iterable[Contrast], metrics: Iterable[MetricFacts]) -> tuple[Contrast, ...]:
-    """Return comparisons with the relevant differences that their metrics declare.
+def with_declarations(contrasts: Iterable[Contrast], metrics: Iterable[MetricFacts]) -> tuple[Contrast, ...]:
+    """Return comparisons with the relevant differences that their metrics declare, and `mean(...)` only where it differs.
 
-    A comparison is unchanged if it has its own, makes another claim than "no regression", or is about another value.
+    A relevant difference is left out if the comparison has its own, makes another claim than "no regression", or is about
+    another value. `mean(accuracy)` is `accuracy`; of an amount, whose name alone means the ratio of geometric means, it stays.
     """
-    declared = {facts.name: facts for facts in metrics if facts.relevant is not None}
-    return tuple(_apply_declaration(contrast, declared.get(contrast.metric)) for contrast in contrasts)
+    declared = {facts.name: facts for facts in metrics}
+    resolved = (_without_needless_mean(contrast, declared.get(term_metric(contrast.metric))) for contrast in contrasts)
+    return tuple(dict.fromkeys(_with_relevance(contrast, declared.get(contrast.metric)) for contrast in resolved))
 
 
-def _apply_declaration(contrast: Contrast, facts: MetricFacts | None) -> Contrast:
+def _with_relevance(contrast: Contrast, facts: MetricFacts | None) -> Contrast:
     is_own = contrast.relevant is not None or contrast.statistic != MEAN.name
-    if facts is None or is_own or contrast.alternative != "regression":
+    if facts is None or facts.relevant is None or is_own or contrast.alternative != "regression":
         return contrast
     return replace(contrast, relevant=facts.relevant, is_relative=facts.relevant_is_share)
+
+
+def _without_needless_mean(contrast: Contrast, facts: MetricFacts | None) -> Contrast:
+    return contrast if facts is not None and facts.kind == "positive" else replace(contrast, by_mean=False)
 
 
 def is_sequence(first: Contrast, second: Contrast) -> bool:

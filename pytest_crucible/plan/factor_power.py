@@ -6,13 +6,19 @@ the data.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+import numpy as np
+import scipy
 
 from pytest_crucible import stats
 from pytest_crucible.plan.assumed_differences import assumed_differences
 from pytest_crucible.records import FEWEST_LEVELS, Contrast, DetectableEffect, MetricFacts, Plan
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.factors.level_bounds import LevelMeans, bound_distance
 from pytest_crucible.stats.measures.table import comparison_row
+from pytest_crucible.stats.planning.roots import rising_root
 
 # Assumed standard deviation of the difference of two arms between levels of a factor, as a share of the metric's range. A
 # choice, not a measurement: the middle of the 0, 2 and 4 points for which docs/explanation/noise.md has the error rates.
@@ -33,8 +39,8 @@ def effect_over_factors(
 ) -> DetectableEffect:
     """Return the difference that a comparison of means can show when its interval counts every random factor.
 
-    `deviation` is that of the differences of `n` samples or groups. One bound decides a margin at `alpha`, and a two-sided test
-    at `level` everything else.
+    `deviation` is that of the differences of `n` samples or groups. Bounds over samples and levels decide an improvement or a
+    margin at `alpha`, and a two-sided test at `level` everything else.
     """
     levels, span = factor_levels(plan), facts.largest_change
     reason = _unprovable(contrast, facts, levels)
@@ -45,22 +51,51 @@ def effect_over_factors(
         stats.Source(name=name, levels=count, dof=count - 1.0, variance=(FACTOR_DEVIATION * span) ** 2 / count)
         for name, count in levels
     ]
-    if contrast.alternative != "superior" and (contrast.margin is not None or contrast.relevant is not None):
-        needed = _needed(contrast, sources, deviation, span, alpha, level)
-        kind = "relevant difference" if contrast.margin is None else "margin"
-        few = f"{_text(levels)} are too few for a {kind} of {contrast.limit_text}, however many samples there are"
-        if needed is None or contrast.relevant is None:
-            return _effect(contrast, needed=needed, unprovable=few if needed is None else "")
-        return _effect(contrast, needed=needed, detectable=_detectable(sources, span, level))
-    detectable = _detectable(sources, span, level)
-    if detectable is not None and contrast.alternative == "superior":
-        detectable += contrast.margin or 0.0
-    return _effect(contrast, detectable=detectable)
+    if contrast.alternative == "superior":
+        return _of_improvement(contrast, sources, span, alpha, levels)
+    if contrast.limit is None:
+        return _effect(contrast, detectable=_detectable(sources, span, level))
+    needed = _needed(contrast, sources, deviation, span, alpha, level)
+    kind = "relevant difference" if contrast.margin is None else "margin"
+    few = f"{_text(levels)} are too few for a {kind} of {contrast.limit_text}, however many samples there are"
+    if contrast.relevant is None:
+        return _effect(contrast, needed=needed, unprovable=few if needed is None else "")
+    if needed is None:
+        return _effect(contrast, unprovable=few)
+    return _effect(contrast, needed=needed, detectable=_detectable(sources, span, level))
 
 
 def _detectable(sources: Sequence[stats.Source], span: float, level: float) -> float | None:
     detectable = stats.detectable_over_sources(sources, alpha=level, measured=False)
     return None if detectable is None or detectable > span else detectable
+
+
+def _of_improvement(
+    contrast: Contrast, sources: Sequence[stats.Source], span: float, alpha: float, levels: list[tuple[str, int]]
+) -> DetectableEffect:
+    """Return the improvement whose bound over samples and levels passes the margin, or 0 without one."""
+    margin = contrast.limit or 0.0
+    by_samples = stats.detectable_over_sources(sources[:1], alpha=2 * alpha, measured=False) or 0.0
+
+    def excess(effect: float) -> float:
+        return effect - margin - math.hypot(by_samples, _distance_of_levels(sources, effect, span, alpha))
+
+    if excess(span) <= 0:
+        return _effect(contrast, unprovable=f"{_text(levels)} are too few to prove an improvement of others like them")
+    return _effect(contrast, detectable=rising_root(excess, 0.0, most=span))
+
+
+def _distance_of_levels(sources: Sequence[stats.Source], effect: float, span: float, alpha: float) -> float:
+    """Return how far the bound over the assumed levels of all factors lies from the effect."""
+    ends = (-span, span)
+    parts = []
+    for source in sources[1:]:
+        shares = (np.arange(source.levels) + 0.5) / source.levels
+        values = effect + FACTOR_DEVIATION * span * scipy.special.ndtri(shares)
+        # Trainings of one arm have half of the range of a difference: those of the middle, as no more is known.
+        own = (effect - span / 2, effect + span / 2) if source.name == "trainings" else None
+        parts.append(LevelMeans(values=values, ends=own))
+    return bound_distance(parts, "lower", alpha, ends)
 
 
 def _needed(
@@ -70,12 +105,12 @@ def _needed(
     amount = contrast.limit or 0.0
     # Equivalence is proven by both bounds: each may fail in half of the 20 % that are left.
     power = 0.9 if contrast.alternative == "equivalent" or contrast.relevant is not None else 0.8
-    proves = stats.samples_over_sources(sources, amount, pseudo=2 * span**2, alpha=alpha, power=power, measured=False)
-    # The bounds are no narrower than Gaffke's by the samples alone.
-    by_samples = stats.samples_by_gaffke(
-        assumed_differences(deviation, span), null=-amount, end=-span, alpha=alpha, power=power
+    room = amount**2 - _distance_of_levels(sources, 0.0, span, alpha) ** 2
+    if room <= 0:
+        return None
+    proves = stats.samples_by_gaffke(
+        assumed_differences(deviation, span), null=-math.sqrt(room), end=-span, alpha=alpha, power=power
     )
-    proves = None if proves is None or by_samples is None else max(proves, by_samples)
     if contrast.relevant is None or proves is None:
         return proves
     detects = stats.samples_over_sources(sources, amount, alpha=level / 2, measured=False)

@@ -10,6 +10,7 @@ from pytest_crucible.records import TRAINING_NUMBERS, Contrast, MetricFacts, Pla
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.robustness import SAME_ANSWER
 from pytest_crucible.stats.measures.possible_values import bounds_problem
+from pytest_crucible.stats.measures.table import GEOMETRIC, comparison_row
 
 DECIDED = ("mean", "rate")
 """Statistics that are the mean of one value a sample."""
@@ -60,6 +61,15 @@ def _check_claim(claim: Target | Contrast, facts: MetricFacts | None) -> None:
         raise SpecError(
             f"--crucible-stop compares means, and {claim.expression!r} by {claim.limit_text} is about a ratio: "
             "ask for a rate, such as rate(latency_s <= 2)"
+        )
+    if isinstance(claim, Contrast) and facts is not None and comparison_row(claim, facts) is GEOMETRIC:
+        raise SpecError(
+            f"--crucible-stop compares means, and {claim.expression!r} alone is compared by the {GEOMETRIC.title}: "
+            f"write mean({claim.metric}), a margin in its units, or a rate"
+        )
+    if isinstance(claim, Contrast) and facts is not None and facts.applies == "reply":
+        raise SpecError(
+            f"--crucible-stop compares means of the same samples, and {claim.metric!r} applies to some replies only: leave it out"
         )
     # A kind that is not declared is known from the first scores.
     problem = bounds_problem(claim, facts) if facts is not None and facts.kind is not None else ""

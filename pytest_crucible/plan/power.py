@@ -13,8 +13,9 @@ from pytest_crucible.plan.assumed_differences import NORMAL, SCORES, assumed_dif
 from pytest_crucible.plan.factor_power import assumed_noise, effect_over_factors
 from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, Plan
 from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.measures.table import BY_KIND, STATISTICS, comparison_row
+from pytest_crucible.stats.measures.table import GEOMETRIC, OF_MEANS, STATISTICS, comparison_row
 from pytest_crucible.stats.methods.ratios import log_reach
+from pytest_crucible.stats.planning.falls import detectable_by_falls
 from pytest_crucible.stats.planning.next_sample import (
     detectable_paired_change,
     samples_for_paired_change,
@@ -38,7 +39,7 @@ def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[D
     Each cluster counts as one sample. A statistic without a formula is left out.
     """
     facts = plan.facts
-    return tuple(
+    effects = (
         _foresee(
             contrast,
             planned_as(contrast, facts.get(contrast.metric, MetricFacts(name=contrast.metric))),
@@ -50,14 +51,20 @@ def detectable_effects(plan: Plan, *, alpha: float, family_size: int) -> tuple[D
         for planned_as in [STATISTICS[contrast.statistic].planned_as]
         if planned_as is not None
     )
+    return tuple(effect for effect in effects if effect is not None)
 
 
-def _foresee(contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int) -> DetectableEffect:
+def _foresee(
+    contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int
+) -> DetectableEffect | None:
+    """Return the difference that a comparison can show; None of a ratio of means, whose totals nothing is known of."""
     unprovable = comparison_row(contrast, facts).no_proof(contrast, facts)
     if unprovable:
         return DetectableEffect(
             contrast=contrast, detectable=None, unit="", assumption="", needed=None, unprovable=unprovable
         )
+    if comparison_row(contrast, facts) is OF_MEANS:
+        return None
     effect = _effect_over_factors if plan.random_factors else _effect_of_samples
     return effect(contrast, facts, plan, alpha, family_size)
 
@@ -104,7 +111,7 @@ def _effect_of_samples(
 ) -> DetectableEffect:
     n, grouped = _units(contrast, plan), plan.groups is not None
     level = _two_sided_level(contrast, alpha, family_size)
-    if comparison_row(contrast, facts) in BY_KIND.values():
+    if comparison_row(contrast, facts) is GEOMETRIC:
         return _of_ratio(contrast, facts, n, alpha=alpha, level=level, grouped=grouped)
     span, deviation, is_binary = facts.largest_change, _assumed_deviation(facts), facts.kind in (None, "binary")
     needed = _needed(contrast, facts, deviation, alpha, grouped=grouped)
@@ -129,6 +136,10 @@ def _effect_of_samples(
         unit="points" if is_binary else "",
         assumption=assumption,
         needed=needed,
+        # A claim that a bound decides is not about a loss.
+        detectable_falls=None
+        if is_binary or contrast.margin is not None or contrast.alternative == "superior" or not math.isfinite(span)
+        else detectable_by_falls(n, deviation, [span], alpha=level),
     )
 
 
@@ -237,7 +248,10 @@ def _of_ratio(
         # Equivalence needs both bounds: each may fail in half of the 20 % of runs that a power of 80 % allows.
         power = 0.9 if contrast.alternative == "equivalent" else 0.8
         needed = stats.samples_by_gaffke(scores, null=-limit, end=end, alpha=alpha, power=power)
-    if n > 1:
+    if n > 1 and contrast.shares_alpha and contrast.alternative != "superior":
+        # A test that the arms are alike decides.
+        detectable = stats.detectable_mean(n, LOG_DEVIATION, alpha=level)
+    elif n > 1:
         detectable = stats.detectable_by_gaffke(scores, end=end, alpha=level / 2, times=n / SCORES)
     if detectable is not None and contrast.alternative == "superior":
         detectable += limit or 0.0
@@ -253,7 +267,7 @@ def _of_ratio(
 
 def _ratios_to_resolve(scores: Array, limit: float, end: float, alpha: float, level: float) -> int | None:
     """Return the samples that detect the relevant ratio, and prove equal arms equivalent: 80 % power each."""
-    detects = stats.samples_by_gaffke(scores + limit, null=0.0, end=end, alpha=level / 2)
+    detects = stats.samples_for_t(limit / LOG_DEVIATION, alpha=level).ceiling
     # Each of the two bounds may fail in half of the 20 % that are left.
     proves = stats.samples_by_gaffke(scores, null=-limit, end=end, alpha=alpha, power=0.9)
     return None if detects is None or proves is None else max(detects, proves)

@@ -53,8 +53,8 @@ def parse_measure(text: str, what: str) -> Measure:
     >>> parse_measure("rate(entailment >= 0.75)", "this").label
     'rate >= 0.75'
     """
-    fields = _measure_fields(parse_value(text, what), what)
-    measure = Measure(**fields)
+    value = parse_value(text, what)
+    measure = Measure(**_measure_fields(value, what), by_mean=value.function == MEAN.name)
     if measure.inner_relation == "==":
         raise SpecError(
             f"{what} does not show which arm is better: write the condition with >= or <=, "

@@ -102,6 +102,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.training_sets import TrainingRow as TrainingRow
     from pytest_crucible.records.training_sets import TrainingTask as TrainingTask
     from pytest_crucible.records.types import Alternative as Alternative
+    from pytest_crucible.records.types import Applies as Applies
     from pytest_crucible.records.types import DecisionRule as DecisionRule
     from pytest_crucible.records.types import Direction as Direction
     from pytest_crucible.records.types import Kind as Kind
@@ -160,7 +161,7 @@ _NAMES = {
     "tables": "ColumnKind ExportTable",
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
     "training_sets": "TASKS Attempt AttemptSource AttemptState SampleFacts TrainingRow TrainingTask",
-    "types": "Alternative DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
+    "types": "Alternative Applies DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
     "variants": "UNCHANGED NoTwin PlannedVariant Twin Variant",
     "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",
     "usage": "BUDGET HELPERS JUDGE PARAPHRASER ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage",

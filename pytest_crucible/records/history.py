@@ -55,8 +55,9 @@ class PastComparison:
     """The measure, the claim and the margin; the arms are called candidate and baseline."""
     is_pooled: bool
     """Whether the session decided it with crucible_memory = "pool"."""
-    proven_missed: bool
-    """Whether its verdict was "missed, proven"."""
+    missed: bool
+    """Whether its verdict was "missed", by the rules of this build: what an earlier build decided is decided again."""
+    proven: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,8 @@ class Look:
     """When the first of the sessions began."""
     proven_in: PastComparison | None = None
     """The session that proved the candidate worse."""
+    sessions: tuple[int, ...] = ()
+    """The number of sessions that brought replies of the candidate, and then of the baseline."""
 
     def alpha(self, alpha: float) -> float:
         """Return the one-sided error rate of this look. The rates of all looks add up to alpha."""

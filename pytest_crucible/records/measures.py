@@ -9,7 +9,7 @@ from pytest_crucible.records.amounts import amount_text
 from pytest_crucible.records.expected_decisions import AppliesTo
 from pytest_crucible.records.robustness import VariantGroup
 from pytest_crucible.records.slices import By, short_name
-from pytest_crucible.records.types import Alternative, DecisionRule, Direction, Kind, Relation
+from pytest_crucible.records.types import Alternative, Applies, DecisionRule, Direction, Kind, Relation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,9 @@ class MetricFacts:
     low: float = float("-inf")
     high: float = float("inf")
     version: str = ""
+    applies: Applies | None = None
+    """Whether it is a property of the sample, the same in all arms, or of the reply, that the metric applies. None if neither was
+    declared, or stored by the run: no arm's samples are then taken for another's, as for "reply"."""
     is_conditional: bool = False
     """It applies to a part of the samples by definition, such as attacks: reports do not mention the others."""
     applies_to: AppliesTo | None = None
@@ -86,6 +89,8 @@ class Measure:
     """The slice that a comparison is about; empty if it is about all samples, or all slices together."""
     slice_size: int = 0
     """The number of samples in that slice."""
+    by_mean: bool = False
+    """A comparison of an amount that is written `mean(cost_usd)`: by the ratio of means, not by the ratio of `cost_usd` alone."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -101,8 +106,8 @@ class Measure:
 
     @property
     def expression(self) -> str:
-        """The measure as a target or a comparison names it; a mean is its metric alone."""
-        if self.statistic == "mean":
+        """The measure as a target or a comparison names it; a mean is its metric alone, unless `by_mean` says otherwise."""
+        if self.statistic == "mean" and not self.by_mean:
             return " ".join([self.metric, *self._by])
         if self.written:
             return f"{self.statistic}({self.written})"

@@ -189,5 +189,7 @@ class DetectableEffect:
     assumption: str
     needed: int | None
     """Samples that the declared margin needs, when the arms are truly equal; or that resolve the relevant difference."""
+    detectable_falls: float | None = None
+    """The smallest loss of scores that it can show where replies fall from the best value to the worst."""
     unprovable: str = ""
     """The reason why no number of samples proves anything, and what to do; empty if some number does."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pytest_crucible.records.history import Look
 from pytest_crucible.records.plan import Plan
+from pytest_crucible.records.rules import RULES_VERSION
 from pytest_crucible.records.statistics import Comparison, Estimate, TargetResult
 from pytest_crucible.records.types import State
 from pytest_crucible.records.usage import BudgetSpent
@@ -91,4 +92,8 @@ class Run:
     verdicts: tuple[Verdict, ...]
     exit_status: int
     store: str
+    rules: int = RULES_VERSION
+    """The version of the rules by which the session decided its verdicts."""
+    decided_again: bool = False
+    """Whether the verdicts are those of this build's rules instead."""
     budgets: tuple[BudgetSpent, ...] = ()

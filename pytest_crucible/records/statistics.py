@@ -149,7 +149,7 @@ class Ratio:
     """Candidate over baseline. Above 1 the candidate has more, whether that is better or worse."""
 
     name: str
-    """`ratio of geometric means`, or `median of the samples' ratios`."""
+    """`ratio of geometric means`, or `ratio of means`."""
     value: float
     interval: Interval | None
     higher_is_better: bool
@@ -194,11 +194,16 @@ class Comparison:
     method: str
     evidence: Evidence
     detectable: float | None
-    """The smallest difference that this many pairs show with 80 % power, given the observed differences of pairs."""
+    """The smallest difference that this many pairs show with 80 % power, given the observed differences of pairs.
+
+    It is spread over all samples.
+    """
     needed: int | None
     """About how many samples would decide at this estimate."""
     effects: tuple[EffectSize, ...] = ()
     """The customary one first. Differences above 0, and ratios above 1, are better."""
+    detectable_falls: float | None = None
+    """The smallest loss that they show if it comes as replies that fall to the worst value; None without such a value."""
     p_adjusted: float | None = None
     proof_p: float | None = None
     """Of the bounds of the difference, two-sided: it decides whether a difference is called proven."""

@@ -7,6 +7,7 @@ from typing import Literal
 Role = Literal["candidate", "baseline"]
 Kind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded", "text"]
 Direction = Literal["higher", "lower"]
+Applies = Literal["sample", "reply"]
 Reasoning = Literal["strip", "keep"]
 State = Literal["met", "missed", "undecided"]
 DecisionRule = Literal["point", "bound"]

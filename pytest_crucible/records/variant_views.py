@@ -36,6 +36,8 @@ def _broken_facts(facts: MetricFacts, draws: int) -> MetricFacts:
         low=0.0,
         high=1.0,
         relevant=None,
+        # Of the samples that this arm's reply was right on.
+        applies="reply",
         reach=None,
     )
 

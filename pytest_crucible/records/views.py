@@ -182,4 +182,8 @@ class SectionOutcome:
     view: View | None = None
     """None until the claims are adjusted."""
     error: str = ""
-    """Exception of a section that raised: such a section is an error in the suite, and fails the session."""
+    """The exception of a section that raised. Its view then shows this."""
+    traceback: tuple[str, ...] = ()
+    """The innermost lines of the traceback of a section that raised."""
+    hides_claims: bool = False
+    """The section raised before its claims were known, and may have had some that fail the session: an error in the suite."""

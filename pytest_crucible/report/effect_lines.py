@@ -86,7 +86,7 @@ def _relevant_line(effect: DetectableEffect, needed: int, n: int, groups: int | 
     resolves = f"enough {unit} for {relevant}"
     if n < needed:
         resolves = f"too few {unit} for {relevant}, which needs about {symbol}={needed:,}"
-    detects = "" if effect.detectable is None else f"can detect {_amount(effect)} or more; "
+    detects = "" if effect.detectable is None else f"can detect {_amount(effect)} or more{_by_falls(effect)}; "
     return f"  {effect.contrast.expression}: {detects}{resolves}"
 
 
@@ -94,7 +94,7 @@ def _metric_line(effect: DetectableEffect, groups: int | None) -> str:
     if effect.unprovable:
         return f"  {effect.contrast.expression}: {effect.unprovable}"
     unit = "samples" if groups is None else "groups"
-    detects = f"can detect {_amount(effect)} or more"
+    detects = f"can detect {_amount(effect)} or more{_by_falls(effect)}"
     shown = f"too few {unit} to detect a difference" if effect.detectable is None else detects
     return f"  {effect.contrast.expression}: {shown}"
 
@@ -109,3 +109,11 @@ def _amount(effect: DetectableEffect) -> str:
     if effect.unit == "ratio":
         return f"ratios of {math.exp(value):.3g}"
     return f"differences of {points(value) if effect.unit == 'points' else f'{value:.2g} {effect.unit}'.rstrip()}"
+
+
+def _by_falls(effect: DetectableEffect) -> str:
+    """Return the larger loss that is seen where replies fall from the best value to the worst; empty without one."""
+    falls, spread = effect.detectable_falls, effect.detectable or 0.0
+    return (
+        "" if falls is None or falls <= spread else f", or losses of {falls:.2g} where replies fall from best to worst"
+    )

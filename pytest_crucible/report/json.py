@@ -98,7 +98,7 @@ def _arm(arm: Arm) -> dict[str, Any]:
 def _metric(plan: Plan, name: str, kind: str) -> dict[str, Any]:
     facts = plan.facts.get(name, MetricFacts(name=name))
     direction = facts.direction if facts.is_directed else None
-    return {"name": name, "kind": kind, "direction": direction, "reach": facts.reach}
+    return {"name": name, "kind": kind, "direction": direction, "applies": facts.applies, "reach": facts.reach}
 
 
 def _estimate(estimate: Estimate) -> dict[str, Any]:
@@ -162,6 +162,7 @@ def _difference(comparison: Comparison) -> dict[str, Any]:
             **interval_ends(comparison.interval),
             "bounds": {"lower": observed.lower, "upper": observed.upper, "method": method},
             "detectable": detectable,
+            "detectable_falls": comparison.detectable_falls,
             "ratio": None,
         }
     bounds = sorted(ratio.of(bound) for bound in (observed.lower, observed.upper) if bound is not None)
@@ -171,6 +172,7 @@ def _difference(comparison: Comparison) -> dict[str, Any]:
         **interval_ends(None),
         "bounds": {"lower": None, "upper": None, "method": method},
         "detectable": None,
+        "detectable_falls": None,
         "ratio": {
             "name": ratio.name,
             "value": ratio.value,

@@ -11,7 +11,6 @@ from pytest_crucible.report.sections import section_methods
 # Method to its name in a sentence and the references that it comes from.
 METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "wilson": ("Wilson's score interval", ("wilson1927",)),
-    "korn-graubard": ("the Clopper-Pearson interval at the effective sample size of clustered values", ("korn1998",)),
     "t": ("Student's t", ("student1908",)),
     "paired t": ("Student's t of the paired differences", ("student1908",)),
     "cr2": (
@@ -47,9 +46,13 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "Gaffke's bounds for the mean logarithm of the pairs' ratios, which allow for an unseen ratio of 30",
         ("gaffke2005",),
     ),
-    "augmented korn-graubard": (
-        "the Clopper-Pearson bound at the effective sample size, after adding a group at each bound",
-        ("korn1998", "agresti1998"),
+    "swapped arms": (
+        "swaps of the arms of samples, or groups, with the studentised difference of conditional means",
+        ("janssen1997", "chung2013"),
+    ),
+    "gaffke of a ratio difference": (
+        "Gaffke's bound of the linearised difference of two conditional means, the largest over their confidence sets",
+        ("gaffke2005", "cochran1977", "berger1994"),
     ),
     "crossed t": (
         "Banerjee's combination of t intervals over samples and random factors",
@@ -64,13 +67,17 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "skewness-corrected score bounds of pairs of slices, simultaneous by the studentized range where they prove a difference",
         ("laud2017", "berger1982", "fay2015"),
     ),
-    "games-howell": (
-        "Games and Howell's bounds of pairs of slices, which are simultaneous where they prove a difference",
-        ("games1976", "berger1982"),
+    "gaffke, simultaneous over pairs": (
+        "Gaffke's bounds of differences of means of slices, simultaneous by Bonferroni where they prove a difference",
+        ("gaffke2005", "berger1982"),
     ),
-    "cr2, simultaneous over pairs": (
-        "cluster-robust bounds (CR2) of pairs of slices, simultaneous by the studentized range where they prove a difference",
-        ("bell2002", "games1976", "berger1982"),
+    "change of an extreme, gaffke": (
+        "Gaffke's bounds of contrasts of the means of both arms' slices, simultaneous by Bonferroni",
+        ("gaffke2005", "berger1982"),
+    ),
+    "wider of korn-graubard and gaffke": (
+        "the wider of the Clopper-Pearson bound at the effective sample size and Gaffke's bound of groups",
+        ("korn1998", "gaffke2005"),
     ),
     "tango, simultaneous over pairs": (
         "Tango's score bounds of pairs of versions, simultaneous by the studentized range where they prove a difference",

@@ -13,6 +13,7 @@ from pytest_crucible.report.notes import notes
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.references import Reference, find_references
 from pytest_crucible.report.sections import JoinedSection, joined_sections
+from pytest_crucible.report.slice_folds import worst_slices_first
 from pytest_crucible.report.tables import estimates, verdict_tables
 from pytest_crucible.report.truncate import worst_first
 
@@ -54,8 +55,8 @@ class Report:
 
 
 def build_report(run: Run) -> Report:
-    """Return the report of a run. Of many experiments the worst come first."""
-    run = worst_first(run)
+    """Return the report of a run. Of many experiments, and of the slices of a comparison, the worst come first."""
+    run = worst_slices_first(worst_first(run))
     statements = tuple(method_statements(run))
     return Report(
         run=run,

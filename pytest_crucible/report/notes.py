@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_crucible.records import Analysis, Estimate, Note, Run, experiment_name
+from pytest_crucible.records.rules import RULES_VERSION
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.sections import section_notes
 
@@ -14,6 +15,8 @@ LONGEST_DETAIL = 200
 
 def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
     """Yield the notes of a run, each with its experiment's name. With a verbosity above 0: only the additional ones."""
+    if run.rules != RULES_VERSION and verbosity == 0:
+        yield Note(text=_rules_text(run))
     # The tables have the reasons of verdicts already.
     reasons = {verdict.reason for verdict in run.verdicts}
     for analysis in run.experiments:
@@ -28,6 +31,16 @@ def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
                 if comparison.note and comparison.note not in reasons
             )
             yield from (Note(text=f"{name}: {text}") for text in (*texts, *_inapplicable(analysis)))
+
+
+def _rules_text(run: Run) -> str:
+    """Say which rules gave the verdicts of a run that another build decided."""
+    if run.decided_again:
+        return f"verdicts are decided again by version {RULES_VERSION} of the rules; the session decided by version {run.rules}"
+    return (
+        f"verdicts are those of the session, by version {run.rules} of the rules; numbers are computed by version {RULES_VERSION}, "
+        f"by which `crucible report {run.id}` decides again"
+    )
 
 
 def _inapplicable(analysis: Analysis) -> Iterator[str]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from tabulate import tabulate
 
-from pytest_crucible.records import Analysis, Comparison, Run, Table, experiment_name
+from pytest_crucible.records import Analysis, Comparison, Run, Table, Verdict, experiment_name
 from pytest_crucible.records.number_format import p_value
 from pytest_crucible.report.notes import notes
 from pytest_crucible.report.printable import AN_ID, printable, printable_cell
 from pytest_crucible.report.sections import joined_sections, section_excerpts
+from pytest_crucible.report.slice_folds import fold_slices, worst_slices_first
 from pytest_crucible.report.tables import estimates, verdict_tables
 from pytest_crucible.report.truncate import fold_experiments
 from pytest_crucible.report.verdict_text import sentence
@@ -39,7 +40,7 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
 
     -q: only what is not met, or compared without proof. -v: also methods and losses. -vv: also the worst samples.
 
-    Of many experiments only the worst are shown, but with -v.
+    Of many experiments, and of many slices of one comparison, only the worst are shown, but with -v.
     """
     if verbosity < 0:
         yield from _short(run)
@@ -47,9 +48,7 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
     more = ""
     if verbosity == 0:
         run, more = fold_experiments(run)
-    many = len(run.experiments) > 1
-    for table in verdict_tables(run):
-        yield from _table(table, many, width)
+    yield from _verdicts(run, verbosity, width)
     yield from _section_tables(run, 0, width)
     yield from map(Line, _unjudged_lines(run))
     yield from _notes(run, 0)
@@ -63,15 +62,28 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
         yield from map(Line, _excerpts(run))
 
 
+def _verdicts(run: Run, verbosity: int, width: int) -> Iterator[Line]:
+    shown, more = (worst_slices_first(run), ()) if verbosity else fold_slices(run)
+    for table in verdict_tables(shown):
+        yield from _table(table, len(run.experiments) > 1, width)
+    yield from (Line(text, {"bold": True}) for text in more)
+
+
 def _short(run: Run) -> Iterator[Line]:
+    shown, more = fold_slices(run)
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
-    for verdict in run.verdicts:
-        # Without proof, the line still shows how much worse the candidate may be.
-        if verdict.state != "met" or (verdict.kind == "comparison" and not verdict.proven):
-            yield Line(
-                f"{verdict.nodeid}::{verdict.subject}: {sentence(verdict, analyses[verdict.nodeid], run.family_size)}",
-                _COLOURS[verdict.state],
-            )
+    for verdict in filter(_needs_a_look, shown.verdicts):
+        yield Line(
+            f"{verdict.nodeid}::{verdict.subject}: {sentence(verdict, analyses[verdict.nodeid], run.family_size)}",
+            _COLOURS[verdict.state],
+        )
+    if any(map(_needs_a_look, set(run.verdicts) - set(shown.verdicts))):
+        yield from map(Line, more)
+
+
+def _needs_a_look(verdict: Verdict) -> bool:
+    # Without proof, the line still shows how much worse the candidate may be.
+    return verdict.state != "met" or (verdict.kind == "comparison" and not verdict.proven)
 
 
 def _section_tables(run: Run, verbosity: int, width: int) -> Iterator[Line]:

@@ -10,13 +10,14 @@ from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
 from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
 from pytest_crucible.analyse.realign import repeat_places
-from pytest_crucible.plan.contrasts import with_declared_relevance
+from pytest_crucible.plan.contrasts import contrast_of_unnamed, with_declarations
 from pytest_crucible.plan.design import without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.slices import check_fields, expand_slices
 from pytest_crucible.records import Contrast, Plan, PromptForm, Run, VariantTerm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records.rules import rules_of
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.common_variants import comparable_terms, variant_notes, with_common_variants
@@ -89,6 +90,7 @@ def compare_runs(
     )
     verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
     whole = concluded_run(store, ours.run, "", family_size, analyses, verdicts, alpha=alpha)
+    whole = dataclasses.replace(whole, rules=rules_of(whole.environment), decided_again=True)
     # Not a stored run: the id names both sides.
     run = dataclasses.replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}")
     return run, tuple(note for _, notes in compared for note in notes)
@@ -153,6 +155,10 @@ def _choose_comparisons(
     ]  # fmt: skip
     terms = {term.facts.name: term for term in comparable_terms(plan, {name: known_facts[name] for name in scored})}
     contrasts = ask((*scored, *terms)) or _contrasts_of_suite(suite, scored, terms)
+    contrasts = contrasts or tuple(
+        contrast_of_unnamed(known_facts[name], (value for arm in inputs.answers for value in arm.scores[name].values))
+        for name in scored
+    )
     known_facts |= {name: term.facts for name, term in terms.items()}
     if any(contrast.by is not None for contrast in contrasts):
         fields = load_fields(store, plan)
@@ -161,7 +167,7 @@ def _choose_comparisons(
     decidable = (without_unfounded_claim(contrast, known_facts[contrast.metric]) for contrast in contrasts)
     chosen = tuple(
         dataclasses.replace(contrast, baseline=plan.arms[1].name)
-        for contrast in with_declared_relevance(decidable, known_facts.values())
+        for contrast in with_declarations(decidable, known_facts.values())
     )
     named = {name for contrast in chosen for name in contrast.metrics}
     return chosen, tuple(term for name, term in terms.items() if name in named)
@@ -277,13 +283,14 @@ def _left_out_note(samples: Sequence[str], what: str) -> Iterator[str]:
 
 
 def _contrasts_of_suite(plan: Plan, scored: Sequence[str], terms: Collection[str]) -> tuple[Contrast, ...]:
-    """Return the comparisons that the suite declares; if there are none, one for every metric of both arms."""
-    declared = dict.fromkeys(
-        dataclasses.replace(contrast, baseline="")
-        for contrast in plan.contrasts
-        if set(contrast.metrics) <= {*scored, *terms}
+    """Return the comparisons that the suite declares."""
+    return tuple(
+        dict.fromkeys(
+            dataclasses.replace(contrast, baseline="")
+            for contrast in plan.contrasts
+            if set(contrast.metrics) <= {*scored, *terms}
+        )
     )
-    return tuple(declared) or tuple(Contrast(metric=name, baseline="") for name in scored)
 
 
 def _changes(one: Plan, other: Plan) -> Iterator[str]:

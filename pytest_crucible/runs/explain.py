@@ -99,7 +99,7 @@ def read_feature(name: str, function: Any, samples: Sequence[Sample]) -> list[An
         if value is not None and not isinstance(value, str | int | float | np.generic):
             kinds = "a text, a number, a bool, or None where it does not apply"
             raise SpecError(f"--feature={name} returned {describe_type(value)} on sample {sample.id!r}: return {kinds}")
-    return values
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
 
 
 def feature_problem(name: str, values: Sequence[Any]) -> str:

@@ -11,6 +11,7 @@ from pytest_crucible.datasets import identify
 from pytest_crucible.importers.metric_kinds import Declared, metric_facts
 from pytest_crucible.importers.results import ImportedFile, Results
 from pytest_crucible.importers.tasks import Task
+from pytest_crucible.plan.contrasts import contrast_of_unnamed, with_declarations
 from pytest_crucible.plan.design import (
     check_expected,
     contrasts_with_baselines,
@@ -18,7 +19,7 @@ from pytest_crucible.plan.design import (
     plan_metrics,
     without_unfounded_claim,
 )
-from pytest_crucible.records import Arm, Contrast, Dataset, Fingerprint, MetricFacts, Plan, Role, Sample, Target
+from pytest_crucible.records import Arm, Contrast, Dataset, Fingerprint, MetricFacts, Plan, Role, Sample, Target, Value
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import DEFAULT_ALPHA
@@ -144,9 +145,14 @@ def _common_metrics(task: Task, facts: Sequence[MetricFacts]) -> list[str]:
 def _contrasts(chosen: Sequence[Contrast], task: Task, facts: Sequence[MetricFacts]) -> list[Contrast]:
     """Return the chosen comparisons that the task allows, or else one for each metric that all arms have."""
     common, by_name = _common_metrics(task, facts), {metric.name: metric for metric in facts}
-    contrasts = chosen or [Contrast(metric=name, baseline="") for name in common]
+    contrasts = chosen or [contrast_of_unnamed(by_name[name], _values(task, name)) for name in common]
     possible = [contrast for contrast in contrasts if set(contrast.metrics) <= set(common)]
-    return [without_unfounded_claim(contrast, by_name[contrast.metric]) for contrast in possible]
+    decidable = (without_unfounded_claim(contrast, by_name[contrast.metric]) for contrast in possible)
+    return list(with_declarations(decidable, facts))
+
+
+def _values(task: Task, metric: str) -> Iterator[Value | None]:
+    return (row.scores.get(metric) for arm in task.arms for row in arm.rows)
 
 
 def _repeats(task: Task, repeats: int) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_crucible import gate
 from pytest_crucible.records import Run, Verdict
+from pytest_crucible.records.rules import RULES_VERSION, rules_of
 from pytest_crucible.runs.evaluate import alpha_at_end, analyse_run, concluded_run
 from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections.run import load_sections
@@ -17,8 +18,10 @@ Stored = Mapping[tuple[str, str], Mapping[str, Any]]
 """Stored verdicts by nodeid and subject."""
 
 
-def load_run(store: RunStore, run: str) -> Run:
-    """Return the run with this id. Nothing is written; a killed run is judged by its stored replies.
+def load_run(store: RunStore, run: str, *, decide_again: bool = False) -> Run:
+    """Return the run with this id. Nothing is written; verdicts on a killed run are decided by its stored replies.
+
+    With `decide_again`, the verdicts that another version of the rules gave are decided by this one.
 
     Sections of plugins cannot be loaded. Their stored verdicts are shown nevertheless, and still share alpha.
     """
@@ -36,10 +39,13 @@ def load_run(store: RunStore, run: str) -> Run:
         stored_claims=sum(_is_claim(subject, verdict) for (_, subject), verdict in stored.items()),
     )
     analyses = list(analyses_by_key.values())
-    decided = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
-    verdicts = tuple(_restore_verdicts(decided, stored))
+    rules = rules_of(facts["environment"])
+    again = decide_again and rules != RULES_VERSION
+    strict = again and settings.get("strict", False)
+    decided = gate.decide_verdicts(analyses, alpha=alpha, strict=strict, family_size=family_size)
+    verdicts = decided if again else tuple(_restore_verdicts(decided, stored))
     whole = concluded_run(store, run, facts["finished"] or "", family_size, analyses, verdicts, alpha=alpha)
-    return dataclasses.replace(whole, exit_status=facts["exit_status"] or 0)
+    return dataclasses.replace(whole, exit_status=facts["exit_status"] or 0, rules=rules, decided_again=again)
 
 
 def _stored_verdicts(store: RunStore, run: str) -> Stored:

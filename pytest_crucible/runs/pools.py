@@ -65,7 +65,7 @@ def _load_pool(history: _History, contrast: Contrast) -> Pool:
         number=max(sum(grew), 1),
         replies=(_count(sides[0]), _count(sides[1])),
         since=past[0].started if past else "",
-        proven_in=next((one for one in past if one.is_pooled and one.proven_missed and one.subject == claim), None),
+        proven_in=next((one for one in past if one.is_pooled and one.missed and one.subject == claim), None),
     )
     return pool_arms(sides, look)
 

@@ -18,6 +18,7 @@ from typing import Any
 from pytest_crucible.adapters.config import read_adapters
 from pytest_crucible.adapters.config_tables import read_prices, read_table
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.rules import RULES_VERSION
 from pytest_crucible.records.settings import Settings
 
 # A fixed list: the environment also holds keys and private data. These change results or identify the machine of a run.
@@ -65,8 +66,9 @@ def build_manifest(command: Sequence[str], directory: Path, root: Path, settings
 
 
 def environment_facts() -> dict[str, Any]:
-    """Return Python, the platform and the versions of the packages that compute."""
+    """Return Python, the platform, the versions of the packages that compute and that of the rules that decide."""
     return {
+        "rules": RULES_VERSION,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: importlib.metadata.version(name) for name in PACKAGES},

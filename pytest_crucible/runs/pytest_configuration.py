@@ -10,6 +10,7 @@ from typing import Any
 import iniconfig
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.nesting import TooDeep, parse
 from pytest_crucible.records.settings import DEFAULT_STORE
 
 # Searched in pytest's order: https://docs.pytest.org/en/stable/reference/customize.html#finding-the-rootdir
@@ -49,13 +50,15 @@ def _pytest_table(path: Path) -> Mapping[str, Any] | None:
     """Return the table that configures pytest in this file; None if the file does not configure it."""
     try:
         table = _toml_table(path) if path.suffix == ".toml" else _ini_section(path)
+    except TooDeep as error:
+        raise SpecError(f"pytest's configuration {str(path)!r} {error}: flatten its values") from None
     except (tomllib.TOMLDecodeError, iniconfig.ParseError, UnicodeDecodeError) as error:
         raise SpecError(f"pytest's configuration {str(path)!r} cannot be read: {error}") from error
     return {} if table is None and path.name in ALWAYS else table
 
 
 def _toml_table(path: Path) -> Mapping[str, Any] | None:
-    document = tomllib.loads(path.read_text(encoding="utf-8"))
+    document: dict[str, Any] = parse(tomllib.loads, path.read_text(encoding="utf-8"))
     if path.name != "pyproject.toml":
         return document.get("pytest")
     table = document.get("tool", {}).get("pytest", {})

@@ -55,7 +55,11 @@ BUILT_IN: Mapping[str, str] = {
 
 
 class Section(Protocol):
-    """One part of the report. Its name is the key under which the hook returns it."""
+    """One part of the report. Its name is the key under which the hook returns it.
+
+    A section without claims that can fail the session says so by an attribute, `decides = False`: when it raises, the session
+    passes with a note in its place. Without the attribute a section that raises before its claims are known fails the session.
+    """
 
     def compute(self, inputs: SectionInputs, /) -> Any:
         """Return the section's result for one experiment, or None if it has nothing to show.

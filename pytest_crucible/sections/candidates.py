@@ -13,6 +13,8 @@ from pytest_crucible.records.number_format import ordinal, quantity
 from pytest_crucible.records.registry import is_numbered
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateCount:

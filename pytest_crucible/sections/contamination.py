@@ -10,6 +10,8 @@ from pytest_crucible.records import Claim, Note, Statement, View
 from pytest_crucible.records.contamination import ArmOverlap
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 
 def compute(inputs: SectionInputs) -> tuple[ArmOverlap, ...] | None:
     """Return the overlaps of the arms with their training files; None without a known training file."""

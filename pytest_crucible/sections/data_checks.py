@@ -10,6 +10,8 @@ from pytest_crucible.records import Claim, Note, View
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 
 def compute(inputs: SectionInputs) -> tuple[CheckResult, ...] | None:
     """Return the results of the experiment's data checks; None without any."""

@@ -16,6 +16,8 @@ from pytest_crucible.records.views import Curve, Curves
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.measures.row import Clusters, Flags, Floats, Measured
 
+decides = False  # no claim of it can fail the session
+
 SCORE, CAUGHT, ALARM, CATEGORY = "guard_score", "caught", "false_alarm", "guard_category"
 _AREA = Measure(statistic="auroc", metric=SCORE)
 _PRECISION = Measure(statistic="average_precision", metric=SCORE)

@@ -15,6 +15,8 @@ from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 _UNKNOWN = Proportion(value=None, interval=None, note="no sample was answered by all")
 
 

@@ -13,6 +13,8 @@ from pytest_crucible.records.number_format import p_equals
 from pytest_crucible.report.verdict_text import difference_text
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:

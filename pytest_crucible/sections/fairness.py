@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_crucible.analyse.scores import Floats
+from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
 from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.sections.inputs import SectionInputs
 
 if TYPE_CHECKING:
-    from pytest_crucible.stats.slices.decisions import ReferenceDifference, SliceRates
+    from pytest_crucible.stats.slices.decisions import Decisions, ReferenceDifference, SliceRates
     from pytest_crucible.stats.slices.reliability import Reliability
     from pytest_crucible.stats.slices.slicing import Slicing
 
-NEEDED = ("selected", "true_positive", "false_positive")
-CONFIDENCE = "overconfidence"
+decides = False  # no claim of it can fail the session
+
+NEEDED = ("selected", "true_positive", "false_positive", "correct")
+STATED = "stated_probability"
+OVERCONFIDENCE = "overconfidence"
 CITES = ("kleinberg2017", "chouldechova2017")
 
 
@@ -33,8 +36,8 @@ class ArmFairness:
     reference: str
     """The slice from which differences are taken: the largest, if none is named."""
     differences: tuple[ReferenceDifference, ...]
-    reliability: tuple[tuple[str, Reliability], ...]
-    """(slice, its reliability); empty without stated probabilities."""
+    reliability: tuple[tuple[str, Reliability], ...] | None
+    """(slice, its reliability); empty without stated probabilities, None if this run stored only their distances from outcomes."""
     theil: float | None
     base_rates: str
     """Two slices whose base rates are proven to differ, as text; empty if none are."""
@@ -54,8 +57,8 @@ def measure_fairness(inputs: SectionInputs, by: By, reference: str = "") -> Iter
     if slicing is None or len(slicing.codes) != inputs.samples or not all(name in inputs.scores for name in NEEDED):
         return
     for number, arm in enumerate(inputs.plan.arms):
-        values = {name: of_arms[number].values for name, of_arms in inputs.scores.items()}
-        yield _arm_fairness(arm.name, by, slicing, values, reference, inputs.alpha)
+        scores = {name: of_arms[number] for name, of_arms in inputs.scores.items()}
+        yield _arm_fairness(arm.name, by, slicing, scores, reference, inputs.alpha)
 
 
 def claims(arms: Sequence[ArmFairness]) -> Sequence[Claim]:
@@ -68,7 +71,7 @@ def view(arms: Sequence[ArmFairness], claims: Sequence[Claim]) -> View:
     return View(
         title="Fairness",
         tables=(*_rate_tables(arms), *_reliability_tables(arms)),
-        notes=tuple(Note(text=text) for text in dict.fromkeys(filter(None, map(_conflict, arms)))),
+        notes=tuple(Note(text=text) for text in dict.fromkeys((*_conflicts(arms), *_not_stored(arms)))),
         methods=(Statement(text=_METHODS, cites=CITES),) if any(arm.base_rates for arm in arms) else (),
         document=[_document(arm) for arm in arms],
     )
@@ -81,39 +84,46 @@ _METHODS = (
 
 
 def _arm_fairness(
-    name: str, by: By, slicing: Slicing, values: dict[str, Floats], reference: str, alpha: float
+    name: str, by: By, slicing: Slicing, scores: Mapping[str, Scores], reference: str, alpha: float
 ) -> ArmFairness:
-    from pytest_crucible.stats.slices.decisions import difference_from, slice_rates, theil_index
-    from pytest_crucible.stats.slices.reliability import reliability
+    from pytest_crucible.stats.slices.decisions import Decisions, difference_from, slice_rates, theil_index
 
-    selected, outcome = values["selected"], find_outcomes(values["true_positive"], values["false_positive"])
-    inside = [slicing.codes == code for code in range(slicing.count)]
-    rates = tuple(
-        slice_rates(label, selected[flags], outcome[flags]) for label, flags in zip(slicing.names, inside, strict=True)
-    )
+    decisions = Decisions(**{metric: scores[metric].values for metric in NEEDED})
+    slices = [(label, slicing.codes == code) for code, label in enumerate(slicing.names)]
+    rates = tuple(slice_rates(label, decisions.take(inside)) for label, inside in slices)
     base = next((rate for rate in rates if rate.name == reference), max(rates, key=lambda rate: rate.n))
-    stated = values.get(CONFIDENCE)
-    of_slices = []
-    if stated is not None:
-        confidence = stated + outcome
-        for label, flags in zip(slicing.names, inside, strict=True):
-            is_stated = flags & ~np.isnan(confidence)
-            of_slices.append((label, reliability(confidence[is_stated], outcome[is_stated])))
     return ArmFairness(
         arm=name,
         field=by.title,
         rates=rates,
         reference=base.name,
         differences=tuple(difference_from(base, rate) for rate in rates if rate is not base),
-        reliability=tuple(of_slices),
-        theil=theil_index(selected, outcome),
-        base_rates=_differing_base_rates(outcome, slicing, alpha),
+        reliability=_reliability(scores, decisions, slices),
+        theil=theil_index(decisions),
+        base_rates=_differing_base_rates(decisions.outcome, slicing, alpha),
     )
 
 
-def find_outcomes(true_positive: Floats, false_positive: Floats) -> Floats:
-    """Return 1 where the favourable answer is expected and 0 where it is not: each metric applies to one of both."""
-    return np.where(~np.isnan(true_positive), 1.0, np.where(~np.isnan(false_positive), 0.0, np.nan))
+def _reliability(
+    scores: Mapping[str, Scores], decisions: Decisions, slices: Sequence[tuple[str, Flags]]
+) -> tuple[tuple[str, Reliability], ...] | None:
+    """Return the reliability of each slice's stated probabilities, of which each repeat has its own."""
+    from pytest_crucible.stats.slices.reliability import reliability
+
+    if STATED not in scores:
+        # Earlier builds stored the probability minus the outcome, from which rounding makes two numbers of one.
+        return None if OVERCONFIDENCE in scores else ()
+    stated = _replies(scores[STATED])
+    outcome = np.broadcast_to(decisions.outcome[:, None], stated.shape)
+    seen = ~np.isnan(stated) & ~np.isnan(outcome)
+    of_slices = [(label, seen & inside[:, None]) for label, inside in slices]
+    return tuple((label, reliability(stated[chosen], outcome[chosen])) for label, chosen in of_slices)
+
+
+def _replies(scores: Scores) -> Floats:
+    """Return the scores of single replies: samples x repeats."""
+    samples = len(scores.values)
+    return scores.values[:, None] if scores.units is None else scores.units.values.reshape(samples, -1)
 
 
 def _differing_base_rates(outcome: Floats, slicing: Slicing, alpha: float) -> str:
@@ -130,13 +140,22 @@ def _differing_base_rates(outcome: Floats, slicing: Slicing, alpha: float) -> st
     return ", ".join(f"{short_name(slicing.names[at])} {means.means[at]:.3g}" for at in pair)
 
 
-def _conflict(arm: ArmFairness) -> str:
-    if not arm.base_rates:
-        return ""
-    return (
-        f"base rates by {arm.field} differ ({arm.base_rates}; proven): equalized odds and predictive parity cannot both hold "
-        "unless decisions are perfect, nor equalized odds and demographic parity unless decisions ignore the outcome"
-    )
+def _conflicts(arms: Sequence[ArmFairness]) -> Iterator[str]:
+    for arm in arms:
+        if arm.base_rates:
+            yield (
+                f"base rates by {arm.field} differ ({arm.base_rates}; proven): equalized odds and predictive parity cannot both "
+                "hold unless decisions are perfect, nor equalized odds and demographic parity unless decisions ignore the outcome"
+            )
+
+
+def _not_stored(arms: Sequence[ArmFairness]) -> Iterator[str]:
+    for arm in arms:
+        if arm.reliability is None:
+            yield f"probabilities as {arm.arm} stated them: not stored by this run; run it again for calibration errors and AUROC"
+
+
+_CALIBRATION = ("calibration error", "without bias", "AUROC")
 
 
 def _number(value: float | None) -> str:
@@ -165,13 +184,13 @@ def _reliability_tables(arms: Sequence[ArmFairness]) -> Iterator[Table]:
             continue
         yield Table(
             title=f"Stated probabilities of {arm.arm} by {arm.field}",
-            heads=(arm.field, "n", "calibration error", "AUROC"),
+            heads=(arm.field, "n", *_CALIBRATION),
             rows=tuple(
-                Row(cells=(short_name(name), f"{each.n:,}", _number(each.ece), _number(each.auroc)))
+                Row(cells=(short_name(name), f"{each.n:,}", *map(_number, (each.ece, each.ece_debiased, each.auroc))))
                 for name, each in arm.reliability
             ),
-            numbers=("n", "calibration error", "AUROC"),
-            note=f"Stated probabilities of {arm.arm}; the calibration error is without the bias of small bins.",
+            numbers=("n", *_CALIBRATION),
+            note=f"Stated probabilities of {arm.arm}. Small bins add to the calibration error by chance: then without this bias.",
             verbosity=1,
         )
         yield Table(
@@ -198,6 +217,8 @@ def _document(arm: ArmFairness) -> dict[str, object]:
             for each in arm.differences
         ],
         "theil": arm.theil,
-        "reliability": [{"slice": name, **asdict(each)} for name, each in arm.reliability],
+        "reliability": None
+        if arm.reliability is None
+        else [{"slice": name, **asdict(each)} for name, each in arm.reliability],
         "base_rates_differ": arm.base_rates,
     }

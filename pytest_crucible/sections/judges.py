@@ -24,6 +24,8 @@ from pytest_crucible.records.number_format import p_equals, with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 JudgeQuality = PlaceBias | HumanAgreement
 
 

@@ -10,6 +10,8 @@ from pytest_crucible.records import ArmOutcomes, Claim, Note, Plan, Statement, V
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 _LABELS = {
     "scorer": "scorer error",
     "member": "ensemble member",

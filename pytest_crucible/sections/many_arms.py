@@ -13,6 +13,8 @@ from pytest_crucible.records.number_format import quantity, ratio_with_interval,
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 # More names than this are not read in a sentence; the table has them all.
 MOST_NAMES = 8
 METHOD = Statement(
@@ -58,7 +60,11 @@ def _tables(inputs: SectionInputs) -> Iterator[ManyArms]:
         if len(arms) >= FEWEST_ARMS:
             # A session with stages may have ended at this one, so that ranks use the error rate of this stage.
             rank_alpha = inputs.stages.alpha if inputs.stages else inputs.alpha
-            yield compare_many_arms(facts, arms, attributes, alpha=inputs.alpha, rank_alpha=rank_alpha)
+            # As in the verdicts: the interval of a candidate that the same samples have chosen holds for all that could have won.
+            mean_alpha = inputs.alpha / inputs.plan.chosen_among
+            yield compare_many_arms(
+                facts, arms, attributes, alpha=inputs.alpha, mean_alpha=mean_alpha, rank_alpha=rank_alpha
+            )
 
 
 def _table(table: ManyArms) -> Table:
@@ -140,13 +146,14 @@ def _lost_text(table: ManyArms) -> str:
     )
 
 
-def not_worse_text(table: ManyArms, noun: str = "arms", dropped: Collection[str] = ()) -> str:
-    """Return a sentence that names the arms that may be the best."""
-    many = f"{len(table.arms):,} {noun}"
+def not_worse_text(table: ManyArms, noun: str = "arms", left_out: Collection[str] = ()) -> str:
+    """Return a sentence that names the arms that may be the best, but for those left out."""
+    count = len(table.arms) - len(left_out)
+    many = f"{count:,} {noun}"
     if table.reason:
         return f"{table.metric}: the {many} are not ranked: {table.reason}"
-    names = [f"{name} (dropped)" if name in dropped else name for name in table.not_proven_worse]
-    if len(names) == len(table.arms):
+    names = [name for name in table.not_proven_worse if name not in left_out]
+    if len(names) == count:
         return f"{table.metric}: none of the {many} is proven worse than the best"
     more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
     return f"{table.metric}: not proven worse than the best of {many}: {', '.join(names[:MOST_NAMES])}{more}"

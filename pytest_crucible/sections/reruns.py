@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.records import Claim, Contrast, Note, View
+from pytest_crucible.records import Claim, Contrast, Look, Note, View
 from pytest_crucible.sections.inputs import SectionInputs
+
+decides = False  # no claim of it can fail the session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,10 @@ class Rerun:
     """The number of replies in all sessions, of the candidate and then of the baseline."""
     level: float | None = None
     """The level of its interval."""
+    sessions: tuple[int, ...] | None = None
+    """How many sessions brought replies of the candidate, and then of the baseline."""
+    is_fixed: bool = False
+    """Whether rounds are declared fixed, so that claims are about these sessions alone."""
 
 
 def compute(inputs: SectionInputs) -> tuple[Rerun, ...] | None:
@@ -45,7 +51,8 @@ def claims(reruns: Sequence[Rerun]) -> Sequence[Claim]:
 
 def view(reruns: Sequence[Rerun], claims: Sequence[Claim]) -> View:
     """Return a note for each history; measures with the same one share a note."""
-    sentences = [*(_sentence(rerun) for rerun in reruns if rerun.baseline), *filter(None, map(_pool_sentence, reruns))]
+    counts = (_sentence(rerun) for rerun in reruns if rerun.baseline and rerun.since)
+    sentences = [*counts, *filter(None, map(_pool_sentence, reruns))]
     return View(
         title="Reruns",
         notes=tuple(Note(text=sentence) for sentence in dict.fromkeys(sentences)),
@@ -58,37 +65,39 @@ def _reruns(inputs: SectionInputs) -> Iterator[Rerun]:
         return
     for contrast in inputs.plan.contrasts:
         past = inputs.stored.past_comparisons(contrast) if contrast.decides else ()
-        if past:
+        if past or contrast in inputs.looks:
             yield Rerun(
                 metric=contrast.expression,
                 candidate=inputs.plan.candidate.name,
                 baseline=contrast.baseline,
                 comparison=len(past) + 1,
                 with_new_replies=sum(any(one.has_new_replies) for one in past) + _is_new(inputs, contrast),
-                since=past[0].started[:10],
-                **_look_fields(inputs, contrast),
+                since=past[0].started[:10] if past else "",
+                **_look_fields(inputs, inputs.looks.get(contrast)),
             )
 
     for target, look in inputs.target_looks.items():
-        if look.since:
-            yield Rerun(
-                metric=target.text,
-                candidate=inputs.plan.candidate.name,
-                baseline="",
-                comparison=look.number,
-                with_new_replies=look.number,
-                since=look.since[:10],
-                look=look.number,
-                replies=look.replies,
-                level=1 - 2 * look.alpha(inputs.alpha),
-            )
+        yield Rerun(
+            metric=target.text,
+            candidate=inputs.plan.candidate.name,
+            baseline="",
+            comparison=look.number,
+            with_new_replies=look.number,
+            since=look.since[:10],
+            **_look_fields(inputs, look),
+        )
 
 
-def _look_fields(inputs: SectionInputs, contrast: Contrast) -> dict[str, Any]:
-    look = inputs.looks.get(contrast)
+def _look_fields(inputs: SectionInputs, look: Look | None) -> dict[str, Any]:
     if look is None:
         return {}
-    return {"look": look.number, "replies": look.replies, "level": 1 - 2 * look.alpha(inputs.alpha)}
+    return {
+        "look": look.number,
+        "replies": look.replies,
+        "level": 1 - 2 * look.alpha(inputs.alpha),
+        "sessions": look.sessions,
+        "is_fixed": "rounds" in inputs.plan.fixed,
+    }
 
 
 def _is_new(inputs: SectionInputs, contrast: Contrast) -> bool:
@@ -115,12 +124,25 @@ def _pool_sentence(rerun: Rerun) -> str:
         return ""
     names = (rerun.candidate, rerun.baseline)
     counts = ", ".join(f"{count:,} of {name}" for count, name in zip(rerun.replies, names, strict=False))
-    if not rerun.baseline:
-        return (
-            f"{rerun.metric}: decided on the replies of all sessions ({counts}); "
-            f"look {rerun.look}, so its one-sided bound is at {(1 + rerun.level) / 2:.2%}".replace("%", " %")
-        )
-    return (
-        f"{rerun.metric}: decided on the replies of all sessions ({counts}); "
-        f"look {rerun.look}, so the interval is at {rerun.level:.2%}".replace("%", " %")
+    bound = (
+        f"one-sided bound is at {(1 + rerun.level) / 2:.2%}"
+        if not rerun.baseline
+        else f"interval is at {rerun.level:.2%}"
     )
+    where = "this session" if rerun.look == 1 else "the replies of all sessions"
+    looked = f"look {rerun.look}, so {'its' if not rerun.baseline else 'the'} {bound}".replace("%", " %")
+    return f"{rerun.metric}: decided on {where} ({counts}); {looked}{_noise_text(rerun)}"
+
+
+def _noise_text(rerun: Rerun) -> str:
+    """Return how the noise between sessions is counted, if it is."""
+    if rerun.sessions is None:
+        return ""
+    if rerun.is_fixed:
+        return "; rounds are fixed, so it is about these sessions alone"
+    if max(rerun.sessions, default=1) == 1:
+        return "; noise between sessions is not counted, because there is one"
+    names = (rerun.candidate, rerun.baseline)
+    single = [name for name, count in zip(names, rerun.sessions, strict=False) if count == 1]
+    uncounted = f"; not that of {single[0]}, whose replies are of one session" if single else ""
+    return f"; noise between {max(rerun.sessions)} sessions is counted{uncounted}"

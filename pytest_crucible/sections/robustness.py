@@ -29,6 +29,8 @@ from pytest_crucible.sections.drops_by_slice import SlicedDrops, slice_document,
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.sections.robustness_tables import attack_table, broken_tables, certificate_tables, share_tables
 
+decides = False  # no claim of it can fail the session
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Robustness:

@@ -8,7 +8,9 @@ from dataclasses import replace
 from pytest_crucible.records import Analysis, Claim, SectionOutcome, View
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.sections import Section
+from pytest_crucible.sections.failure import failed_outcome, failure_view
 from pytest_crucible.sections.inputs import SectionInputs
 
 FUNCTIONS = ("compute", "claims", "view")
@@ -38,39 +40,64 @@ def compute_sections(sections: Mapping[str, Section], inputs: SectionInputs) -> 
 def add_views(sections: Mapping[str, Section], analysis: Analysis) -> Analysis:
     """Return the analysis with the views of its sections. Claims must have been adjusted."""
     return replace(
-        analysis, sections={name: _show(sections[name], outcome) for name, outcome in analysis.sections.items()}
+        analysis, sections={name: _show(name, sections[name], outcome) for name, outcome in analysis.sections.items()}
     )
 
 
-# A section that raises must not cost the session its verdicts, nor may it pass unseen: its claims could have failed the
-# session. So the exception becomes an outcome, which the gate turns into an error in the suite.
+def may_decide(section: Section) -> bool:
+    """Return whether claims of a section may fail the session: unless it declares `decides = False`."""
+    return bool(getattr(section, "decides", True))
+
+
+# A section that raises must not cost the session its verdicts, and its own place in the report shows that it raised. Only
+# where it may have had claims that fail the session it may not pass: then the gate makes it an error in the suite.
 
 
 def _compute(section: Section, inputs: SectionInputs) -> Iterator[SectionOutcome]:
+    claims = None
     try:
         result = section.compute(inputs)
         if result is not None:
-            yield SectionOutcome(result=result, claims=_check_subjects(section.claims(result)))
-    except Exception as error:
-        yield SectionOutcome(error=f"{type(error).__name__}: {error}")
+            claims = _list_claims(section, result)
+            _check_claims(section, claims)
+            yield SectionOutcome(result=result, claims=claims)
+    # sys.exit in a plugin's section is an error like others.
+    except (Exception, SystemExit) as error:
+        hides = may_decide(section) if claims is None else any(claim.fails for claim in claims)
+        yield replace(failed_outcome(error), hides_claims=hides)
 
 
-def _show(section: Section, outcome: SectionOutcome) -> SectionOutcome:
-    if outcome.error:
-        return outcome
-    try:
-        view = section.view(outcome.result, outcome.claims)
-        if not isinstance(view, View):
-            raise TypeError(f"view() returned {view!r}, not a View")
-        return replace(outcome, view=view)
-    except Exception as error:
-        return replace(outcome, error=f"{type(error).__name__}: {error}")
+def _show(name: str, section: Section, outcome: SectionOutcome) -> SectionOutcome:
+    if not outcome.error:
+        try:
+            view = section.view(outcome.result, outcome.claims)
+            if not isinstance(view, View):
+                raise TypeError(f"view() returned {view!r}, not a View")
+            # A value without a JSON form is an error of this section, not of the reports that cannot write it.
+            to_plain(view.document)
+            return replace(outcome, view=view)
+        except (Exception, SystemExit) as error:
+            failed = failed_outcome(error)
+            outcome = replace(outcome, error=failed.error, traceback=failed.traceback)
+    return replace(outcome, view=failure_view(name, outcome))
 
 
-def _check_subjects(claims: Sequence[Claim]) -> tuple[Claim, ...]:
-    """Raises ValueError for two claims of one subject: a verdict is stored and reported by its subject."""
+def _list_claims(section: Section, result: object) -> tuple[Claim, ...]:
+    claims = tuple(section.claims(result))
+    stranger = next((claim for claim in claims if not isinstance(claim, Claim)), None)
+    if stranger is not None:
+        raise TypeError(f"claims() returned {stranger!r}, not a Claim")
+    return claims
+
+
+def _check_claims(section: Section, claims: Sequence[Claim]) -> None:
+    """Raise ValueError for two claims of one subject, by which verdicts are stored, and for one that the section denies."""
     subjects = [claim.subject for claim in claims]
     twice = next((subject for subject in subjects if subjects.count(subject) > 1), None)
     if twice is not None:
         raise ValueError(f"two claims are named {twice!r}: give each claim a subject of its own")
-    return tuple(claims)
+    deciding = next((claim.subject for claim in claims if claim.fails), None)
+    if deciding is not None and not may_decide(section):
+        raise ValueError(
+            f"the section has decides = False, and its claim {deciding!r} has fails=True: remove one of them"
+        )

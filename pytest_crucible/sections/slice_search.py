@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_crucible.analyse.analysis import main_metric
+from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.records import Claim, Note, Row, Sample, Statement, Table, View
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.slices.importance import Importance
     from pytest_crucible.stats.slices.search import SearchedSlice
 
+decides = False  # no claim of it can fail the session
+
 # Samples below which no slice of 20 can be searched.
 FEWEST_SAMPLES = 40
 # Rows of the table of findings, the least likely by chance first.
@@ -28,6 +31,8 @@ MOST_FINDINGS = 10
 _TO_READ = 3
 # Slices with more of their samples in common are one finding.
 _SAME = 0.7
+# Differences closer than this part of the largest score are equal.
+_ROUNDING = 1e-12
 # The texts of more samples are not read at the end of every session; `crucible explain` reads them.
 MOST_SAMPLES = 10_000
 MOST_IN_GROUPS = 2_000
@@ -194,15 +199,23 @@ class _Paired:
 
 def _pair_samples(inputs: SectionInputs, metric: str) -> _Paired | None:
     facts, (ours, theirs, *_) = inputs.facts[metric], inputs.scores[metric]
-    both = ours.seen & theirs.seen & np.isfinite(ours.values) & np.isfinite(theirs.values)
+    # The differences of those samples alone to which the metric applies in both arms are not what is compared.
+    if have_other_samples(facts, (ours, theirs)):
+        return None
+    # A difference of finite scores may be infinite.
+    with np.errstate(over="ignore", invalid="ignore"):
+        differences = ours.values - theirs.values
+    both = ours.seen & theirs.seen & np.isfinite(differences)
     samples = inputs.stored.all_samples()
     if both.sum() < FEWEST_SAMPLES or len(samples) != inputs.samples:
         return None
+    # 0.3 - 0.1 and 0.2 are one difference: rounding is not searched for slices.
+    digit = _ROUNDING * max(float(np.abs(arm.values[both]).max()) for arm in (ours, theirs)) or 1.0
     sign = 1.0 if facts.direction == "higher" else -1.0
     return _Paired(
         samples=[sample for sample, flag in zip(samples, both, strict=True) if flag],
         flags=both,
-        differences=sign * (ours.values - theirs.values)[both],
+        differences=sign * digit * np.round(differences[both] / digit),
         clusters=None if inputs.clusters is None else inputs.clusters[both],
     )
 

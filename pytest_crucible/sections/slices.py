@@ -10,23 +10,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import main_metric
+from pytest_crucible.analyse.comparisons import compare_pair, paired_samples
+from pytest_crucible.analyse.conditional import declaration_problem
 from pytest_crucible.analyse.scores import Flags, Scores
-from pytest_crucible.analyse.statistics import (
-    Clusters,
-    estimate_values,
-    mean_of,
-    numeric,
-)
-from pytest_crucible.records import Claim, Interval, MetricFacts, Note, Row, Table, View
+from pytest_crucible.analyse.slices import keep_slice
+from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, estimate_values, mean_of
+from pytest_crucible.records import Claim, Contrast, Interval, MetricFacts, Note, Row, Table, View
 from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.arm_gaps import ArmGap, find_gaps, gap_document, gap_tables
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.measures.row import Difference
 from pytest_crucible.stats.slices.cuts import advise_cuts
 from pytest_crucible.stats.slices.fields import lacking_text
+
+decides = False  # no claim of it can fail the session
 
 # A longer table is not readable, and each slice costs a comparison.
 MOST_GROUPS = 200
@@ -191,7 +191,7 @@ def _slice(
     mean = None
     if len(values) and np.isfinite(values).all():
         mean = estimate_values(mean_of(facts), [facts], [values], of_values, level=1 - alpha)
-    comparison = next(_comparison(facts, scores, inside, clusters, alpha), None)
+    comparison = _compare(facts, scores, inside, clusters, alpha)
     return Slice(
         name=name,
         n=len(values),
@@ -199,26 +199,24 @@ def _slice(
         value=mean.value if mean else None,
         interval=mean.interval if mean else None,
         pairs=comparison.n if comparison else None,
-        difference=comparison.estimate if comparison else None,
+        difference=comparison.value if comparison else None,
         difference_interval=comparison.interval if comparison else None,
     )
 
 
-def _comparison(
+def _compare(
     facts: MetricFacts, scores: tuple[Scores, ...], inside: Flags, clusters: Clusters | None, alpha: float
-) -> Iterator[stats.ComparisonResult]:
-    """Yield the comparison with the first baseline, where both arms answered at least two samples."""
+) -> Difference | None:
+    """Return the difference to the first baseline; None where fewer than two samples are compared, or a value is infinite."""
     if len(scores) < 2:
-        return
-    both = inside & scores[0].seen & scores[1].seen
-    candidate, baseline = scores[0].values[both], scores[1].values[both]
-    if both.sum() >= 2 and np.isfinite(candidate).all() and np.isfinite(baseline).all():
-        # Exchanged where lower is better, so that a positive difference is a gain here as everywhere.
-        pair = (candidate, baseline) if facts.direction == "higher" else (baseline, candidate)
-        of_pairs = None if clusters is None else clusters[both]
-        yield stats.compare(
-            *pair, kind=numeric(facts.kind), bounds=(facts.low, facts.high), clusters=of_pairs, alpha=alpha
-        )
+        return None
+    # With a margin it is a difference of means, also for a metric whose arms are compared by ratios.
+    contrast = Contrast(metric=facts.name, baseline="", margin=0.0)
+    arms = [ScoredMetric(facts, keep_slice(scores[0], inside))], [ScoredMetric(facts, keep_slice(scores[1], inside))]
+    pairs, _ = paired_samples(contrast, *arms)
+    if pairs.sum() < 2 or declaration_problem(*arms):
+        return None
+    return compare_pair(contrast, arms, SampleAttributes(clusters), pairs, ("observed", "observed"), alpha)
 
 
 def _cells(entry: Slice) -> tuple[str, ...]:

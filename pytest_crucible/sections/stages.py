@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pytest_crucible.records import Claim, Row, Statement, Table, View
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageRow:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pytest_crucible.records import Claim, Note, View
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 MANY = 10
 """Sessions after which a note appears: 15 % of series without any difference then have a proven regression
 (docs/reference/error-rates.md)."""

@@ -18,6 +18,8 @@ from pytest_crucible.sections.many_arms import METHOD, arm_document, distance_te
 from pytest_crucible.sections.setting_tables import METHOD as SETTINGS
 from pytest_crucible.sections.setting_tables import setting_document, setting_note, setting_tables
 
+decides = False  # no claim of it can fail the session
+
 CITES = ("gupta1965", "hsu1984")
 """Keys of the references for proven drops."""
 
@@ -90,7 +92,7 @@ def view(result: SweepResult, claims: Sequence[Claim]) -> View:
         tables=(_table(result, result.compared), *setting_tables(result.compared.settings)),
         notes=(
             Note(text=f"{won} the sweep of {sweep.family} by {sweep.by} {_basis(result)}"),
-            Note(text=not_worse_text(result.compared.members, "members", result.dropped_after)),
+            Note(text=_not_worse_text(result, result.compared)),
             setting_note(result.compared.settings),
         ),
         methods=tuple(_methods(sweep, result.compared)),
@@ -126,8 +128,12 @@ def _table(result: SweepResult, compared: SweepMembers) -> Table:
             for member in table.arms
         ),
         numbers=("n",),
-        note=f"Means are of single members: the best of equal ones looks better than it is. {_together(result, compared, percent)}",
+        note=f"{_ALONE if result.sweep.confirm else _TOGETHER} {_together(result, compared, percent)}",
     )
+
+
+_ALONE = "Means are of single members: the best of equal ones looks better than it is."
+_TOGETHER = "Means, as in the verdicts, have intervals that hold for all members; the best of equal ones looks better than it is."
 
 
 def _together(result: SweepResult, compared: SweepMembers, percent: str) -> str:
@@ -136,6 +142,17 @@ def _together(result: SweepResult, compared: SweepMembers, percent: str) -> str:
         return f"No ranks: {compared.members.reason}."
     dropped = "; of dropped ones at their last look" if result.dropped_after else ""
     return f"Ranks and differences hold for all together ({percent}){dropped}."
+
+
+def _not_worse_text(result: SweepResult, compared: SweepMembers) -> str:
+    """Return a sentence on the members that may be the best: those that were dropped are proven not to be, or not tested."""
+    table, dropped = compared.members, result.dropped_after
+    if result.sweep.drop == "proven" or not dropped or table.reason:
+        return not_worse_text(table, "members")
+    untested = f'{quantity(len(dropped), "dropped member")} may be better: drop = "half" tests nothing'
+    if len(table.arms) - len(dropped) == 1:
+        return f"{table.metric}: {untested}"
+    return f"{not_worse_text(table, 'members that were kept', dropped)}; {untested}"
 
 
 def _fate(result: SweepResult, member: str) -> str:
@@ -150,11 +167,13 @@ def _basis(result: SweepResult) -> str:
     chose = f"on {quantity(sweep.choosing, 'sample')}"
     if sweep.confirm:
         return f"{chose}; verdicts rest on {sweep.confirming:,} others"
-    means = "its estimate cannot be corrected for that"
+    means = "; its estimate cannot be corrected for that"
     if corrected is not None:
-        fair, naive = with_interval(corrected.value, corrected.interval), number(corrected.naive)
-        means = f"corrected for that, its {sweep.by} is {fair}, not {naive}"
-    return f"{chose}, which give the verdicts, too; claims hold for all {len(sweep.members)} members; {means}"
+        fair, naive = number(corrected.value), number(corrected.naive)
+        shown = with_interval(corrected.value, corrected.interval)
+        # The same number twice, with two intervals, would be a riddle.
+        means = "" if fair == naive else f"; corrected for that, its {sweep.by} is {shown}, not {naive}"
+    return f"{chose}, which give the verdicts, too; claims hold for all {len(sweep.members)} members{means}"
 
 
 def _methods(sweep: Sweep, compared: SweepMembers) -> list[Statement]:
@@ -169,7 +188,8 @@ def _methods(sweep: Sweep, compared: SweepMembers) -> list[Statement]:
         ]
     drops = {
         "proven": f"Members that are proven not to be the best {looks} get no more requests: each is compared with all others "
-        "(subset selection), and the looks share an error rate of 0.05 for dropping the best member.",
+        "(subset selection). The looks share an error rate of 0.025 for dropping the best member, so that the members that are "
+        "named as not proven worse include the best one in 95 % of sweeps.",
         "half": f"The better half of the members goes on {looks}. This guarantees nothing about the best member.",
         "none": "No member is dropped.",
     }
@@ -223,7 +243,7 @@ def _document(result: SweepResult) -> dict[str, Any]:
             }
             for member in sweep.members
         ],
-        **_comparison_document(result.compared),
+        **_comparison_document(result, result.compared),
     }
 
 
@@ -234,12 +254,16 @@ def _compared_document(compared: SweepMembers | None, name: str) -> dict[str, An
     return {key: value for key, value in document.items() if key != "arm"}
 
 
-def _comparison_document(compared: SweepMembers | None) -> dict[str, Any]:
+def _kept_of(names: Sequence[str], result: SweepResult) -> list[str]:
+    return [name for name in names if name not in result.dropped_after]
+
+
+def _comparison_document(result: SweepResult, compared: SweepMembers | None) -> dict[str, Any]:
     if compared is None:
         return {}
     members = compared.members
     return {
-        "not_proven_worse": None if members.reason else list(members.not_proven_worse),
+        "not_proven_worse": None if members.reason else _kept_of(members.not_proven_worse, result),
         "not_ranked": members.reason,
         "common": members.n,
         "settings": setting_document(compared.settings),

@@ -9,6 +9,8 @@ from pytest_crucible.records import TRAINING_NUMBERS, Arm, Claim, Note, Training
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trainings:

@@ -15,6 +15,8 @@ from pytest_crucible.records import Claim, Note, View
 from pytest_crucible.records.slices import TWIN
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invariance:

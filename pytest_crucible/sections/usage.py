@@ -25,6 +25,8 @@ from pytest_crucible.records import (
 from pytest_crucible.sections import usage_view
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 # The percentiles by which latencies are usually compared.
 SHARES = (0.5, 0.9, 0.95, 0.99)
 Amount = TypeVar("Amount", int, float)

@@ -14,6 +14,8 @@ from pytest_crucible.records import Claim, Interval, Note, Row, Table, View
 from pytest_crucible.records.number_format import number, with_interval
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 
 def compute(inputs: SectionInputs) -> tuple[Noise, ...] | None:
     """Return the noise of each measure with a verdict; None without a random factor."""
@@ -52,7 +54,8 @@ def _table(noise: Noise) -> Table:
             for part in noise.components
         ),
         numbers=("levels",),
-        note="Standard deviations are of single replies. The last column is the mean's interval with twice as many levels.",
+        note="Standard deviations are of single replies. The last column is the t interval with twice as many levels, if "
+        "they are normal.",
     )
 
 
@@ -75,11 +78,11 @@ def _advice(noise: Noise) -> str:
     if noise.halving is None:
         best = min(noise.twice, key=lambda step: step.half_width / noise.half_width)
         return (
-            f"no source alone can halve the interval; twice the {best.name} ({best.levels:,}) give "
+            f"no source alone can halve the t interval; twice the {best.name} ({best.levels:,}) give "
             f"±{number(best.half_width)} instead of ±{number(noise.half_width)}"
         )
     more = _more(noise.halving, noise)
-    halved = f"{more} halve the interval, from ±{number(noise.half_width)} to ±{number(noise.halving.half_width)}"
+    halved = f"{more} halve the t interval, from ±{number(noise.half_width)} to ±{number(noise.halving.half_width)}"
     if noise.instead is None:
         return halved
     return f"{halved}; as many replies to {_more(noise.instead, noise)} give ±{number(noise.instead.half_width)}"

@@ -12,6 +12,8 @@ from pytest_crucible.records import Claim, Excerpt, View
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 # Enough to see a pattern, and few enough to read whole replies.
 HOW_MANY = 5
 # Characters of an id in JSON. A longer one is not pasted into `--crucible-sample`, and it would fill a log.

@@ -10,7 +10,6 @@ import pytest
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.checks.check import CheckContext
-from pytest_crucible.datasets.checks.run import drop_failing
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.records import Dataset
 from pytest_crucible.records.data_checks import CheckResult
@@ -45,11 +44,13 @@ class CheckedDatasets:
         if not checks or not self.runs_checks:
             return CheckedData(selected, identify(name, selected.samples), ())
         context = self._check_context(item)
+        stem = "" if isinstance(mark.dataset, str | Path) else item.name
         # First, because the other checks judge the samples that remain.
-        kept, dropped = drop_failing(selected.samples, [check for check in checks if check.drops], context)
+        drops = [check for check in checks if check.drops]
+        kept, dropped = self._checks.drop_failing(item.nodeid, drops, selected.samples, context, stem=stem)
         dataset = identify(name, kept)
         others = [check for check in checks if not check.drops]
-        results = self._checks.run(item.nodeid, others, dataset, context, before=dropped)
+        results = self._checks.run(item.nodeid, others, dataset, context, stem=stem, before=dropped)
         return CheckedData(selected, dataset, results)
 
     @property

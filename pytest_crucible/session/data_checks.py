@@ -14,27 +14,33 @@ from typing import Any, cast
 
 import pytest
 
-from pytest_crucible.datasets.checks.check import Check, CheckContext
-from pytest_crucible.datasets.checks.run import number_subjects, run_checks
-from pytest_crucible.records import Dataset
+from pytest_crucible.datasets import hash_samples, identify
+from pytest_crucible.datasets.checks.check import Check, CheckContext, Finding
+from pytest_crucible.datasets.checks.plain_findings import finding_from_plain, finding_to_plain
+from pytest_crucible.datasets.checks.run import drop_failing, number_subjects, search_samples
+from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.data_checks import CheckResult
-from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.session.verdict_reports import VerdictRepr
 from pytest_crucible.training.locks import file_lock
 
 # The place in memory of a function or object, which differs from process to process.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+# The keys of a check: of its finding, and of its error.
+_Keys = tuple[str, str]
+_Compute = Callable[[Sequence[Check]], Sequence[Finding | str]]
 
 
 @dataclass
 class DataChecks:
-    """Runs the checks of a session. Equal checks on one dataset run once, in whichever worker comes first."""
+    """Runs the checks of a session. Equal checks on equal samples run once, in whichever worker comes first."""
 
     folder: Path | None = None
-    """Where the workers of a run share their results; None for a session of one process."""
+    """Where the workers of a run share their findings; None for a session of one process."""
     results: dict[str, tuple[CheckResult, ...]] = field(default_factory=dict)
     """Nodeid of an experiment -> the results of its checks."""
-    _known: dict[str, CheckResult] = field(default_factory=dict)
+    _known: dict[str, Finding | str] = field(default_factory=dict)
+    _places: dict[str, tuple[str, Check]] = field(default_factory=dict)
+    """Identity of a check on an object of the user's -> the first test that has it. The check keeps the object, and its address."""
 
     def run(
         self,
@@ -42,34 +48,74 @@ class DataChecks:
         checks: Sequence[Check],
         dataset: Dataset,
         context: CheckContext,
+        *,
+        stem: str = "",
         before: Sequence[CheckResult] = (),
     ) -> tuple[CheckResult, ...]:
-        """Return the results of an experiment's checks, after those that were run `before`."""
-        family = "".join(check.identity for check in checks if check.shares_alpha)
-        keys = [
-            _key(nodeid, number, check, dataset, f"{context.folder}{family if check.shares_alpha else ''}")
-            for number, check in enumerate(checks)
-        ]
-        results = self._share(keys, lambda: run_checks(dataset.samples, checks, context))
+        """Return the results of an experiment's checks, after those that were run `before`.
+
+        `stem` is that of ids that were made for this experiment; empty where its ids are those of the dataset.
+        """
+        findings = self._search(nodeid, checks, dataset, context, stem) if checks else []
+        results = [check.decide(dataset.samples, finding) for check, finding in zip(checks, findings, strict=True)]
         self.results[nodeid] = number_subjects([*before, *results])
         return self.results[nodeid]
 
-    def _share(self, keys: Sequence[str], compute: Callable[[], Sequence[CheckResult]]) -> list[CheckResult]:
+    def drop_failing(
+        self, nodeid: str, checks: Sequence[Check], samples: Sequence[Sample], context: CheckContext, *, stem: str = ""
+    ) -> tuple[Sequence[Sample], list[CheckResult]]:
+        """Return the samples that meet the checks with `drop=True`, and their results. Raises DatasetError if none is left."""
+
+        def search(rest: Sequence[Sample], check: Sequence[Check], places: CheckContext) -> list[Finding | str]:
+            return self._search(nodeid, check, identify("", rest), places, stem)
+
+        return drop_failing(samples, checks, context, search) if checks else (samples, [])
+
+    def _search(
+        self, nodeid: str, checks: Sequence[Check], dataset: Dataset, context: CheckContext, stem: str
+    ) -> list[Finding | str]:
+        """Return the finding of each check, unless this experiment or another one has it already."""
+        content = hash_samples(dataset.samples, stem=stem) if stem else dataset.sha256
+        family = "".join(self._identity(nodeid, check) for check in checks if check.shares_alpha)
+        keys = []
+        for check in checks:
+            base = f"{context.folder if check.files else ''}{family if check.shares_alpha else ''}"
+            identity = f"{self._identity(nodeid, check)}|{base}"
+            # A finding has places of samples; only a check of ids, or an error, may name an id.
+            data = dataset.sha256 if "id" in check.columns else content
+            keys.append((_key(data, identity), _key(dataset.sha256, f"error|{identity}")))
+        return self._share(keys, checks, lambda new: search_samples(dataset.samples, new, context))
+
+    def _identity(self, nodeid: str, check: Check) -> str:
+        """Return the identity of a check, equal in all workers of a run.
+
+        An address is that of one process: in its place is the first test that has the check, which all workers collect in
+        one order. So a function of the user's that two tests share is one function, and two functions that look alike are two.
+        """
+        if not _ADDRESS.search(check.identity):
+            return check.identity
+        place, _ = self._places.setdefault(check.identity, (f"{nodeid}|{len(self._places)}", check))
+        return f"{_ADDRESS.sub('', check.identity)}|{place}"
+
+    def _share(self, keys: Sequence[_Keys], checks: Sequence[Check], compute: _Compute) -> list[Finding | str]:
         if self.folder is None:
-            return self._look_up(keys, compute)
+            return self._look_up(keys, checks, compute)
         with file_lock(self.folder / "lock", wait=lambda: None):
-            path = self.folder / "results.json"
+            path = self.folder / "findings.json"
             if path.exists():
                 stored = json.loads(path.read_text(encoding="utf-8"))
-                self._known |= {key: from_plain(CheckResult, plain) for key, plain in stored.items()}
-            results = self._look_up(keys, compute)
-            path.write_text(json.dumps(to_plain(self._known)), encoding="utf-8")
-        return results
+                self._known |= {key: finding_from_plain(plain) for key, plain in stored.items()}
+            findings = self._look_up(keys, checks, compute)
+            plain = {key: finding_to_plain(finding) for key, finding in self._known.items()}
+            path.write_text(json.dumps(plain), encoding="utf-8")
+        return findings
 
-    def _look_up(self, keys: Sequence[str], compute: Callable[[], Sequence[CheckResult]]) -> list[CheckResult]:
-        if any(key not in self._known for key in keys):
-            self._known |= dict(zip(keys, compute(), strict=True))
-        return [self._known[key] for key in keys]
+    def _look_up(self, keys: Sequence[_Keys], checks: Sequence[Check], compute: _Compute) -> list[Finding | str]:
+        # Checks that share an error rate have it in their keys: they are all new, or none is.
+        new = [at for at, pair in enumerate(keys) if self._known.keys().isdisjoint(pair)]
+        for at, finding in zip(new, compute([checks[at] for at in new]) if new else (), strict=True):
+            self._known[keys[at][isinstance(finding, str)]] = finding
+        return [self._known[first if first in self._known else second] for first, second in keys]
 
 
 def open_data_checks(config: pytest.Config, run: str) -> DataChecks:
@@ -87,11 +133,8 @@ def remove_shared(run: str) -> None:
     shutil.rmtree(shared_folder(run), ignore_errors=True)
 
 
-def _key(nodeid: str, number: int, check: Check, dataset: Dataset, base: str) -> str:
-    identity = f"{check.identity}|{check.severity}"
-    # Two functions may look alike: then the check is that of one test only.
-    where = f"{nodeid}|{number}" if _ADDRESS.search(identity) else base if check.files else ""
-    return hashlib.sha256(f"{dataset.sha256}|{_ADDRESS.sub('', identity)}|{where}".encode()).hexdigest()
+def _key(data: str, identity: str) -> str:
+    return hashlib.sha256(f"{data}|{identity}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics import Metric
-from pytest_crucible.plan.contrasts import with_declared_relevance
+from pytest_crucible.plan.contrasts import with_declarations
 from pytest_crucible.plan.design import (
     NO_VARIANTS,
     check_expected,
@@ -36,7 +36,7 @@ def make_plan(
     **facts: Any,
 ) -> Plan:
     """Return a plan with the item's targets and comparisons. Raises SpecError for those that cannot be computed."""
-    quality_targets, contrasts = targets(item), with_declared_relevance(comparisons(item), declared)
+    quality_targets, contrasts = targets(item), with_declarations(comparisons(item), declared)
     metrics = plan_metrics(
         declared, quality_targets, contrasts, open_metrics=open_metrics, further=further, variants=names
     )

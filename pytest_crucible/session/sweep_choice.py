@@ -97,7 +97,7 @@ class SweepChoice:
         )
         if compared is None:
             raise UnsuitableMetric(unscored_text(self.record, stored.arms))
-        chosen = choose_winner(compared.scores)
+        chosen = choose_winner(compared.scores, is_conditional=compared.is_conditional)
         if chosen is None:
             raise CrucibleError(
                 f"the sweep of {self.record.family!r} has no winner: no sample was scored by {self.record.by!r} in all of "

@@ -36,7 +36,8 @@ class SweepLooks:
         arms, names = sorted(live), [member.name for member in self.sweep.members]
         compared = member_values(inputs, self.sweep.by, arms, looked_at)
         kept = arms
-        if compared is not None:
+        # Members are dropped by pairs, which conditional means do not have.
+        if compared is not None and not compared.is_conditional:
             columns = members_that_go_on(
                 compared.scores, compared.clusters, drop=self.sweep.drop, looks=len(self.sweep.looks)
             )

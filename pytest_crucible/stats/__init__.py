@@ -93,6 +93,7 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.factors.crossed_tests import crossed_bounds as crossed_bounds
     from pytest_crucible.stats.factors.crossed_tests import crossed_interval as crossed_interval
     from pytest_crucible.stats.factors.crossed_tests import crossed_p_value as crossed_p_value
+    from pytest_crucible.stats.factors.crossed_tests import crossed_proof_p as crossed_proof_p
     from pytest_crucible.stats.factors.grids import Grid as Grid
     from pytest_crucible.stats.factors.grids import arrange_grid as arrange_grid
     from pytest_crucible.stats.factors.marginal_means import LevelDifference as LevelDifference
@@ -151,11 +152,15 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.means.pairing import pairing_gain as pairing_gain
     from pytest_crucible.stats.means.point_mass import point_mass_interval as point_mass_interval
     from pytest_crucible.stats.means.point_mass import point_mass_p_value as point_mass_p_value
+    from pytest_crucible.stats.means.ratio_bounds import mean_ratio_bound as mean_ratio_bound
+    from pytest_crucible.stats.means.ratio_bounds import mean_ratio_p_value as mean_ratio_p_value
     from pytest_crucible.stats.means.repeated_success import RepeatedSuccess as RepeatedSuccess
     from pytest_crucible.stats.means.repeated_success import pass_at_k as pass_at_k
     from pytest_crucible.stats.means.repeated_success import pass_hat_k as pass_hat_k
     from pytest_crucible.stats.means.repeats import VarianceComponents as VarianceComponents
     from pytest_crucible.stats.means.repeats import variance_components as variance_components
+    from pytest_crucible.stats.means.serial import SerialCorrelation as SerialCorrelation
+    from pytest_crucible.stats.means.serial import serial_correlation as serial_correlation
     from pytest_crucible.stats.means.student import mean_interval as mean_interval
     from pytest_crucible.stats.means.student import one_sample_t as one_sample_t
     from pytest_crucible.stats.means.student import paired_t as paired_t
@@ -363,7 +368,6 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.selection.winner import winner_from_values as winner_from_values
     from pytest_crucible.stats.sequential.bernoulli import bernoulli_interval as bernoulli_interval
     from pytest_crucible.stats.sequential.bernoulli import bernoulli_sequence as bernoulli_sequence
-    from pytest_crucible.stats.sequential.betting import betting_bound as betting_bound
     from pytest_crucible.stats.sequential.betting import betting_sequence as betting_sequence
     from pytest_crucible.stats.sequential.betting import evidence_against as evidence_against
     from pytest_crucible.stats.sequential.betting import paired_sequence as paired_sequence
@@ -388,6 +392,8 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.sequential.mixtures import mixture_hoeffding_sequence as mixture_hoeffding_sequence
     from pytest_crucible.stats.sequential.mixtures import normal_mixture_boundary as normal_mixture_boundary
     from pytest_crucible.stats.sequential.mixtures import stitched_boundary as stitched_boundary
+    from pytest_crucible.stats.sequential.paced_bets import betting_bound as betting_bound
+    from pytest_crucible.stats.sequential.paced_bets import betting_p_value as betting_p_value
     from pytest_crucible.stats.synthesis.meta import MetaAnalysis as MetaAnalysis
     from pytest_crucible.stats.synthesis.meta import Study as Study
     from pytest_crucible.stats.synthesis.meta import meta_analysis as meta_analysis
@@ -427,7 +433,7 @@ _NAMES = {
     "estimating": "estimate mean_bound",
     "factors.components": "Component variance_table variances_of_mean",
     "factors.crossed": "CrossedMean crossed_difference crossed_mean",
-    "factors.crossed_tests": "crossed_bounds crossed_interval crossed_p_value",
+    "factors.crossed_tests": "crossed_bounds crossed_interval crossed_p_value crossed_proof_p",
     "factors.grids": "Grid arrange_grid",
     "factors.marginal_means": "LevelDifference LevelMean MarginalMeans marginal_means",
     "factors.more_levels": "expected_half_width levels_to_halve",
@@ -469,7 +475,9 @@ _NAMES = {
     "means.pairing": "PairingGain pairing_gain",
     "means.point_mass": "point_mass_interval point_mass_p_value",
     "means.repeated_success": "RepeatedSuccess pass_at_k pass_hat_k",
+    "means.ratio_bounds": "mean_ratio_bound mean_ratio_p_value",
     "means.repeats": "VarianceComponents variance_components",
+    "means.serial": "SerialCorrelation serial_correlation",
     "means.student": "mean_interval one_sample_t paired_t t_bound",
     "means.trimmed": "one_sample_trimmed_t paired_trimmed_t trimmed_mean yuen_welch",
     "means.two_samples": "student_t welch_t",
@@ -537,12 +545,13 @@ _NAMES = {
     "selection.pairwise_max_t": "PairwiseMaxT compare_all_arms",
     "selection.winner": "WinnerResult winner_from_estimates winner_from_values",
     "sequential.bernoulli": "bernoulli_interval bernoulli_sequence",
-    "sequential.betting": "betting_bound betting_sequence evidence_against paired_sequence",
+    "sequential.betting": "betting_sequence evidence_against paired_sequence",
     "sequential.empirical_bernstein": "empirical_bernstein_sequence hoeffding_sequence",
     "sequential.evalues": "always_valid_p_values e_benjamini_hochberg e_process e_value merge_e_values",
     "sequential.group_sequential": "PlannedLooks plan_looks price_of_looks stopping_probabilities",
     "sequential.mixtures": "gamma_exponential_boundary mixture_bernstein_sequence mixture_hoeffding_sequence "
     "normal_mixture_boundary stitched_boundary",
+    "sequential.paced_bets": "betting_bound betting_p_value",
     "sequential.looking_price": "PriceOfLooking price_of_looking",
     "sequential.confidence_sequence": "ConfidenceSequence",
     "synthesis.meta": "MetaAnalysis Study meta_analysis",

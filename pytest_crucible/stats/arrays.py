@@ -98,6 +98,10 @@ def cluster_codes(clusters: Labels, n: int) -> tuple[Codes, int]:
     # A text is a sequence of labels too: clusters="passage" would become seven letters.
     if isinstance(clusters, str):
         raise ValueError(f"clusters needs one label for each of the {n} values, not the single text {clusters!r}")
+    if isinstance(clusters, np.ndarray) and clusters.dtype.kind == "i" and clusters.ndim == 1 and clusters.size == n:
+        renumbered = _renumbered(clusters)
+        if renumbered is not None:
+            return renumbered
     # tolist() gives Python objects, which hash alike whatever the array's dtype.
     labels: Iterable[Hashable] = clusters.tolist() if isinstance(clusters, np.ndarray) else clusters
     numbers: dict[Hashable, int] = {}
@@ -113,6 +117,23 @@ def cluster_codes(clusters: Labels, n: int) -> tuple[Codes, int]:
     if any(map(_is_missing, numbers)):
         raise ValueError(f"a cluster label is missing (None or NaN) among the labels of {n} values")
     return codes, len(numbers)
+
+
+def _renumbered(numbers: npt.NDArray[np.signedinteger]) -> tuple[Codes, int] | None:
+    """Return `cluster_codes` of numbers that are codes already, or nearly; None of others.
+
+    A bound asks dozens of times, and a dictionary of 100,000 labels takes 10 ms.
+    """
+    size = numbers.size
+    if not size or numbers.min() < 0 or numbers.max() >= 4 * size:
+        return None
+    first = np.full(int(numbers.max()) + 1, size)
+    # Of several writes to one place the last one stays: that of the first appearance.
+    first[numbers[::-1]] = np.arange(size - 1, -1, -1)
+    (present,) = np.nonzero(first < size)
+    ranks = np.empty(first.size, dtype=np.intp)
+    ranks[present[np.argsort(first[present])]] = np.arange(present.size)
+    return ranks[numbers], int(present.size)
 
 
 def _is_missing(label: Hashable) -> bool:

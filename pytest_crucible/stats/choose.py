@@ -46,13 +46,13 @@ class Row(NamedTuple):
 # fmt: off
 TABLE = (
     Row("estimate", "one arm", "binary",    False, "wilson",                  one_arm.wilson),
-    Row("estimate", "one arm", "binary",    True,  "korn-graubard",           one_arm.korn_graubard),
+    Row("estimate", "one arm", "binary",    True,  one_arm.GROUPED_RATE,       one_arm.grouped_rate),
     Row("estimate", "one arm", "bounded",   False, "t",                       one_arm.student),
     Row("estimate", "one arm", "bounded",   True,  "cr2",                     one_arm.cr2),
     Row("estimate", "one arm", "unbounded", False, "t",                       one_arm.student),
     Row("estimate", "one arm", "unbounded", True,  "cr2",                     one_arm.cr2),
     Row("bound",    "one arm", "binary",    False, "clopper-pearson",         one_arm.clopper_pearson_side),
-    Row("bound",    "one arm", "binary",    True,  "augmented korn-graubard", one_arm.korn_graubard_side),
+    Row("bound",    "one arm", "binary",    True,  one_arm.GROUPED_RATE,       one_arm.grouped_rate_side),
     Row("bound",    "one arm", "bounded",   False, "gaffke",                  one_arm.gaffke_side),
     Row("bound",    "one arm", "bounded",   True,  "gaffke",                  one_arm.gaffke_side),
     Row("bound",    "one arm", "unbounded", False, "gaffke",                  one_arm.gaffke_side),
@@ -92,9 +92,13 @@ TABLE = (
     Row("ratio margin", "two arms", "unbounded", False, "welch of logarithms",  ratios.welch_logs_side),
     Row("ratio margin", "two arms", "unbounded", True,  "cr2 of logarithms",    ratios.clustered_logs_of_two_arms_side),
     Row("guaranteed bound",  "one arm", "binary",  False, "clopper-pearson",  one_arm.clopper_pearson_side),
+    Row("guaranteed bound",  "one arm", "binary",  True,  "betting",          one_arm.betting_side),
     Row("guaranteed bound",  "one arm", "bounded", False, "betting",          one_arm.betting_side),
+    Row("guaranteed bound",  "one arm", "bounded", True,  "betting",          one_arm.betting_side),
     Row("guaranteed margin", "pairs",   "binary",  False, "betting",          pairs.betting_side),
+    Row("guaranteed margin", "pairs",   "binary",  True,  "betting",          pairs.betting_side),
     Row("guaranteed margin", "pairs",   "bounded", False, "betting",          pairs.betting_side),
+    Row("guaranteed margin", "pairs",   "bounded", True,  "betting",          pairs.betting_side),
 )
 # fmt: on
 """Every combination that has a method, once."""
@@ -103,7 +107,7 @@ _ROWS = {(row.question, row.design, row.scale, row.clustered): row for row in TA
 
 
 def find_row(question: Question, design: Design, scale: Scale, *, clustered: bool) -> Row:
-    """Return the row for a question. Raises ValueError for a missing one, such as a guaranteed bound of clusters."""
+    """Return the row for a question. Raises ValueError for a missing one, such as a guaranteed margin of two arms."""
     match = _ROWS.get((question, design, scale, clustered))
     if match is None:
         values = "clustered values" if clustered else "values"

@@ -97,7 +97,7 @@ def mean_bound(
     """Return a one-sided bound for the mean of one arm. It errs in at most a share alpha of experiments.
 
     Arguments as in `estimate`. `validity="guaranteed"` uses the betting bound, which holds at every n and for every
-    distribution between the bounds, at a cost in power.
+    distribution between the bounds, and often needs somewhat more samples.
 
     >>> round(mean_bound([1] * 59, side="lower").value, 4)
     0.9505

@@ -24,7 +24,7 @@ from pytest_crucible.stats.ranks.brunner import brunner_munzel
 from pytest_crucible.stats.ranks.signed import wilcoxon_signed_rank
 from pytest_crucible.stats.resampling.permutation import PermutationTest, permute_two_samples, sign_flip
 from pytest_crucible.stats.results import Estimand, Significance
-from pytest_crucible.stats.sequential.betting import betting_bound
+from pytest_crucible.stats.sequential.paced_bets import betting_bound, betting_p_value
 
 FEW = 2000
 """Random permutations of two arms: each costs a shuffle of all samples."""
@@ -117,11 +117,17 @@ def _brunner_munzel(request: OpinionRequest) -> Significance:
 
 
 def _betting(request: OpinionRequest) -> Significance:
-    """Return a guaranteed interval. It has no p-value, only whether the interval excludes 0 at this alpha."""
-    observed = differences(request.arms)
+    """Return a guaranteed interval with its p-value."""
+    observed, keys = differences(request.arms), request.arms.keys
     tail = request.alpha / 2 if request.alternative == "two-sided" else request.alpha
     sides: tuple[Side, Side] = ("lower", "upper")
-    low, high = (betting_bound(observed.values, bounds=observed.bounds, alpha=tail, side=side) for side in sides)
+    low, high = (
+        betting_bound(observed.values, bounds=observed.bounds, alpha=tail, side=side, keys=keys) for side in sides
+    )
+    above, below = (
+        betting_p_value(observed.values, null=0.0, bounds=observed.bounds, side=side, keys=keys) for side in sides
+    )
+    p_values = {"greater": above, "less": below, "two-sided": min(1.0, 2 * above, 2 * below)}
     # A one-sided interval extends to the end of what is possible.
     low, high = (observed.bounds[0] if request.alternative == "less" else low), high
     high = observed.bounds[1] if request.alternative == "greater" else high
@@ -129,7 +135,7 @@ def _betting(request: OpinionRequest) -> Significance:
     return Significance(
         method="betting",
         statistic=None,
-        p_value=None,
+        p_value=p_values[request.alternative],
         estimate=observed.mean,
         interval=interval,
         n=(observed.values.size,),

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, and_, or_, select
 
 from pytest_crucible.records import Measure, PastComparison
+from pytest_crucible.records.rules import RULES_VERSION, rules_of
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
@@ -139,6 +140,7 @@ def _query(experiment: int, baseline: int) -> Select[Any]:
             experiments.c.id.label("experiment"),
             runs.c.id.label("run"),
             runs.c.started,
+            runs.c.environment,
             runs.c.manifest["settings"]["memory"].as_string().label("memory"),
             candidates.c.id.label("candidate"),
             candidates.c.name.label("candidate_name"),
@@ -194,5 +196,6 @@ def _past_comparison(row: Any, new: set[int]) -> PastComparison:
         has_new_replies=(row.candidate in new, row.baseline in new),
         subject=claim_of(row.subject, row.candidate_name, row.baseline_name),
         is_pooled=row.memory == "pool",
-        proven_missed=row.state == "missed" and row.proven,
+        missed=row.state == "missed" and rules_of(row.environment) == RULES_VERSION,
+        proven=bool(row.proven),
     )

@@ -13,8 +13,12 @@ from pytest_crucible.stats.arrays import Labels
 
 LOOKS = (1 / 8, 1 / 4, 1 / 2)
 """The shares of the choosing half after which a sweep looks."""
-ALPHA = 0.05
-"""The chance that the best member is dropped by drop = "proven" is at most this, over all looks together."""
+ALPHA = 0.025
+"""The chance that the best member is dropped by drop = "proven" is at most this, over all looks together.
+
+Half of 5 %: the other half is for members that are proven worse at the end, so that those that may be the best are one
+confidence set (Hsu 1984).
+"""
 
 Values = npt.NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""Latency and cost from the marker to every report: compared by a ratio, by a median where there are zeros, never by a mean."""
+"""Latency and cost from the marker to every report: compared by the ratio that is declared, of geometric means or of means."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUITE = """
 
     SAMPLES = [Sample(id=f"q{{n:03}}", input=str(n)) for n in range(400)]
 
-    @metric(kind="positive", direction="lower", version="1")
+    @metric(kind="positive", direction="lower", bounds=(0, 1), version="1")
     def dollars(reply, sample):
         return 0.0 if int(sample.id[1:]) % 4 == 0 else reply.latency_s / 100
 
@@ -49,7 +49,7 @@ def document_of(suite, *marks: str) -> dict:
 
 
 def test_amounts_are_compared_by_ratios_in_every_report(claims, capsys, monkeypatch):
-    document = document_of(claims, 'ab_compare("latency_s", margin="10 %")', 'ab_compare("dollars")')
+    document = document_of(claims, 'ab_compare("latency_s", margin="10 %")', 'ab_compare("mean(dollars)")')
 
     seconds, dollars = document["comparisons"]
     assert seconds["ratio"]["name"] == "ratio of geometric means"
@@ -57,18 +57,22 @@ def test_amounts_are_compared_by_ratios_in_every_report(claims, capsys, monkeypa
     assert 1.1 < seconds["ratio"]["bounds"]["lower"] < 1.25 < seconds["ratio"]["bounds"]["upper"]
     assert 1.02 < seconds["ratio"]["detectable"] < 1.1
     assert (seconds["difference"], seconds["low"], seconds["detectable"]) == (None, None, None)
-    assert (seconds["margin"], seconds["margin_is_relative"], seconds["method"]) == (0.1, True, "gaffke of logarithms")
-    assert dollars["ratio"]["name"] == "median of the samples' ratios"
-    assert "200 of 800 values are 0" in dollars["note"]
+    assert (seconds["margin"], seconds["margin_is_relative"], seconds["method"]) == (0.1, True, "sign flips")
+    assert dollars["ratio"]["name"] == "ratio of means"
+    assert (dollars["method"], dollars["bounds"]["method"]) == ("sign flips", "gaffke of x - r y")
     verdicts = {one["subject"]: (one["state"], one["proven"], one["reason"]) for one in document["verdicts"]}
     assert verdicts["latency_s: v2 vs v1 non-inferior by 10 %"][:2] == ("missed", True)
     assert "times the baseline, margin 10 %" in verdicts["latency_s: v2 vs v1 non-inferior by 10 %"][2]
-    assert verdicts["dollars: v2 vs v1"] == ("missed", True, "a regression is proven")
+    assert verdicts["mean(dollars): v2 vs v1"] == (
+        "missed",
+        True,
+        "the replies of v2 and v1 differ (permutation p = 1e-04); that the ratio of means is higher (worse) is proven",
+    )
 
     monkeypatch.chdir(claims.path)
     frame = runs.load().comparisons()
     assert frame["difference"].isna().all()
-    assert frame["ratio"].tolist() == pytest.approx([1.25, 1.25], rel=0.01)
+    assert frame["ratio"].tolist() == pytest.approx([1.25, 1.292], rel=0.01)
     assert (frame["ratio_low"] < frame["ratio"]).all()
     for name in ("report.html", "report.md", "report.tex"):
         assert main(["report", "-o", name]) == 0
@@ -80,17 +84,52 @@ def test_amounts_are_compared_by_ratios_in_every_report(claims, capsys, monkeypa
 
 
 def test_the_terminal_and_the_plan_show_ratios(claims):
-    claims.test(experiment('ab_compare("latency_s", margin="10 %")', 'ab_compare("dollars")'), name="test_sums")
+    claims.test(
+        experiment('ab_compare("latency_s", margin="10 %")', 'ab_compare("latency_s", alternative="superior")'),
+        name="test_sums",
+    )
     result = claims.run(*ARMS)
 
     result.stdout.fnmatch_lines(
         [
             "  latency_s: margin 10 % needs about n=*",
-            "  dollars: can detect ratios of 1.07* or more",
+            "  latency_s: can detect ratios of 1.07* or more",
             "  (80 % power, if logarithms of the ratios have a standard deviation of 0.4)",
-            "latency_s: v2 vs v1 non-inferior by 10 %*1.25*x [[]1.*, 1.3*]*400*missed, proven",
+            "latency_s: v2 vs v1 non-inferior by 10 %*1.25*x [[]1.2*, 1.*]*400*missed, proven",
         ]
     )
+
+
+def test_a_zero_is_an_error_of_its_comparison_alone(claims):
+    claims.test(experiment('ab_compare("dollars")', 'ab_compare("latency_s", margin="50 %")'), name="test_sums")
+    result = claims.run(*ARMS)
+
+    result.stdout.fnmatch_lines(
+        [
+            "*200 of 800 values of 'dollars' are 0 (v2 100, v1 100)*compare mean(dollars), p50(dollars) or rate(dollars > 0)*"
+        ]
+    )
+    assert result.ret == 1
+    (document,) = claims.json(*ARMS)["experiments"]
+    states = {verdict["subject"]: (verdict["state"], verdict["suite_error"]) for verdict in document["verdicts"]}
+    assert states["latency_s: v2 vs v1 non-inferior by 50 %"] == ("met", False)
+    assert states["dollars: v2 vs v1"] == ("undecided", True)
+    assert [comparison["pairs"] for comparison in document["comparisons"]] == [400, 400]
+
+
+def test_a_comparison_that_nobody_named_claims_nothing_where_there_are_zeros(claims, capsys, monkeypatch):
+    claims.test(experiment('quality_target("latency_s <= 60")'), name="test_sums")
+    earlier, later = (claims.json(f"--crucible-adapter={name}")["run"]["id"] for name in ("v1", "v2"))
+    monkeypatch.chdir(claims.path)
+    capsys.readouterr()
+
+    assert main(["compare", later, earlier, "--json"]) == 1
+    (document,) = json.loads(capsys.readouterr().out)["experiments"]
+    assert [verdict["subject"] for verdict in document["verdicts"]] == ["latency_s: v2 vs v1"]
+    assert {comparison["metric"]: comparison["alternative"] for comparison in document["comparisons"]} == {
+        "latency_s": "regression",
+        "dollars": "estimate",
+    }
 
 
 def test_a_margin_in_seconds_asks_for_the_mean_and_says_what_it_lacks(claims):
@@ -171,3 +210,13 @@ def test_an_item_of_a_joined_test_declares_the_bounds_of_its_scores_too(claims):
     (verdict,) = claims.json("--crucible-adapter=v2")["experiments"][0]["verdicts"]
 
     assert (verdict["state"], verdict["proven"]) == ("met", True)
+
+
+def test_a_run_that_may_stop_early_refuses_an_amount_that_is_named_alone(claims):
+    claims.test(experiment('ab_compare("dollars")'), name="test_sums")
+    claims.refuses(
+        claims.run(*ARMS, "--crucible-stop"),
+        "*--crucible-stop compares means, and 'dollars' alone is compared by the ratio of geometric means: write mean(dollars)*",
+    )
+    claims.test(experiment('ab_compare("mean(dollars)")'), name="test_sums")
+    assert claims.run(*ARMS, "--crucible-stop").ret in (0, 1)

@@ -111,9 +111,8 @@ def test_workers_check_a_dataset_once(checked):
     assert result.parseoutcomes()["failed"] == 2
     result.stdout.fnmatch_lines([MISSING, "*nothing was sent, because *"])
     assert set(checked.calls()) == {"test_sums.py::test_good"}
-    # Two tests with one check on one dataset, in two workers: each text is counted once. A function has an address, so that
-    # the check of each test is its own.
-    assert len((checked.path / "counted.txt").read_text().splitlines()) == 2 * 20
+    # Two tests with one check on one dataset, in two workers: each text is counted once, also by a function of the user's.
+    assert len((checked.path / "counted.txt").read_text().splitlines()) == 20
 
 
 def test_a_failed_check_within_stages_sends_nothing(checked):
@@ -327,3 +326,86 @@ def test_wrong_arguments_are_named(suite, capsys, arguments, sentence):
 
     assert main(arguments.split()) == 4
     assert sentence in capsys.readouterr().err
+
+
+SHARED = """
+    import pytest
+    from pytest_crucible.datasets.checks import expect_no_missing_values, expect_prompts_to_fit
+
+
+    def count(text):
+        with open("counted.txt", "a") as file:
+            file.write(text + chr(10))
+        return 1
+
+
+    def rows():
+        return [{{"input": f"q {{k}}", "expected": "x"}} for k in range(20)]
+
+
+    same = lambda text: count(text)
+
+
+    @pytest.mark.crucible(dataset={dataset}, metrics=["exact_match"])
+    @pytest.mark.data_check(expect_prompts_to_fit({most}, tokenizer={first}, severity="warn"))
+    @pytest.mark.quality_target("exact_match >= 0")
+    def test_first(sample):
+        return "x"
+
+
+    @pytest.mark.crucible(dataset={dataset}, metrics=["exact_match"])
+    @pytest.mark.data_check(expect_no_missing_values("expected"))
+    @pytest.mark.data_check(expect_prompts_to_fit({most}, tokenizer={second}, severity="warn"))
+    @pytest.mark.quality_target("exact_match >= 0")
+    def test_second(sample):
+        return "x"
+"""
+
+
+@pytest.mark.parametrize("dataset", ["rows", "rows()", "lambda: rows()"])
+@pytest.mark.parametrize(
+    ("first", "second", "runs"), [("count", "count", 1), ("same", "same", 1), ("same", "lambda text: count(text)", 2)]
+)
+def test_a_check_runs_once_for_all_experiments_on_one_dataset(suite, dataset, first, second, runs):
+    suite.test(SHARED.format(dataset=dataset, most=0, first=first, second=second))
+    result = suite.run("-W", "default")
+
+    assert result.parseoutcomes()["passed"] == 7
+    assert len((suite.path / "counted.txt").read_text().splitlines()) == runs * 20
+    # The ids of samples without ids are those of each experiment.
+    for name in ("test_first", "test_second"):
+        result.stdout.fnmatch_lines([f"*CrucibleWarning: expect_prompts_to_fit(*: 20 of 20 *: {name}-1, {name}-10, *"])
+
+
+def test_two_datasets_are_checked_each(suite):
+    text = SHARED.format(dataset="rows", most=9, first="count", second="count")
+    suite.test(text.replace("dataset=rows", "dataset=lambda: rows()[1:]", 1))
+    suite.run()
+
+    assert len((suite.path / "counted.txt").read_text().splitlines()) == 19 + 20
+
+
+def test_an_error_names_the_samples_of_its_own_experiment(suite):
+    suite.test(
+        """
+        import pytest
+        from pytest_crucible.datasets.checks import expect_column_mean_to_be_between as mean
+
+        ROWS = [{"input": f"q {k}", "age": k if k else "old"} for k in range(9)]
+        pytestmark = [pytest.mark.quality_target("ok >= 0"), pytest.mark.data_check(mean("age", 0, 9, severity="warn"))]
+
+
+        @pytest.mark.crucible(dataset=ROWS)
+        def test_first(sample, score):
+            score(ok=1)
+
+
+        @pytest.mark.crucible(dataset=ROWS)
+        def test_second(sample, score):
+            score(ok=1)
+        """
+    )
+    result = suite.run("-W", "default")
+
+    for name in ("test_first", "test_second"):
+        result.stdout.fnmatch_lines([f"*CrucibleWarning: *1 of 9 values are not numbers: {name}-1"])

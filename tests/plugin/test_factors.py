@@ -94,7 +94,8 @@ def test_a_difference_that_all_rounds_have_is_proven(suite):
     result = suite.run(*BOTH, ROUNDS)
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines(["ok: scripted vs base *missed, proven*"])
+    # That every round like these would lose is not proven by three: rare ones may be far better.
+    result.stdout.fnmatch_lines(["ok: scripted vs base *missed (simulated)*"])
 
 
 def test_two_rounds_give_no_verdict_and_say_why(suite):
@@ -537,7 +538,7 @@ def test_the_sources_of_noise_are_shown(suite):
         [
             "noise in ok: scripted vs base *levels *standard deviation *with twice as many",
             "prompts *3  0.* [[]0.*] *±0.*",
-            "*ok: scripted vs base: * more prompts halve the interval, from ±* to ±*",
+            "*ok: scripted vs base: * more prompts halve the t interval, from ±* to ±*",
         ]
     )
     assert "| `prompts` | 3 | " in (suite.path / "report.md").read_text(encoding="utf-8")

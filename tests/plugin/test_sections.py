@@ -114,19 +114,69 @@ def test_without_the_plugin_its_verdict_is_still_known(flipping, monkeypatch, ca
     assert now["detectable"] == then["detectable"]
 
 
-@pytest.mark.parametrize("function", ["compute", "claims", "view"])
-def test_a_section_that_raises_is_a_mistake_and_costs_no_other_verdict(flipping, function):
-    broken = CONFTEST.replace(
+def breaking(function: str, conftest: str = CONFTEST) -> str:
+    """The conftest with a section of which one function raises."""
+    return conftest.replace(
         f"def {function}(self, ", f"def {function}(self, *_):\n        1 / 0\n\n    def _{function}(self, "
     )
-    flipping.pytester.makeconftest(broken)
+
+
+@pytest.mark.parametrize("function", ["compute", "claims"])
+def test_a_section_that_hides_its_claims_is_a_mistake_and_costs_no_other_verdict(flipping, function):
+    flipping.pytester.makeconftest(breaking(function))
     result = flipping.run("--crucible-adapter=v3", "--compare=v2")
 
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["FAILED *flips* - error in the suite: the section 'flips' raised ZeroDivisionError: *"]
+        [
+            "*the section 'flips' raised ZeroDivisionError: division by zero; its claims, which can fail the session, are unknown",
+            "FAILED *flips* - error in the suite: the section 'flips' raised ZeroDivisionError: *",
+        ]
     )
     result.stdout.fnmatch_lines(["exact_match >= 0.70 * met*"])
+
+
+@pytest.mark.parametrize("function", ["compute", "claims", "view"])
+def test_a_section_without_such_claims_shows_its_failure_in_its_place(flipping, function):
+    harmless = CONFTEST.replace("class Flips:", "class Flips:\n    decides = False").replace(
+        "fails=True", "fails=False"
+    )
+    flipping.pytester.makeconftest(breaking(function, harmless))
+    reports = [f"--crucible-report=run.{ending}" for ending in FORMATS]
+    result = flipping.run("--crucible-adapter=v3", "--compare=v2", *reports)
+    detailed = flipping.run("--crucible-adapter=v3", "--compare=v2", "-v")
+
+    sentence = "the section 'flips' could not be shown: ZeroDivisionError: division by zero; no verdict depends on it"
+    assert (result.ret, detailed.ret) == (0, 0)
+    result.stdout.fnmatch_lines([f"test_sums: {sentence}"])
+    result.stdout.no_fnmatch_line("*1 / 0*")
+    detailed.stdout.fnmatch_lines(
+        ["test_sums: the section 'flips' raised ZeroDivisionError*", "*conftest.py*", "*1 / 0*"]
+    )
+    for ending in ("md", "tex", "html", "ipynb"):
+        assert "could not be shown" in files(flipping)[ending], ending
+    [experiment] = json.loads(files(flipping)["json"])["experiments"]
+    assert experiment["sections"]["flips"] == {"error": "ZeroDivisionError: division by zero"}
+    assert "claim" not in [verdict["kind"] for verdict in experiment["verdicts"]]
+
+
+def test_a_claim_that_is_known_decides_although_its_view_raises(flipping):
+    flipping.pytester.makeconftest(breaking("view"))
+    passed = flipping.run("--crucible-adapter=v3", "--compare=v2")
+    failed = flipping.run("--crucible-adapter=poor", "--compare=v2")
+
+    assert (passed.ret, failed.ret) == (0, 1)
+    failed.stdout.fnmatch_lines(["FAILED *flips: replies flip to wrong* - missed: *more broken than repaired"])
+
+
+def test_a_deciding_claim_of_a_section_that_denies_them_is_a_mistake(flipping):
+    flipping.pytester.makeconftest(CONFTEST.replace("class Flips:", "class Flips:\n    decides = False"))
+    result = flipping.run("--crucible-adapter=v3", "--compare=v2")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        ["*the section has decides = False, and its claim 'replies flip to wrong' has fails=True: remove one of them*"]
+    )
 
 
 def test_what_is_no_section_is_refused_before_anything_is_asked(flipping):

@@ -136,7 +136,7 @@ def test_the_baseline_of_an_earlier_run_is_used_as_far_as_it_goes(suite):
             "--crucible-stop cannot prove 'ok == 0.5': ask for >= or <=",
         ),
         (
-            {"marks": '@pytest.mark.ab_compare("latency_s")', "facts": ', metrics=["latency_s"]'},
+            {"marks": '@pytest.mark.ab_compare("mean(latency_s)")', "facts": ', metrics=["latency_s"]'},
             "--crucible-stop needs bounded metrics and 'latency_s' has no bounds: ",
         ),
         ({"facts": ', prompts=["a.txt", "b.txt"]'}, "--crucible-stop cannot count the noise of prompts: "),
@@ -198,3 +198,33 @@ def test_pooled_sessions_are_refused(suite):
     result.stderr.fnmatch_lines(
         ['*--crucible-stop looks at one session, and crucible_memory = "pool" at all: give one*']
     )
+
+
+UNEVEN = """
+    import pytest
+
+    LARGE = [{"id": f"l{k}", "input": f"q{k}", "group": f"g{k // 20}"} for k in range(800)]
+    SINGLE = [{"id": f"s{k}", "input": f"q{k}", "group": f"s{k}"} for k in range(80)]
+
+    @pytest.mark.crucible(dataset=[*LARGE, *SINGLE])
+    @pytest.mark.quality_target("ok >= 0.7", decide="bound")
+    async def test_sums(sample, sampler, score):
+        reply = await sampler.generate(sample.input)
+        score(ok=reply.text == "right")
+"""
+
+
+@pytest.mark.parametrize("looks", [(), ("--crucible-stop",)], ids=["plain", "looks"])
+def test_unequal_groups_have_one_verdict_with_looks_and_without(suite, looks):
+    """.56 of samples are right, and .77 of an average group: by the groups' means the target was met and proven."""
+    suite.script(
+        "import random\n\ndef answer(request):\n"
+        "    share = 0.5 if request.sample.startswith('l') else 1.0\n"
+        "    return 'right' if random.Random(request.sample).random() < share else 'wrong'\n"
+    )
+    suite.test(UNEVEN)
+    suite.run("--crucible-adapter=scripted", *looks, "--crucible-json=r.json")
+    (experiment,) = json.loads((suite.path / "r.json").read_text())["experiments"]
+
+    assert [(verdict["state"], verdict["proven"]) for verdict in experiment["verdicts"]] == [("missed", True)]
+    assert experiment["estimates"][0]["value"] < 0.62

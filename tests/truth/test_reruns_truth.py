@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from rerun_evals import ALPHA, EXCLUDED, RERUNS, worst_share
+from rerun_evals import ALPHA, DAYS, EXCLUDED, RERUNS, worst_share
 from run_sizes import choose_runs
 
 pytestmark = pytest.mark.slow
@@ -46,3 +46,13 @@ def test_one_stored_baseline_in_twenty_turns_many_unchanged_sessions_red():
     alone, _ = RERUNS["40 samples, nothing differs, stored baseline"].red(choose_runs(800), seed=3)
 
     assert 0.1 < worst_share(alone) < 0.5
+
+
+@pytest.mark.parametrize("name", DAYS)
+def test_noise_between_days_makes_no_regression_from_the_second_session_on(name):
+    """The first session knows one day, and says so. As repeats, days of 2 points gave .13 at first and .21 after 20 sessions."""
+    runs = choose_runs(150)
+    _, pooled = DAYS[name].red(runs, seed=5)
+    later = pooled[~pooled[:, 0]]
+
+    assert later.any(axis=1).mean() <= ALPHA / 2 + 4 * (ALPHA / 2 * (1 - ALPHA / 2) / runs) ** 0.5

@@ -14,10 +14,11 @@ from run_sizes import choose_runs
 from pytest_crucible import stats
 from pytest_crucible.stats.sequential.asymptotic import asymptotic_sequence
 from pytest_crucible.stats.sequential.bernoulli import bernoulli_sequence
-from pytest_crucible.stats.sequential.betting import betting_bound, betting_sequence, paired_sequence
+from pytest_crucible.stats.sequential.betting import betting_sequence, paired_sequence
 from pytest_crucible.stats.sequential.empirical_bernstein import empirical_bernstein_sequence
 from pytest_crucible.stats.sequential.evalues import e_process
 from pytest_crucible.stats.sequential.group_sequential import plan_looks
+from pytest_crucible.stats.sequential.paced_bets import betting_bound
 
 pytestmark = pytest.mark.slow
 

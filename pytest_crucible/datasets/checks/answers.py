@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 from scipy import stats
 
+from pytest_crucible.datasets.checks.announcements import find_announcements, occurs_outside_of_choices
 from pytest_crucible.datasets.checks.arguments import check_share
 from pytest_crucible.datasets.checks.check import Finder, Finding
 from pytest_crucible.datasets.checks.columns import Table
@@ -18,16 +18,15 @@ from pytest_crucible.stats import holm
 
 FEW_LABELS = 20
 """Up to this many different answers are labels; more are free texts."""
-# "Answer: 42", "the label is SUPPORT", "gold = B".
-_CUE = r"(?:answer|hint|key|correct|label|expected|target|gold|solution|verdict)\W{{0,3}}\s*(?:is|was)?\W{{0,5}}{answer}(?!\w)"
 
 
 @row_check
 def expect_answer_not_in_prompt(answer: str = "expected", prompt: str = "input") -> Finder:
     """Expect that prompts do not give the answer away.
 
-    A prompt gives it away if it announces it ("Answer: 42"), if it contains an answer of at least four words, or, where the
-    answers are labels, if it contains the right label more often than each other one: a prompt may list all of them.
+    A prompt gives it away if it announces it ("Answer: 42", "the right choice is (b)"), if it contains an answer of at least four
+    words other than as one of its choices, or, where the answers are labels, if it contains the right label more often than each
+    other one: a prompt may list all of them. Of labels, words that announce wrong ones too are those of examples.
     """
 
     def find(table: Table) -> Finding:
@@ -37,10 +36,13 @@ def expect_answer_not_in_prompt(answer: str = "expected", prompt: str = "input")
         positions = answers.present[both]
         right = [answers.labels[k].strip() for k in both]
         labels = sorted(set(right) - {""})
-        gives_away = _label_finder(labels) if len(labels) <= min(FEW_LABELS, len(right) // 2) else _text_is_given
-        bad = [
-            bool(answer) and gives_away(answer, texts[k]) for answer, k in zip(right, positions.tolist(), strict=True)
-        ]
+        both_texts = [texts[k] for k in positions.tolist()]
+        if len(labels) <= min(FEW_LABELS, len(right) // 2):
+            bad = _labels_given(labels, right, both_texts)
+        else:
+            bad = [
+                bool(answer) and _text_is_given(answer, text) for answer, text in zip(right, both_texts, strict=True)
+            ]
         return Finding(
             message="prompts without their answer",
             fault="contain their answer",
@@ -52,27 +54,62 @@ def expect_answer_not_in_prompt(answer: str = "expected", prompt: str = "input")
     return find
 
 
-def _is_announced(answer: str, prompt: str) -> bool:
-    if answer.casefold() not in prompt.casefold():
-        return False
-    return re.search(_CUE.format(answer=re.escape(answer)), prompt, re.IGNORECASE) is not None
-
-
 def _text_is_given(answer: str, prompt: str) -> bool:
-    if _is_announced(answer, prompt):
+    if any(find_announcements(answer, prompt)):
         return True
     words = split_words(answer)
     # Shorter answers, such as numbers, occur in prompts by chance.
-    return len(words) >= 4 and f" {' '.join(words)} " in f" {' '.join(split_words(prompt))} "
+    if len(words) < 4 or f" {' '.join(words)} " not in f" {' '.join(split_words(prompt))} ":
+        return False
+    # Where it stands in other signs and cases than in the answer, its place is not known.
+    return occurs_outside_of_choices(answer, prompt) or answer.casefold() not in prompt.casefold()
 
 
-def _label_finder(labels: Sequence[str]) -> Callable[[str, str], bool]:
+def _labels_given(labels: Sequence[str], right: Sequence[str], prompts: Sequence[str]) -> list[bool]:
+    """Return, for each prompt, whether it announces its label, or contains it more often than any other label."""
+    announced = [_announced_labels(labels, prompt) for prompt in prompts]
+    informed = informative_cues(announced, right)
+    is_frequent = _frequency_finder(labels)
+    return [
+        bool(answer) and (any(of_cues.get(cue) == {answer} for cue in informed) or is_frequent(answer, prompt))
+        for answer, of_cues, prompt in zip(right, announced, prompts, strict=True)
+    ]
+
+
+def _announced_labels(labels: Sequence[str], prompt: str) -> dict[str, set[str]]:
+    """Return the labels that a prompt announces, by the words that do."""
+    announced: dict[str, set[str]] = {}
+    for label in labels:
+        for cue in find_announcements(label, prompt, [other for other in labels if other != label]):
+            announced.setdefault(cue, set()).add(label)
+    return announced
+
+
+def informative_cues(announced: Sequence[Mapping[str, Collection[str]]], right: Sequence[str]) -> set[str]:
+    """Return the words that announce the right label, and not one of an example that several prompts share.
+
+    Of the prompts in which they announce one label, it has to be the right one in more than half of those that chance leaves.
+    """
+    shares = {label: count / len(right) for label, count in Counter(right).items()}
+    chosen = set()
+    for cue in {cue for of_cues in announced for cue in of_cues}:
+        pairs = [
+            (*of_cues[cue], own)
+            for of_cues, own in zip(announced, right, strict=True)
+            if len(of_cues.get(cue, ())) == 1
+        ]
+        hits = sum(label == own for label, own in pairs)
+        by_chance = sum(shares.get(label, 0.0) for label, _ in pairs)
+        if pairs and hits >= (len(pairs) + by_chance) / 2:
+            chosen.add(cue)
+    return chosen
+
+
+def _frequency_finder(labels: Sequence[str]) -> Callable[[str, str], bool]:
     """Return whether a prompt contains its label more often than any other label."""
     words = {label: f" {'  '.join(split_words(label))} " for label in labels}
 
-    def gives_away(answer: str, prompt: str) -> bool:
-        if _is_announced(answer, prompt) and not _all_announced(labels, prompt):
-            return True
+    def is_frequent(answer: str, prompt: str) -> bool:
         # "A" and "no" are words of any prompt.
         if len(answer) <= 3 or (not answer.isalpha() and len(split_words(answer)) < 2):
             return False
@@ -82,11 +119,7 @@ def _label_finder(labels: Sequence[str]) -> Callable[[str, str], bool]:
         others = [count for label, count in counts.items() if label != answer]
         return counts[answer] > max(others, default=0)
 
-    return gives_away
-
-
-def _all_announced(labels: Sequence[str], prompt: str) -> bool:
-    return len(labels) > 1 and all(_is_announced(label, prompt) for label in labels)
+    return is_frequent
 
 
 @column_check

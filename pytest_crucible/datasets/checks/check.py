@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pytest_crucible.datasets.checks.columns import MissingColumn, Positions, Table
+from pytest_crucible.records import Sample
 from pytest_crucible.records.data_checks import MOST_IDS, CheckResult, CheckState, Severity
 from pytest_crucible.records.errors import CrucibleError
 
@@ -80,7 +81,7 @@ class Check:
 
     def run(self, table: Table) -> CheckResult:
         """Return the result on a table."""
-        return self.decide(table, self.search(table))
+        return self.decide(table.samples, self.search(table))
 
     def search(self, table: Table) -> Finding | str:
         """Return the finding, or the error: an error fails the check and does not end the session."""
@@ -92,8 +93,8 @@ class Check:
         except Exception as error:
             return f"it raised {type(error).__name__}: {error}"
 
-    def decide(self, table: Table, finding: Finding | str) -> CheckResult:
-        """Return the result of a finding."""
+    def decide(self, samples: Sequence[Sample], finding: Finding | str) -> CheckResult:
+        """Return the result of a finding on some samples."""
         if isinstance(finding, str):
             return self._result("failed", finding)
         if self.mostly is None:
@@ -101,7 +102,7 @@ class Check:
         else:
             met, message = _decide_rows(finding, self.mostly)
         if len(finding.failing):
-            ids = heapq.nsmallest(MOST_IDS, table.ids(finding.failing.tolist()))
+            ids = heapq.nsmallest(MOST_IDS, (samples[at].id for at in finding.failing.tolist()))
             message += f": {ids_text(ids, len(finding.failing))}"
         else:
             ids = []

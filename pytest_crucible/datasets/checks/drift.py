@@ -11,11 +11,14 @@ from pytest_crucible.datasets.checks.check import Check, CheckContext, Finder, F
 from pytest_crucible.datasets.checks.columns import MissingColumn, Table
 from pytest_crucible.datasets.checks.embeddings import open_embed
 from pytest_crucible.datasets.checks.expectation import column_check
-from pytest_crucible.datasets.drift.compare import DriftRow, FieldKind, compare_datasets, decide_row
+from pytest_crucible.datasets.drift.compare import compare_datasets
+from pytest_crucible.datasets.drift.kinds import FieldKind
+from pytest_crucible.datasets.drift.row import DriftRow
 from pytest_crucible.datasets.drift.rows import load_rows_of_file
 from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import p_equals
+from pytest_crucible.stats.data_drift import FieldDrift
 
 METHODS: dict[str, FieldKind | None] = {"auto": None, "ks": "numbers", "chi2": "categories", "mmd": "texts"}
 
@@ -31,10 +34,10 @@ def expect_no_data_drift(
 ) -> Check:
     """Expect that a field has not drifted since `baseline`, a file.
 
-    Without a margin, proven drift at `alpha` fails. With a margin on the distance (Kolmogorov-Smirnov's of numbers, total
-    variation of categories), a distance proven to be above it fails, and one that is proven neither way warns. `method` is
-    "auto", "ks" (numbers), "chi2" (categories) or "mmd" (texts). With `embeddings`, texts are compared by MiniLM (extra
-    [semantic]) instead of by their words.
+    Without a margin, proven drift at `alpha` fails, of the values or of the share of missing ones. With a margin on the
+    distance (Kolmogorov-Smirnov's of numbers, total variation of categories and of missing values), a distance proven to be
+    above it fails, and one that is proven neither way warns. `method` is "auto", "ks" (numbers), "chi2" (categories) or "mmd"
+    (texts). With `embeddings`, texts are compared by MiniLM (extra [semantic]) instead of by their words.
     """
     check_share("alpha", alpha)
     check_choice("method", method, METHODS)
@@ -76,35 +79,56 @@ def _find(
         ).rows
     except MissingColumn as error:
         raise SpecError(f"in {name} {error}") from None
-    if row.drift is None:
+    if not row.parts:
         raise SpecError(f"the field cannot be compared: {row.note}")
-    if margin is not None and row.drift.distance is None:
+    if margin is not None and row.drift is not None and row.drift.distance is None:
         raise SpecError("texts have no distance to compare with a margin; remove margin")
     return _finding(row, margin, alpha)
 
 
 def _finding(row: DriftRow, margin: float | None, alpha: float) -> Finding:
-    assert row.drift is not None
     return Finding(
         message=drift_text(row, alpha, margin),
-        checked=row.drift.n[1],
+        checked=row.parts[0].n[1],
         missing=row.missing[1],
         is_met=not row.fails(alpha),
         is_open=row.state == "undecided",
-        p_value=row.drift.p_value,
-        adjust=lambda p, size: _finding(decide_row(replace(row, p_adjusted=p), margin, alpha, size), margin, alpha),
+        p_value=row.p_value(margin),
+        adjust=lambda p, size: _finding(replace(row, p_adjusted=p).decide(margin, alpha, size), margin, alpha),
     )
 
 
 def drift_text(row: DriftRow, alpha: float, margin: float | None) -> str:
     """Return the facts about a field's drift."""
-    drift = row.drift
-    assert drift is not None
-    proven = "drift proven" if row.is_proven(alpha) else "no drift proven"
-    test = f"{drift.test}, {p_equals(row.p_adjusted)}, n = {drift.n[0]:,} and {drift.n[1]:,}"
-    if margin is None or drift.distance is None:
-        return f"{proven} ({test})"
-    place = {"met": "within", "missed": "beyond", "undecided": "not shown to be within"}[row.state or "undecided"]
-    bound = drift.lower(alpha) if row.state == "missed" else drift.upper(alpha)
-    side = "at least" if row.state == "missed" else "at most"
-    return f"{proven}, {place} the margin {margin:g}: the distance is {drift.distance:.3g}, {side} {bound:.3g} ({test})"
+    head = "drift proven" if row.is_proven(alpha) else "no drift proven"
+    if row.state is not None:
+        place = {"met": "within", "missed": "beyond", "undecided": "not shown to be within"}[row.state]
+        head += f", {place} the margin {margin:g}"
+    note = f"; {row.note}" if row.note else ""
+    if row.missing_drift is None:
+        assert row.drift is not None
+        distance = _distance_text(row.drift, row, margin, alpha)
+        return f"{head}{distance and f': {distance}'} ({_test_text(row.drift, row.p_adjusted)}){note}"
+    facts = [f"{row.missing_text()} ({_part_text(row.missing_drift, row, margin, alpha)})"]
+    if row.drift is not None:
+        facts.insert(0, f"of the values: {_part_text(row.drift, row, margin, alpha)}")
+    return f"{head} ({p_equals(row.p_adjusted)} for values and missing ones together); {'; '.join(facts)}{note}"
+
+
+def _part_text(drift: FieldDrift, row: DriftRow, margin: float | None, alpha: float) -> str:
+    distance = _distance_text(drift, row, margin, alpha)
+    return f"{distance and f'{distance}, '}{_test_text(drift, drift.p_value)}"
+
+
+def _test_text(drift: FieldDrift, p: float | None) -> str:
+    return f"{drift.test}, {p_equals(p)}, n = {drift.n[0]:,} and {drift.n[1]:,}"
+
+
+def _distance_text(drift: FieldDrift, row: DriftRow, margin: float | None, alpha: float) -> str:
+    """Return a distance with the bound by which it is beyond the margin, or not; empty without a decision on it."""
+    lower, upper = drift.lower(alpha), drift.upper(alpha)
+    if row.state is None or margin is None or lower is None or upper is None:
+        return ""
+    is_beyond = row.state == "missed" and lower > margin
+    bound = f"at least {lower:.3g}" if is_beyond else f"at most {upper:.3g}"
+    return f"the distance is {drift.distance:.3g}, {bound}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pytest_crucible.datasets.checks.check import Check, CheckContext, Finding
@@ -13,6 +13,9 @@ from pytest_crucible.records import Sample
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.stats import holm
+
+Search = Callable[[Sequence[Sample], Sequence[Check], CheckContext], list[Finding | str]]
+"""A function that returns the finding of each check, as `search_samples` does."""
 
 
 def check_samples(
@@ -31,10 +34,14 @@ def check_samples(
 
 def run_checks(samples: Sequence[Sample], checks: Sequence[Check], context: CheckContext) -> list[CheckResult]:
     """Return the result of each check; equal checks have equal subjects."""
+    findings = search_samples(samples, checks, context)
+    return [check.decide(samples, finding) for check, finding in zip(checks, findings, strict=True)]
+
+
+def search_samples(samples: Sequence[Sample], checks: Sequence[Check], context: CheckContext) -> list[Finding | str]:
+    """Return the finding of each check, with p-values adjusted over all of them, or its error."""
     table = Table(samples, names=[name for check in checks for name in check.columns])
-    bound = [bind_files(check, context) for check in checks]
-    findings = adjust_findings([check.search(table) for check in bound])
-    return [check.decide(table, finding) for check, finding in zip(bound, findings, strict=True)]
+    return adjust_findings([bind_files(check, context).search(table) for check in checks])
 
 
 def adjust_findings(findings: Sequence[Finding | str]) -> list[Finding | str]:
@@ -50,14 +57,13 @@ def adjust_findings(findings: Sequence[Finding | str]) -> list[Finding | str]:
 
 
 def drop_failing(
-    samples: Sequence[Sample], checks: Sequence[Check], context: CheckContext
+    samples: Sequence[Sample], checks: Sequence[Check], context: CheckContext, search: Search = search_samples
 ) -> tuple[Sequence[Sample], list[CheckResult]]:
     """Return the samples that meet checks with `drop=True`, and the results. Raises DatasetError if no sample is left."""
     results = []
     for check in checks:
-        table = Table(samples, names=check.columns)
-        finding = bind_files(check, context).search(table)
-        result = check.decide(table, finding)
+        [finding] = search(samples, [check], context)
+        result = check.decide(samples, finding)
         if not isinstance(finding, str) and len(finding.failing):
             failing = set(finding.failing.tolist())
             samples = pack_if_many(sample for position, sample in enumerate(samples) if position not in failing)

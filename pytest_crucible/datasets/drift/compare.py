@@ -7,60 +7,36 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from pytest_crucible.datasets.checks.columns import Column, MissingColumn, Table
+from pytest_crucible.datasets.drift.kinds import FieldKind, kind_of
+from pytest_crucible.datasets.drift.row import DriftRow
 from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
 from pytest_crucible.datasets.packed import iterate_fields, pack_if_many
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.types import State
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records.slices import short_name
 from pytest_crucible.stats import holm
 from pytest_crucible.stats.data_drift import (
     FieldDrift,
     compare_categories,
     compare_numbers,
     compare_vectors,
-    decide_margin,
+    same_value,
     stability_of_categories,
     stability_of_numbers,
 )
 
-FieldKind = Literal["numbers", "categories", "texts"]
-# Texts are categories if they have at most 50 different values, or one for each five rows.
-MOST_CATEGORIES, LEAST_REPEATS = 50, 5
 # A permuted test on 5,000 texts a side takes some seconds, and finds a shift of a few percent of the texts.
 MOST_TEXTS = 5000
+# New values that a row names.
+MOST_NEW = 3
 _NOT_COMPARED = ("id", "group")
 Embed = Callable[[Sequence[str]], Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DriftRow:
-    """One field of two datasets."""
-
-    field: str
-    kind: FieldKind | None
-    drift: FieldDrift | None
-    """None if the values allow no test."""
-    p_adjusted: float | None = None
-    """Adjusted over all fields (Holm)."""
-    missing: tuple[int, int] = (0, 0)
-    stability: tuple[float, float] | None = None
-    """The population stability index, and its mean without drift; None for texts."""
-    state: State | None = None
-    """Of a margin; None without one."""
-    note: str = ""
-
-    def is_proven(self, alpha: float) -> bool:
-        """Return whether any drift, even a small one, is proven."""
-        return self.p_adjusted is not None and self.p_adjusted <= alpha
-
-    def fails(self, alpha: float) -> bool:
-        """Return whether the field has drifted: beyond the margin if there is one."""
-        return self.state == "missed" if self.state is not None else self.is_proven(alpha)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +51,7 @@ class DriftReport:
     """Rows of both datasets that are left out, because one row of each group is compared."""
     only_old: tuple[str, ...] = ()
     only_new: tuple[str, ...] = ()
-    """Fields that only one of the datasets has."""
+    """Fields that only one of the datasets has: they are missing in all rows of the other."""
 
     @property
     def failed(self) -> tuple[DriftRow, ...]:
@@ -93,22 +69,30 @@ def compare_datasets(
     kinds: Mapping[str, FieldKind] | None = None,
     embed: Embed = tfidf_vectors,
 ) -> DriftReport:
-    """Return the comparison of all fields that both datasets have, or of those named. Raises MissingColumn for an unknown one.
+    """Return the comparison of all fields of two datasets, or of those named. Raises MissingColumn for an unknown one.
+
+    Values are compared with values, and shares of missing values with each other.
 
     `embed` returns a vector of length 1 for each text, shape (n, d).
     """
     sides = one_of_each_group(old, seed), one_of_each_group(new, seed)
     tables = Table(sides[0], fields), Table(sides[1], fields)
     names = [_fields(table) for table in tables]
-    compared = list(fields) or [name for name in names[0] if name in names[1]]
+    # A field that only one of the datasets has is missing in all rows of the other.
+    compared = list(fields) or list(dict.fromkeys([*names[0], *names[1]]))
     rows = [
-        _compare(*(table.column(name) for table in tables), seed=seed, kind=(kinds or {}).get(name), embed=embed)
+        _compare(
+            *(_column(table, name, optional=not fields) for table in tables),
+            seed=seed,
+            kind=(kinds or {}).get(name),
+            embed=embed,
+        )
         for name in compared
     ]
-    adjusted = holm([None if row.drift is None else row.drift.p_value for row in rows], family_size=max(len(rows), 1))
+    adjusted = holm([row.p_value(margin) for row in rows], family_size=max(len(rows), 1))
     decided = [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
     return DriftReport(
-        rows=tuple(decide_row(row, margin, alpha, len(rows)) for row in decided),
+        rows=tuple(row.decide(margin, alpha, len(rows)) for row in decided),
         alpha=alpha,
         margin=margin,
         seed=seed,
@@ -146,47 +130,74 @@ def _fields(table: Table) -> list[str]:
     return names
 
 
-def kind_of(columns: Sequence[Column]) -> FieldKind:
-    """Return whether values are compared as numbers, categories or texts."""
-    types = frozenset().union(*(column.types for column in columns)) - {type(None)}
-    if types <= {int, float}:
-        return "numbers"
-    if types <= {bool}:
-        return "categories"
-    labels = [label for column in columns for label in column.labels]
-    different = len(set(labels))
-    return "categories" if different <= MOST_CATEGORIES or different * LEAST_REPEATS <= len(labels) else "texts"
+def _column(table: Table, name: str, *, optional: bool) -> Column:
+    if optional and not table.has(name):
+        return Column(name, [None] * len(table))
+    return table.column(name)
 
 
 def _compare(old: Column, new: Column, *, seed: int, kind: FieldKind | None, embed: Embed) -> DriftRow:
     kind = kind or kind_of((old, new))
-    row = DriftRow(field=old.name, kind=kind, drift=None, missing=(old.missing, new.missing))
     # Each field has draws of its own, so that adding a field does not change the others.
     seed = int.from_bytes(hashlib.sha256(f"{seed}:{old.name}".encode()).digest()[:4])
+    row = DriftRow(
+        field=old.name,
+        kind=kind,
+        drift=None,
+        missing_drift=_compare_missing(old, new, seed),
+        missing=(old.missing, new.missing),
+    )
     try:
-        if kind == "numbers":
-            numbers = [column.numbers[~np.isnan(column.numbers)] for column in (old, new)]
-            return replace(
-                row,
-                drift=compare_numbers(*numbers),
-                stability=stability_of_numbers(*numbers, seed=seed),
-            )
-        if kind == "categories":
-            counters = [Counter(column.labels) for column in (old, new)]
-            # Sorted, so that the order of rows does not change a permuted p-value.
-            labels = sorted(set().union(*counters))
-            counts = [[counter[label] for label in labels] for counter in counters]
-            return replace(
-                row,
-                drift=compare_categories(*counts, seed=seed),
-                stability=stability_of_categories(*counts, seed=seed),
-            )
-        texts = [_draw_texts(column.texts, seed) for column in (old, new)]
-        note = f"{MOST_TEXTS:,} texts a side, drawn" if max(len(old.texts), len(new.texts)) > MOST_TEXTS else ""
-        vectors = embed([*texts[0], *texts[1]])
-        return replace(row, drift=compare_vectors(vectors, len(texts[0]), seed=seed), note=note)
+        return _KINDS[kind](row, old, new, seed, embed)
     except NotEnoughData as error:
         return replace(row, note=str(error))
+
+
+def _compare_missing(old: Column, new: Column, seed: int) -> FieldDrift | None:
+    """Return the comparison of the shares of missing values; None where none is missing, or all are."""
+    if not (old.missing or new.missing) or not (len(old.present) or len(new.present)):
+        return None
+    return compare_categories(*([len(column.present), column.missing] for column in (old, new)), seed=seed)
+
+
+def _compare_numbers(row: DriftRow, old: Column, new: Column, seed: int, _: Embed) -> DriftRow:
+    numbers = [column.numbers[~np.isnan(column.numbers)] for column in (old, new)]
+    return replace(row, drift=compare_numbers(*numbers, seed=seed), stability=stability_of_numbers(*numbers, seed=seed))
+
+
+def _compare_categories(row: DriftRow, old: Column, new: Column, seed: int, _: Embed) -> DriftRow:
+    counters = [Counter(column.labels) for column in (old, new)]
+    # Sorted, so that the order of rows does not change a permuted p-value.
+    labels = sorted(set().union(*counters))
+    counts = [[counter[label] for label in labels] for counter in counters]
+    row = replace(row, stability=stability_of_categories(*counts, seed=seed), note=_new_values(*counters))
+    if len(labels) == 1 and all(counters):
+        return replace(row, drift=same_value(*(counter.total() for counter in counters)))
+    return replace(row, drift=compare_categories(*counts, seed=seed))
+
+
+def _new_values(old: Counter[str], new: Counter[str]) -> str:
+    """Return the sentence on values that only the new dataset has, the most frequent first; empty without any."""
+    values = sorted(((-count, label) for label, count in new.items() if label not in old)) if old else []
+    if not values:
+        return ""
+    listed = ", ".join(f"{short_name(label)} ({-count:,})" for count, label in values[:MOST_NEW])
+    more = f" and {len(values) - MOST_NEW:,} more" if len(values) > MOST_NEW else ""
+    return f"{quantity(len(values), 'new value')}: {listed}{more}"
+
+
+def _compare_texts(row: DriftRow, old: Column, new: Column, seed: int, embed: Embed) -> DriftRow:
+    texts = [_draw_texts(column.texts, seed) for column in (old, new)]
+    note = f"{MOST_TEXTS:,} texts a side, drawn" if max(len(old.texts), len(new.texts)) > MOST_TEXTS else ""
+    vectors = embed([*texts[0], *texts[1]])
+    return replace(row, drift=compare_vectors(vectors, len(texts[0]), seed=seed), note=note)
+
+
+_KINDS: Mapping[FieldKind, Callable[..., DriftRow]] = {
+    "numbers": _compare_numbers,
+    "categories": _compare_categories,
+    "texts": _compare_texts,
+}
 
 
 def _draw_texts(texts: Sequence[str], seed: int) -> list[str]:
@@ -196,12 +207,4 @@ def _draw_texts(texts: Sequence[str], seed: int) -> list[str]:
     return sorted(texts, key=lambda text: (hashlib.sha256(f"{seed}:{text}".encode()).digest(), text))[:MOST_TEXTS]
 
 
-def decide_row(row: DriftRow, margin: float | None, alpha: float, family_size: int) -> DriftRow:
-    """Return the row with its state against the margin, corrected for the number of fields; unchanged without a margin."""
-    # Texts have no distance: proven drift fails, as without a margin.
-    if margin is None or row.drift is None or row.drift.distance is None:
-        return row
-    return replace(row, state=decide_margin(row.drift, margin, alpha=alpha, family_size=family_size))
-
-
-__all__ = ["DriftReport", "DriftRow", "MissingColumn", "compare_datasets", "kind_of"]
+__all__ = ["DriftReport", "DriftRow", "MissingColumn", "compare_datasets"]

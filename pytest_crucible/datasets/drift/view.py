@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from pytest_crucible.datasets.drift.compare import DriftReport, DriftRow
+from pytest_crucible.datasets.drift.compare import DriftReport
+from pytest_crucible.datasets.drift.kinds import MOST_CODES
+from pytest_crucible.datasets.drift.row import DriftRow
 from pytest_crucible.records import Note, Row, State, Statement, Table, View
 from pytest_crucible.records.number_format import p_value, quantity
+from pytest_crucible.stats.data_drift import FieldDrift
 
 
 def drift_view(old: str, new: str, report: DriftReport, vectors: str = "TF-IDF vectors") -> View:
@@ -16,7 +19,7 @@ def drift_view(old: str, new: str, report: DriftReport, vectors: str = "TF-IDF v
         title="Drift",
         heads=heads,
         rows=tuple(Row(cells=_cells(row, report), state=_state(row, report)) for row in report.rows),
-        numbers=("p", "p (Holm)", "PSI - expected"),
+        numbers=("p (Holm)", "PSI - expected"),
     )
     return View(
         title=f"Drift from {old} to {new}",
@@ -48,52 +51,63 @@ def _notes(report: DriftReport) -> Sequence[str]:
 def _cells(row: DriftRow, report: DriftReport) -> tuple[str, ...]:
     drift = row.drift
     missing = f"{row.missing[0]:,}, {row.missing[1]:,}" if any(row.missing) else "0"
-    if drift is None:
+    if not row.parts:
         return (row.field, "-", "-", missing, "-", "-", "-", "-", f"not compared: {row.note}")
-    # Only the upper bound: the lower one is more cautious than the test, and would be 0 for some proven drifts.
-    upper = drift.upper(0.05)
-    bounded = "-" if upper is None else f"{drift.distance:.3f} (<= {upper:.3f})"
     stability = "-" if row.stability is None else f"{row.stability[0] - row.stability[1]:+.3f}"
-    counts = f"{drift.n[0]:,}, {drift.n[1]:,}"
-    p_values = (p_value(drift.p_value), p_value(row.p_adjusted))
     return (
         row.field,
-        drift.test,
-        counts,
+        "-" if drift is None else drift.test,
+        "-" if drift is None else f"{drift.n[0]:,}, {drift.n[1]:,}",
         missing,
-        bounded,
-        *p_values,
+        _joined(row, _distance),
+        _joined(row, lambda each: p_value(each.p_value)),
+        p_value(row.p_adjusted),
         stability,
         result_text(row, report.alpha),
     )
 
 
+def _joined(row: DriftRow, text: Callable[[FieldDrift], str]) -> str:
+    """Return a cell on the values and, where some are missing, on the shares of missing values."""
+    of_values = "-" if row.drift is None else text(row.drift)
+    return of_values if row.missing_drift is None else f"{of_values}; missing {text(row.missing_drift)}"
+
+
+def _distance(drift: FieldDrift) -> str:
+    # Only the upper bound: the lower one is more cautious than the test, and would be 0 for some proven drifts.
+    upper = drift.upper(0.05)
+    return "-" if upper is None else f"{drift.distance:.3f} (<= {upper:.3f})"
+
+
 def result_text(row: DriftRow, alpha: float) -> str:
     """Return the result of a field in a few words."""
-    proven = row.is_proven(alpha)
+    proven = "drift proven" if row.is_proven(alpha) else "no drift proven"
+    note = f"; {row.note}" if row.note else ""
     if row.state is None:
-        return "drift proven" if proven else "no drift proven"
+        return f"{proven}{note}"
     place = {
         "met": "within the margin",
         "missed": "beyond the margin",
         "undecided": "not shown to be within the margin",
     }
-    return f"{'drift proven' if proven else 'no drift proven'}, {place[row.state]}"
+    return f"{proven}, {place[row.state]}{note}"
 
 
 def _state(row: DriftRow, report: DriftReport) -> State:
-    if row.drift is None:
+    if not row.parts:
         return "undecided"
     return row.state or ("missed" if row.fails(report.alpha) else "met")
 
 
 def _method(report: DriftReport, vectors: str) -> str:
     return (
-        "Numbers are compared by the Kolmogorov-Smirnov test, categories by the chi-squared test (labels are permuted "
-        f"where expected counts are small), texts by the maximum mean discrepancy of {vectors} with permuted labels. "
-        "p-values are adjusted over all fields (Holm). The distance is the largest difference of the distribution "
-        "functions, or the total variation distance; its upper bound at 95 % follows from McDiarmid's inequality. PSI is shown "
-        f"minus its mean over permuted labels. alpha is {report.alpha:g}, the seed {report.seed}."
+        "Numbers are compared by the Kolmogorov-Smirnov test (labels are permuted where values are tied), categories and "
+        f"numbers of at most {MOST_CODES} different values by the chi-squared test (labels are permuted where expected counts "
+        f"are small), texts by the maximum mean discrepancy of {vectors} with permuted labels, and shares of missing values by "
+        "the chi-squared test. p-values are adjusted over both comparisons of a field (Bonferroni) and over all fields (Holm). "
+        "The distance is the largest difference of the distribution functions, or the total variation distance; its upper "
+        "bound at 95 % follows from McDiarmid's inequality. PSI is shown minus its mean over permuted labels. alpha is "
+        f"{report.alpha:g}, the seed {report.seed}."
     )
 
 
@@ -111,6 +125,11 @@ def _document(report: DriftReport) -> dict[str, object]:
                 "test": row.drift and row.drift.test,
                 "n": row.drift and row.drift.n,
                 "missing": row.missing,
+                "missing_test": row.missing_drift and row.missing_drift.test,
+                "missing_p": row.missing_drift and row.missing_drift.p_value,
+                "missing_distance": row.missing_drift and row.missing_drift.distance,
+                "missing_distance_low": row.missing_drift and row.missing_drift.lower(0.05),
+                "missing_distance_high": row.missing_drift and row.missing_drift.upper(0.05),
                 "statistic": row.drift and row.drift.statistic,
                 "p": row.drift and row.drift.p_value,
                 "p_adjusted": row.p_adjusted,

@@ -126,6 +126,11 @@ BY_SIMILARITY = {
     "overall_pass",
     *BY_REFERENCE,
 }
+OF_SOME_REPLIES = {
+    "entailment", "entailment_pass", "entailment_overlap", "similarity", "similarity_pass", "similarity_tfidf", "overall_pass",
+    "citation_precision", "citation_exists", "chirality", "fisher_rao",
+}  # fmt: skip
+"""Metrics of what a reply may lack: a central claim, evidence for it, a citation."""
 THINKER = (
     "schema_compliance", "citation_accuracy", "entailment", "entailment_pass", "similarity", "similarity_pass",
     "paraphrase_accepted", "overall_pass", "evidence_overlap", "polarity_conflict", "beta1",
@@ -151,12 +156,13 @@ def strict_metric(name: str) -> Metric:
 def _facts(name: str) -> dict[str, Any]:
     if name in TEXTS:
         return {"kind": "text"}
+    applies = {"applies": "reply"} if name in OF_SOME_REPLIES else {}
     if name in BINARY:
-        return {"kind": "binary"}
+        return {"kind": "binary", **applies}
     if name in COUNTS:
         kind = "positive" if name == "fisher_rao" else "count"
-        return {"kind": kind, "direction": "lower"}
-    return {"bounds": (0, 1), "direction": "lower" if name in LOWER else "higher"}
+        return {"kind": kind, "direction": "lower", **applies}
+    return {"bounds": (0, 1), "direction": "lower" if name in LOWER else "higher", **applies}
 
 
 def _version(name: str) -> str:

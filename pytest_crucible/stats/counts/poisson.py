@@ -12,7 +12,7 @@ from scipy.special import gammainccinv, gammaincinv
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, Side, check_choice, check_share, check_side
-from pytest_crucible.stats.proportions.binomial import TwoSided, binomial_p_value
+from pytest_crucible.stats.proportions.binomial import TwoSided, binomial_p_value, describe_contradiction
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound
 from pytest_crucible.stats.results import Significance
 from pytest_crucible.stats.tails import tail_share
@@ -59,27 +59,32 @@ def poisson_rate_ratio(
     """Return the exact conditional test that two rates are equal.
 
     R: poisson.test(c(events1, events2), c(exposure1, exposure2)). Given the total, the events of the first arm are
-    binomial (Przyborowski & Wilenski 1940). As in `binomial_test`, the interval is returned with the p-values that it
-    inverts, one-sided and central ones; `poisson_ratio_interval` always returns it. The estimate is infinite without
-    events in the second arm, and None without any.
+    binomial (Przyborowski & Wilenski 1940). The interval is that of `poisson_ratio_interval`, also without events in an arm;
+    R's likelihood p-value may contradict it, as in `binomial_test`. The estimate is infinite without events in the second
+    arm, and None without any.
 
     >>> result = poisson_rate_ratio(14, 120, 6, 118)
     >>> round(result.estimate, 6), round(result.p_value, 6)
     (2.294444, 0.115574)
+    >>> round(poisson_rate_ratio(0, 10, 5, 12).interval.high, 4)
+    1.3095
     """
     check_choice(two_sided, get_args(TwoSided), "two_sided")
     interval = poisson_ratio_interval(events1, exposure1, events2, exposure2, alternative=alternative, level=level)
     events, share = events1 + events2, exposure1 / (exposure1 + exposure2)
     sides = f"two-sided by {two_sided}" if alternative == "two-sided" else alternative
+    p_value = binomial_p_value(events1, events, share, alternative, two_sided)
     return Significance(
         method=f"poisson exact, {sides}",
         statistic=float(events1),
-        p_value=binomial_p_value(events1, events, share, alternative, two_sided),
+        p_value=p_value,
         estimate=_ratio(events1 * exposure2, events2 * exposure1),
-        interval=None if sides == "two-sided by likelihood" else interval,
+        interval=interval,
         n=(events1, events2),
         status="ok" if events else "degenerate",
-        note="" if events else "0 events in both arms say nothing about the ratio of their rates",
+        note=describe_contradiction(p_value, interval, null=1.0)
+        if events
+        else "0 events in both arms say nothing about the ratio of their rates",
     )
 
 

@@ -25,9 +25,11 @@ from pytest_crucible.stats.arrays import (
     check_choice,
     check_share,
     finite,
+    is_constant,
     paired_arrays,
 )
 from pytest_crucible.stats.means.clustered import ClusteredMean, clustered_mean
+from pytest_crucible.stats.means.moments import check_enough, standard_error
 from pytest_crucible.stats.means.student import paired_differences, paired_t
 from pytest_crucible.stats.means.two_samples import welch_t
 from pytest_crucible.stats.results import Significance
@@ -200,7 +202,11 @@ def _fieller_interval(
 def _mean(values: Array, clusters: Labels | None) -> ClusteredMean:
     """Return mean and standard error; for independent values the t's, which is CR2 with one value per cluster."""
     if clusters is None:
-        return clustered_mean(values, range(values.size), fewest=2)
+        check_enough(values)
+        # By `clustered_mean`, 100,000 clusters of one value take 60 ms.
+        error = 0.0 if is_constant(values) else standard_error(values)
+        n = values.size
+        return ClusteredMean(estimate=float(values.mean()), se=error, dof=n - 1.0, n=n, clusters=n)
     return clustered_mean(values, clusters)
 
 

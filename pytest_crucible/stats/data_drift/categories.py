@@ -54,6 +54,17 @@ def compare_categories(old: Sequence[int], new: Sequence[int], *, seed: int = 0,
     )
 
 
+def same_value(old: int, new: int) -> FieldDrift:
+    """Return the comparison of two samples that have one value only, and the same one: there is no drift to find."""
+    return FieldDrift(
+        test="chi-squared",
+        statistic=0.0,
+        p_value=1.0,
+        n=(old, new),
+        distance=0.0,
+    )
+
+
 def draw_tables(table: Counts, draws: int, seed: int) -> list[Counts]:
     """Return the first rows of tables with the same totals, as they come about when labels are exchanged at random, in parts."""
     totals, size = table.sum(axis=0), int(table[0].sum())

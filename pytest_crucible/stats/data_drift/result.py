@@ -8,7 +8,9 @@ from typing import Literal
 
 from pytest_crucible.records.types import State
 
-Test = Literal["Kolmogorov-Smirnov", "chi-squared", "chi-squared, permuted", "MMD, permuted"]
+Test = Literal[
+    "Kolmogorov-Smirnov", "Kolmogorov-Smirnov, permuted", "chi-squared", "chi-squared, permuted", "MMD, permuted"
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,12 +18,16 @@ BINS = 10
 DRAWS = 400
 # Half an observation in each bin: without it, an empty bin makes the index infinite.
 _PRIOR = 0.5
+# The distance of two numbers up to half the largest is finite.
+_LARGEST = np.finfo(float).max / 2
 
 
 def stability_of_numbers(old: npt.ArrayLike, new: npt.ArrayLike, *, seed: int = 0) -> tuple[float, float]:
     """Return the index over the deciles of both samples together, and its mean without drift."""
     first, second = np.asarray(old, dtype=float), np.asarray(new, dtype=float)
-    edges = np.unique(np.quantile(np.concatenate([first, second]), np.arange(1, BINS) / BINS))
+    # Deciles are interpolated, and between infinities nothing can be: they are in the last bins anyway.
+    pooled = np.clip(np.concatenate([first, second]), -_LARGEST, _LARGEST)
+    edges = np.unique(np.quantile(pooled, np.arange(1, BINS) / BINS)) if len(pooled) else pooled
     counts = [
         np.bincount(np.searchsorted(edges, values, side="right"), minlength=len(edges) + 1)
         for values in (first, second)

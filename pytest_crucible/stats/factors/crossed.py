@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, Range
+from pytest_crucible.stats.factors.level_bounds import LevelMeans, means_of_levels
 from pytest_crucible.stats.factors.levels import level_means, level_source, mean_over, sample_means, samples_source
 from pytest_crucible.stats.factors.sources import Source
 
@@ -34,6 +36,8 @@ class CrossedMean:
     """The cluster of each sample in `means`."""
     cells: Array
     """The averaged scores (differences), samples x factors; NaN is lost."""
+    levels: tuple[LevelMeans, ...]
+    """The level means of each factor, in the order of `sources` after the samples."""
 
     @property
     def variance(self) -> float:
@@ -41,10 +45,10 @@ class CrossedMean:
         samples, *factors = self.sources
         return samples.variance + sum(max(factor.variance - factor.floor, 0.0) for factor in factors)
 
-    def augment(self, bounds: Range) -> tuple[float, tuple[Source, ...]]:
-        """Return the mean and the sources after adding a sample (a cluster) at each bound."""
-        mean, samples = samples_source(self.means, self.clusters, bounds)
-        return mean, (samples, *self.sources[1:])
+    @property
+    def parts(self) -> tuple[LevelMeans, ...]:
+        """The means of the samples and of the levels of each factor, in the order of `sources`."""
+        return LevelMeans(values=self.means, clusters=self.clusters), *self.levels
 
 
 def crossed_mean(
@@ -75,12 +79,13 @@ def crossed_difference(
     fixed: Collection[str] = (),
     trainings: tuple[str, str] | None = None,
     fixed_trainings: bool = False,
+    ends: Range | None = None,
 ) -> CrossedMean:
     """Return the mean of candidate - baseline over samples and factors that both arms share, paired cell by cell.
 
     With `trainings`, the names of both arms' trainings, the second axis of each arm is its own trainings: those are not
-    paired, and there may be more of one arm; with `fixed_trainings` the difference is about these alone. A cell without a
-    score in either arm is left out. The rest is as in `crossed_mean`.
+    paired, and there may be more of one arm; with `fixed_trainings` the difference is about these alone. `ends` are those of a
+    score, for bounds over trainings. A cell without a score in either arm is left out. The rest is as in `crossed_mean`.
 
     >>> old, new = [[0.5, 0.4], [0.2, 0.4], [0.9, 0.8]], [[0.6, 0.6], [0.5, 0.4], [0.9, 1.0]]
     >>> round(crossed_difference(new, old, ["rounds"]).estimate, 4)
@@ -94,25 +99,40 @@ def crossed_difference(
     missing, scored = np.isnan(cells), _scored_samples(cells)
     labels = _labels_at(clusters, scored)
     own = [
-        level_source(level_means(np.where(missing[:, None], np.nan, arm)[scored], 1), name, labels)
-        for arm, name in zip(arms, trainings or (), strict=False)
+        _Table(name, level_means(np.where(missing[:, None], np.nan, arm)[scored], 1), ends, sign)
+        for arm, name, sign in zip(arms, trainings or (), (1.0, -1.0), strict=False)
         if arm.shape[1] > 1 and not fixed_trainings
     ]
     return _with_sources(cells[scored], factors, labels, fixed, own)
 
 
+class _Table(NamedTuple):
+    """The scores of samples x levels of one factor, with their ends where these are not those of the mean."""
+
+    name: str
+    scores: Array
+    ends: Range | None = None
+    sign: float = 1.0
+
+
 def _with_sources(
-    cells: Array, factors: Sequence[str], clusters: Labels | None, fixed: Collection[str], further: Sequence[Source]
+    cells: Array, factors: Sequence[str], clusters: Labels | None, fixed: Collection[str], own: Sequence[_Table]
 ) -> CrossedMean:
     means = sample_means(cells)
     estimate, samples = samples_source(means, clusters)
-    parts = [
-        level_source(level_means(cells, axis), name, clusters)
+    shared = [
+        _Table(name, level_means(cells, axis))
         for axis, name in enumerate(factors, 1)
         if name not in fixed and cells.shape[axis] > 1
     ]
+    tables = [*shared, *own]
     return CrossedMean(
-        estimate=estimate, sources=(samples, *parts, *further), means=means, clusters=clusters, cells=cells
+        estimate=estimate,
+        sources=(samples, *(level_source(table.scores, table.name, clusters) for table in tables)),
+        means=means,
+        clusters=clusters,
+        cells=cells,
+        levels=tuple(means_of_levels(table.scores, table.ends, table.sign) for table in tables),
     )
 
 

@@ -6,12 +6,10 @@ import numpy as np
 
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import quantity
-from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, Range, cluster_codes, cluster_totals, is_constant
+from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, cluster_codes, cluster_totals, is_constant
 from pytest_crucible.stats.factors.sources import Source
-from pytest_crucible.stats.means.augmented import augmented_moments
-from pytest_crucible.stats.means.clustered import check_clustered, clustered_mean, with_pseudo_clusters
+from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.moments import standard_error
-from pytest_crucible.stats.means.sandwich import robust_error
 
 SAMPLES = "samples"
 _TURNS = 12
@@ -39,27 +37,22 @@ def mean_over(cells: Array, axes: tuple[int, ...]) -> Array:
         return np.asarray(np.where(seen, cells, 0.0).sum(axis=axes) / seen.sum(axis=axes))
 
 
-def samples_source(means: Array, clusters: Labels | None = None, bounds: Range | None = None) -> tuple[float, Source]:
+def samples_source(means: Array, clusters: Labels | None = None) -> tuple[float, Source]:
     """Return the mean and the samples' part of its variance, from one mean a sample.
 
-    With `bounds` both are after adding a sample (a cluster) at each bound, so that rare disasters are not overlooked; see
-    `means.augmented`. Raises NotEnoughData below two samples, or five clusters.
+    Raises NotEnoughData below two samples, or five clusters.
 
     >>> mean, samples = samples_source(np.array([0.5, 0.7, 0.6, 0.8]))
     >>> round(mean, 3), round(samples.variance, 5), samples.dof
     (0.65, 0.00417, 3.0)
     """
     if clusters is None:
-        mean, se, dof = _independent(means, bounds)
-        return mean, Source(name=SAMPLES, levels=means.size, dof=dof, variance=se * se)
-    if bounds is None:
-        robust = clustered_mean(means, clusters)
-        return robust.estimate, Source(name=SAMPLES, levels=robust.clusters, dof=robust.dof, variance=robust.se**2)
-    array, codes, count = check_clustered(means, clusters)
-    totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), bounds)
-    centre = float(totals.sum() / sizes.sum())
-    se, dof = robust_error((totals - sizes * centre)[:, None], sizes[:, None], "cr2")
-    return centre, Source(name=SAMPLES, levels=count, dof=dof, variance=se * se)
+        if means.size < 2:
+            raise NotEnoughData(f"{quantity(means.size, 'sample')}: a mean's uncertainty needs at least 2")
+        se = 0.0 if is_constant(means) else standard_error(means)
+        return float(means.mean()), Source(name=SAMPLES, levels=means.size, dof=means.size - 1.0, variance=se * se)
+    robust = clustered_mean(means, clusters)
+    return robust.estimate, Source(name=SAMPLES, levels=robust.clusters, dof=robust.dof, variance=robust.se**2)
 
 
 def level_source(table: Array, name: str, clusters: Labels | None = None) -> Source:
@@ -105,12 +98,3 @@ def level_effects(table: Array) -> tuple[Array, Array]:
         step = left.sum(axis=0) / seen.sum(axis=0)
         left, effects = np.where(seen, left - step, 0.0), effects + step
     return effects, left
-
-
-def _independent(means: Array, bounds: Range | None) -> tuple[float, float, float]:
-    if means.size < 2:
-        raise NotEnoughData(f"{quantity(means.size, 'sample')}: a mean's uncertainty needs at least 2")
-    if bounds is not None:
-        return augmented_moments(means, bounds)
-    se = 0.0 if is_constant(means) else standard_error(means)
-    return float(means.mean()), se, means.size - 1.0

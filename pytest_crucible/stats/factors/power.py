@@ -57,15 +57,11 @@ def samples_over_sources(
     sources: Sequence[Source],
     distance: float,
     *,
-    pseudo: float = 0.0,
     alpha: float = 0.05,
     power: float = 0.8,
     measured: bool = True,
 ) -> int | None:
-    """Return the samples with which a one-sided bound clears a distance; None if the factors forbid it, or nothing varies.
-
-    `pseudo` is the sum of squares of the pseudo-observations of an augmented bound.
-    """
+    """Return the samples with which a one-sided bound clears a distance; None if the factors forbid it, or nothing varies."""
     check_share(alpha, "alpha")
     check_share(power, "power")
     if distance <= 0 or not any(source.variance for source in sources):
@@ -73,9 +69,7 @@ def samples_over_sources(
     cases = _Cases(sources, measured=measured)
 
     def clears(n: int) -> bool:
-        samples, *factors = with_levels(sources, sources[0].name, n)
-        added = Source(name=samples.name, levels=n, dof=samples.dof, variance=samples.variance + pseudo / n**2)
-        return cases.chance([added, *factors], distance, alpha) >= power
+        return cases.chance(with_levels(sources, sources[0].name, n), distance, alpha) >= power
 
     # What an endless number of samples cannot do, no number can.
     return smallest_integer(clears, 3) if clears(_ENDLESS) else None

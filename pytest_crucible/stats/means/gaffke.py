@@ -19,7 +19,9 @@ by the saddlepoint approximation of Lugannani & Rice (1980, Advances in Applied 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -55,15 +57,42 @@ def gaffke_bound(
     >>> round(gaffke_bound([1.0] * 48 + [0.0] * 2, end=0.0, alpha=0.05, side="lower"), 3)
     0.879
     """
-    from scipy.special import ndtri
-
     check_share(alpha, "alpha")
     check_side(side)
     sign = 1.0 if side == "lower" else -1.0
-    units = _units(values, clusters, end, sign, 1.0)
+    return sign * _bound(_units(values, clusters, end, sign, 1.0), alpha)
+
+
+def gaffke_ratio_bound(
+    totals: Array, sizes: Array, *, end: float, alpha: float, side: Side, times: Array | None = None
+) -> float:
+    """Return the one-sided bound for a ratio of means: of the units' totals to their sizes, which need not be whole numbers.
+
+    A unit of size 0 has no values. `times` counts each unit that often. Raises NotEnoughData below two units with values.
+
+    >>> totals, sizes = np.array([1.0] * 48 + [0.0] * 9), np.array([1.0] * 50 + [0.0] * 7)
+    >>> round(gaffke_ratio_bound(totals, sizes, end=0.0, alpha=0.05, side="lower"), 3)
+    0.879
+    """
+    check_share(alpha, "alpha")
+    check_side(side)
+    sign, there = 1.0 if side == "lower" else -1.0, sizes > 0
+    counts = np.ones(sizes.size) if times is None else times
+    if counts[there].sum() < 2:
+        check_enough(totals[there])
+    units = _Units(
+        totals=sign * totals[there], sizes=sizes[there], end=sign * end, times=counts[there], power_sums=None
+    )
+    return sign * _bound(units, alpha)
+
+
+def _bound(units: _Units, alpha: float) -> float:
+    """Return the lower bound."""
+    from scipy.special import ndtri
+
     low, high = units.end, float((units.totals / units.sizes).max())
     if high <= low:
-        return end
+        return low
     # On the normal scale the tail is nearly a straight line of the mean, which takes few steps.
     goal = float(ndtri(alpha))
 
@@ -76,7 +105,7 @@ def gaffke_bound(
     at_near, at_far = (excess(near), excess(far)) if inside else (0.0, 0.0)
     if not at_near < 0 < at_far:
         near, far, at_near, at_far = low, high, excess(low), excess(high)
-    return sign * bracketed_root(excess, near, at_near, far, at_far, error=_EXACT * (high - low))
+    return bracketed_root(excess, near, at_near, far, at_far, error=_EXACT * (high - low))
 
 
 def gaffke_p_value(
@@ -114,10 +143,10 @@ class _Units:
 
     def bracket_bound(self, goal: float) -> tuple[float, float]:
         """Return two means that enclose the bound in most cases, from the normal approximation."""
-        total = float(self.sizes.sum())
-        mean = float((self.totals / total).sum())
+        total = float((self.times * self.sizes).sum())
+        mean = float((self.times * self.totals / total).sum())
         pseudo = self.distance_of_end(mean)
-        distances = np.append(self.totals - mean * self.sizes, pseudo)
+        distances = np.append(np.sqrt(self.times) * (self.totals - mean * self.sizes), pseudo)
         # Scaled, because squares of huge values would be infinite.
         scale = float(np.abs(distances).max())
         error = scale * math.sqrt(float(np.sum((distances / scale) ** 2))) / total
@@ -126,24 +155,41 @@ class _Units:
 
     def distance_of_end(self, mean: float) -> float:
         """Return how far an unseen unit can lie below a mean: it may be a large one, with all its values at the end."""
-        return float((self.sizes**3).sum() / (self.sizes**2).sum()) * (self.end - mean)
+        return size_of_unseen(self.sizes, self.times) * (self.end - mean)
 
     def tail(self, mean: float) -> float:
         """Return P(weighted mean <= mean), never 0."""
-        pseudo = self.distance_of_end(mean)
-        distances = self.totals - mean * self.sizes
-        # Without a unit on one side of the mean all weighted means are on the other.
-        if pseudo >= 0:
-            return _SMALLEST
-        if distances.max() <= 0:
-            return 1.0
-        scale = max(float(np.abs(distances).max()), -pseudo)
-        scaled = distances / scale
-        poles = 1 / min(float(scaled.min()), pseudo / scale), 1 / float(scaled.max())
-        cumulant = sum_directly(scaled, self.times)
-        if self.power_sums is not None:
-            cumulant = self.power_sums.sum_by_series(mean, scale, cumulant)
-        return max(_probability_below(_with_pseudo(cumulant, pseudo / scale), poles), _SMALLEST)
+        series = None if self.power_sums is None else partial(self.power_sums.sum_by_series, mean)
+        return tail_below_zero(self.totals - mean * self.sizes, self.distance_of_end(mean), self.times, series)
+
+
+def size_of_unseen(sizes: Array, times: float | Array = 1.0) -> float:
+    """Return the size of the unit that is added at the end: that of a large one, as large units may be lost whole."""
+    return float((times * sizes**3).sum() / (times * sizes**2).sum())
+
+
+def tail_below_zero(
+    distances: Array,
+    pseudo: float,
+    times: float | Array = 1.0,
+    series: Callable[[float, CumulantAt], CumulantAt] | None = None,
+) -> float:
+    """Return P(weighted mean <= 0) of distances from a mean and that of the end, never 0: Gaffke's p-value of that mean.
+
+    `series` may replace the sum over many distances, of which it gets the scale.
+    """
+    # Without a unit on one side of the mean all weighted means are on the other.
+    if pseudo >= 0:
+        return _SMALLEST
+    if distances.max() <= 0:
+        return 1.0
+    scale = max(float(np.abs(distances).max()), -pseudo)
+    scaled = distances / scale
+    poles = 1 / min(float(scaled.min()), pseudo / scale), 1 / float(scaled.max())
+    cumulant = sum_directly(scaled, times)
+    if series is not None:
+        cumulant = series(scale, cumulant)
+    return max(_probability_below(_with_pseudo(cumulant, pseudo / scale), poles), _SMALLEST)
 
 
 def _units(values: npt.ArrayLike, clusters: Labels | None, end: float, sign: float, times: float | Array) -> _Units:

@@ -25,6 +25,7 @@ import numpy as np
 from pytest_crucible import stats
 from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
 from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.measures.confidence_bins import BINS, confidence_bins
 from pytest_crucible.stats.measures.row import (
     Clusters,
     Difference,
@@ -39,11 +40,7 @@ from pytest_crucible.stats.measures.row import (
     no_data,
 )
 
-# As in the papers that defined the error; another number gives another error.
-BINS = 10
 METHOD = "ece of 10 bins, all signs"
-# A confidence such as 0.1 + 0.2, times 10, comes out just above 3 and would fall into the next bin.
-_ROUNDING = 1e-12
 # Bisection of a p-value on a logarithmic scale: sixty halvings between 1e-15 and 1 leave a relative error below 1e-13.
 _SMALLEST_P = 1e-15
 _HALVINGS = 60
@@ -59,7 +56,7 @@ def prepare(observations: Observations, end: End) -> Prepared:
     filled = scored if end == "observed" else scored & ~observations.lost
     gaps, bins = np.zeros(len(scored)), np.zeros(len(scored))
     gaps[filled] = accuracy[filled] - confidence[filled]
-    bins[filled] = _bins(confidence[filled])
+    bins[filled] = confidence_bins(confidence[filled])
     if end != "observed":
         _fill_lost(gaps, bins, ~filled, widen=end == "high")
         filled = np.ones(len(scored), dtype=bool)
@@ -70,10 +67,6 @@ def prepare(observations: Observations, end: End) -> Prepared:
         clusters=None if clusters is None else clusters[filled],
         bounds=(0.0, 1.0),
     )
-
-
-def _bins(confidence: Floats) -> Floats:
-    return np.asarray(np.clip(np.ceil(confidence * BINS - _ROUNDING) - 1, 0, BINS - 1), dtype=np.float64)
 
 
 def _fill_lost(gaps: Floats, bins: Floats, lost: np.ndarray[tuple[int], np.dtype[np.bool_]], *, widen: bool) -> None:

@@ -18,6 +18,7 @@ from pytest_crucible.stats.measures.changes import largest_change
 from pytest_crucible.stats.measures.replies import (
     clip_value,
     joint_shape,
+    linearise,
     numeric,
     one_value_a_sample,
     values_and_shape,
@@ -61,6 +62,10 @@ def prepare(observations: Observations, end: End) -> Prepared:
         keys=observations.keys,
         monte_carlo=observations.monte_carlo,
     )
+    if measure.inner_relation is None and observations.weights is not None and np.isfinite(plain.values).all():
+        if observations.at_looks:
+            return replace(plain, weights=observations.weights)
+        return linearise(plain, observations.weights)
     if measure.inner_relation is None:
         return _by_sample(plain, observations)
     threshold = measure.inner_value or 0.0
@@ -71,7 +76,7 @@ def prepare(observations: Observations, end: End) -> Prepared:
 
 
 def _by_sample(prepared: Prepared, observations: Observations) -> Prepared:
-    return one_value_a_sample(prepared, observations.samples, weighted=not observations.counts_samples)
+    return one_value_a_sample(prepared, observations.samples, linearised=not observations.at_looks)
 
 
 def _condition_values(observations: Observations, relation: str, threshold: float, end: End) -> Floats:

@@ -16,10 +16,10 @@ from pytest_crucible.records import Kind
 from pytest_crucible.stats.measures.row import Clusters, Floats, Numbers, NumericKind, Prepared
 
 
-def one_value_a_sample(prepared: Prepared, samples: Clusters | None, *, weighted: bool = True) -> Prepared:
+def one_value_a_sample(prepared: Prepared, samples: Clusters | None, *, linearised: bool = True) -> Prepared:
     """Return values of samples from those of replies; unchanged if each value is a sample's.
 
-    Without `weighted`, a sample counts once, with any number of replies.
+    Not `linearised`, a value is the mean of a sample's replies, and `weights` are their numbers.
 
     >>> replies = Prepared(values=np.array([1.0, 1.0, 0.0, 0.0]), kind="binary", bounds=(0.0, 1.0))
     >>> one_value_a_sample(replies, np.array([0, 0, 0, 1])).values.tolist(), float(replies.values.mean())
@@ -36,12 +36,20 @@ def one_value_a_sample(prepared: Prepared, samples: Clusters | None, *, weighted
         averaged = replace(
             averaged, replies=(prepared.values, samples if prepared.clusters is None else prepared.clusters)
         )
+    if not linearised:
+        return replace(averaged, weights=counts.astype(np.float64))
     # Nothing is linear in an infinite value: a lost one without bounds.
-    if not weighted or counts.min() == counts.max() or not np.isfinite(means).all():
+    if counts.min() == counts.max() or not np.isfinite(means).all():
         return averaged
-    mean, weights = float(prepared.values.mean()), counts * (numbers.size / samples.size)
+    return linearise(averaged, counts)
+
+
+def linearise(prepared: Prepared, counts: Floats | Clusters) -> Prepared:
+    """Return values whose mean is that of all samples with these weights, and whose variance is that of this ratio."""
+    weights = counts / counts.mean()
+    mean = float((weights * prepared.values).mean())
     low, high = (mean + float(weights.max()) * (end - mean) for end in prepared.bounds)
-    return replace(averaged, values=mean + weights * (means - mean), ends=(low, high))
+    return replace(prepared, values=mean + weights * (prepared.values - mean), ends=(low, high))
 
 
 def numeric(kind: Kind | None) -> NumericKind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +30,7 @@ NumericKind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbo
 
 
 GEOMETRIC_MEANS = "ratio of geometric means"
+RATIO_OF_MEANS = "ratio of means"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +56,15 @@ class Observations:
     """Samples of which a score of some metric is lost."""
     samples: Clusters | None = None
     """The sample of each entry, rising, where the entries are replies; None if each is a sample of its own."""
-    counts_samples: bool = False
-    """A sample counts once, with any number of replies: at looks a value must not depend on later samples."""
+    at_looks: bool = False
+    """Values must not depend on later samples, as linearised ones do."""
     clusters: Clusters | None = None
     expected: Sequence[Any] = ()
     """The samples' `expected`; empty unless the row uses it."""
     slicing: Slicing | None = None
     """The slices of the measure's field; None without one."""
+    weights: Floats | None = None
+    """How much each sample counts: the share of its replies that the metric applies to. None: all alike."""
     keys: Keys | None = None
     """A hash of each entry's sample id, by which permutation tests join samples into blocks; None: of its position."""
     monte_carlo: MonteCarlo = UNSEEDED
@@ -83,6 +86,10 @@ class Prepared:
     """Number of replies, where a sample has several."""
     replies: tuple[Floats, Clusters] | None = None
     """Whether each of several replies to a sample fulfils a condition, 1 or 0, and its group or sample."""
+    weights: Floats | None = None
+    """How many replies each value is the mean of, where a sequence counts every reply."""
+    heaviest: float = 1.0
+    """The most samples (replies) that a group of the whole plan has, of which a sequence sees a part."""
     quantile: float = 0.5
     keys: Keys | None = None
     """A hash of each sample's id, see `Observations.keys`."""
@@ -148,6 +155,7 @@ class Difference:
 
 
 Check = Callable[[Measure, Sequence[MetricFacts]], str]
+CheckValues = Callable[[Measure, Mapping[str, "Prepared"]], str]
 NoProof = Callable[[Measure, MetricFacts], str]
 
 
@@ -173,6 +181,9 @@ class Statistic:
     higher_is_better: Callable[[Measure, MetricFacts], bool]
     check: Check = lambda measure, facts: ""
     """Why the declared metrics cannot be used, or nothing."""
+    check_values: CheckValues = lambda measure, arms: ""
+    """Why the observed values of these arms cannot be compared, or nothing. It is an error in the suite: what is compared is
+    declared, and never follows from the values."""
     samples_to_prove: Callable[[Prepared, float, float], int | None] = lambda prepared, limit, alpha: None
     """How many samples would prove the estimate against a limit at alpha, were it the truth."""
     no_proof: NoProof = lambda measure, facts: ""

@@ -40,6 +40,7 @@ from pytest_crucible.stats.slices.met_bounds import Extreme
 from pytest_crucible.stats.slices.slicing import NO_SLICE, SliceMeans
 
 CHANGE = "change of an extreme, cr2"
+CHANGE_BOUNDS = "change of an extreme, gaffke"
 RATIO_OF_RATIOS = "ratio of ratios"
 
 
@@ -197,7 +198,9 @@ def _no_change(first: Prepared, second: Prepared, kind: str) -> str:
     for columns in filter(None, (first.columns, second.columns)):
         for means in columns.arm().plus:
             unrated |= dict.fromkeys(itertools.compress(columns.names, ~means.has_rate))
-            single |= dict.fromkeys(itertools.compress(columns.names, means.has_rate & np.isnan(means.errors)))
+            if means.joint is not None:
+                unknown = means.has_rate & np.isnan(means.joint.errors)
+                single |= dict.fromkeys(itertools.compress(columns.names, unknown))
             zero |= dict.fromkeys(itertools.compress(columns.names, means.means == 0))
     if unrated:
         return f"{_list_names(list(unrated))} {'has' if len(unrated) == 1 else 'have'} no rate in one of the arms"
@@ -243,16 +246,17 @@ def _turn(change: Change) -> Change:
 def _difference(change: Change, kind: str, n: int, clusters: int | None, alpha: float, note: str) -> Difference:
     interval = None
     if change.low is not None and change.high is not None:
-        interval = Interval(low=change.low, high=change.high, level=1 - alpha, method=CHANGE)
+        interval = Interval(low=change.low, high=change.high, level=1 - alpha, method=CHANGE_BOUNDS)
     return Difference(
         value=change.value,
         interval=interval,
         p_value=change.p_value,
+        proof_p=change.proof_p,
         p_exact=None,
         lower=change.lower,
         upper=change.upper,
         method=CHANGE,
-        bounds_method=CHANGE,
+        bounds_method="none" if change.lower is None else CHANGE_BOUNDS,
         n=n,
         clusters=clusters,
         deviation=None if change.error is None else change.error * math.sqrt(n),
@@ -283,6 +287,13 @@ def smaller_is_fairer(measure: Measure, facts: MetricFacts) -> bool:
 
 def larger_is_fairer(measure: Measure, facts: MetricFacts) -> bool:
     return True
+
+
+def no_proof(measure: Measure, facts: MetricFacts) -> str:
+    """Explain why nothing is proven about means of slices: the metric's values have no declared ends."""
+    if facts.kind in (None, "text", "binary") or all(map(math.isfinite, (facts.low, facts.high))):
+        return ""
+    return f"nothing is proven about a {measure.statistic} of values without bounds: declare bounds of {facts.name!r}"
 
 
 def ratio_problem(measure: Measure, facts: object) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from pytest_crucible.records import Contrast, Kind, Measure, MetricFacts
+from pytest_crucible.records import Contrast, Measure, MetricFacts
 from pytest_crucible.stats.measures import auroc, calibration, means, percentiles
-from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, Statistic
+from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, RATIO_OF_MEANS, Statistic
 
 
 def _lazy(module: str, function: str, **options: Any) -> Callable[..., Any]:
@@ -175,6 +175,7 @@ _ROWS = (
         value_range=_lazy("measures.slices", "gap_range"),
         higher_is_better=_lazy("measures.slices", "smaller_is_fairer"),
         samples_to_prove=_lazy("measures.slices", "samples_to_prove", kind="gap"),
+        no_proof=_lazy("measures.slices", "no_proof"),
         of_slices=True,
     ),
     Statistic(
@@ -190,6 +191,7 @@ _ROWS = (
         higher_is_better=_lazy("measures.slices", "larger_is_fairer"),
         check=_lazy("measures.slices", "ratio_problem"),
         samples_to_prove=_lazy("measures.slices", "samples_to_prove", kind="ratio"),
+        no_proof=_lazy("measures.slices", "no_proof"),
         of_slices=True,
     ),
     Statistic(
@@ -209,22 +211,32 @@ _ROWS = (
 )
 # The rows by the names that stored targets have.
 STATISTICS = {row.name: row for row in _ROWS}
-BY_KIND: Mapping[Kind | None, Statistic] = {
-    "positive": replace(
-        MEAN,
-        title=GEOMETRIC_MEANS,
-        difference=_lazy("measures.geometric", "compare"),
-        no_proof=means.any_proof,
-        # Random factors cannot be counted for the median of ratios, and counting them for means alone would mislead.
-        is_mean=False,
-    ),
-}
-"""The row that compares a metric of this kind, if a comparison names the metric alone. Other kinds: by the mean."""
+GEOMETRIC = replace(
+    MEAN,
+    title=GEOMETRIC_MEANS,
+    difference=_lazy("measures.geometric", "compare"),
+    check_values=_lazy("measures.geometric", "zeros_problem"),
+    no_proof=means.any_proof,
+    # No interval of a ratio counts random factors.
+    is_mean=False,
+)
+"""The row that compares an amount that is named alone: latency, tokens, cost."""
+OF_MEANS = replace(
+    MEAN,
+    title=RATIO_OF_MEANS,
+    difference=_lazy("measures.mean_ratio", "compare"),
+    no_proof=_lazy("measures.mean_ratio", "no_proof"),
+    is_mean=False,
+)
+"""The row that compares an amount that is named in `mean(...)`."""
 
 
 def comparison_row(measure: Measure, facts: MetricFacts) -> Statistic:
-    """Return the row that compares two arms. A margin or relevant difference in the metric's own units compares means."""
+    """Return the row that compares two arms. It follows from the declarations alone, never from values.
+
+    A margin or relevant difference in the metric's own units compares means.
+    """
     in_units = isinstance(measure, Contrast) and measure.limit is not None and not measure.is_relative
-    if measure.statistic != MEAN.name or in_units:
+    if measure.statistic != MEAN.name or in_units or facts.kind != "positive":
         return STATISTICS[measure.statistic]
-    return BY_KIND.get(facts.kind, MEAN)
+    return OF_MEANS if measure.by_mean else GEOMETRIC

@@ -6,12 +6,12 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import scipy
 
 from pytest_crucible import stats
 from pytest_crucible.records import BoundedValue
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.means.mean_contrasts import MeanContrast
 from pytest_crucible.stats.measures.means import samples_to_prove_mean
 from pytest_crucible.stats.measures.row import Floats, Measured, Prepared, no_bounds
 from pytest_crucible.stats.measures.slices import count_sliced, measured_extreme
@@ -84,13 +84,11 @@ def _one_bound(columns: SlicedColumns, number: int, alpha: float, side: Side) ->
 
 
 def _standardised_bound(columns: SlicedColumns, number: int, alpha: float, side: Side) -> float | None:
-    means = columns.means(columns.plus)[0]
-    half = float(scipy.special.stdtrit(means.dof[number], 1 - alpha)) * float(means.errors[number])
-    if math.isnan(half):
+    means, bounds = columns.means(columns.plus)[0], columns.bounds[0]
+    if math.isnan(means.means[number]) or not all(map(math.isfinite, bounds)):
         return None
-    bound = float(means.means[number]) + (half if side == "upper" else -half)
-    # Few samples make a wide interval, and no mean is beyond the metric's bounds.
-    return min(max(bound, columns.bounds[0][0]), columns.bounds[0][1])
+    sign = 1.0 if side == "lower" else -1.0
+    return sign * MeanContrast((means.units[number],), (sign,), bounds, shares_units=True).lower_bound(alpha)
 
 
 def samples_to_prove_worst(prepared: Prepared, limit: float, alpha: float) -> int | None:

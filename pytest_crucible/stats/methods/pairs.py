@@ -84,7 +84,7 @@ def no_side(arms: Arms, alpha: float, side: Side) -> None:
 
 
 def betting_side(arms: Arms, alpha: float, side: Side) -> float:
-    return one_arm.betting_side(differences(arms), alpha, side)
+    return one_arm.betting_side(differences(arms), alpha, side, arms.keys)
 
 
 def differences(arms: Arms) -> Observed:

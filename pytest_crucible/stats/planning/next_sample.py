@@ -129,6 +129,36 @@ def samples_to_clear(
     return smallest_integer(clears, 2)
 
 
+def samples_by_evidence(n: int, p_value: float, *, alpha: float, power: float = 0.8) -> int | None:
+    """Return the samples with which a one-sided p-value of n falls to alpha with this power, if the estimate is the truth.
+
+    The evidence, as a normal deviate, grows with the root of n. More than n if the p-value is above alpha; None at 0.5 and above.
+
+    >>> samples_by_evidence(100, 0.05, alpha=0.025), samples_by_evidence(100, 0.5, alpha=0.025)
+    (291, None)
+    """
+    check_share(alpha, "alpha")
+    check_share(power, "power")
+    evidence = -float(ndtri(p_value))
+    if evidence <= 0:
+        return None
+    return max(n + 1, math.ceil(n * ((float(ndtri(power)) - float(ndtri(alpha))) / evidence) ** 2))
+
+
+def samples_by_bound(n: int, to_bound: float, to_limit: float, *, alpha: float, power: float = 0.8) -> int:
+    """Return the samples whose bound reaches a limit with this power, from the distances of both from the estimate.
+
+    The distance of a bound at alpha shrinks with the root of n. More than n if the limit is nearer than the bound.
+
+    >>> samples_by_bound(100, 0.05, 0.04, alpha=0.05)
+    358
+    """
+    check_share(alpha, "alpha")
+    check_share(power, "power")
+    reserve = 1 - float(ndtri(power)) / float(ndtri(alpha))
+    return max(n + 1, math.ceil(n * (to_bound / to_limit * reserve) ** 2))
+
+
 MOST_POWER = 1 - 1e-9
 
 

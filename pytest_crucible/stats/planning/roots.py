@@ -92,10 +92,11 @@ def smallest_integer(proves: Callable[[int], bool], fewest: int) -> int | None:
     return high
 
 
-def rising_root(function: Callable[[float], float], low: float, *, most: float = math.inf) -> float:
+def rising_root(function: Callable[[float], float], low: float, *, most: float = math.inf, error: float = 0.0) -> float:
     """Return the zero of a rising function from `low` on; `low` itself when the function is not negative there.
 
-    The bracket is found by doubling, up to `most`, which is returned where the function is still negative there.
+    The bracket is found by doubling, up to `most`, which is returned where the function is still negative there. `error` as in
+    `bracketed_root`.
 
     >>> round(rising_root(lambda x: x * x - 2, 0.0), 12)
     1.414213562373
@@ -108,7 +109,7 @@ def rising_root(function: Callable[[float], float], low: float, *, most: float =
         if high >= most:
             return most
         low, at_low, high = high, at_high, min(2 * high, most)
-    return bracketed_root(function, low, at_low, high, at_high)
+    return bracketed_root(function, low, at_low, high, at_high, error=error)
 
 
 def bracketed_root(

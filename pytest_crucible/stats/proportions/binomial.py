@@ -27,8 +27,8 @@ def binomial_test(
 ) -> Significance:
     """Return the exact binomial test of "the true proportion is `rate`"; R: binom.test(successes, n, rate).
 
-    The Clopper-Pearson interval inverts the one-sided tests and the central two-sided one, and is returned with those.
-    R's likelihood p-value may contradict it (Fay 2010, Biostatistics 11:373) and is returned without an interval.
+    The Clopper-Pearson interval inverts the one-sided tests and the central two-sided one. R's likelihood p-value may contradict
+    it (Fay 2010, Biostatistics 11:373); the note then says so.
 
     >>> round(binomial_test(37, 50, 0.6).p_value, 6)
     0.044023
@@ -39,16 +39,31 @@ def binomial_test(
     check_choice(two_sided, get_args(TwoSided), "two_sided")
     if not 0.0 <= rate <= 1.0:
         raise ValueError(f"a proportion must lie between 0 and 1, not {rate!r}")
+    p_value = binomial_p_value(successes, n, rate, alternative, two_sided) if n else None
+    interval = _interval(successes, n, level, alternative)
     return Significance(
         method=_method("binomial exact", alternative, two_sided),
         statistic=float(successes),
-        p_value=binomial_p_value(successes, n, rate, alternative, two_sided) if n else None,
+        p_value=p_value,
         estimate=successes / n if n else None,
-        interval=_interval(successes, n, level, alternative, two_sided),
+        interval=interval,
         n=(n,),
         status="ok" if n else "insufficient_data",
-        note="" if n else "0 values say nothing about a proportion",
+        note=describe_contradiction(p_value, interval, null=rate) if n else "0 values say nothing about a proportion",
     )
+
+
+def describe_contradiction(p_value: float | None, interval: Interval | None, *, null: float) -> str:
+    """Explain a p-value and an interval that disagree about the null value; empty if they agree.
+
+    >>> describe_contradiction(0.03, Interval(low=0.0, high=1.2, level=0.95, method=""), null=1.0)
+    'p is not of the test that the interval inverts: only one of them excludes 1'
+    """
+    if p_value is None or interval is None:
+        return ""
+    if (p_value < 1 - interval.level) != (interval.low <= null <= interval.high):
+        return ""
+    return f"p is not of the test that the interval inverts: only one of them excludes {null:g}"
 
 
 def binomial_p_value(
@@ -74,9 +89,9 @@ def binomial_p_value(
     return float(binomtest(successes, n, rate, alternative=alternative).pvalue)
 
 
-def _interval(successes: int, n: int, level: float, alternative: Alternative, two_sided: TwoSided) -> Interval | None:
+def _interval(successes: int, n: int, level: float, alternative: Alternative) -> Interval:
     if alternative == "two-sided":
-        return clopper_pearson_interval(successes, n, level=level) if two_sided == "central" else None
+        return clopper_pearson_interval(successes, n, level=level)
     low = clopper_pearson_bound(successes, n, alpha=1 - level, side="lower") if alternative == "greater" else 0.0
     high = clopper_pearson_bound(successes, n, alpha=1 - level, side="upper") if alternative == "less" else 1.0
     return Interval(low=low, high=high, level=level, method="clopper-pearson")

@@ -18,7 +18,7 @@ from scipy.special import gammaln
 
 from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, Array, Side, check_alternative, check_choice, check_share
-from pytest_crucible.stats.proportions.binomial import TIES, TwoSided
+from pytest_crucible.stats.proportions.binomial import TIES, TwoSided, describe_contradiction
 from pytest_crucible.stats.results import Effect, Significance
 from pytest_crucible.stats.tails import tail_share
 
@@ -40,8 +40,9 @@ def fisher_exact(
 
     The two-sided p-value sums the tables that are not more likely than the observed one; `central` doubles the smaller
     tail. `mid_p` counts tables that are as extreme as the observed one by half (Lancaster 1961), which removes most of
-    the conservatism. The estimate is the conditional odds ratio. Its interval is returned where it inverts the test: for
-    one-sided and central p-values that are not mid-p. With a margin of 0, p is 1 and the odds ratio undefined.
+    the conservatism. The estimate is the conditional odds ratio. Its interval inverts the one-sided and central tests
+    that are not mid-p; other p-values may contradict it, and the note then says so. With a margin of 0, p is 1 and the odds
+    ratio undefined.
 
     >>> round(fisher_exact([[18, 7], [9, 16]]).p_value, 6)
     0.022241
@@ -51,7 +52,6 @@ def fisher_exact(
     cells = _check_table(table)
     hypergeometric = _Hypergeometric(*cells)
     p_value = hypergeometric.p_value(alternative, two_sided, mid_p)
-    inverted = not mid_p and (alternative != "two-sided" or two_sided == "central")
     odds = conditional_odds_ratio(table, level=level, alternative=alternative)
     sides = f"two-sided by {two_sided}" if alternative == "two-sided" else alternative
     return Significance(
@@ -59,10 +59,10 @@ def fisher_exact(
         statistic=None,
         p_value=p_value,
         estimate=odds.value,
-        interval=odds.interval if inverted else None,
+        interval=odds.interval,
         n=(cells[0] + cells[1], cells[2] + cells[3]),
         status="degenerate" if hypergeometric.is_certain else "ok",
-        note=odds.note,
+        note=odds.note or describe_contradiction(p_value, odds.interval, null=1.0),
     )
 
 

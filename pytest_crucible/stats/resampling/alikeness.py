@@ -52,16 +52,16 @@ def flip_signs(
     """
     if differences.size < 2:
         raise NotEnoughData(f"{quantity(differences.size, 'pair')}: a comparison needs at least 2")
-    units = group_units(_scale(differences), clusters, keys)
+    units = group_units(scale_down(differences), clusters, keys)
     columns = _flip_columns(units)
     statistic = _tail(lambda sums: _studentise_flips(sums, units), alternative)
     observed = float(statistic(columns.sum(axis=0)[None, :])[0])
     columns, count = _without_order(columns), units.totals.size
     smallest = (1 if alternative != "two-sided" else 2) / 2.0 ** min(count, 1000)
     if len(columns) <= MOST_FLIPPED:
-        return _of_all("sign flips", statistic(list_sums(columns)), observed, smallest, count)
+        return of_all("sign flips", statistic(list_sums(columns)), observed, smallest, count)
     p_value, draws = p_value_of_draws(lambda n, rng: statistic(draw_sums(columns, n, rng)), observed, monte_carlo)
-    return _of_draws("sign flips", p_value, draws, monte_carlo.seed, smallest, count)
+    return of_draws("sign flips", p_value, draws, monte_carlo.seed, smallest, count)
 
 
 def exchange_labels(
@@ -92,16 +92,16 @@ def exchange_labels(
     smallest = (2 if alternative == "two-sided" and 2 * size == units else 1) / min(ways, 10**300)
     if ways <= MOST_LISTED:
         members = np.array(list(combinations(range(units), size)))
-        return _of_all("exchanged labels", statistic(columns[members].sum(axis=1)), observed, smallest, units)
+        return of_all("exchanged labels", statistic(columns[members].sum(axis=1)), observed, smallest, units)
 
     def draw(n: int, rng: np.random.Generator) -> Array:
         return statistic(_draw_subsets(columns, size, n, rng))
 
     p_value, draws = p_value_of_draws(draw, observed, monte_carlo)
-    return _of_draws("exchanged labels", p_value, draws, monte_carlo.seed, smallest, units)
+    return of_draws("exchanged labels", p_value, draws, monte_carlo.seed, smallest, units)
 
 
-def _scale(values: Array, largest: float | None = None) -> Array:
+def scale_down(values: Array, largest: float | None = None) -> Array:
     """Return the values in units of the largest, because squares of huge or tiny ones have no float; rounding becomes 0."""
     own = float(np.abs(values).max(initial=0.0))
     if own == 0 or (largest is not None and own <= ROUNDING * largest):
@@ -109,7 +109,8 @@ def _scale(values: Array, largest: float | None = None) -> Array:
     return values / own
 
 
-def _of_all(method: str, statistics: Array, observed: float, smallest: float, units: int) -> Alikeness:
+def of_all(method: str, statistics: Array, observed: float, smallest: float, units: int) -> Alikeness:
+    """Return the result from the statistics of all arrangements."""
     hits = int(np.count_nonzero(statistics >= observed - TIE))
     p_value = hits / statistics.size
     return Alikeness(
@@ -123,7 +124,8 @@ def _of_all(method: str, statistics: Array, observed: float, smallest: float, un
     )
 
 
-def _of_draws(method: str, p_value: float, draws: int, seed: int, smallest: float, units: int) -> Alikeness:
+def of_draws(method: str, p_value: float, draws: int, seed: int, smallest: float, units: int) -> Alikeness:
+    """Return the result from random arrangements."""
     return Alikeness(
         method=method,
         p_value=p_value,
@@ -168,10 +170,11 @@ def _studentise_flips(sums: Array, units: Units) -> Array:
     products = sums[:, 1] if sums.shape[1] > 1 else flipped * sizes[0]
     # Sum of (signed total - mean x size)^2, of which only the middle term depends on the signs.
     residual = totals @ totals - 2 * mean * products + mean**2 * (sizes @ sizes)
-    return _studentise(flipped, residual, totals.size)
+    return studentise(flipped, residual, totals.size)
 
 
-def _studentise(difference: Array, variance: Array, units: int) -> Array:
+def studentise(difference: Array, variance: Array, units: int) -> Array:
+    """Return a difference over its standard error, bounded by the root of the units."""
     scale = np.sqrt(np.maximum(variance, 0.0) + difference**2 / units)
     return np.divide(difference, scale, out=np.zeros_like(difference), where=scale > 0)
 
@@ -197,7 +200,7 @@ def _columns_of_arms(
         raise NotEnoughData("labels of clusters that are in both arms cannot be exchanged")
     # Centred, so that values far from 0 keep their digits.
     pooled = np.concatenate((candidate, baseline))
-    centred = _scale(pooled - pooled.mean(), float(np.abs(pooled).max(initial=0.0)))
+    centred = scale_down(pooled - pooled.mean(), float(np.abs(pooled).max(initial=0.0)))
     arms = [_label_columns(centred[: candidate.size], ours), _label_columns(centred[candidate.size :], theirs)]
     fewest, count = min(map(len, arms)), sum(map(len, arms))
     if fewest < 2:
@@ -222,7 +225,7 @@ def _join_blocks(columns: Array, block: int) -> _ArmColumns:
 
 def _studentise_labels(sums: Array, whole: Array, units: tuple[int, int]) -> Array:
     ours, theirs = _mean_and_variance(sums, units[0]), _mean_and_variance(whole - sums, units[1])
-    return _studentise(ours[0] - theirs[0], ours[1] + theirs[1], sum(units))
+    return studentise(ours[0] - theirs[0], ours[1] + theirs[1], sum(units))
 
 
 def _mean_and_variance(sums: Array, units: int) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Confidence sequences and guaranteed bounds for means of bounded values, by betting.
+"""Confidence sequences for means of bounded values, by betting; bounds for a fixed n are in `paced_bets`.
 
 They assume only the bounds and one common mean given the past: no normality, no large n. A mean is refuted once betting
 against it has multiplied the stake by 1 / alpha. Waudby-Smith & Ramdas 2024 (JRSS B 86:1).
@@ -20,6 +20,7 @@ from pytest_crucible.stats.arrays import (
     check_share,
     check_side,
     difference,
+    finite,
     paired_arrays,
 )
 from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence, both_ends, unit_values
@@ -34,8 +35,6 @@ from pytest_crucible.stats.sequential.wealth import (
 
 # Newton's steps end below this; the remaining error is of the order of its square.
 EXACT = 1e-9
-# Largest bet for a fixed n. With 0.5 the power is half where little varies; 0.9 loses more to rare disasters.
-FIXED_BET = 0.75
 
 
 def betting_sequence(
@@ -46,27 +45,31 @@ def betting_sequence(
     alternative: Alternative = "two-sided",
     largest_bet: float = LARGEST_BET,
     intersect: bool = True,
+    weights: npt.ArrayLike | None = None,
 ) -> ConfidenceSequence:
     """Return the hedged betting sequence for the mean of bounded values in their order.
 
     The ends are roots, not grid points. With `intersect` a mean once refuted stays refuted, and the intervals are
     nested; without it each interval ignores the earlier ones, which is wider and slower (n = 10,000: seconds). Python:
-    confseq.betting.hedged_cs and betting_cs, without their grid. Raises ValueError for values outside the bounds,
-    NotEnoughData without values.
+    confseq.betting.hedged_cs and betting_cs, without their grid. Values that are means of groups have `weights`: their sizes
+    over the largest that there can be, above 0 and at most 1; the sequence is then for the mean over all members. Raises
+    ValueError for values outside the bounds and for such weights, NotEnoughData without values.
 
     >>> sequence = betting_sequence([1, 1, 0, 1, 1, 1, 1, 0, 1, 1] * 5)
     >>> print(sequence)
     betting: 0.800 [0.617, 0.936] after 50 values, holds at every n with 95 %
     """
     check_largest_bet(largest_bet)
+    sizes = _check_weights(weights, np.size(values))
     return both_ends(
-        lambda unit, tail: _lower_ends(unit, tail, largest_bet, intersect),
+        lambda unit, tail: _lower_ends(unit, sizes, tail, largest_bet, intersect),
         values,
         bounds=bounds,
         alpha=alpha,
         alternative=alternative,
         intersect=intersect,
         method="betting",
+        weights=sizes,
     )
 
 
@@ -103,38 +106,15 @@ def paired_sequence(
     )
 
 
-def betting_bound(
+def evidence_against(
     values: npt.ArrayLike,
     *,
+    mean: float,
     bounds: Range,
     alpha: float,
     side: Side,
-    largest_bet: float = FIXED_BET,
-    rng: int | np.random.Generator | None = None,
-) -> float:
-    """Return a one-sided bound for the mean after a number of values that was fixed beforehand.
-
-    It errs with probability at most alpha for every distribution within the bounds. The stakes are tuned to this n,
-    which makes the bound tighter than the end of a sequence, but it does not allow early looks. The values count in
-    their order, which must not depend on them: the order of a dataset is fine, a sorted one voids the guarantee. Give
-    `rng` to shuffle the positions by a seed. For differences, `bounds` are those of a difference.
-
-    >>> round(betting_bound([1.0] * 30, bounds=(0.0, 1.0), alpha=0.05, side="lower"), 6)
-    0.877179
-    """
-    unit = unit_values(values, bounds)
-    check_share(alpha, "alpha")
-    check_side(side)
-    check_largest_bet(largest_bet)
-    if rng is not None:
-        unit = np.random.default_rng(rng).permutation(unit)
-    end = _fixed_end(unit if side == "lower" else 1 - unit, alpha, largest_bet)
-    low, high = bounds
-    return low + (high - low) * end if side == "lower" else high - (high - low) * end
-
-
-def evidence_against(
-    values: npt.ArrayLike, *, mean: float, bounds: Range, alpha: float, side: Side, largest_bet: float = LARGEST_BET
+    largest_bet: float = LARGEST_BET,
+    weights: npt.ArrayLike | None = None,
 ) -> Array:
     """Return the logarithm of the largest wealth so far, after each value, of a bettor against one mean.
 
@@ -157,7 +137,9 @@ def evidence_against(
         return np.full(unit.size, math.inf)
     if share > 1:
         return np.zeros(unit.size)
-    wealth = np.cumsum(log_gains(unit, stakes(unit, alpha), share, largest_bet))
+    sizes = _check_weights(weights, unit.size)
+    gains = log_gains(unit, stakes(unit, alpha, weights=sizes), share, largest_bet, 1.0 if sizes is None else sizes)
+    wealth = np.cumsum(gains)
     return np.asarray(np.maximum.accumulate(np.maximum(wealth, 0.0)))
 
 
@@ -165,46 +147,45 @@ Excess = Callable[[float], tuple[float, float]]
 """From a mean to the log wealth against it less the threshold, and to the derivative of that difference."""
 
 
-def _fixed_end(unit: Array, tail: float, largest_bet: float) -> float:
-    stake_sizes, threshold = stakes(unit, tail, planned=unit.size), math.log(1 / tail)
-
-    def excess(mean: float) -> tuple[float, float]:
-        wealth = np.cumsum(log_gains(unit, stake_sizes, mean, largest_bet))
-        # The bound may stop at the value where the wealth was largest (Ville's inequality holds at every time).
-        best = int(wealth.argmax())
-        used = slice(best + 1)
-        return float(wealth[best]) - threshold, float(
-            log_slopes(unit[used], stake_sizes[used], mean, largest_bet).sum()
+def _check_weights(weights: npt.ArrayLike | None, count: int) -> Array | None:
+    """Return the weights as an array; None if all are 1."""
+    if weights is None:
+        return None
+    array = finite(weights, name="weights")
+    if array.size != count or (array <= 0).any() or (array > 1).any():
+        raise ValueError(
+            f"{array.size} weights for {count} values, between {array.min(initial=math.inf):g} and "
+            f"{array.max(initial=-math.inf):g}: give each value its group's size over the largest size that there can be"
         )
-
-    above, slope = excess(0.0)
-    return _root(excess, 0.0, above, slope, low=0.0, high=1.0)[0] if above > 0 else 0.0
+    return None if (array == 1).all() else array
 
 
-def _lower_ends(unit: Array, tail: float, largest_bet: float, intersect: bool) -> Array:
+def _lower_ends(unit: Array, weights: Array | None, tail: float, largest_bet: float, intersect: bool) -> Array:
     """Return the lower end after each value.
 
     The end moves only when a value makes the wealth against it too large; only then are all values read again.
     """
-    stake_sizes, threshold = stakes(unit, tail), math.log(1 / tail)
+    stake_sizes, threshold = stakes(unit, tail, weights=weights), math.log(1 / tail)
+    sizes = np.ones(unit.size) if weights is None else weights
     ends = np.zeros(unit.size)
     low, above, slope = 0.0, -threshold, 0.0
-    for last, (value, stake) in enumerate(zip(unit.tolist(), stake_sizes.tolist(), strict=True)):
+    for last, (value, stake, size) in enumerate(zip(unit.tolist(), stake_sizes.tolist(), sizes.tolist(), strict=True)):
         limit = largest_stake(low, largest_bet)
-        factor = 1 + min(stake, limit) * (value - low)
+        factor = 1 + min(stake, limit) * size * (value - low)
         above += math.log(factor)
-        slope -= (stake if stake < limit else limit * value / low) / factor
+        slope -= size * (stake if stake < limit else limit * value / low) / factor
         if above > 0 or not intersect:
-            excess = _excess(unit[: last + 1], stake_sizes[: last + 1], threshold, largest_bet)
+            seen = slice(last + 1)
+            excess = _excess(unit[seen], sizes[seen], stake_sizes[seen], threshold, largest_bet)
             low, above, slope = _next_end(excess, low, above, slope)
         ends[last] = low
     return ends
 
 
-def _excess(unit: Array, stake_sizes: Array, threshold: float, largest_bet: float) -> Excess:
+def _excess(unit: Array, sizes: Array, stake_sizes: Array, threshold: float, largest_bet: float) -> Excess:
     def excess(mean: float) -> tuple[float, float]:
-        gains = float(log_gains(unit, stake_sizes, mean, largest_bet).sum())
-        return gains - threshold, float(log_slopes(unit, stake_sizes, mean, largest_bet).sum())
+        gains = float(log_gains(unit, stake_sizes, mean, largest_bet, sizes).sum())
+        return gains - threshold, float(log_slopes(unit, stake_sizes, mean, largest_bet, sizes).sum())
 
     return excess
 

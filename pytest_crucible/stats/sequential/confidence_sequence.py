@@ -93,10 +93,11 @@ def both_ends(
     alternative: Alternative,
     intersect: bool,
     method: str,
+    weights: Array | None = None,
 ) -> ConfidenceSequence:
     """Return the sequence of a rule for lower ends; the upper end is the lower end of the mirrored values.
 
-    Two-sided sequences give alpha / 2 to each side. Ends are cut to the bounds.
+    Two-sided sequences give alpha / 2 to each side. Ends are cut to the bounds. `weights` are those of the estimate.
     """
     unit = unit_values(values, bounds)
     check_share(alpha, "alpha")
@@ -112,7 +113,7 @@ def both_ends(
     return ConfidenceSequence(
         lower=low + width * lower,
         upper=low + width * upper,
-        estimate=low + width * running_mean(unit),
+        estimate=low + width * running_mean(unit, weights),
         alpha=alpha,
         method=method,
     )
@@ -145,9 +146,11 @@ def unit_mean(mean: float, bounds: Range) -> float:
     return (mean - low) / (high - low)
 
 
-def running_mean(values: Array) -> Array:
-    """Return the mean after each value."""
-    return np.cumsum(values) / np.arange(1, values.size + 1)
+def running_mean(values: Array, weights: Array | None = None) -> Array:
+    """Return the mean after each value, weighted where weights are given."""
+    if weights is None:
+        return np.cumsum(values) / np.arange(1, values.size + 1)
+    return np.cumsum(weights * values) / np.cumsum(weights)
 
 
 def _first(reached: npt.NDArray[np.bool_]) -> int | None:

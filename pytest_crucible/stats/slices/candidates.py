@@ -11,17 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.records.slices import Field, short_name, shortest
-from pytest_crucible.stats.arrays import Array, Codes
-from pytest_crucible.stats.slices.fields import field_labels, field_names, parse_number, read_field
+from pytest_crucible.records.slices import Field, short_name
+from pytest_crucible.stats.arrays import Codes
+from pytest_crucible.stats.slices.fields import field_labels, field_names, has_value, parse_number, read_field
+from pytest_crucible.stats.slices.quartiles import number_levels
 from pytest_crucible.stats.slices.search import FEWEST, Flags
 from pytest_crucible.stats.slices.topics import find_topics
 
 MOST_SLICES = 200
 # A field with more values is a text, or an identifier.
 MOST_VALUES = 20
-# A number with at most this many values is used value by value.
-_FEW_NUMBERS = 6
 # Pairs of features with more levels have too few samples in each.
 _MOST_LEVELS = 4
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -130,11 +129,11 @@ def features_of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature
     """Return the features of columns of values: numbers by quartiles, others by value, unless they have too many."""
     for name, values in columns.items():
         numbers = np.array([_as_number(value) for value in values])
-        is_numeric = not np.isnan(numbers).all() and all(
-            _as_number(value) == _as_number(value) for value in values if value is not None
-        )
-        if is_numeric:
-            yield _quartiles(name, numbers)
+        is_number = ~np.isnan(numbers)
+        if is_number.any() and not any(
+            has_value(value) for value, flag in zip(values, is_number, strict=True) if not flag
+        ):
+            yield Feature(name, *number_levels(numbers))
             continue
         codes, levels = field_labels(Field("value"), [None] * len(values), [{"value": value} for value in values])
         if len(levels) <= MOST_VALUES:
@@ -142,8 +141,8 @@ def features_of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature
             continue
         # A table's numbers may be texts; few of them are left as they are, because they may be codes.
         numbers = np.array([parse_number(value) for value in values])
-        if all(value in (None, "") for value, number in zip(values, numbers, strict=True) if np.isnan(number)):
-            yield _quartiles(name, numbers)
+        if not any(has_value(value) for value, number in zip(values, numbers, strict=True) if np.isnan(number)):
+            yield Feature(name, *number_levels(numbers))
 
 
 def _as_number(value: Any) -> float:
@@ -151,26 +150,7 @@ def _as_number(value: Any) -> float:
 
 
 def _of_texts(name: str, texts: Sequence[str]) -> Iterator[Feature]:
-    yield _quartiles(f"length of {name}", np.array([float(len(text)) for text in texts]))
-    yield _quartiles(f"numbers in {name}", np.array([float(len(_NUMBER.findall(text))) for text in texts]))
+    yield Feature(f"length of {name}", *number_levels(np.array([float(len(text)) for text in texts])))
+    yield Feature(f"numbers in {name}", *number_levels(np.array([float(len(_NUMBER.findall(text))) for text in texts])))
     has_code = np.array([_CODE.search(text) is not None for text in texts], dtype=np.intp)
     yield Feature(f"code in {name}", has_code, ("no", "yes"))
-
-
-def _quartiles(name: str, numbers: Array) -> Feature:
-    """Return the quartiles of numbers, or their values where they have few."""
-    finite = numbers[~np.isnan(numbers)]
-    values = np.unique(finite)
-    if len(values) <= _FEW_NUMBERS:
-        codes = np.where(np.isnan(numbers), -1, np.searchsorted(values, numbers))
-        return Feature(name, codes.astype(np.intp), tuple(shortest(float(value)) for value in values))
-    cuts = np.unique(np.quantile(finite, (0.25, 0.5, 0.75), method="higher"))
-    # A lowest value that is a quarter of all would leave nothing below it.
-    cuts = cuts[cuts > values[0]]
-    codes = np.where(np.isnan(numbers), -1, np.searchsorted(cuts, numbers, side="right"))
-    texts = [shortest(float(cut)) for cut in cuts]
-    between = [f"{low} to below {high}" for low, high in itertools.pairwise(texts)]
-    if bool((finite == np.round(finite)).all()):
-        whole = [(int(low), int(high) - 1) for low, high in itertools.pairwise(cuts.tolist())]
-        between = [str(low) if low == high else f"{low} to {high}" for low, high in whole]
-    return Feature(name, codes.astype(np.intp), (f"below {texts[0]}", *between, f"{texts[-1]} and above"))

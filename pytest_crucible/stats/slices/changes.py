@@ -2,12 +2,13 @@
 
 With D_p the differences of all ordered pairs of slices in the new arm, and C_q those in the old one, the change is
 max_p D_p - max_q C_q = max_p min_q (D_p - C_q) = min_q max_p (D_p - C_q). So its lower end is the largest, over p, of the smallest
-lower bound of D_p - C_q over q, and its upper end the smallest, over q, of the largest upper bound. All of these bounds use the
+lower bound of D_p - C_q over q, and its upper end the smallest, over q, of the largest upper bound. The test uses the
 critical value of one arm's extreme: what they share, the one arm's pair that is held fixed, only makes them more alike. With two
 slices it is the intersection-union test of |d| = |c|: both d - c and d + c must differ from 0, so that a gap that reverses has not
 changed, and one that is 0 in both arms is found to have changed in far fewer than 5 % of runs (tests/truth/test_slices_truth.py).
 
-Arms are compared on the same samples, so the covariance is that of all means of both arms: CR2 over the clusters, or samples.
+Arms are compared on the same samples, so the covariance is that of all means of both arms: CR2 over the clusters, or samples. The
+test is about arms whose extremes are equal; what is proven about a change is decided by `change_bounds`.
 """
 
 from __future__ import annotations
@@ -15,18 +16,17 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
 from pytest_crucible.stats.groups.studentized import studentized_range_critical, studentized_range_tail
+from pytest_crucible.stats.slices.change_bounds import Changed, Excess, excess_of_contrasts, excess_of_ratios
 from pytest_crucible.stats.slices.means import slice_means
-from pytest_crucible.stats.slices.slicing import SliceMeans, Slicing
+from pytest_crucible.stats.slices.slicing import ArmMeans, SliceMeans, Slicing
 
-Changed = Literal["gap", "ratio", "worst"]
 # Rows of D_p - C_q that are held at once: 60 slices have 3,540 ordered pairs in each arm.
 _CHUNK = 500
 # A variance of a difference below this part of the sum of variances is rounding.
@@ -43,24 +43,16 @@ class Change:
     value: float | None
     low: float | None = None
     high: float | None = None
-    """A two-sided interval, from the same procedure as the p-value."""
+    """A two-sided interval: one-sided bounds at half of alpha each. None for values without ends."""
     p_value: float | None = None
+    """Of the CR2 test that the extremes are equal."""
+    proof_p: float | None = None
+    """Two-sided, of the bounds: it is below alpha where the interval excludes 0."""
     lower: float | None = None
     upper: float | None = None
     """One-sided bounds at alpha each."""
     error: float | None = None
     """The standard error that the interval is made of, towards 0: of several pairs that might be the extremes the largest."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ArmMeans:
-    """The slice means of one arm: of each metric those that extremes add, and those that they subtract.
-
-    Both are the same means, unless lost samples are put at the end where they make the extreme largest, or smallest.
-    """
-
-    plus: tuple[SliceMeans, ...]
-    minus: tuple[SliceMeans, ...]
 
 
 def arm_means(
@@ -92,17 +84,32 @@ def change_of_extreme(
     pair = _Pair(arms[0], arms[1], arms[0].parts.T @ arms[1].parts)
     slices, columns = len(first.plus[0].sizes), len(first.plus)
     critical = _critical(kind, alpha, slices, columns)
-    low, high = _ends(pair, critical)
-    lower, upper = _ends(pair, _critical(kind, 2 * alpha, slices, columns))
     value = float(arms[0].values.max() - arms[1].values.max())
-    return Change(
+    low, high = _ends(pair, critical)
+    change = Change(
         value=value,
-        low=low,
-        high=high,
         p_value=_p_value(kind, max(_statistic(pair), _statistic(pair.swap())), slices, columns),
-        lower=lower,
-        upper=upper,
         error=(value - low if value > 0 else high - value) / critical,
+    )
+    if not all(map(math.isfinite, first.plus[0].bounds)):
+        return change
+    excess = (
+        excess_of_ratios(first, second)
+        if kind == "ratio"
+        else excess_of_contrasts(kind, first, second, takes_smallest=takes_smallest)
+    )
+    return _with_bounds(change, excess, alpha)
+
+
+def _with_bounds(change: Change, excess: Excess, alpha: float) -> Change:
+    above, below = excess, excess.swap()
+    return replace(
+        change,
+        low=above.lower(alpha / 2),
+        high=-below.lower(alpha / 2),
+        lower=above.lower(alpha),
+        upper=-below.lower(alpha),
+        proof_p=min(1.0, 2 * min(above.p_value(), below.p_value())),
     )
 
 
@@ -143,7 +150,7 @@ class _Pair:
 
 
 def _contrasts(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> _Contrasts:
-    sides = [(side.means, side.centres, _contributions(side)) for side in (*arm.plus, *arm.minus)]
+    sides = [(side.means, *_centres_and_parts(side)) for side in (*arm.plus, *arm.minus)]
     if kind == "ratio":
         # The smallest ratio is the largest difference of logarithms; errors by the delta method.
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -155,7 +162,8 @@ def _contrasts(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> _Contrasts
     is_unknown = (weights[:, ~is_finite] != 0).any(axis=1)
     values, middles = (weights @ np.where(is_finite, each, 0.0) for each in (means, centres))
     parts = np.nan_to_num(parts)
-    own = len(parts) - arm.plus[0].pseudo_clusters
+    assert arm.plus[0].joint is not None
+    own = len(parts) - arm.plus[0].joint.pseudo_clusters
     return _Contrasts(
         weights=weights,
         values=np.where(is_unknown, math.nan, values),
@@ -165,9 +173,9 @@ def _contrasts(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> _Contrasts
     )
 
 
-def _contributions(means: SliceMeans) -> Array:
-    assert means.contributions is not None
-    return means.contributions
+def _centres_and_parts(means: SliceMeans) -> tuple[Array, Array]:
+    assert means.joint is not None
+    return means.joint.centres, means.joint.contributions
 
 
 def _weights(kind: Changed, columns: int, slices: int, takes_smallest: bool) -> Array:

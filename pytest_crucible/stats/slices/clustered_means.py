@@ -1,4 +1,4 @@
-"""Means of slices that share clusters, or twins, with their joint covariance.
+"""Means of slices that share clusters, or twins, with the joint covariance from which changes of extremes are tested.
 
 The covariance is CR2 (Bell & McCaffrey 2002): each cluster contributes its residual total in each slice, over the slice's
 size, times 1 / sqrt(1 - its share of the slice). Values between bounds get two pseudo-clusters a slice, half as large as an
@@ -8,12 +8,12 @@ average cluster, one at each bound: without them a slice in which nothing varies
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
-from pytest_crucible.stats.slices.slicing import SliceMeans, Slicing, sums_by_slice
+from pytest_crucible.stats.means.mean_contrasts import UnitSums
+from pytest_crucible.stats.slices.slicing import JointErrors, SliceMeans, Slicing, sums_by_slice
 from pytest_crucible.stats.slices.standardised import cells_of
 
 # The size of a pseudo-cluster as a part of an average cluster.
@@ -38,14 +38,18 @@ def clustered_means(
         means = np.where(whole, means, math.nan)
     residuals = value_weights * (values - np.nan_to_num(means)[slicing.codes])
     totals = _table(codes, slicing.codes, residuals, (height, count))
-    centres, parts = means, (sizes, totals)
-    if all(map(math.isfinite, bounds)):
-        centres, parts = _with_pseudo_clusters(sizes, totals, means, bounds)
-    pseudo = len(parts[0]) - len(sizes)
-    joint = _joint(samples, means, centres, *parts, clusters=(sizes > 0).sum(axis=0), pseudo=pseudo)
-    if slicing.strata is None and is_binary and sizes.max(initial=0.0) == 1 and sizes.sum(axis=1).max() > 1:
-        return replace(joint, matched=np.where(sizes > 0, totals + np.nan_to_num(means), math.nan))
-    return joint
+    sums = totals + sizes * np.nan_to_num(means)
+    is_matched = slicing.strata is None and is_binary and sizes.max(initial=0.0) == 1 and sizes.sum(axis=1).max() > 1
+    return SliceMeans(
+        sizes=samples,
+        means=means,
+        totals=means * samples,
+        units=[UnitSums(*columns) for columns in zip(sums.T, sizes.T, strict=True)],
+        bounds=bounds,
+        is_counted=False,
+        joint=_joint(sizes, totals, means, bounds),
+        matched=np.where(sizes > 0, sums, math.nan) if is_matched else None,
+    )
 
 
 def _table(rows: Codes, columns: Codes, weights: Array, shape: tuple[int, int]) -> Array:
@@ -68,46 +72,20 @@ def _with_pseudo_clusters(
     return means + shift, (all_sizes, all_totals)
 
 
-def _joint(
-    samples: Array, means: Array, centres: Array, sizes: Array, totals: Array, clusters: Array, pseudo: int
-) -> SliceMeans:
+def _joint(sizes: Array, totals: Array, means: Array, bounds: Range) -> JointErrors:
+    clusters, pseudo, centres = (sizes > 0).sum(axis=0), 0, means
+    if all(map(math.isfinite, bounds)):
+        pseudo = 2 * sizes.shape[1]
+        centres, (sizes, totals) = _with_pseudo_clusters(sizes, totals, means, bounds)
     n = sizes.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         scale = np.where(sizes < n, 1 / np.sqrt(1 - sizes / n), math.nan) / n
-    contributions, factors = totals * scale, sizes * scale / np.sqrt(np.where(n > 0, n, 1.0))
-    errors = np.sqrt((contributions**2).sum(axis=0))
+    contributions = totals * scale
     # One cluster shows nothing of the variance between clusters, whatever is added to it.
-    errors[clusters < 2] = math.nan
     contributions[:, clusters < 2] = math.nan
-    return SliceMeans(
-        sizes=samples,
-        means=means,
-        totals=means * samples,
-        errors=errors,
+    return JointErrors(
         centres=centres,
-        dof=np.maximum(clusters - 1.0, 1.0),
-        is_counted=False,
+        errors=np.sqrt((contributions**2).sum(axis=0)),
         contributions=contributions,
-        weights=sizes * scale * scale,
-        factors=factors,
         pseudo_clusters=pseudo,
     )
-
-
-def pair_dof(means: SliceMeans, first: Codes, second: Codes) -> Array:
-    """Return Satterthwaite's degrees of freedom of differences of two means, as `sandwich.robust_terms` does for one."""
-    assert means.weights is not None
-    assert means.factors is not None
-    diagonal, squares = means.weights, means.factors**2
-    of_diagonal, across = diagonal.T @ diagonal, diagonal.T @ squares
-    inner = means.factors.T @ means.factors
-    trace = (diagonal.sum(axis=0) - squares.sum(axis=0))[first] + (diagonal.sum(axis=0) - squares.sum(axis=0))[second]
-
-    def total(matrix: Array) -> Array:
-        own = np.diag(matrix)
-        return np.asarray(own[first] + own[second] + matrix[first, second] + matrix[second, first])
-
-    norm = total(of_diagonal) - 2 * total(across)
-    norm = norm + np.diag(inner)[first] ** 2 + np.diag(inner)[second] ** 2 + 2 * inner[first, second] ** 2
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.maximum(trace * trace / norm, 1.0))

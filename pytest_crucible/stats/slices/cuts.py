@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import numpy as np
 
@@ -17,15 +18,20 @@ MANY_NUMBERS, FEW_SAMPLES = 20, 20
 def suggest_cuts(numbers: Array) -> tuple[float, ...]:
     """Return two numbers that divide the values into thirds, as round as their distance allows.
 
-    >>> suggest_cuts(np.arange(18.0, 65.0))
-    (33.0, 49.0)
+    One, or the second lowest value, where one value is so frequent that nothing is below a third.
+
+    >>> suggest_cuts(np.arange(18.0, 65.0)), suggest_cuts(np.array([0.0] * 93 + [1, 2, 3, 4, 5, 6, 7]))
+    ((33.0, 49.0), (1.0,))
     """
-    thirds = np.quantile(numbers, (1 / 3, 2 / 3))
-    distance = float(thirds[1] - thirds[0]) or 1.0
+    first, second = np.quantile(numbers, (1 / 3, 2 / 3)).tolist()
+    # Between -1e308 and 1e308 the distance is infinite.
+    distance = min(second - first, sys.float_info.max) or 1.0
     digits = 1 - math.floor(math.log10(distance))
     if bool((numbers == np.round(numbers)).all()):
         digits = min(digits, 0)
-    return tuple(dict.fromkeys(float(round(cut, digits)) for cut in thirds.tolist()))
+    values = np.unique(numbers)
+    cuts = [cut for cut in (round(first, digits), round(second, digits)) if values[0] < cut <= values[-1]]
+    return tuple(dict.fromkeys(cuts)) or (float(values[:2][-1]),)
 
 
 def advise_cuts(by: By, slicing: Slicing) -> str:
@@ -38,7 +44,7 @@ def advise_cuts(by: By, slicing: Slicing) -> str:
     inside = slicing.codes[slicing.codes != NO_SLICE]
     if len(by.fields) > 1 or by.fields[0].cuts or slicing.count <= MANY_NUMBERS:
         return ""
-    if len(inside) >= FEW_SAMPLES * slicing.count:
+    if not len(inside) or len(inside) >= FEW_SAMPLES * slicing.count:
         return ""
     try:
         numbers = np.array([float(name) for name in slicing.names])

@@ -2,9 +2,9 @@
 
 The observed gap is biased upwards: with ten slices of 50 samples that are all right in 80 %, it is .17 on average. So the bound
 that proves a limit missed holds for all pairs at once: the skewness-corrected score bound at Tukey's critical value
-q(alpha; k, inf) / sqrt(2) (Games & Howell 1976 for scores, with Welch's or CR2's degrees of freedom). The bound that proves it met
-is the one-sided bound of every pair: all of them must clear the limit, which needs no correction (Berger 1982, Technometrics
-24:295). Bounds may lie beyond 0, or beyond a ratio of 1: then no pair of slices is proven to differ.
+q(alpha; k, inf) / sqrt(2) for yes or no, and Gaffke's bound at alpha / (k (k - 1)) for scores and clusters. The bound that proves
+it met is the one-sided bound of every pair: all of them must clear the limit, which needs no correction (Berger 1982,
+Technometrics 24:295). Bounds may lie beyond 0, or beyond a ratio of 1: then no pair of slices is proven to differ.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from pytest_crucible.stats.slices.pair_bounds import bound_pairs
 from pytest_crucible.stats.slices.slicing import SliceMeans
 
 SCORE = "score, simultaneous over pairs"
-WELCH = "games-howell"
-CLUSTERED = "cr2, simultaneous over pairs"
+GAFFKE = "gaffke, simultaneous over pairs"
 MATCHED = "tango, simultaneous over pairs"
 _POWER = 0.8
 
@@ -143,9 +142,11 @@ def _table(kind: Extreme, column: int, plus: SliceMeans, minus: SliceMeans, shar
 
 
 def _method(kind: Extreme, columns: Sequence[SliceMeans]) -> str:
-    if columns[0].contributions is not None:
-        return MATCHED if columns[0].matched is not None and kind == "gap" else CLUSTERED
-    return SCORE if all(column.is_counted for column in columns) else WELCH
+    if not all(map(math.isfinite, columns[0].bounds)):
+        return "none"
+    if kind == "gap" and columns[0].matched is not None:
+        return MATCHED
+    return SCORE if all(column.is_counted for column in columns) else GAFFKE
 
 
 def _needed(kind: Extreme, values: Array, lower: Array, upper: Array, limit: float | None) -> float | None:

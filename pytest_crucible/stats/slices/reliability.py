@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
 from pytest_crucible.stats.arrays import Array
-
-BINS = 10
+from pytest_crucible.stats.measures.confidence_bins import BINS, confidence_bins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,9 @@ class Reliability:
     n: int
     bins: tuple[Bin, ...]
     ece: float | None
-    """Expected calibration error in ten bins of equal width, without the bias of small bins; None without samples."""
+    """Expected calibration error in ten bins of equal width, as the statistic `ece`; None without samples."""
+    ece_debiased: float | None
+    """The same without the bias of small bins."""
     auroc: float | None
     """None without samples of both outcomes."""
 
@@ -43,15 +45,26 @@ def reliability(confidence: Array, outcome: Array) -> Reliability:
     1.0
     """
     bins = tuple(_bins(confidence, outcome))
-    n = len(confidence)
-    error = sum(each.n * _debiased_gap(each) for each in bins) / n if n else None
-    ece = None if error is None else max(0.0, error)
-    return Reliability(n=n, bins=bins, ece=ece, auroc=_auroc(confidence, outcome))
+    return Reliability(
+        n=len(confidence),
+        bins=bins,
+        ece=_mean_gap(bins, _gap),
+        ece_debiased=_mean_gap(bins, _debiased_gap),
+        auroc=_auroc(confidence, outcome),
+    )
+
+
+def _mean_gap(bins: Sequence[Bin], gap: Callable[[Bin], float]) -> float | None:
+    n = sum(each.n for each in bins)
+    return max(0.0, sum(each.n * gap(each) for each in bins) / n) if n else None
+
+
+def _gap(each: Bin) -> float:
+    return abs(each.rate - each.confidence)
 
 
 def _bins(confidence: Array, outcome: Array) -> list[Bin]:
-    # (0, 0.1], (0.1, 0.2], ...: 0 belongs to the first, as in `measures.calibration`.
-    numbers = np.clip(np.ceil(confidence * BINS).astype(np.intp) - 1, 0, BINS - 1)
+    numbers = confidence_bins(confidence)
     there = [numbers == number for number in range(BINS)]
     return [
         Bin(n=int(inside.sum()), confidence=float(confidence[inside].mean()), rate=float(outcome[inside].mean()))
@@ -65,7 +78,7 @@ def _debiased_gap(each: Bin) -> float:
 
     A bin of few samples has a gap by chance alone.
     """
-    gap = abs(each.rate - each.confidence)
+    gap = _gap(each)
     deviation = math.sqrt(each.rate * (1 - each.rate) / each.n)
     if deviation == 0:
         return gap

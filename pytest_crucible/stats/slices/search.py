@@ -87,11 +87,13 @@ def search_slices(
     if blocks is not None:
         order = np.concatenate(blocks)
         differences, inside = differences[order], inside[order]
-    centred = (differences - differences.mean()).astype(np.float32)
+    # In single precision the squares of 1e20 are infinite, and those of 1e-23 are 0: t has no unit.
+    scale = float(np.abs(differences - differences.mean()).max()) or 1.0
+    centred = ((differences - differences.mean()) / scale).astype(np.float32)
     sizes = None if blocks is None else np.array([len(block) for block in blocks])
     observed, errors = _statistics(centred[None, :], inside, sizes)
     largest = _null_maxima(centred, inside, sizes, permutations, generate)
-    critical = float(np.quantile(largest, 1 - alpha, method="higher"))
+    margins = scale * float(np.quantile(largest, 1 - alpha, method="higher")) * errors[0].astype(np.float64)
     n_inside = inside.sum(axis=0)
     means = differences @ inside / n_inside
     others = (differences.sum() - differences @ inside) / (len(differences) - n_inside)
@@ -103,8 +105,8 @@ def search_slices(
             outside=float(others[column]),
             n=int(n_inside[column]),
             excess=float(means[column] - others[column]),
-            low=float(means[column] - others[column] - critical * errors[0, column]),
-            high=float(means[column] - others[column] + critical * errors[0, column]),
+            low=float(means[column] - others[column] - margins[column]),
+            high=float(means[column] - others[column] + margins[column]),
             statistic=float(observed[0, column]),
             p_adjusted=float((1 + beyond[column]) / (1 + permutations)),
         )

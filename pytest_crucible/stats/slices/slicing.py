@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.arrays import Array, Codes
+from pytest_crucible.stats.arrays import Array, Codes, Range
+from pytest_crucible.stats.means.mean_contrasts import UnitSums
 
 NO_SLICE = -1
 """The code of a sample without the field."""
@@ -35,6 +37,20 @@ class Slicing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JointErrors:
+    """The CR2 covariance of one arm's slice means over clusters, from which the change of an extreme is tested."""
+
+    centres: Array
+    """The means of samples and pseudo-clusters together."""
+    errors: Array
+    """The standard error of each mean; NaN for a slice of one cluster."""
+    contributions: Array
+    """Clusters x slices: the root of the covariance matrix."""
+    pseudo_clusters: int
+    """Number of the last clusters that are not of the data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SliceMeans:
     """One metric's mean in each of k slices. Arrays have one entry a slice."""
 
@@ -43,29 +59,30 @@ class SliceMeans:
     means: Array
     """NaN for a slice without samples, or without a sample in some stratum."""
     totals: Array
-    errors: Array
-    """Standard error of each mean; NaN if it is unknown."""
-    centres: Array
-    """The middle of the bounds of each mean: the mean, or with clusters that of samples and pseudo-clusters."""
-    dof: Array
-    """Degrees of freedom of each standard error."""
+    units: Sequence[UnitSums]
+    """The samples, or clusters, of each slice, which bounds of scores are made of."""
+    bounds: Range
     is_counted: bool
     """The values are independent and 0 or 1: totals are counts."""
-    contributions: Array | None = None
-    """Clusters x slices: the root of the covariance matrix; None for independent samples."""
-    weights: Array | None = None
-    """Clusters x slices: size times squared scale, by which degrees of freedom are computed."""
-    factors: Array | None = None
-    careful: tuple[Array, Array] | None = None
-    """Means and standard errors with one more value at each bound, for independent scores between bounds."""
+    joint: JointErrors | None = None
+    """None for independent samples; with it, the slices have the same clusters as their units."""
     matched: Array | None = None
     """Clusters x slices: the yes or no of the one sample that a cluster has in a slice, NaN if it has none; None for others."""
-    pseudo_clusters: int = 0
-    """Number of the last clusters that are not of the data."""
 
     @property
     def has_rate(self) -> npt.NDArray[np.bool_]:
         return ~np.isnan(self.means)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ArmMeans:
+    """The slice means of one arm: of each metric those that extremes add, and those that they subtract.
+
+    Both are the same means, unless lost samples are put at the end where they make the extreme largest, or smallest.
+    """
+
+    plus: tuple[SliceMeans, ...]
+    minus: tuple[SliceMeans, ...]
 
 
 def sums_by_slice(values: Array, slicing: Slicing) -> Array:
@@ -75,3 +92,11 @@ def sums_by_slice(values: Array, slicing: Slicing) -> Array:
     [0.0, 3.0]
     """
     return np.bincount(slicing.codes, weights=values, minlength=slicing.count).astype(np.float64)
+
+
+def units_by_slice(values: Array, weights: Array, slicing: Slicing) -> list[UnitSums]:
+    """Return the samples of each slice, in their order; weights are their sizes."""
+    order = np.argsort(slicing.codes, kind="stable")
+    ends = np.cumsum(np.bincount(slicing.codes, minlength=slicing.count))[:-1]
+    parts = (np.split(column[order], ends) for column in (weights * values, weights))
+    return [UnitSums(*slice_) for slice_ in zip(*parts, strict=True)]

@@ -88,9 +88,9 @@ def test_swapping_arms_flips_the_sign(pairs):
 
 
 def test_only_samples_that_both_arms_answered_are_paired():
-    one = compared([1, None, "n/a", 1, 0, 1], [1, 1, 1, None, 1, "n/a"])
+    one = compared([1, None, "n/a", 1, 0, 1], [1, 1, "n/a", None, 1, 1])
 
-    assert (one.pairs, one.lost, one.difference) == (2, 2, -0.5)
+    assert (one.pairs, one.lost, one.difference) == (3, 2, -1 / 3)
 
 
 def test_no_pair_is_no_number_and_says_so():
@@ -98,7 +98,7 @@ def test_no_pair_is_no_number_and_says_so():
 
     assert (one.pairs, one.difference, one.interval, one.p_value, one.p_exact) == (0, None, None, None, None)
     assert (one.detectable, one.needed) == (None, None)
-    assert one.note == "no sample was answered by both arms"
+    assert one.note == "m applies to no reply of the candidate"
 
 
 def test_one_pair_has_a_difference_and_no_interval():

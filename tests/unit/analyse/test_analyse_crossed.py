@@ -17,6 +17,7 @@ from pytest_crucible.stats import (
     crossed_interval,
     crossed_mean,
     crossed_p_value,
+    crossed_proof_p,
     detectable_over_sources,
     samples_over_sources,
 )
@@ -74,7 +75,7 @@ def noisy(rounds=4, deviation=0.1, n=40, shift=0.0):
 def test_a_comparison_is_that_of_crossed_factors():
     ours, theirs = noisy(), noisy()
     mean = crossed_difference(ours, theirs, ["rounds"])
-    interval = crossed_interval(mean)
+    interval = crossed_interval(mean, bounds=(-1.0, 1.0))
 
     one = compared(ours, theirs)
 
@@ -84,7 +85,8 @@ def test_a_comparison_is_that_of_crossed_factors():
     assert (one.method, one.pairs) == ("crossed t", 40)
     assert one.detectable == pytest.approx(detectable_over_sources(mean.sources))
     assert one.needed == samples_over_sources(mean.sources, abs(mean.estimate), alpha=0.025)
-    assert one.evidence.method == "augmented crossed t"
+    assert one.proof_p == pytest.approx(crossed_proof_p(mean, bounds=(-1.0, 1.0)))
+    assert one.evidence.method == "gaffke over levels"
     assert [effect.interval for effect in one.effects] == [None] * len(one.effects)
 
 
@@ -114,7 +116,7 @@ def test_fixed_rounds_leave_everything_as_it_was():
 
     fixed = analysed(ours, theirs, fixed=("rounds",))
 
-    assert fixed.comparisons[0].method == "paired t"
+    assert fixed.comparisons[0].method == "sign flips"
     assert [result.method for result in fixed.estimates] == ["t", "t"]
 
 
@@ -124,8 +126,8 @@ def test_a_rate_counts_the_replies_that_hold():
 
     result = analysed(ours, target="rate(ok >= 0.5) >= 0.1").targets[0]
 
-    assert result.estimate.method == "crossed t"
-    assert result.estimate.interval.low == pytest.approx(max(crossed_interval(mean).low, 0.0))
+    assert result.estimate.method == "gaffke over levels"
+    assert result.estimate.interval.low == pytest.approx(crossed_interval(mean, bounds=(0.0, 1.0)).low)
     assert result.evidence.observed.lower is not None
     assert result.needed is None
 
@@ -215,21 +217,51 @@ def test_a_percentile_has_no_interval_that_counts_rounds():
 def test_equal_replies_are_judged_by_their_number():
     one = compared(np.ones((40, 3)), np.zeros((40, 3)))
 
-    assert one.p_value < 0.001
-    assert one.method == "point mass"
+    assert one.p_value < 0.001 < 0.05 < one.proof_p
+
+
+@pytest.mark.parametrize(
+    ("claim", "levels"),
+    [
+        ({"alternative": "superior"}, 5),
+        ({"margin": 0.2}, 4),
+        ({"alternative": "superior", "margin": 0.5}, 3),
+        ({"alternative": "equivalent", "margin": 0.5}, 5),
+    ],
+)
+def test_fewer_levels_than_can_decide_say_how_many_it_takes(claim, levels):
+    """A claim, or its opposite, in the most favourable case: all levels at the end of the range."""
+    few = compared(noisy(3, 0.01), noisy(3, 0.01), **claim)
+    enough = compared(noisy(levels, 0.01), noisy(levels, 0.01), **claim)
+
+    assert (few.evidence.observed.lower is None) == (levels > 3)
+    assert enough.evidence.observed.lower is not None
+    if levels > 3:
+        assert few.note == (
+            "3 rounds cannot prove this of others like them, whatever the replies, because rare ones may be far worse: it takes "
+            f"{levels} or more; run with --crucible-rounds={levels} or more, or declare fixed='rounds'"
+        )
+
+
+def test_many_levels_prove_what_three_cannot():
+    few, many = (compared(noisy(k, 0.01, shift=0.3), noisy(k, 0.01), margin=0.1) for k in (3, 30))
+
+    assert few.evidence.observed.lower is None or few.evidence.observed.lower < -0.1
+    assert many.evidence.observed.lower > -0.1
+    assert many.interval.low == many.evidence.observed.lower
 
 
 def test_a_reach_narrows_the_bounds_and_not_those_of_lost_replies():
     """A lost sample may lie anywhere in the range: single replies are counted, and none of them has a pair to limit it."""
-    base = np.clip(0.5 + RNG.normal(0, 0.05, (60, 6)), 0.2, 0.8)
-    better = np.clip(base + 0.05 + RNG.normal(0, 0.02, (60, 6)), 0, 1)
+    base = np.clip(0.5 + RNG.normal(0, 0.05, (60, 40)), 0.2, 0.8)
+    better = np.clip(base + 0.05 + RNG.normal(0, 0.02, (60, 40)), 0, 1)
     lost = better.copy()
     lost[3] = math.nan
     plain, reached = (compared(better, base, facts=facts, margin=0.01) for facts in (SHARE, replace(SHARE, reach=0.2)))
     open_ended = replace(SHARE, kind="unbounded", low=-math.inf, high=math.inf, reach=0.2)
 
     assert plain.evidence.observed.lower < reached.evidence.observed.lower < reached.difference
-    assert compared(better, base, facts=open_ended, margin=0.01).evidence.observed.lower > 0.01
+    assert compared(better, base, facts=open_ended, margin=0.01).evidence.observed.lower > -0.01
     with_lost = [
         compared(lost, base, facts=facts, margin=0.01).evidence for facts in (SHARE, replace(SHARE, reach=0.2))
     ]

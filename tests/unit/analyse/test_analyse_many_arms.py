@@ -132,13 +132,14 @@ def test_amounts_are_compared_by_ratios():
     assert [result.ranks for result in compare(seconds, AMOUNT).arms] == [(1, 3), (1, 2), (2, 3)]
 
 
-def test_an_amount_of_zero_has_no_ratio():
+def test_an_amount_of_zero_has_no_ratio_and_arms_no_ranks():
     seconds = np.exp(RNG.normal([0.0, 0.1, 1.0], 0.5, (100, 3)))
     seconds[3, 1] = 0.0
     table = compare(seconds, AMOUNT)
 
-    assert not table.by_ratio
-    assert table.arms[2].difference == pytest.approx(seconds[:, 0].mean() - seconds[:, 2].mean())
+    assert table.by_ratio
+    assert table.reason == "1 value is 0, and a ratio of geometric means needs values above 0"
+    assert {result.ranks for result in table.arms} == {None}
 
 
 def test_groups_are_one_unit_each():

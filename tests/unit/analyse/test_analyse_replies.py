@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
-from pytest_crucible.analyse.comparisons import compare
+from pytest_crucible.analyse.comparisons import compare, compare_pair
 from pytest_crucible.analyse.scores import scores_with_units
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.analyse.targets import evaluate_target
@@ -80,38 +78,36 @@ def test_replies_weigh_equally_where_some_are_lost_or_do_not_apply():
 
 
 def test_a_share_of_replies_is_a_clustered_proportion():
-    """R: survey::svyciprop(~m, svydesign(ids = ~sample), method = "beta")."""
+    """R's survey::svyciprop(~m, svydesign(ids = ~sample), method = "beta") has [0.1311, 0.9551]: bounds that decide are wider."""
     rows = [[1.0, 1.0, None], [0.0, 1.0, None], [0.0, 0.0, None], [1.0, 0.0, None], [1.0, 1.0, LOST]]
 
     result = target("rate(m >= 0.5) >= 0.5", rows)
 
     assert result.estimate.value == 0.6
     interval = result.estimate.interval
-    assert (round(interval.low, 4), round(interval.high, 4)) == (0.1311, 0.9551)
-    assert (result.estimate.method, result.evidence.method) == ("korn-graubard", "augmented korn-graubard")
+    assert (round(interval.low, 4), round(interval.high, 4)) == (0.1111, 0.9647)
+    assert (result.estimate.method, result.evidence.method) == ("wider of korn-graubard and gaffke",) * 2
     assert result.estimate.clusters is None
 
 
 def test_the_variance_of_a_difference_of_shares_is_that_of_two_ratios():
     """R: survey::svyratio on both arms' totals; their residuals add up in each sample."""
-    ours = [[1.0, 1.0, 1.0], [0.0, None, None], [0.0, 1.0, None], *([[1.0, 0.0, 0.0]] * 5), [1.0, None, None]]
-    theirs = [[0.0, 1.0, None], [0.0, 0.0, 0.0], [0.0, 1.0, 1.0], *([[1.0, 0.0, None]] * 5), [1.0, 1.0, None]]
+    ours = [[1.0, 1.0, 1.0], [0.0, LOST, LOST], [0.0, 1.0, LOST], *([[1.0, 0.0, 0.0]] * 5), [1.0, LOST, LOST]]
+    theirs = [[0.0, 1.0, LOST], [0.0, 0.0, 0.0], [0.0, 1.0, 1.0], *([[1.0, 0.0, LOST]] * 5), [1.0, 1.0, LOST]]
     shares, residuals = [], []
     for arm in (ours, theirs):
-        replies = [[value for value in row if value is not None] for row in arm]
+        replies = [[value for value in row if value != LOST] for row in arm]
         sizes, totals = np.array(list(map(len, replies))), np.array(list(map(sum, replies)))
         shares.append(totals.sum() / sizes.sum())
         residuals.append((totals - sizes * shares[-1]) / sizes.sum())
     variance = len(ours) / (len(ours) - 1) * ((residuals[0] - residuals[1]) ** 2).sum()
 
-    result = compared("rate(m >= 0.5)", ours, theirs)
+    arms, everything = (scored(SHARE, ours), scored(SHARE, theirs)), np.ones(len(ours), dtype=bool)
+    ends = ("observed", "observed")
+    result = compare_pair(parse_contrast("rate(m >= 0.5)"), arms, SampleAttributes(), everything, ends, 0.05)
 
-    # qt(0.975, 8)
-    half, difference = 2.306004 * math.sqrt(variance), shares[0] - shares[1]
-    assert result.difference == pytest.approx(difference)
-    assert (result.interval.low, result.interval.high) == pytest.approx(
-        (difference - half, difference + half), abs=1e-6
-    )
+    assert result.value == pytest.approx(shares[0] - shares[1])
+    assert result.deviation**2 / len(ours) == pytest.approx(variance)
 
 
 def test_repeats_of_one_reply_are_worth_no_more_than_it(draws):
@@ -212,13 +208,30 @@ def test_too_few_samples_for_a_percentile_say_so(draws):
     assert result.note == "too few samples to bound a difference of p95"
 
 
-def test_at_looks_a_sample_counts_once_and_the_condition_goes_first():
-    """Weights by the number of replies would depend on samples that have not been looked at."""
-    rows = [[0.9, 0.9, 0.2], [0.9, None, None]] * 10
-
-    metrics = scored(SHARE, rows)
-    result = evaluate_target(
-        parse_target("rate(m >= 0.7) >= 0.5"), metrics, "v2", SampleAttributes(look_alpha=0.05), alpha=0.05
+@pytest.mark.parametrize("claim", ["m >= 0.5", "rate(m >= 0.7) >= 0.5"])
+def test_at_looks_an_estimate_is_that_of_a_run_without_looks(claim):
+    """A rate counts replies, of which samples have unequal numbers; a mean counts samples."""
+    metrics = scored(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10)
+    plain, looked = (
+        evaluate_target(parse_target(claim), metrics, "v2", SampleAttributes(look_alpha=alpha), alpha=0.05)
+        for alpha in (None, 0.05)
     )
 
-    assert result.estimate.value == pytest.approx((2 / 3 + 1) / 2)
+    assert looked.estimate.value == pytest.approx(plain.estimate.value, abs=1e-12)
+    assert looked.evidence.observed.value == pytest.approx(plain.evidence.observed.value, abs=1e-12)
+
+
+@pytest.mark.parametrize("text", ["m", "rate(m >= 0.7)"])
+@pytest.mark.parametrize("clusters", [None, [0, 0, 0, 0, 1, 1, *range(2, 16)]], ids=["samples", "groups"])
+def test_at_looks_a_difference_is_that_of_a_run_without_looks(text, clusters):
+    codes = None if clusters is None else np.array(clusters)
+    arms = (
+        scored(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10),
+        scored(SHARE, [[0.2, 0.9, 0.2], [0.9, 0.1, None]] * 10),
+    )
+    plain, looked = (
+        compare(parse_contrast(text), "v2", arms, SampleAttributes(codes, look_alpha=alpha), alpha=0.05, family_size=1)
+        for alpha in (None, 0.05)
+    )
+
+    assert looked.difference == pytest.approx(plain.difference, abs=1e-12)

@@ -98,6 +98,32 @@ def test_a_group_is_one_value_and_is_not_cut():
     assert grouped > plain
 
 
+def test_unequal_groups_count_their_samples():
+    """Large groups are right by half, single samples always: .56 of samples, and .89 of the groups' means."""
+    groups = [f"large{k // 13}" if k < 104 else f"single{k}" for k in range(N)]
+    values = [k % 2 == 0 if k < 104 else True for k in range(N)]
+    given = analysis_inputs(arm(a=values), arm(a=values))
+    given = replace(
+        given,
+        groups=groups,
+        plan=replace(given.plan, planned=N, selected=N, targets=(parse_target("a >= 0.7"),), look_alpha=ALPHA),
+    )
+    by_hand = np.mean(values)
+    (target,) = analyse(given, in_order(score_table(given), ORDER, ALPHA), alpha=ALPHA, family_size=1).targets
+
+    assert target.estimate.value == pytest.approx(by_hand)
+    assert target.evidence.observed.lower < by_hand < 0.7
+
+
+def test_the_largest_group_of_the_plan_weighs_before_it_is_seen():
+    """Single samples prove nothing as fast while a group of 100 may still come."""
+    with_large = [f"g{max(k - 99, 0)}" for k in range(N)]
+    ends = [settled_after(inputs(groups=groups, contrasts=()), ORDER[:20], ALPHA) for groups in (None, with_large)]
+
+    assert ends[0] is not None
+    assert ends[1] is None
+
+
 def test_replies_after_the_end_change_nothing():
     given = inputs()
     end = settled_after(given, ORDER, ALPHA)

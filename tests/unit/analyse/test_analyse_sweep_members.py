@@ -85,12 +85,27 @@ def test_claims_follow_from_each_other():
 
 
 def test_the_last_member_is_not_better_than_one_that_was_hardly_worse():
-    """Dropping claims less than a rank does: b1 was dropped, and may be the best."""
+    """Dropping claims less than a rank does: b1 was dropped, so it has no rank and is not among those that may be the best."""
     table = compare(SweepLook(samples=80, kept=("b2",))).members
 
-    assert [one.ranks[0] for one in table.arms] == [4, 3, 1, 1]
-    assert table.not_proven_worse == ("b1", "b2")
+    assert [one.ranks for one in table.arms] == [(4, 4), (3, 4), None, (1, 2)]
+    assert table.not_proven_worse == ("b2",)
     assert (table.best, table.arms[3].n, table.arms[3].rank) == ("b2", 80, 1)
+
+
+def test_without_a_proof_a_dropped_member_keeps_its_possible_ranks():
+    table = compare(SweepLook(samples=80, kept=("b2",)), drop="half").members
+
+    assert [one.ranks[0] for one in table.arms] == [4, 3, 1, 1]
+
+
+def test_without_confirming_samples_means_have_the_intervals_of_the_verdicts():
+    sweep = replace(make_sweep("none"), confirm=0.0)
+    table = compare_members(make_half(), ORDER, sweep, alpha=0.05).members
+
+    expected = stats.estimate(RIGHT[:, 3], alpha=0.05 / 4).interval
+    assert (table.arms[3].interval.low, table.arms[3].interval.high) == pytest.approx((expected.low, expected.high))
+    assert compare(drop="none").members.arms[3].interval.low > expected.low
 
 
 def test_settings_leave_out_what_was_dropped():

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -181,3 +182,113 @@ def test_drift_checks_of_one_dataset_share_their_error_rate(tmp_path):
     [alone], together = check(tmp_path, asked), check(tmp_path, asked, asked, asked)
 
     assert alone.message != together[0].message
+
+
+def with_field(values, name="x") -> list[Sample]:
+    return [
+        Sample(id=f"{k}", input="q", metadata={} if value is None else {name: value}) for k, value in enumerate(values)
+    ]
+
+
+def partly_missing(share: float, kind: str, n: int = 400) -> list[Sample]:
+    draw = random.Random(kind)
+    value = {
+        "numbers": lambda: draw.gauss(0, 1),
+        "codes": lambda: draw.randint(0, 1),
+        "categories": lambda: draw.choice("abc"),
+        "texts": lambda: f"word{draw.randint(0, 9)} {draw.random()}",
+    }[kind]
+    return with_field([None if k < share * n else value() for k in range(n)])
+
+
+KINDS = ["numbers", "codes", "categories", "texts"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("absent", [None, float("nan")])
+def test_missing_values_are_compared(kind, absent):
+    """From 5 % to 60 %: what is left is as it was, so that comparing values alone passed."""
+    old, new = (
+        [replace(sample, metadata={"x": sample.metadata.get("x", absent)}) for sample in partly_missing(share, kind)]
+        for share in (0.05, 0.6)
+    )
+    [plain], [margin], [wide] = (
+        compare_datasets(old, new, fields=["x"], margin=margin).rows for margin in (None, 0.2, 0.8)
+    )
+
+    assert plain.fails(0.05)
+    assert (margin.state, margin.fails(0.05)) == ("missed", True)
+    assert not wide.fails(0.05)
+    assert margin.missing_drift.distance == pytest.approx(0.55)
+    assert not compare_datasets(old, old, fields=["x"]).failed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_field_that_one_dataset_lacks_is_missing_in_all_rows_of_the_other(kind, is_gone):
+    some, none = partly_missing(0.4, kind), partly_missing(1, kind)
+    report = compare_datasets(*((some, none) if is_gone else (none, some)))
+
+    assert [row.field for row in report.failed] == ["x"]
+    assert (report.only_old, report.only_new) == ((("x",), ()) if is_gone else ((), ("x",)))
+
+
+def test_one_value_in_a_thousand_is_no_drift():
+    assert not compare_datasets(with_field([1] + [None] * 999), with_field([None] * 1000)).failed
+
+
+def test_numbers_of_few_values_are_categories():
+    """A code that means something else: the distribution functions hardly differ."""
+    old, new = with_field([0] * 450 + [1] * 50), with_field([0] * 415 + [1] * 85)
+    [row] = compare_datasets(old, new, fields=["x"]).rows
+
+    assert (row.kind, row.drift.test) == ("categories", "chi-squared")
+    assert row.drift.p_value == pytest.approx(0.0012, abs=0.0003)
+    assert compare_datasets(old, new, fields=["x"], kinds={"x": "numbers"}).rows[0].drift.p_value < 0.005
+
+
+def test_new_values_are_compared_and_named():
+    old, new = with_field(["a", "b"] * 100), with_field(["a", "b"] * 85 + ["c"] * 20 + ["d", "e", "f"] * 3 + ["g"])
+    [row] = compare_datasets(old, new, fields=["x"]).rows
+
+    assert row.fails(0.05)
+    assert row.note == "5 new values: c (20), d (3), e (3) and 2 more"
+
+
+@pytest.mark.parametrize("value", [7, 7.5, "a", True])
+def test_a_value_that_never_changes_has_not_drifted(value, tmp_path):
+    old = with_field([value] * 200)
+    (tmp_path / "old.jsonl").write_text("".join(json.dumps({"input": "q", "x": value}) + "\n" for _ in old))
+    asked = [checks.expect_no_data_drift("x", baseline="old.jsonl", margin=margin) for margin in (None, 0.2)]
+
+    assert not compare_datasets(old, old).failed
+    results = check_samples(old, asked, context=CheckContext(folder=tmp_path))
+    assert [result.state for result in results] == ["passed", "passed"]
+
+
+def test_the_check_counts_missing_values(tmp_path):
+    write(tmp_path / "old.jsonl", partly_missing(0.05, "numbers"))
+    asked = [checks.expect_no_data_drift("x", baseline="old.jsonl", margin=margin) for margin in (None, 0.2)]
+    results = check_samples(partly_missing(0.6, "numbers"), asked, context=CheckContext(folder=tmp_path))
+
+    assert [result.state for result in results] == ["failed", "failed"]
+    assert "5 % and 60 % of the values are missing (the distance is 0.55, at least 0.4" in results[1].message
+    assert "beyond the margin 0.2 (p <1e-15 for values and missing ones together)" in results[1].message
+    assert "of the values: the distance is" in results[1].message
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_values_without_drift_rarely_show_any(kind):
+    draw = random.Random(5)
+
+    def half(n):
+        rows = partly_missing(0, kind, n)
+        draw.shuffle(rows)
+        return [replace(row, metadata={}) if draw.random() < 0.2 else row for row in rows]
+
+    pool = [row for _ in range(5) for row in half(400)]
+    found = sum(
+        bool(compare_datasets(draw.sample(pool, 150), draw.sample(pool, 150), fields=["x"]).failed) for _ in range(200)
+    )
+    assert found <= 10 + 3 * 3.1

@@ -203,7 +203,7 @@ def test_an_id_that_occurs_twice(tmp_path, ending):
         (".json", b'[{"input": 1},\n{"input": NaN}]', "line 2 of {path} is not JSON (NaN is not a JSON number; write null"),
         (".json", b'[{"input": 1}]\n[]', "line 2 of {path} has text after the array: write one array per file"),
         (".json", b"[]", "dataset '{path}' is empty: an experiment needs at least one sample"),
-        (".json", b"[" * 100_000, "line 1 of {path} is not JSON (maximum recursion depth exceeded"),
+        (".json", b"[" * 100_000, "line 1 of {path} is nested more than 100 levels deep: flatten"),
         (".txt", b"x", "dataset '{path}' has an unknown format: its name must end in one of .jsonl, .json, .csv"),
     ],
 )  # fmt: skip

@@ -156,10 +156,10 @@ def test_a_text_may_say_nan(path):
     assert (sample.input, sample.expected) == ("NaN", "Infinity")
 
 
-def test_a_line_nested_deeper_than_python_reads_is_not_json(path):
+def test_a_line_nested_deeper_than_python_reads_is_named(path):
     path.write_text("[" * 100_000)
 
-    assert complaint(load_file, path).startswith(f"line 1 of {path} is not JSON (maximum recursion depth exceeded")
+    assert complaint(load_file, path).startswith(f"line 1 of {path} is nested more than 100 levels deep: flatten")
 
 
 @pytest.mark.parametrize(("text", "kind"), [("[1, 2]", "an array"), ('"x"', "a string"), ("null", "null")])

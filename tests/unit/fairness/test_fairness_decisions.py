@@ -30,11 +30,11 @@ def scores(reply, expected):
 def test_a_decision_has_the_rates_that_parities_are_about():
     assert scores("approve 0.8", "approve") == {
         "correct": True, "selected": True, "true_positive": True, "false_positive": None, "right_if_selected": True,
-        "overconfidence": pytest.approx(-0.2),
+        "overconfidence": pytest.approx(-0.2), "stated_probability": 0.8,
     }  # fmt: skip
     assert scores("Approve 0.6", "deny") == {
         "correct": False, "selected": True, "true_positive": None, "false_positive": True, "right_if_selected": False,
-        "overconfidence": pytest.approx(0.6),
+        "overconfidence": pytest.approx(0.6), "stated_probability": 0.6,
     }  # fmt: skip
     assert scores("deny 0.1", {"label": "approve", "sex": "f"})["true_positive"] is False
     assert scores("deny 0.1", "deny")["right_if_selected"] is None
@@ -70,10 +70,11 @@ def test_a_favourable_answer_that_no_sample_expects_is_an_error():
 
 
 def test_a_probability_beyond_1_is_the_readers_error():
-    metric = fairness.decision(read, favourable="approve", confidence=lambda reply: 80)[-1]
+    metrics = fairness.decision(read, favourable="approve", confidence=lambda reply: 80)[-2:]
 
-    with pytest.raises(ValueError, match="return a probability from 0 to 1"):
-        metric(Reply(text="approve"), Sample(id="a", input="?", expected="approve"))
+    for metric in metrics:
+        with pytest.raises(ValueError, match="return a probability from 0 to 1"):
+            metric(Reply(text="approve"), Sample(id="a", input="?", expected="approve"))
 
 
 @pytest.mark.parametrize(

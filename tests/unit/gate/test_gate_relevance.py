@@ -196,7 +196,7 @@ def test_lost_samples_that_may_be_a_relevant_improvement_leave_no_proof_of_equiv
 
 PAST = PastComparison(
     run="r1", started="2026-01-01T00:00:00", arms=(1, 2), has_new_replies=(True, True),
-    subject="a: candidate vs baseline (relevant 0.05)", is_pooled=True, proven_missed=True,
+    subject="a: candidate vs baseline (relevant 0.05)", is_pooled=True, missed=True, proven=True,
 )  # fmt: skip
 
 

@@ -65,8 +65,9 @@ def comparison(
     interval = None if observed.value is None else Interval(low=-1, high=1, level=0.95, method="tango")
     return Comparison(
         contrast=contrast or Contrast(metric="a", baseline="v1"), candidate="v2", pairs=100, lost=lost, clusters=None,
-        difference=observed.value, interval=interval, p_value=observed.p_value, p_exact=None, method="tango",
-        proof_p=observed.proof_p, evidence=evidence, detectable=detectable, needed=needed, note="",
+        difference=observed.value, interval=interval, p_value=observed.p_value, proof_p=observed.proof_p,
+        p_exact=None, method="tango",
+        evidence=evidence, detectable=detectable, needed=needed, note="",
     )  # fmt: skip
 
 

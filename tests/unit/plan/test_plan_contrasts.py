@@ -6,10 +6,11 @@ import math
 
 import pytest
 
-from pytest_crucible.plan.contrasts import parse_contrast, with_declared_relevance
+from pytest_crucible.plan.contrasts import parse_contrast, with_declarations
 from pytest_crucible.records import Contrast, MetricFacts
 from pytest_crucible.records.amounts import parse_amount
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.stats.measures.possible_values import contrast_problem
 
 SECONDS = MetricFacts(name="m", kind="positive", low=0.0, direction="lower")
@@ -146,6 +147,32 @@ def test_a_relevant_share_of_what_is_no_amount_is_a_problem():
     ids=["takes it", "has its own", "margin", "superior", "rate", "other"],
 )
 def test_a_regression_gate_takes_the_relevant_difference_of_its_metric(contrast, relevant):
-    (declared,) = with_declared_relevance([contrast], [MetricFacts(name="m", relevant=0.02), MetricFacts(name="other")])
+    (declared,) = with_declarations([contrast], [MetricFacts(name="m", relevant=0.02), MetricFacts(name="other")])
 
     assert declared.relevant == relevant
+
+
+AMOUNT = MetricFacts(name="seconds", kind="positive", low=0.0)
+
+
+def test_the_mean_of_an_amount_is_written_where_it_is_meant():
+    by_name, by_mean = parse_contrast("seconds"), parse_contrast("mean(seconds)")
+    kept = with_declarations([by_name, by_mean], [AMOUNT])
+
+    assert [contrast.expression for contrast in kept] == ["seconds", "mean(seconds)"]
+    assert parse_contrast("mean(seconds by topic)").expression == "mean(seconds by topic)"
+    assert with_declarations([parse_contrast("mean(seconds[she])")], [AMOUNT])[0].by_mean
+
+
+def test_the_mean_of_any_other_metric_is_the_metric_alone():
+    contrasts = [parse_contrast("accuracy"), parse_contrast("mean(accuracy)")]
+    (only,) = with_declarations(contrasts, [MetricFacts(name="accuracy", kind="binary")])
+
+    assert (only.expression, only.by_mean) == ("accuracy", False)
+
+
+def test_a_comparison_that_was_stored_without_the_declaration_is_of_the_metric_alone():
+    plain = to_plain(parse_contrast("seconds"))
+    del plain["by_mean"]
+
+    assert from_plain(Contrast, plain) == parse_contrast("seconds")

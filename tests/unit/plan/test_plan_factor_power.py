@@ -67,15 +67,23 @@ def test_the_noise_is_a_share_of_the_range():
     )
 
 
-def test_a_margin_needs_more_samples_and_may_be_out_of_reach():
-    planned = effect(rounds=10, margin=0.04, n=50)
+def test_a_margin_needs_levels_before_it_needs_samples():
+    """No bound over k levels is nearer to the mean than 1 - alpha^(1 / k) of the range below it."""
+    planned = effect(rounds=60, margin=0.15, n=50)
 
-    sources = [source("samples", 50, 0.2**0.5), source("rounds", 10, 0.02)]
-    assert planned.needed == samples_over_sources(sources, 0.04, pseudo=2.0, measured=False)
-    assert planned.needed > effect(rounds=10, margin=0.04, n=50, fixed=("rounds",)).needed
-    assert effect(rounds=3, margin=0.02).unprovable == (
-        "3 rounds are too few for a margin of 0.02, however many samples there are"
+    assert planned.needed > effect(rounds=60, margin=0.15, n=50, fixed=("rounds",)).needed
+    assert planned.needed > effect(rounds=200, margin=0.15, n=50).needed
+    assert effect(rounds=10, margin=0.15).unprovable == (
+        "10 rounds are too few for a margin of 0.15, however many samples there are"
     )
+
+
+def test_an_improvement_is_planned_by_its_bound():
+    three, ten, thirty = (effect(prompts=k, alternative="superior") for k in (3, 10, 30))
+
+    assert three.unprovable == "3 prompts are too few to prove an improvement of others like them"
+    assert ten.detectable > 1 / 0.05 ** (1 / 10) - 1 > 3 * effect(prompts=10).detectable
+    assert thirty.detectable < ten.detectable / 2
 
 
 def test_two_levels_show_nothing():
@@ -105,12 +113,11 @@ def test_a_metric_without_bounds_is_no_proof_with_factors_either():
 
 
 def test_a_relevant_difference_needs_samples_to_detect_it_and_to_prove_none():
-    planned = effect(rounds=10, relevant=0.04, n=50)
+    planned = effect(rounds=60, relevant=0.15, n=50)
 
-    sources = [source("samples", 50, 0.2**0.5), source("rounds", 10, 0.02)]
-    detects = samples_over_sources(sources, 0.04, alpha=0.025, measured=False)
-    proves = samples_over_sources(sources, 0.04, pseudo=2.0, power=0.9, measured=False)
-    assert planned.needed == max(detects, proves)
+    sources = [source("samples", 50, 0.2**0.5), source("rounds", 60, 0.02)]
+    assert planned.needed > samples_over_sources(sources, 0.15, alpha=0.025, measured=False)
+    assert planned.needed > effect(rounds=60, margin=0.15, n=50).needed
     assert effect(rounds=3, relevant=0.02).unprovable == (
         "3 rounds are too few for a relevant difference of 0.02, however many samples there are"
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -98,7 +100,11 @@ def test_a_comparison_is_about_a_measure(text, label):
 
 
 def test_a_mean_is_named_by_its_metric_alone():
-    assert parse_measure("mean(accuracy)", "this") == parse_measure("accuracy", "this")
+    alone, by_mean = parse_measure("accuracy", "this"), parse_measure("mean(accuracy)", "this")
+
+    assert (alone.statistic, by_mean.statistic) == ("mean", "mean")
+    # The difference counts for amounts alone: `with_declarations` removes it elsewhere.
+    assert replace(by_mean, by_mean=False) == alone
 
 
 @pytest.mark.parametrize(

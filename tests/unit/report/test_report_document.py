@@ -82,7 +82,13 @@ def test_the_values_are_those_of_the_run(run):
         198, 2, -0.035, -0.0871, 0.0164, 0.18, 0.229, 0.18,
     ]  # fmt: skip
     assert pair["bounds"] == {"lower": -0.078, "upper": 0.008, "method": "exact unconditional"}
-    assert experiment["metrics"][1] == {"name": "seconds", "kind": "unbounded", "direction": "lower", "reach": None}
+    assert experiment["metrics"][1] == {
+        "name": "seconds",
+        "kind": "unbounded",
+        "direction": "lower",
+        "applies": None,
+        "reach": None,
+    }
     assert [one["state"] for one in experiment["verdicts"]] == ["met", "met", "missed"]
 
 

@@ -117,13 +117,52 @@ def test_an_old_run_is_shown_as_it_was_decided(sessions, store):
     assert load_run(store, "r2").verdicts == second.verdicts
 
 
+MARGIN = (Contrast(metric="exact", baseline="v1", alternative="non-inferior", margin=0.5),)
+
+
 def test_a_margin_is_proven_at_the_level_of_the_look(sessions):
-    margin = (Contrast(metric="exact", baseline="v1", alternative="non-inferior", margin=0.5),)
-    runs = [sessions.run([*RIGHT[1:], False], contrasts=margin) for _ in range(2)]
+    runs = [sessions.run([*RIGHT[1:], False], contrasts=MARGIN, fixed=("rounds",)) for _ in range(2)]
     lower = [compared(run).evidence.observed.lower for run in runs]
 
     assert compared(runs[0]).difference == compared(runs[1]).difference
     assert lower[1] < lower[0]
+
+
+def test_two_sessions_prove_no_margin_of_others_like_them(sessions):
+    runs = [sessions.run([*RIGHT[1:], False], contrasts=MARGIN) for _ in range(2)]
+
+    assert [decided(run) for run in runs] == [("met", True), ("undecided", False)]
+    assert runs[1].verdicts[0].reason == (
+        "2 sessions cannot prove this of others like them, whatever the replies, because rare ones may be far worse: it takes 4 "
+        "or more; run more sessions, or declare fixed='rounds': the claim is then about these sessions alone"
+    )
+
+
+def test_sessions_that_differ_are_rounds_of_a_random_factor(sessions):
+    """Half of the samples are lost on bad days: as repeats, three sessions would prove it."""
+    days = [RIGHT, WRONG, RIGHT, WRONG]
+    counted = [compared(sessions.run(day)) for day in days][-1]
+    fixed = [compared(sessions.run(day, fixed=("rounds",), nodeid="test_sums.py::test_fixed")) for day in days][-1]
+
+    assert counted.difference == fixed.difference == -0.5
+    assert counted.p_value > 0.5 > 0.001 > fixed.p_value
+
+
+def test_a_stored_baseline_is_one_session_of_its_own(sessions):
+    """Its replies are not copied into the candidate's other sessions: pairs of a session would be those of the first alone."""
+    sessions.run(HALF)
+    runs = [sessions.run(HALF, reused={"v1": "r1"}) for _ in range(3)]
+    [look] = runs[-1].experiments[0].looks.values()
+
+    assert look.sessions == (4, 1)
+    assert (compared(runs[-1]).pairs, compared(runs[-1]).difference) == (20, -0.5)
+    assert (
+        runs[-1]
+        .experiments[0]
+        .sections["reruns"]
+        .view.notes[-1]
+        .text.endswith("noise between 4 sessions is counted; not that of v1, whose replies are of one session")
+    )
 
 
 def test_a_relevant_difference_is_excluded_at_the_level_of_the_look(sessions):
@@ -153,8 +192,8 @@ def test_a_target_that_must_be_proven_is_decided_on_all_replies_of_the_candidate
     assert load_run(store, "r2").experiments[0].targets == (bound, point)
     notes = [note.text for note in run.experiments[0].sections["reruns"].view.notes]
     assert (
-        "exact >= 0.60: decided on the replies of all sessions (40 of v2); look 2, so its one-sided bound is at 99.17 %"
-        in notes
+        "exact >= 0.60: decided on the replies of all sessions (40 of v2); look 2, so its one-sided bound is at 99.17 %; "
+        "noise between 2 sessions is counted" in notes
     )
 
 
@@ -180,11 +219,21 @@ def test_a_resumed_session_is_one_look_with_the_replies_of_the_killed_one(sessio
     assert (look.number, look.replies, compared(run).difference) == (1, (20, 20), -0.5)
 
 
+def test_a_pool_of_one_session_says_that_other_days_are_not_counted(sessions):
+    [note] = sessions.run(HALF).experiments[0].sections["reruns"].view.notes
+
+    assert note.text == (
+        "exact: decided on this session (20 of v2, 20 of v1); look 1, so the interval is at 95.00 %; "
+        "noise between sessions is not counted, because there is one"
+    )
+
+
 def test_the_pool_is_told_in_the_reports(sessions):
     sessions.run(HALF)
     [outcome] = [section for name, section in sessions.run(RIGHT).experiments[0].sections.items() if name == "reruns"]
 
     assert [note.text for note in outcome.view.notes] == [
         "v1: comparison 2 of v2 with this baseline since 2026-01-01",
-        "exact: decided on the replies of all sessions (40 of v2, 40 of v1); look 2, so the interval is at 98.33 %",
+        "exact: decided on the replies of all sessions (40 of v2, 40 of v1); look 2, so the interval is at 98.33 %; "
+        "noise between 2 sessions is counted",
     ]

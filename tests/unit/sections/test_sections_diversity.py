@@ -128,4 +128,4 @@ def test_repeats_and_groups_are_heeded():
     [grouped] = diversities(answers(n=24, **many), n=24, groups=[f"g{k // 4}" for k in range(24)])
 
     assert (repeated.n, repeated.pairs[0].disagreement.value) == (4, 0.5)
-    assert grouped.oracle.interval.method == "korn-graubard"
+    assert grouped.oracle.interval.method == "wider of korn-graubard and gaffke"

@@ -8,8 +8,9 @@ import pytest
 from answer_builders import Samples, analysis_inputs, arm
 
 from pytest_crucible.analyse.analysis import score_table
+from pytest_crucible.fairness import decision as declare
 from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.records import PlannedVariant, Sample
+from pytest_crucible.records import PlannedVariant, Sample, ScoreColumns
 from pytest_crucible.sections import fairness, slice_search, slices, twins
 from pytest_crucible.sections.inputs import section_inputs
 
@@ -25,14 +26,14 @@ class Stored(Samples):
         return [Sample(id=f"q{k}", input=f"text {k}", metadata=each) for k, each in enumerate(self.metadata)]
 
 
-def decisions(selected, stated=None):
+def decisions(selected, stated=None, failures=None):
     columns = {
         "selected": list(selected),
         "correct": [a == b for a, b in zip(selected, DESERVING, strict=True)],
         "true_positive": [a if b else None for a, b in zip(selected, DESERVING, strict=True)],
         "false_positive": [None if b else a for a, b in zip(selected, DESERVING, strict=True)],
     }
-    return arm(**columns, **({} if stated is None else {"overconfidence": stated}))
+    return arm(failures=failures, **columns, **({} if stated is None else {"stated_probability": stated}))
 
 
 def inputs_by(*arms, targets=(), contrasts=(), metadata=SEX, **changes):
@@ -42,7 +43,7 @@ def inputs_by(*arms, targets=(), contrasts=(), metadata=SEX, **changes):
 
 
 def test_decisions_have_rates_differences_and_a_warning():
-    stated = [(0.9 if chosen else 0.2) - deserving for chosen, deserving in zip(DESERVING, DESERVING, strict=True)]
+    stated = [0.9 if deserving else 0.2 for deserving in DESERVING]
     (found,) = fairness.compute(inputs_by(decisions(DESERVING, stated), targets=["gap(selected by sex) <= 0.1"]))
 
     view = fairness.view([found], ())
@@ -56,6 +57,67 @@ def test_decisions_have_rates_differences_and_a_warning():
     assert [table.title for table in view.tables] == titles
     assert view.document[0]["slices"][1]["selected"] == 0.6
     assert view.document[0]["theil"] == 0.0
+
+
+def test_probabilities_that_only_their_distances_are_left_of_are_not_rebuilt():
+    """Runs of earlier builds: (0.3 - 1) + 1 is not 0.3."""
+    earlier = decisions(DESERVING)
+    distances = arm(overconfidence=[0.3 - deserving for deserving in DESERVING]).scores
+    earlier = replace(earlier, scores={**earlier.scores, **distances})
+
+    (found,) = fairness.compute(inputs_by(earlier, targets=["gap(selected by sex) <= 0.1"]))
+    view = fairness.view([found], ())
+
+    assert view.document[0]["reliability"] is None
+    assert "probabilities as v2 stated them: not stored by this run" in view.notes[-1].text
+    assert [table.title for table in view.tables] == ["Decisions of v2 by sex"]
+
+
+def test_a_failed_reply_states_no_probability():
+    metrics = [each.facts for each in declare(str, favourable="yes", confidence=float)]
+    answered = decisions(DESERVING, [0.2] * 200, failures={0: "boom"})
+    inputs = analysis_inputs(answered, targets=["gap(selected by sex) <= 0.1"], metrics=metrics)
+    inputs = replace(inputs, metadata=SEX, expected=[None] * 200)
+
+    (found,) = fairness.compute(section_inputs(inputs, score_table(inputs), Stored(SEX), alpha=0.05))
+
+    assert [(part.n, part.confidence) for part in dict(found.reliability)["f"].bins] == [(99, pytest.approx(0.2))]
+
+
+def test_each_repeat_has_its_own_probability():
+    first, second = decisions(DESERVING, [0.2] * 200), decisions(DESERVING, [0.8] * 200)
+    inputs = analysis_inputs(in_repeats(first, second), targets=["gap(selected by sex) <= 0.1"], n=200)
+    plan = replace(inputs.plan, repeats=2)
+    inputs = replace(inputs, plan=plan, metadata=SEX, expected=[None] * 200)
+
+    (found,) = fairness.compute(section_inputs(inputs, score_table(inputs), Stored(SEX), alpha=0.05))
+
+    of_women = dict(found.reliability)["f"]
+    assert [(part.n, part.confidence) for part in of_women.bins] == [
+        (100, pytest.approx(0.2)),
+        (100, pytest.approx(0.8)),
+    ]
+
+
+def in_repeats(*arms):
+    """Return the outcomes of an arm whose repeats are these."""
+    columns = {name: [each.scores[name] for each in arms] for name in arms[0].scores}
+    return replace(
+        arms[0],
+        positions=[position for each in arms for position in each.positions],
+        repeats=[repeat for repeat, each in enumerate(arms) for _ in each.positions],
+        failures=[None] * 200 * len(arms),
+        skipped=[False] * 200 * len(arms),
+        scores={
+            name: ScoreColumns(
+                positions=[position for column in parts for position in column.positions],
+                repeats=[repeat for repeat, column in enumerate(parts) for _ in column.positions],
+                values=[value for column in parts for value in column.values],
+                is_bool=[flag for column in parts for flag in column.is_bool],
+            )
+            for name, parts in columns.items()
+        },
+    )
 
 
 def test_equal_base_rates_need_no_warning():

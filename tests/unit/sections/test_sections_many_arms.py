@@ -51,6 +51,7 @@ def make_inputs(arms: int, *, directed: bool = True, scored=("right", "words")) 
         targets=(Target(text="words <= 0.9", metric="words", relation="<=", value=0.9),),
         random_factors=(),
         look_alpha=None,
+        chosen_among=1,
     )
     words = replace(RIGHT, name="words", direction="lower")
     facts = {"right": replace(RIGHT, is_directed=directed), "words": words, "other": replace(RIGHT, name="other")}

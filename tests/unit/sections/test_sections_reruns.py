@@ -26,7 +26,7 @@ class History(NoStoredDetails):
                 has_new_replies=(new, False),
                 subject="a: candidate vs baseline",
                 is_pooled=False,
-                proven_missed=False,
+                missed=False,
             )
             for k, new in enumerate(self.new)
         ]

@@ -107,7 +107,7 @@ def test_the_source_that_halves_the_interval_for_the_fewest_replies_is_named(com
     assert instead.levels == round(60 * more.levels / 4)
     [note] = variance.view([noise], ()).notes
     assert re.fullmatch(
-        rf"ok: v2: {more.levels - 4} more prompts halve the interval, from ±0\.\d+ to ±0\.\d+; "
+        rf"ok: v2: {more.levels - 4} more prompts halve the t interval, from ±0\.\d+ to ±0\.\d+; "
         rf"as many replies to {instead.levels - 60} more samples give ±0\.\d+",
         note.text,
     )
@@ -117,7 +117,7 @@ def test_where_samples_are_the_noise_more_samples_are_named(computed):
     [noise] = computed(drawn(samples=0.3, prompts=0.0, shape=(20, 20, 1)))
 
     assert (noise.halving.name, noise.instead) == ("samples", None)
-    assert "more samples halve the interval" in variance.view([noise], ()).notes[0].text
+    assert "more samples halve the t interval" in variance.view([noise], ()).notes[0].text
 
 
 def test_where_no_source_alone_halves_it_the_best_is_named(computed):
@@ -127,7 +127,7 @@ def test_where_no_source_alone_halves_it_the_best_is_named(computed):
     assert noise.halving is None
     text = variance.view([noise], ()).notes[0].text
     assert re.fullmatch(
-        r"ok: v2: no source alone can halve the interval; twice the (prompts|rounds) \(24\) give ±\S+ instead of ±\S+",
+        r"ok: v2: no source alone can halve the t interval; twice the (prompts|rounds) \(24\) give ±\S+ instead of ±\S+",
         text,
     )
 

@@ -128,9 +128,9 @@ def test_bounds_by_kind():
     assert mean_bound(rights, kind="binary", bounds=UNIT).value == clopper_pearson_bound(
         28, 30, alpha=0.05, side="lower"
     )
-    assert mean_bound(rights, kind="binary", bounds=UNIT, clusters=FIVES).value == korn_graubard_bound(
-        rights, FIVES, alpha=0.05, side="lower"
-    )
+    by_size = korn_graubard_bound(rights, FIVES, alpha=0.05, side="lower")
+    by_weight = gaffke_bound(rights, end=0.0, clusters=FIVES, alpha=0.05, side="lower")
+    assert mean_bound(rights, kind="binary", bounds=UNIT, clusters=FIVES).value == min(by_size, by_weight)
     assert mean_bound(SCORES, kind="bounded", bounds=UNIT, side="upper").value == gaffke_bound(
         SCORES, end=1.0, alpha=0.05, side="upper"
     )
@@ -141,8 +141,18 @@ def test_bounds_by_kind():
 
 def test_estimates_by_kind():
     assert estimate(RIGHT, kind="binary", bounds=UNIT).interval == wilson_interval(30, 30)
-    assert estimate(RIGHT, kind="binary", bounds=UNIT, clusters=FIVES).method == "korn-graubard"
+    assert estimate(RIGHT, kind="binary", bounds=UNIT, clusters=FIVES).method == "wider of korn-graubard and gaffke"
     assert estimate(SCORES, kind="bounded", bounds=UNIT, clusters=FIVES).clusters == 6
+
+
+def test_the_interval_of_a_grouped_rate_is_that_of_its_bounds():
+    rights = [1] * 20 + [0] * 10
+    interval = estimate(rights, kind="binary", clusters=FIVES, alpha=0.1).interval
+
+    low, high = (
+        mean_bound(rights, kind="binary", clusters=FIVES, alpha=0.05, side=side).value for side in ("lower", "upper")
+    )
+    assert (interval.low, interval.high) == pytest.approx((low, high))
 
 
 def test_margin_bounds_of_pairs():

@@ -54,7 +54,7 @@ def test_swapping_the_arms_inverts_the_ratio_and_keeps_p(events1, exposure1, eve
     there = poisson_ratio_interval(events1, exposure1, events2, exposure2)
     back = poisson_ratio_interval(events2, exposure2, events1, exposure1)
 
-    assert one.interval is None
+    assert (one.interval, other.interval) == (there, back)
     assert one.p_value == pytest.approx(other.p_value, rel=1e-6)
     assert there.low == pytest.approx(1 / back.high if back.high else math.inf, rel=1e-12)
     if one.estimate is not None:
@@ -65,6 +65,25 @@ def test_equal_exposures_are_a_sign_test():
     """5 events against none: 2 / 2^5 by likelihood as by tails."""
     for two_sided in ("likelihood", "central"):
         assert poisson_rate_ratio(0, 50, 5, 50, two_sided=two_sided).p_value == pytest.approx(0.0625)
+
+
+def test_no_event_in_an_arm_leaves_an_end_of_the_interval():
+    """R: poisson.test(c(0, 5), c(10, 12)) has [0, 1.31]. There 5 of 5 events are in the second arm with probability .025."""
+    result = poisson_rate_ratio(0, 10, 5, 12)
+    share = 1 - 0.025 ** (1 / 5)
+
+    assert (result.estimate, result.interval.low) == (0.0, 0.0)
+    assert result.interval.high == pytest.approx(share / (1 - share) * 12 / 10)
+    assert poisson_rate_ratio(5, 12, 0, 10).interval.high == math.inf
+
+
+@given(EVENTS, EVENTS)
+def test_a_likelihood_p_value_that_contradicts_the_interval_says_so(events1, events2):
+    result = poisson_rate_ratio(events1, 3.0, events2, 2.0)
+    excludes = result.interval.low > 1 or result.interval.high < 1
+
+    if events1 + events2:
+        assert bool(result.note) == (excludes != (result.p_value < 0.05))
 
 
 def test_rates_at_their_edges():

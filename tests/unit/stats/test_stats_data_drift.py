@@ -115,3 +115,42 @@ def test_the_stability_index_is_shown_beside_its_mean_without_drift():
     assert 0.25 < np.mean([expected for _, expected in indices]) < 0.5
     assert abs(excess.mean()) < 3 * excess.std() / np.sqrt(len(excess))
     assert stability_of_categories([5], [9]) == (0.0, 0.0)
+
+
+def test_numbers_with_ties_are_permuted():
+    """Zeros and ones: the p-value without ties is .198 where the chi-squared test gives .0006."""
+    old, new = np.repeat([0, 1], [450, 50]), np.repeat([0, 1], [415, 85])
+    drift = compare_numbers(old, new, seed=3, draws=19_999)
+    # The exact p of all tables with these totals: the distance is a function of the number of ones in the old sample.
+    ones = stats.hypergeom(1000, 135, 500)
+    counts = np.arange(136)
+    exact = ones.pmf(counts)[np.abs(counts - 67.5) >= 17.5].sum()
+
+    assert (drift.test, drift.seed) == ("Kolmogorov-Smirnov, permuted", 3)
+    assert stats.ks_2samp(old, new).pvalue > 0.15
+    assert drift.p_value == pytest.approx(exact, abs=0.0008)
+    assert compare_numbers(old, new, seed=3, draws=19_999) == drift
+
+
+def test_ties_of_many_values_are_permuted_in_steps():
+    """Half are zero, and the others all different: more than a thousand values."""
+    old, new = (np.where(DRAW.random(4000) < 0.5, 0.0, DRAW.exponential(scale, 4000)) for scale in (1.0, 1.0))
+    drift = compare_numbers(old, new)
+
+    assert drift.test == "Kolmogorov-Smirnov, permuted"
+    assert 0.001 < drift.p_value <= stats.ks_2samp(old, new).pvalue + 0.03
+    assert drift.statistic == stats.ks_2samp(old, new).statistic
+
+
+def test_a_difference_beyond_what_draws_can_show_keeps_its_upper_bound():
+    drift = compare_numbers(np.repeat([0, 1], [400, 100]), np.repeat([0, 1], [100, 400]))
+
+    assert drift.test == "Kolmogorov-Smirnov"
+    assert drift.p_value < 1e-15
+
+
+def test_infinities_have_a_stability_index():
+    values = np.r_[np.full(30, np.inf), np.full(30, -np.inf), DRAW.normal(size=40)]
+
+    assert stability_of_numbers(values, values)[0] == pytest.approx(0)
+    assert np.isfinite(stability_of_numbers(values, DRAW.normal(size=90))).all()

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -19,13 +19,14 @@ from pytest_crucible.stats import (
     crossed_interval,
     crossed_mean,
     crossed_p_value,
+    crossed_proof_p,
     gaffke_bound,
     mean_interval,
     one_sample_t,
 )
+from pytest_crucible.stats.factors.level_bounds import fewest_levels
 from pytest_crucible.stats.factors.levels import level_source
 from pytest_crucible.stats.factors.sources import half_width, p_value
-from pytest_crucible.stats.means.augmented import augmented_t_bound
 
 BRENNAN_1 = np.array(
     [
@@ -209,17 +210,59 @@ def test_clusters_count_as_in_the_clustered_mean():
     assert mean.sources[0].variance == pytest.approx(robust.se**2)
 
 
-def test_bounds_without_factors_are_the_wider_ones_of_the_augmented_t_and_gaffkes():
+def test_bounds_without_factors_are_gaffkes():
     cells = RNG.random((25, 4))
     mean = crossed_mean(cells, ["rounds"], fixed=["rounds"])
 
     bounds = crossed_bounds(mean, alpha=0.05, bounds=(0.0, 1.0))
 
     means = cells.mean(axis=1)
-    for value, wider, side, end in ((bounds.low, min, "lower", 0.0), (bounds.high, max, "upper", 1.0)):
-        augmented = augmented_t_bound(means, bounds=(0.0, 1.0), alpha=0.05, side=side)
-        assert value == pytest.approx(wider(augmented, gaffke_bound(means, end=end, alpha=0.05, side=side)))
-    assert bounds.method == "augmented crossed t"
+    for value, side, end in ((bounds.low, "lower", 0.0), (bounds.high, "upper", 1.0)):
+        assert value == pytest.approx(gaffke_bound(means, end=end, alpha=0.05, side=side))
+
+
+def test_bounds_add_the_squared_distances_of_samples_and_levels():
+    cells = np.random.default_rng(3).random((25, 12))
+    mean = crossed_mean(cells, ["prompts"])
+
+    bounds = crossed_bounds(mean, alpha=0.05, bounds=(0.0, 1.0))
+
+    for value, side, end in ((bounds.low, "lower", 0.0), (bounds.high, "upper", 1.0)):
+        own = [gaffke_bound(cells.mean(axis=axis), end=end, alpha=0.05, side=side) for axis in (0, 1)]
+        assert abs(value - mean.estimate) == pytest.approx(math.hypot(*(mean.estimate - one for one in own)))
+    assert bounds.method == "gaffke over levels"
+
+
+@pytest.mark.parametrize(("levels", "proves"), [(3, False), (4, False), (5, True)])
+def test_three_levels_prove_no_improvement_however_large(levels, proves):
+    mean = crossed_difference(np.ones((10_000, levels)), np.zeros((10_000, levels)), ["prompts"])
+
+    assert (crossed_bounds(mean, alpha=0.05, bounds=(-1.0, 1.0)).low > 0) == proves
+    # A p-value counts both sides: 6 levels show at 5 % what 5 show on one side.
+    assert (crossed_proof_p(mean, bounds=(-1.0, 1.0)) <= 0.1) == proves
+    assert fewest_levels(1.0, 0.0, -1.0, 0.05) == 5
+
+
+@settings(max_examples=30, deadline=None)
+@given(scores, st.sampled_from([0.02, 0.1, 0.3]))
+def test_the_p_value_of_a_proof_agrees_with_the_bounds(cells, alpha):
+    mean = crossed_mean(cells - 0.5, "pr")
+    p = crossed_proof_p(mean, bounds=(-0.5, 0.5))
+    assume(abs(p / alpha - 1) > 0.01)
+    bounds = crossed_bounds(mean, alpha=alpha / 2, bounds=(-0.5, 0.5))
+
+    assert (p < alpha) == (not bounds.low <= 0 <= bounds.high)
+
+
+def test_trainings_of_an_arm_have_the_range_of_a_score():
+    """Two recipes whose trainings are all alike: each arm may miss one that is far worse, or far better."""
+    arms = np.full((5000, 9), 0.8), np.full((5000, 12), 0.3)
+    names = ("trainings of the candidate", "trainings of v1")
+    mean = crossed_difference(*arms, [], trainings=names, ends=(0.0, 1.0))
+    low = crossed_bounds(mean, alpha=0.05, bounds=(-1.0, 1.0)).low
+    ours, theirs = 0.8 * (1 - 0.05 ** (1 / 9)), 0.7 * (1 - 0.05 ** (1 / 12))
+
+    assert low == pytest.approx(0.5 - math.hypot(ours, theirs), abs=2e-3)
 
 
 def test_bounds_of_an_unbounded_metric_add_nothing():
@@ -232,9 +275,10 @@ def test_bounds_of_an_unbounded_metric_add_nothing():
 
 
 @given(scores)
-def test_interval_and_p_value_agree(cells):
+def test_interval_and_p_value_agree_where_values_have_no_bounds(cells):
     mean = crossed_mean(cells - 0.5, "pr")
-    interval, p = crossed_interval(mean, bounds=(-0.5, 0.5)), crossed_p_value(mean, bounds=(-0.5, 0.5))
+    assume(any(source.variance for source in mean.sources))
+    interval, p = crossed_interval(mean), crossed_p_value(mean)
 
     assert interval is not None
     # At the limit itself either answer is a rounding error.
@@ -246,7 +290,8 @@ def test_equal_differences_are_judged_by_their_number():
     few, many = (crossed_mean(np.full((n, 3), 0.5), ["prompts"]) for n in (4, 40))
 
     assert crossed_p_value(few, bounds=(-1, 1)) > 0.05 > crossed_p_value(many, bounds=(-1, 1))
-    assert crossed_interval(few, bounds=(-1, 1)).low <= 0 < crossed_interval(many, bounds=(-1, 1)).low
+    # Three prompts that are alike bound nothing but these.
+    assert crossed_interval(many, bounds=(-1, 1)).low < 0
     assert crossed_interval(many) is None
     assert crossed_bounds(many, alpha=0.05).low is None
 

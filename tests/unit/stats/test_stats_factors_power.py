@@ -63,9 +63,3 @@ def test_without_a_distance_or_any_noise_there_is_nothing_to_plan():
     assert samples_over_sources([SAMPLES, PROMPTS], 0.0) is None
     assert samples_over_sources([still], 0.1) is None
     assert detectable_over_sources([still]) is None
-
-
-def test_pseudo_observations_need_more_samples():
-    plain = samples_over_sources([SAMPLES, PROMPTS], 0.1)
-
-    assert samples_over_sources([SAMPLES, PROMPTS], 0.1, pseudo=2.0) > plain

@@ -159,14 +159,20 @@ def test_a_bound_infers_its_kind_like_an_estimate():
     assert mean_bound([]).value is None
 
 
-def test_a_guaranteed_bound_is_the_betting_one_and_the_wider():
+def test_a_guaranteed_bound_is_the_betting_one():
     guaranteed = mean_bound(SCORES, bounds=UNIT, validity="guaranteed")
     both = difference_bounds(SCORES, OTHERS, bounds=UNIT, validity="guaranteed")
 
     assert guaranteed.value == betting_bound(SCORES, bounds=UNIT, alpha=0.05, side="lower")
-    assert guaranteed.value < mean_bound(SCORES, bounds=UNIT).value
+    assert guaranteed.value != mean_bound(SCORES, bounds=UNIT).value
     assert both.low == betting_bound(SCORES - OTHERS, bounds=(-1, 1), alpha=0.05, side="lower")
     assert both.method == "betting"
+
+
+def test_a_guaranteed_bound_of_groups_bets_on_groups():
+    guaranteed = mean_bound(SCORES, bounds=UNIT, clusters=np.arange(24) // 4, validity="guaranteed")
+
+    assert guaranteed.value == betting_bound(SCORES, bounds=UNIT, alpha=0.05, side="lower", clusters=np.arange(24) // 4)
 
 
 @pytest.mark.parametrize("validity", ["standard", "guaranteed"])
@@ -200,7 +206,10 @@ def test_difference_bounds_are_those_of_a_comparison_with_a_margin(kind, validit
         (lambda: mean_bound(SCORES, alpha=0), "alpha must lie"),
         (lambda: mean_bound(SCORES, validity="sure"), "validity must be one of 'standard', 'guaranteed', not 'sure'"),
         (lambda: mean_bound(SCORES, kind="unbounded", validity="guaranteed"), "no guaranteed bound for unbounded"),
-        (lambda: mean_bound(SCORES, bounds=UNIT, clusters=SIXES, validity="guaranteed"), "clustered values of one arm"),
+        (
+            lambda: difference_bounds(OTHERS, SCORES, False, bounds=UNIT, validity="guaranteed"),
+            "no guaranteed margin for bounded values of two arms",
+        ),
         (lambda: difference_bounds(OTHERS, SCORES, alpha=0.5), "below 0.5, not 0.5"),
         (lambda: difference_bounds(OTHERS, SCORES, validity="sure"), "validity must be one of"),
         (lambda: difference_bounds(OTHERS, SCORES, "no"), "paired must be True or False"),

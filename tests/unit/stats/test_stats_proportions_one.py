@@ -133,9 +133,14 @@ def test_where_successes_are_rare_all_outcomes_from_the_observed_one_on_count(su
     assert binomial_p_value(successes, n, rate, "two-sided") == pytest.approx(min(tail, 1.0), rel=1e-9, abs=0)
 
 
-def test_the_likelihood_p_value_brings_no_interval_that_could_contradict_it():
-    assert binomial_test(37, 50, 0.6).interval is None
-    assert binomial_test(37, 50, 0.6, two_sided="central").interval == clopper_pearson_interval(37, 50)
+def test_an_interval_that_contradicts_the_likelihood_p_value_says_so():
+    """R: binom.test(37, 50, 0.6) has p = .044 and the interval [.597, .854]."""
+    likelihood, central = binomial_test(37, 50, 0.6), binomial_test(37, 50, 0.6, two_sided="central")
+
+    assert likelihood.interval == central.interval == clopper_pearson_interval(37, 50)
+    assert (likelihood.p_value < 0.05, likelihood.interval.low < 0.6) == (True, True)
+    assert "only one of them excludes 0.6" in likelihood.note
+    assert central.note == binomial_test(25, 50, 0.6).note == ""
 
 
 def test_the_exact_test_at_its_edges():

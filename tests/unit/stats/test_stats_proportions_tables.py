@@ -85,8 +85,11 @@ def test_central_and_one_sided_fisher_agree_with_their_limits(table, level):
         if abs(result.p_value - (1 - level)) > 1e-9:
             excludes = result.interval.low > 1 or result.interval.high < 1
             assert excludes == (result.p_value < 1 - level)
-    assert fisher_exact(table, level=level).interval is None
-    assert fisher_exact(table, level=level, mid_p=True, alternative="less").interval is None
+    for facts in ({}, {"mid_p": True}):
+        result = fisher_exact(table, level=level, **facts)
+        excludes = result.interval.low > 1 or result.interval.high < 1
+        assert result.interval == conditional_odds_ratio(table, level=level).interval
+        assert bool(result.note) == (result.status == "degenerate" or excludes != (result.p_value < 1 - level))
 
 
 @given(SQUARES)

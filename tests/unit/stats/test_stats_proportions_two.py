@@ -269,11 +269,17 @@ def test_woolf_and_katz_by_hand():
     assert katz.interval.high == pytest.approx(2 * math.exp(1.959963984540054 * math.sqrt(0.08666666666666667)))
 
 
-def test_empty_cells_leave_ratios_without_a_logarithmic_interval():
-    assert (odds_ratio(8, 8, 3, 9).value, odds_ratio(8, 8, 3, 9).interval) == (math.inf, None)
+def test_empty_cells_have_no_logarithmic_interval_but_the_score_one():
+    assert (odds_ratio(8, 8, 3, 9).value, odds_ratio(8, 8, 3, 9).interval) == (
+        math.inf,
+        odds_ratio_score(8, 8, 3, 9).interval,
+    )
+    assert risk_ratio(0, 8, 3, 9).interval == risk_ratio_score(0, 8, 3, 9).interval
+    assert risk_ratio(0, 8, 3, 9).interval.low == 0.0
+    assert "score" in risk_ratio(0, 8, 3, 9).note
     assert (odds_ratio(0, 8, 3, 9).value, risk_ratio(0, 8, 3, 9).value) == (0.0, 0.0)
     assert (odds_ratio(8, 8, 9, 9).value, risk_ratio(0, 8, 0, 9).value) == (None, None)
-    assert (risk_ratio(8, 8, 9, 9).value, risk_ratio(8, 8, 9, 9).interval) == (1.0, None)
+    assert (risk_ratio(8, 8, 9, 9).value, risk_ratio(8, 8, 9, 9).interval.low < 1) == (1.0, True)
     assert odds_ratio(8, 8, 3, 9, haldane=True).value == pytest.approx(8.5 * 6.5 / (0.5 * 3.5))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 
 from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.sequential.betting import betting_bound, betting_sequence, paired_sequence
+from pytest_crucible.stats.sequential.betting import betting_sequence, evidence_against, paired_sequence
 from pytest_crucible.stats.sequential.evalues import (
     always_valid_p_values,
     e_benjamini_hochberg,
@@ -67,18 +67,66 @@ def test_the_wealth_is_1_on_average_when_the_mean_is_true(p, alternative):
     assert expected == pytest.approx(np.ones(8), abs=1e-12)
 
 
+GROUPS = ((1.0, 1.0, 0.2), (1.0, 0.0, 0.1), (0.25, 1.0, 0.4), (0.25, 0.0, 0.3))
+"""Weight, mean and chance of four kinds of groups: large ones are right more often than small ones."""
+
+
+def refuted_share(mean, side, groups=5, alpha=0.2):
+    """The share of sequences that refute a mean at any look, exactly: all sequences of so many groups."""
+    share = 0.0
+    for drawn in itertools.product(GROUPS, repeat=groups):
+        weights, values, chances = zip(*drawn, strict=True)
+        evidence = evidence_against(values, mean=mean, bounds=(0, 1), alpha=alpha, side=side, weights=weights)
+        share += math.prod(chances) * (evidence[-1] > math.log(1 / alpha))
+    return share
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_the_mean_over_members_of_unequal_groups_is_rarely_refuted(side):
+    """E[weight x value] / E[weight] = 0.3 / 0.475 = .63; the mean of the groups' means is .60."""
+    mean = sum(w * x * p for w, x, p in GROUPS) / sum(w * p for w, _, p in GROUPS)
+
+    assert refuted_share(mean, side) <= 0.2
+
+
+def test_weights_of_1_change_nothing_and_unequal_ones_move_the_mean():
+    values = mixed(60)
+    sizes = np.where(values > 0.7, 1.0, 0.1)
+    weighted = betting_sequence(values, weights=sizes)
+
+    assert np.array_equal(betting_sequence(values, weights=np.ones(60)).lower, betting_sequence(values).lower)
+    assert weighted.estimate[-1] == pytest.approx(np.average(values, weights=sizes))
+    assert weighted.estimate[-1] > betting_sequence(values).estimate[-1] + 0.05
+
+
+@settings(max_examples=choose_examples(40))
+@given(st.lists(st.tuples(st.floats(0, 1), st.sampled_from([0.05, 0.3, 1.0])), min_size=1, max_size=30), ALPHAS)
+def test_a_weighted_end_is_where_the_evidence_is_the_threshold(groups, alpha):
+    values, weights = map(list, zip(*groups, strict=True))
+    sequence = betting_sequence(values, alpha=alpha, weights=weights, alternative="greater")
+    end = float(sequence.lower[-1])
+    for mean, refuted in ((end - 1e-6, True), (end + 1e-6, False)):
+        if 0 < mean < 1:
+            evidence = evidence_against(values, mean=mean, bounds=(0, 1), alpha=alpha, side="lower", weights=weights)
+            assert (evidence[-1] > math.log(1 / alpha)) == refuted
+
+
+@pytest.mark.parametrize("weights", [[1.0], [0.0, 1.0], [0.5, 1.5]])
+def test_weights_that_are_no_shares_of_the_largest_are_refused(weights):
+    with pytest.raises(ValueError, match="give each value its group's size over the largest size"):
+        betting_sequence([0.5, 0.5], weights=weights)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("p", [0.3, 0.5])
 def test_no_sequence_of_bits_is_refuted_too_often(p):
-    """All 2^10 sequences, looked at after each bit: two-sided sequence and one-sided bound err with at most alpha."""
-    ever = bound = 0.0
+    """All 2^10 sequences, looked at after each bit: the two-sided sequence errs with at most alpha."""
+    ever = 0.0
     for bits in itertools.product((0.0, 1.0), repeat=10):
         chance = p ** sum(bits) * (1 - p) ** (10 - sum(bits))
         ever += chance * (betting_sequence(bits, alpha=0.2).first_exclusion(p) is not None)
-        bound += chance * (betting_bound(bits, bounds=(0, 1), alpha=0.2, side="lower") > p)
 
     assert 0 < ever <= 0.2
-    assert 0 < bound <= 0.2
 
 
 @pytest.mark.parametrize("intersect", [True, False])
@@ -149,10 +197,6 @@ def test_mirrored_values_mirror_the_ends(values, alpha):
 
     assert other.lower == pytest.approx(1 - one.upper, abs=1e-8)
     assert other.upper == pytest.approx(1 - one.lower, abs=1e-8)
-    for side, opposite in zip(SIDES, reversed(SIDES), strict=True):
-        bound = betting_bound(values, bounds=(0, 1), alpha=alpha, side=side)
-        mirrored = betting_bound([1 - value for value in values], bounds=(0, 1), alpha=alpha, side=opposite)
-        assert mirrored == pytest.approx(1 - bound, abs=1e-8)
 
 
 @settings(max_examples=choose_examples(60))
@@ -238,61 +282,6 @@ def test_swapping_the_arms_flips_the_sequence(pairs):
     assert other.first_exclusion(0.0) == one.first_exclusion(0.0)
 
 
-# -- the bound for a fixed n --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_at_the_bound_the_largest_wealth_is_1_over_alpha(side):
-    """With the stakes for n values, sqrt(2 log(1 / alpha) / (n variance)), at most 3/4 of the wealth."""
-    values = mixed(200) if side == "lower" else 1 - mixed(200)
-    bound = betting_bound(mixed(200), bounds=(0, 1), alpha=0.05, side=side)
-    mean = bound if side == "lower" else 1 - bound
-    wealth, total, squares, largest = 1.0, 0.5, 0.25, 0.0
-    for i, x in enumerate(values, 1):
-        stake = math.sqrt(2 * math.log(20) / (200 * squares / i))
-        wealth *= 1 + min(stake, 0.75 / mean) * (x - mean)
-        total += x
-        squares += (x - total / (i + 1)) ** 2
-        largest = max(largest, wealth)
-
-    assert largest == pytest.approx(20, rel=1e-6)
-
-
-@settings(max_examples=choose_examples(60))
-@given(SCORES, ALPHAS)
-def test_bounds_lie_on_their_side_and_within_the_range(values, alpha):
-    low = betting_bound(values, bounds=(0, 1), alpha=alpha, side="lower")
-    high = betting_bound(values, bounds=(0, 1), alpha=alpha, side="upper")
-
-    assert 0 <= low <= max(values)
-    assert min(values) <= high <= 1
-
-
-def test_a_smaller_alpha_gives_a_wider_bound():
-    lows = [betting_bound(mixed(100), bounds=(0, 1), alpha=alpha, side="lower") for alpha in (0.2, 0.05, 0.01, 1e-6)]
-
-    assert lows == sorted(lows, reverse=True)
-    assert len(set(lows)) == 4
-
-
-def test_a_seed_shuffles_the_positions_and_repeats_itself():
-    values = mixed(100)
-
-    shuffled = [betting_bound(values, bounds=(0, 1), alpha=0.05, side="lower", rng=rng) for rng in (1, 1, 2)]
-
-    assert shuffled[0] == shuffled[1] != shuffled[2]
-    by_hand = np.random.default_rng(1).permutation(values)
-    assert shuffled[0] == betting_bound(by_hand, bounds=(0, 1), alpha=0.05, side="lower")
-
-
-def test_the_bound_of_differences_is_that_of_the_moved_values():
-    differences = 2 * mixed(80) - 1
-
-    bound = betting_bound(differences, bounds=(-1, 1), alpha=0.05, side="upper")
-
-    assert bound == pytest.approx(2 * betting_bound(mixed(80), bounds=(0, 1), alpha=0.05, side="upper") - 1, abs=1e-9)
-
-
 # -- e-values -----------------------------------------------------------------------------------------------------
 
 
@@ -330,12 +319,8 @@ def test_wrong_input_is_refused_with_its_count():
         paired_sequence([0, 1, 1], [0, 1])
     with pytest.raises(ValueError, match="1 of 2 values lie outside"):
         paired_sequence([0, 2], [0, 1.5])
-    with pytest.raises(ValueError, match="finite bounds"):
-        betting_bound([1.0], bounds=(0, math.inf), alpha=0.05, side="lower")
     with pytest.raises(ValueError, match="largest bet"):
         betting_sequence([1.0], largest_bet=1.0)
-    with pytest.raises(ValueError, match="alpha"):
-        betting_bound([1.0], bounds=(0, 1), alpha=0.0, side="lower")
     with pytest.raises(ValueError, match="impossible"):
         e_value([1.0], mean=1.5)
     with pytest.raises(ValueError, match="1 of 2 e-values are negative"):

@@ -5,13 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.stats.slices.decisions import difference_from, slice_rates, theil_index
+from pytest_crucible.stats.slices.decisions import Decisions, difference_from, slice_rates, theil_index
 from pytest_crucible.stats.slices.reliability import reliability
 
 
 def decided(true_positive, false_negative, false_positive, true_negative):
     counts = true_positive, false_negative, false_positive, true_negative
-    return np.repeat([1.0, 0, 1, 0], counts), np.repeat([1.0, 1, 0, 0], counts)
+    return decide(np.repeat([1.0, 0, 1, 0], counts), np.repeat([1.0, 1, 0, 0], counts))
+
+
+def decide(selected, outcome):
+    """Return the metrics of decisions that could all be read; a share is the mean of several repeats."""
+    return Decisions(
+        selected=selected,
+        true_positive=np.where(outcome == 1, selected, np.nan),
+        false_positive=np.where(outcome == 0, selected, np.nan),
+        correct=1 - abs(selected - outcome),
+    )
 
 
 # UCI Adult, v1 by sex.
@@ -19,7 +29,7 @@ WOMEN, MEN = decided(610, 569, 1723, 7869), decided(3299, 3363, 2435, 12693)
 
 
 def test_rates_of_adult():
-    rates = slice_rates("Female", *WOMEN).rates
+    rates = slice_rates("Female", WOMEN).rates
 
     assert rates["selected"] == pytest.approx(2333 / 10771)
     assert rates["true_positive"] == pytest.approx(610 / 1179)
@@ -29,7 +39,7 @@ def test_rates_of_adult():
 
 def test_differences_are_signed_from_the_reference():
     """AIF360: unprivileged minus privileged."""
-    men, women = slice_rates("Male", *MEN), slice_rates("Female", *WOMEN)
+    men, women = slice_rates("Male", MEN), slice_rates("Female", WOMEN)
 
     found = difference_from(men, women)
 
@@ -42,19 +52,42 @@ def test_differences_are_signed_from_the_reference():
 
 
 def test_a_rate_without_a_denominator_is_unknown():
-    rates = slice_rates("a", np.zeros(3), np.ones(3)).rates
+    rates = slice_rates("a", decide(np.zeros(3), np.ones(3))).rates
 
     assert rates["false_positive"] is None
     assert rates["right_if_selected"] is None
-    assert difference_from(slice_rates("b", *MEN), slice_rates("a", np.zeros(3), np.ones(3))).average_odds is None
+    assert (
+        difference_from(slice_rates("b", MEN), slice_rates("a", decide(np.zeros(3), np.ones(3)))).average_odds is None
+    )
 
 
 def test_theils_index_of_benefits():
     """b = decision - outcome + 1: 1, 0, 2 and 1; their mean is 1."""
     selected, outcome = np.array([1.0, 0.0, 1.0, 0.0]), np.array([1.0, 1.0, 0.0, 0.0])
 
-    assert theil_index(selected, outcome) == pytest.approx(2 * np.log(2) / 4)
-    assert theil_index(np.array([np.nan]), np.array([1.0])) is None
+    assert theil_index(decide(selected, outcome)) == pytest.approx(2 * np.log(2) / 4)
+    assert theil_index(decide(np.array([np.nan]), np.array([1.0]))) is None
+
+
+def test_repeats_have_the_numbers_of_their_single_decisions():
+    once, outcome = np.array([[1.0, 1, 0, 1], [1, 0, 0, 0], [0, 1, 1, 0]]), np.array([1.0, 1, 0])
+
+    averaged = decide(once.mean(axis=1), outcome)
+    single = decide(once.ravel(), outcome.repeat(4))
+
+    assert slice_rates("a", averaged).rates == pytest.approx(slice_rates("a", single).rates)
+    assert theil_index(averaged) == pytest.approx(theil_index(single))
+
+
+def test_a_decision_that_cannot_be_read_is_wrong_and_not_favourable():
+    unreadable = Decisions(
+        selected=np.zeros(2),
+        true_positive=np.array([0.0, np.nan]),
+        false_positive=np.array([np.nan, 0.0]),
+        correct=np.zeros(2),
+    )
+
+    assert slice_rates("a", unreadable).rates["correct"] == 0.0
 
 
 def test_the_calibration_error_of_honest_probabilities_has_no_bias():
@@ -63,8 +96,8 @@ def test_the_calibration_error_of_honest_probabilities_has_no_bias():
     for _ in range(200):
         stated = rng.random(100)
         found = reliability(stated, (rng.random(100) < stated).astype(float))
-        errors.append(found.ece)
-        plain.append(sum(each.n * abs(each.rate - each.confidence) for each in found.bins) / 100)
+        errors.append(found.ece_debiased)
+        plain.append(found.ece)
 
     assert np.mean(errors) < 0.7 * np.mean(plain)
 

@@ -148,3 +148,15 @@ def test_numbers_that_are_texts_have_quartiles_where_they_are_many():
 
     assert levels["age"] == ("below 30", "30 to 42", "43 to 54", "55 and above")
     assert levels["zone"] == ("0", "1", "2")
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-12, 1.0, 1e25, 1e300])
+def test_the_unit_of_a_metric_changes_nothing(factor):
+    """Squares are taken in single precision: without a scale, 1e25 made every slice a finding, and 1e-12 none."""
+    flags = members(100, 5)
+    differences = np.random.default_rng(8).normal(size=100) + 2.0 * flags[:, 1]
+
+    plain, scaled = (search_slices(each, flags, permutations=99) for each in (differences, factor * differences))
+
+    assert [each.p_adjusted for each in scaled.slices] == [each.p_adjusted for each in plain.slices]
+    assert [each.low / factor for each in scaled.slices] == pytest.approx([each.low for each in plain.slices], rel=1e-4)

@@ -20,6 +20,8 @@ from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 
+decides = False  # no claim of it can fail the session
+
 Replies = Mapping[tuple[int, int], Flagged]
 """Findings by position and repeat."""
 Judgement = Callable[[str, Flagged], bool | None]

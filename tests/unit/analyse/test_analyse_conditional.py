@@ -1,0 +1,265 @@
+"""Metrics that apply to some replies only: what is compared, what a wrong declaration is, and what cannot be compared."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pytest_crucible.analyse.comparisons import compare
+from pytest_crucible.analyse.scores import scores_with_units
+from pytest_crucible.analyse.slices import keep_slice
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
+from pytest_crucible.analyse.targets import evaluate_target
+from pytest_crucible.plan.contrasts import parse_contrast
+from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.records import ArmOutcomes, Draws, Lost, MetricFacts, ScoreColumns, Unit
+from pytest_crucible.records.slices import By, Field
+from pytest_crucible.stats.slices.slicing import Slicing
+
+FLAG = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
+SHARE = MetricFacts(name="m", kind="bounded", low=0.0, high=1.0)
+SECONDS = MetricFacts(name="m", kind="positive", low=0.0, direction="lower")
+LOST, SKIP = "lost", "skip"
+PLAIN = SampleAttributes()
+
+
+def scored(facts, rows) -> list[ScoredMetric]:
+    """A metric with its replies, a row a sample: numbers, None where it does not apply, LOST, or SKIP for a skipped test."""
+    rows = [row if isinstance(row, list) else [row] for row in rows]
+    places = [(k, repeat) for k, row in enumerate(rows) for repeat in range(len(row))]
+    there = [(k, repeat) for k, repeat in places if rows[k][repeat] != LOST]
+    in_column = [(k, repeat) for k, repeat in there if rows[k][repeat] != SKIP]
+    column = ScoreColumns(
+        positions=[k for k, _ in in_column],
+        repeats=[repeat for _, repeat in in_column],
+        values=[rows[k][repeat] for k, repeat in in_column],
+        is_bool=[False] * len(in_column),
+    )
+    outcomes = ArmOutcomes(
+        positions=[k for k, _ in there],
+        repeats=[repeat for _, repeat in there],
+        failures=[None] * len(there),
+        skipped=[rows[k][repeat] == SKIP for k, repeat in there],
+        scores={"m": column},
+        lost=[Lost(Unit(k, 0, 0, repeat), None, "error") for k, repeat in places if (k, repeat) not in there],
+    )
+    draws = Draws(repeats=len(rows[0]))
+    return [ScoredMetric(facts, scores_with_units(facts, outcomes, samples=len(rows), draws=draws))]
+
+
+def compared(ours, theirs, facts=FLAG, text="m", attributes=PLAIN, **options):
+    arms = scored(facts, ours), scored(facts, theirs)
+    return compare(parse_contrast(text, **options), "v2", arms, attributes, alpha=0.05, family_size=1)
+
+
+def drawn(n=200, seed=0):
+    """Right if selected: v1 selects the right half, v2 nearly everybody."""
+    rng = np.random.default_rng(seed)
+    right = np.arange(n) % 2 == 1
+    strict = rng.random(n) < np.where(right, 0.9, 0.1)
+    lax = strict | (rng.random(n) < 0.9)
+    return [[float(value) if flag else None for value, flag in zip(right, arm, strict=True)] for arm in (lax, strict)]
+
+
+def mean(values) -> float:
+    return float(np.mean([value for value in values if value is not None]))
+
+
+@pytest.mark.parametrize("applies", ["reply", None])
+def test_the_difference_is_that_of_the_means_of_each_arms_own_replies(applies):
+    ours, theirs = drawn()
+
+    result = compared(ours, theirs, replace(FLAG, applies=applies), margin=0.02)
+
+    assert result.difference == pytest.approx(mean(ours) - mean(theirs))
+    assert result.pairs == sum(a is not None or b is not None for a, b in zip(ours, theirs, strict=True))
+    assert result.evidence.observed.upper < -0.2
+    assert result.p_value == 1e-4
+
+
+def test_a_declaration_that_the_replies_contradict_is_an_error_that_says_what_to_declare():
+    ours, theirs = drawn()
+    differing = sum((a is None) != (b is None) for a, b in zip(ours, theirs, strict=True))
+
+    result = compared(ours, theirs, replace(FLAG, applies="sample"))
+
+    assert (result.difference, result.p_value) == (None, None)
+    assert result.suite_error == (
+        f"'m' is declared to apply to samples, and applied to {differing} samples in one arm only: "
+        'declare @metric(applies="reply"), which measures each arm on the replies that it applies to'
+    )
+
+
+def test_a_lost_reply_contradicts_no_declaration():
+    ours, theirs = [1.0, LOST, None, 0.0] * 5, [0.0, 1.0, LOST, 1.0] * 5
+
+    result = compared(ours, theirs, replace(FLAG, applies="sample"))
+
+    assert (result.suite_error, result.pairs, result.lost) == ("", 10, 5)
+
+
+@pytest.mark.parametrize("applies", ["sample", None])
+def test_a_metric_that_applies_to_the_same_samples_in_both_arms_is_compared_in_pairs(applies):
+    ours, theirs = [1.0, None, 0.0, 1.0] * 10, [0.0, None, 0.0, 1.0] * 10
+
+    result = compared(ours, theirs, replace(FLAG, applies=applies))
+
+    assert (result.method, result.pairs, result.difference) == ("exact unconditional", 30, pytest.approx(1 / 3))
+
+
+def test_declared_for_replies_it_is_the_same_difference_by_the_method_for_replies():
+    ours, theirs = [1.0, None, 0.0, 1.0] * 10, [0.0, None, 0.0, 1.0] * 10
+
+    result = compared(ours, theirs, replace(FLAG, applies="reply"))
+
+    assert (result.method, result.pairs, result.difference) == ("swapped arms", 30, pytest.approx(1 / 3))
+
+
+def test_a_repeat_counts_by_the_share_of_its_samples_replies():
+    """Two repeats: the first sample's metric applies to one of them, and a lost one is no reply."""
+    ours = [[1.0, None], [0.0, 0.0], [None, None], [0.5, LOST]] * 6
+    theirs = [[0.2, 0.2], [0.4, None], [0.3, 0.3], [0.1, 0.1]] * 6
+
+    result = compared(ours, theirs, SHARE)
+
+    first = (0.5 * 1.0 + 0.0 + 0.5) / (0.5 + 1 + 1)
+    second = (0.2 + 0.5 * 0.4 + 0.3 + 0.1) / 3.5
+    assert result.difference == pytest.approx(first - second)
+    assert (result.pairs, result.lost) == (24, 6)
+    estimate = evaluate_target(
+        parse_target("m >= 0.1"), scored(SHARE, ours), "v2", SampleAttributes(), alpha=0.05
+    ).estimate
+    assert estimate.value == pytest.approx(first)
+
+
+def test_a_rate_counts_the_replies_that_the_metric_applies_to():
+    ours = [[0.9, None, 0.1], [0.9, 0.9, None], [None, None, None]] * 6
+    theirs = [[0.9, 0.1, 0.1], [0.1, 0.9, 0.9], [0.9, 0.9, 0.9]] * 6
+
+    result = compared(ours, theirs, SHARE, text="rate(m >= 0.5)")
+
+    assert result.difference == pytest.approx(3 / 4 - 6 / 9)
+
+
+def test_lost_replies_are_as_bad_and_as_good_as_they_can_be():
+    ours, theirs = [1.0, None, 0.0, LOST] * 5, [1.0, 0.0, None, LOST] * 5
+
+    result = compared(ours, theirs, replace(FLAG, applies="reply"))
+
+    assert result.difference == 0.0
+    assert result.evidence.worst.value == pytest.approx(5 / 15 - 10 / 15)
+    assert result.evidence.best.value == pytest.approx(10 / 15 - 5 / 15)
+
+
+def test_groups_are_swapped_whole():
+    ours, theirs = drawn(120)
+    groups = np.repeat(np.arange(12), 10)
+
+    result = compared(ours, theirs, attributes=SampleAttributes(groups))
+
+    assert (result.clusters, result.arrangements, result.is_exact) == (12, 2**12, True)
+
+
+def test_a_skipped_sample_is_in_neither_arm():
+    ours, theirs = [1.0, None, 0.0, 1.0, 1.0] * 4, [1.0, 0.0, None, SKIP, 0.0] * 4
+
+    result = compared(ours, theirs, replace(FLAG, applies="reply"))
+
+    assert (result.pairs, result.lost) == (16, 0)
+    assert result.difference == pytest.approx(2 / 3 - 1 / 3)
+
+
+def test_amounts_are_compared_by_geometric_means_of_each_arms_own_replies():
+    ours, theirs = [2.0, None, 8.0] * 10, [1.0, 4.0, None] * 10
+
+    result = compared(ours, theirs, SECONDS)
+
+    assert result.ratio.value == pytest.approx(math.sqrt(16) / math.sqrt(4))
+    assert (result.interval, result.arrangements) == (None, 10_000)
+
+
+def test_a_percentile_needs_the_same_samples_in_both_arms():
+    ours, theirs = [2.0, None, 8.0] * 10, [1.0, 4.0, 3.0] * 10
+
+    result = compared(ours, theirs, SECONDS, text="p95(m)")
+
+    assert (result.difference, result.suite_error) == (None, "")
+    assert result.note == (
+        "'m' applied to 10 samples in one arm only, and a percentile is compared on samples of both arms: "
+        "set a target for each arm, or score those replies"
+    )
+
+
+def test_an_arm_without_a_value_has_nothing_to_compare():
+    some, none = [1.0, 0.0] * 10, [None, None] * 10
+
+    candidate, baseline = compared(none, some), compared(some, none)
+    assert (candidate.pairs, candidate.note) == (0, "m applies to no reply of the candidate")
+    assert (baseline.difference, baseline.note) == (None, "in one of the arms it applies to no reply")
+
+
+def test_random_factors_and_looks_leave_the_difference_without_a_verdict():
+    ours, theirs = drawn()
+    looked = compared(ours, theirs, attributes=SampleAttributes(look_alpha=0.05))
+    crossed = compared(ours, theirs, attributes=SampleAttributes(random_factors=("rounds",)))
+
+    assert looked.p_value is crossed.p_value is None
+    assert "--crucible-stop" in looked.note
+    assert "counts rounds" in crossed.note
+
+
+def test_what_is_conditional_by_definition_has_no_unconditional_mean():
+    values = [1.0, None, 1.0, 0.0]
+
+    def unconditional(facts):
+        return evaluate_target(parse_target("m >= 0.1"), scored(facts, values), "v2", SampleAttributes(), alpha=0.05)
+
+    assert unconditional(FLAG).estimate.unconditional == 0.5
+    assert unconditional(replace(FLAG, applies="reply")).estimate.unconditional is None
+    assert unconditional(replace(FLAG, applies="sample")).estimate.unconditional is None
+
+
+def test_a_target_on_a_wrongly_declared_metric_is_an_error_too():
+    rows = [[1.0, None], [1.0, 1.0], [0.0, 0.0]] * 3
+
+    result = evaluate_target(
+        parse_target("m >= 0.1"), scored(replace(FLAG, applies="sample"), rows), "v2", SampleAttributes(), alpha=0.05
+    )
+    assert "applied to some replies only of 3 samples" in result.suite_error
+
+
+# -- one repeat is enough -------------------------------------------------------------------------------------------
+
+
+def gap(ours, theirs):
+    by = By((Field("age"),))
+    slicing = Slicing(codes=np.arange(len(ours)) % 2, names=("old", "young"))
+    return compared(ours, theirs, text="gap(m by age)", attributes=SampleAttributes(slicings={by: slicing}))
+
+
+def test_a_gap_counts_a_sample_of_which_one_repeat_is_lost():
+    rng = np.random.default_rng(3)
+    whole = [[[float(value)] for value in arm] for arm in rng.random((2, 80)) < 0.7]
+    halves = [[[*row, LOST] for row in arm] for arm in whole]
+
+    one, two = gap(*whole), gap(*halves)
+    assert (two.pairs, two.lost) == (80, 80)
+    assert two.difference == pytest.approx(one.difference)
+
+
+def test_a_gap_leaves_out_samples_that_are_lost_whole():
+    ours = [[1.0, 0.0], [LOST, LOST]] * 4 + [[0.0, LOST], [1.0, 1.0]] * 8
+    result = gap(ours, [[1.0, 1.0]] * 24)
+
+    assert (result.pairs, result.lost) == (20, 12)
+
+
+def test_the_samples_of_a_slice_keep_their_shares():
+    inside = np.array([True, False, True])
+    (metric,) = scored(SHARE, [[1.0, None], [0.5, None], [0.0, 0.0]])
+
+    kept = keep_slice(metric.scores, inside)
+    assert kept.shares.observed.tolist() == [0.5, 0.0, 1.0]

@@ -1,0 +1,80 @@
+"""Sections that raise: what becomes of their claims, and what is shown in their place."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from pytest_crucible.records import Claim, View
+from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.sections.run import add_views, compute_sections, load_sections, may_decide
+from tests.report_builders import make_analysis, make_plan
+
+DECIDING = (Claim(subject="c", p_value=0.5, fails=True),)
+
+
+def section(*, claims=(), document=None, **functions):
+    """A section of constants, some of whose functions are replaced."""
+    given = {
+        "compute": lambda inputs: 1,
+        "claims": lambda result: claims,
+        "view": lambda result, claims: View(title="t", document=document),
+    }
+    return SimpleNamespace(**given | functions)
+
+
+def fail(*_):
+    raise IndexError("list index out of range")
+
+
+def recurse(*_):
+    return recurse()
+
+
+def outcome(built):
+    computed = compute_sections({"own": built}, None)
+    analysis = dataclasses.replace(make_analysis(make_plan()), sections=computed)
+    return add_views({"own": built}, analysis).sections["own"]
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_built_in_sections_declare_that_they_decide_nothing(name):
+    assert not may_decide(load_sections({name: BUILT_IN[name]})[name])
+
+
+@pytest.mark.parametrize(
+    ("built", "hides"),
+    [
+        (section(compute=fail), True),
+        (section(claims=DECIDING, compute=fail), True),
+        (section(compute=lambda _: sys.exit(3)), True),
+        (section(decides=False, compute=fail), False),
+        (section(decides=False, compute=recurse), False),
+        (section(view=fail), False),
+        (section(claims=DECIDING, view=fail), False),
+        (SimpleNamespace(**vars(section()) | {"claims": fail}), True),
+        (section(claims=DECIDING * 2), True),
+        (section(claims=(dataclasses.replace(DECIDING[0], fails=False),) * 2), False),
+        (section(claims=DECIDING, decides=False), True),
+        (section(claims=(0.03,)), True),
+        (section(document=object()), False),
+        (section(view=lambda *_: None), False),
+    ],
+)
+def test_only_a_section_with_hidden_claims_may_fail_the_session(built, hides):
+    result = outcome(built)
+
+    assert result.error
+    assert result.hides_claims is hides
+    assert result.view.document == {"error": result.error}
+    shown = [note.text for note in result.view.notes if note.verbosity == 0]
+    assert len(shown) == (0 if hides else 1)
+    [details] = [note for note in result.view.notes if note.verbosity == 1]
+    assert 0 < len(details.details) <= 12
+
+
+def test_a_section_that_works_shows_what_it_has():
+    assert outcome(section(document={"n": 1})).view == View(title="t", document={"n": 1})
