@@ -18,7 +18,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
 
@@ -29,6 +29,9 @@ from benchmarks.factors import ALARM_HEADS, alarm_rows
 from benchmarks.many_arms import CHOSEN_HEADS, RANK_HEADS, SETTING_HEADS, chosen_rows, rank_rows, setting_rows
 from benchmarks.shares import Share
 from pytest_crucible import stats
+from pytest_crucible.stats.comparing import compare_declared_arms
+from pytest_crucible.stats.inputs import OPEN, Arms, declare_arms, declare_pairs
+from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
 from tests.truth import exact_rates
 from tests.truth.evals import EVALS, GATES, TRUTHS, Array, Drawn, Eval, Truth
 from tests.truth.families import FAMILIES
@@ -51,6 +54,8 @@ ERRORS, COVERAGE = 0.06, 0.93
 """Most false alarms and errors of one-sided bounds at a nominal .05, and least coverage at a nominal .95."""
 SHOWN = 0.88
 """Least coverage of one arm's interval, by which nothing is decided: ten skewed values do not show their tail."""
+FEW_DRAWS = 999
+"""Random arrangements of a permutation test: with the observed one 1,000, of which alpha is a whole number."""
 ROUNDING = 1e-9
 """A bound this near to the truth is not beyond it."""
 
@@ -93,18 +98,20 @@ def pairs(task: Task) -> Line:
 
 
 def two_arms(task: Task) -> Line:
-    return _compared(task, paired=False)
+    # The melded bounds of two arms of scores take a tenth of a second.
+    return _compared(replace(task, replicates=max(1, task.replicates // 8)), paired=False)
 
 
 def _compared(task: Task, *, paired: bool) -> Line:
     known, answers, spent = EVALS[task.evaluation], [], 0.0
     drawings = [task.drawn(known, truth, paired=paired) for truth in TRUTHS]
     for drawn in drawings:
-        facts = {**known.declared, "clusters": _labels(drawn, paired), "estimand": known.estimand}
+        arms = _declare(known, drawn, paired)
         started = time.process_time()
-        answers.append([stats.compare(candidate, baseline, paired, **facts) for candidate, baseline in _runs(drawn)])
+        answers.append([_compare(each, known) for each in arms])
         spent += time.process_time() - started
-    null, shaped, effect = map(_significant, answers)
+    null, _, effect = map(_significant, answers)
+    shaped = _proven(answers[1])
     coverages = [_covered(each, drawn.truth) for each, drawn in zip(answers, drawings, strict=True)]
     every = [answer for each in answers for answer in each]
     shares = (
@@ -116,6 +123,32 @@ def _compared(task: Task, *, paired: bool) -> Line:
         Share(sum(map(_contradicts, every)), len(every), most=0.0),
     )
     return Line(every[0].method, shares, 1e6 * spent / len(every))
+
+
+def _declare(known: Eval, drawn: Drawn, paired: bool) -> list[Arms]:
+    """Return the arms of each run; permutation tests have a seed of their own, and few draws."""
+    declare = declare_pairs if paired else declare_arms
+    facts = {
+        "kind": known.kind,
+        "bounds": OPEN if known.bounds is None else known.bounds,
+        "clusters": _labels(drawn, paired),
+    }
+    return [
+        replace(
+            declare(*map(_average, arms), **facts),
+            monte_carlo=MonteCarlo(seed=seed, draws=FEW_DRAWS, finest=1 / (FEW_DRAWS + 1)),
+        )
+        for seed, arms in enumerate(_runs(drawn))
+    ]
+
+
+def _average(scores: Array) -> Array:
+    """Return the means over the repeats of each sample, where there are some."""
+    return scores.mean(axis=1) if scores.ndim == 2 else scores
+
+
+def _compare(arms: Arms, known: Eval) -> stats.ComparisonResult:
+    return compare_declared_arms(arms, alternative="two-sided", alpha=ALPHA, estimand=known.estimand)
 
 
 def _runs(drawn: Drawn) -> Iterable[tuple[Array, Array]]:
@@ -133,6 +166,16 @@ def _significant(answers: Sequence[stats.ComparisonResult]) -> tuple[int, int]:
     return sum(answer.significant for answer in answers), sum(answer.p_value is not None for answer in answers)
 
 
+def _proof_p(answer: stats.ComparisonResult) -> float | None:
+    """Return the p-value of the interval's own method, which claims that the means differ."""
+    return answer.p_value if answer.alikeness is None else answer.proof_p
+
+
+def _proven(answers: Sequence[stats.ComparisonResult]) -> tuple[int, int]:
+    p_values = [p_value for p_value in map(_proof_p, answers) if p_value is not None]
+    return sum(p_value <= ALPHA for p_value in p_values), len(p_values)
+
+
 def _covered(
     answers: Sequence[stats.ComparisonResult | stats.EstimateResult], truth: float, least: float = COVERAGE
 ) -> Share:
@@ -142,10 +185,11 @@ def _covered(
 
 
 def _contradicts(answer: stats.ComparisonResult) -> bool:
-    """An interval that has "no difference" in it beside a small p, or the other way round."""
-    if answer.interval is None or answer.p_value is None:
+    """An interval that has "no difference" in it beside a small p of its own method, or the other way round."""
+    proof_p = _proof_p(answer)
+    if answer.interval is None or proof_p is None:
         return False
-    return answer.significant == (answer.interval.low <= answer.no_difference <= answer.interval.high)
+    return (proof_p <= ALPHA) == (answer.interval.low <= answer.no_difference <= answer.interval.high)
 
 
 # -- one arm, and one-sided bounds ---------------------------------------------------------------------------------
@@ -209,7 +253,7 @@ def _passes(
 
 # -- all of it -----------------------------------------------------------------------------------------------------
 
-COMPARED = ("exchangeable", "other shape", "coverage", "power", "refused", "contradictions", "us")
+COMPARED = ("exchangeable", "proven, other shape", "coverage", "power", "refused", "contradictions", "us")
 DIFFERENCES = [name for name, known in EVALS.items() if known.estimand == "difference"]
 TABLES: dict[str, tuple[Callable[[Task], Line], Sequence[str], Sequence[int], Sequence[str]]] = {
     "Pairs": (pairs, list(EVALS), SIZES, COMPARED),

@@ -25,14 +25,12 @@ def comparison_assumptions(arms: Arms, estimand: str, repeats: tuple[int, ...]) 
     """Return the assumptions of a comparison."""
     differences = arms.differences
     of = "logarithms" if estimand == "ratio" else "differences"
+    # Permutation tests and the bounds of a mean hold for every shape; a t interval does not.
+    is_approximate = estimand == "ratio" or arms.scale == "unbounded"
     if differences is not None:
-        shape = (
-            []
-            if arms.scale == "binary" and not arms.clustered
-            else [_nearly_normal(of, _compared_values(arms, estimand))]
-        )
+        shape = [_nearly_normal(of, _compared_values(arms, estimand))] if is_approximate else []
         return tuple(text for text in (*_independence("pairs", arms.groups), *shape, *_repeats(repeats)) if text)
-    both = [_nearly_normal(f"{name} values", arm.values) for name, arm in _named_arms(arms) if arms.scale != "binary"]
+    both = [_nearly_normal(f"{name} values", arm.values) for name, arm in _named_arms(arms) if is_approximate]
     return tuple(
         text
         for text in (

@@ -147,7 +147,7 @@ def test_a_configuration_key_that_is_no_number_is_named(suite):
     result.stderr.fnmatch_lines(["*crucible_concurrency in pytest's configuration is not a valid int: *many*"])
 
 
-def test_differences_that_are_all_equal_and_few_prove_nothing(suite):
+def test_so_few_groups_that_nothing_could_fail_decide_nothing(suite):
     """A total collapse in five groups: the smallest p-value that five groups can give is 0.06, so nothing could fail."""
     suite.write_rows(
         "questions.jsonl", [{"id": f"q{k}", "input": "?", "expected": "4", "group": str(k % 5)} for k in range(20)]
@@ -159,7 +159,7 @@ def test_differences_that_are_all_equal_and_few_prove_nothing(suite):
     verdict = document["experiments"][0]["verdicts"][-1]
     assert (verdict["state"], verdict["reason"]) == (
         "undecided",
-        "all differences are equal, and 5 groups are too few to prove one",
+        "5 groups are too few to show that the arms differ: no p-value of theirs is below 0.062",
     )
 
 

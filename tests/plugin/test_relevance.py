@@ -32,7 +32,7 @@ SUITE = """
         return await sampler.generate(sample.input)
 """
 ARMS = ("--crucible-adapter=v2", "--compare=v1")
-EQUIVALENT = "proven equivalent: worse by 0.00045, below the relevant 0.02 (one-sided bounds -0.00792 and +0.00703)"
+EQUIVALENT = "proven equivalent: no difference of the relevant 0.02 or more (one-sided bounds -0.00792 and +0.00703)"
 
 
 @pytest.fixture
@@ -75,7 +75,8 @@ def test_a_proven_regression_that_does_not_matter_is_met_in_every_report(claims,
     )
     document = json.loads((claims.path / "run.json").read_text())["experiments"][0]
     quality, seconds, right = document["comparisons"]
-    assert quality["p_adjusted"] < 1e-9
+    # The replies differ, and the mean is not proven to: only that no difference matters is.
+    assert quality["p_adjusted"] < 0.001 < 0.05 < quality["proof_adjusted"]
     assert (quality["relevant"], quality["relevant_is_relative"], quality["margin"]) == (0.02, False, None)
     assert (seconds["relevant"], seconds["relevant_is_relative"], seconds["margin_is_relative"]) == (0.1, True, False)
     assert (right["relevant"], right["relevant_is_relative"]) == (None, False)
@@ -90,7 +91,7 @@ def test_a_proven_regression_that_does_not_matter_is_met_in_every_report(claims,
     for name in ("report.html", "report.md", "report.tex"):
         assert main(["report", "-o", name]) == 0
         text = (claims.path / name).read_text(encoding="utf-8").replace("\\allowbreak{}", "")
-        assert "proven equivalent: worse by 0.00045, below the relevant 0.02" in text
+        assert "proven equivalent: no difference of the relevant 0.02 or more" in text
         assert "relevant 0.02)" in text
     assert runs.load().comparisons()["relevant"].tolist()[:2] == [0.02, 0.1]
     capsys.readouterr()

@@ -75,6 +75,7 @@ FAMILIES = {
     ),
     "the same with relevant differences": Family((Question((RELEVANT,)),) * 10, "a false claim"),
     "10 metrics, not worse and then better, all equal": Family((Question((MARGINAL, SUPERIOR)),) * 10, "a false claim"),
+    "better, and it is equal": Family((Question((SUPERIOR,)),), "the first is proven"),
     "-9 points, alone": Family((Question((REGRESSION,), -0.09),), "the first is proven"),
     "-9 points beside 9 margins": Family(
         (Question((REGRESSION,), -0.09), *(Question((MARGINAL,)),) * 9), "the first is proven"
@@ -109,17 +110,23 @@ def _with_truths(
 def _is_false(contrast: Contrast, truth: float, verdict: Verdict) -> bool:
     """Return whether a difference is claimed where there is none. A margin is a gate, and claims no difference.
 
-    Beside a relevant difference, "met, proven" claims that there is no large one, which is true.
+    Beside a relevant difference, "met, proven" claims that there is no large one, which is true. A claim of superiority is decided
+    by its bound as a margin is, without a correction: what fails a session is that it is missed.
     """
-    if contrast.relevant is not None:
-        return truth == 0 and verdict.state == "missed"
-    return contrast.shares_alpha and truth == 0 and verdict.proven
+    is_missed = truth == 0 and verdict.state == "missed"
+    if contrast.decided_by_bounds:
+        return contrast.shares_alpha and is_missed
+    return contrast.shares_alpha and (is_missed or (truth == 0 and verdict.proven))
 
 
 def _compare(contrast: Contrast, value: float) -> Comparison:
     p_value = float(2 * ndtr(-abs(value) / ERROR))
     reading = BoundedValue(
-        value=value, lower=value - ONE_SIDED * ERROR, upper=value + ONE_SIDED * ERROR, p_value=p_value
+        value=value,
+        lower=value - ONE_SIDED * ERROR,
+        upper=value + ONE_SIDED * ERROR,
+        p_value=p_value,
+        proof_p=p_value,
     )
     return Comparison(
         contrast=contrast,
@@ -130,6 +137,7 @@ def _compare(contrast: Contrast, value: float) -> Comparison:
         difference=value,
         interval=Interval(low=value - 1.96 * ERROR, high=value + 1.96 * ERROR, level=0.95, method="normal"),
         p_value=p_value,
+        proof_p=p_value,
         p_exact=None,
         method="normal",
         evidence=Evidence(observed=reading, worst=reading, best=reading, method="normal"),

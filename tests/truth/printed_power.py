@@ -16,6 +16,7 @@ from pytest_crucible.analyse.next_run import detectable_difference
 from pytest_crucible.stats import gaffke_bound, samples_by_gaffke
 from pytest_crucible.stats.measures.means import compare_means
 from pytest_crucible.stats.measures.row import Difference, Prepared
+from pytest_crucible.stats.planning.falls import detectable_by_falls
 
 Array = np.ndarray
 ALPHA = 0.05
@@ -130,3 +131,54 @@ def power_at_the_planned_size(name: str, replicates: int, seed: int) -> float:
     n -= n % planned.group
     runs = (planned.draw(rng, n) for _ in range(replicates))
     return float(np.mean([gaffke_bound(run, side="lower", **how(n)) > planned.limit for run in runs]))
+
+
+@dataclass(frozen=True, slots=True)
+class Falling:
+    """Scores from 0 to 1, of which a share falls to 0 in the new arm; without falls the arms differ by noise."""
+
+    n: int
+    draw: Callable[[np.random.Generator, int], Array]
+    noise: float
+    group: int = 1
+
+    def arms(self, rng: np.random.Generator, share: float) -> tuple[Array, Array]:
+        old, noise = self.draw(rng, self.n), rng.normal(0, self.noise, self.n)
+        return np.where(rng.random(self.n) < share, 0.0, old + noise), old
+
+    def compare(self, new: Array, old: Array) -> Difference | None:
+        clusters = None if self.group == 1 else np.arange(self.n) // self.group
+        # The noise reaches beyond the ends; the test of alikeness uses no bounds.
+        facts: dict[str, Any] = {"kind": "bounded", "bounds": (-2.0, 3.0), "clusters": clusters}
+        return compare_means(*(Prepared(values=values, **facts) for values in (new, old)), ALPHA)
+
+
+def _likert(rng: np.random.Generator, n: int) -> Array:
+    return rng.choice([0.5, 0.75, 1.0], n, p=[0.2, 0.3, 0.5])
+
+
+FALLING = {
+    "near 1, 50 pairs": Falling(50, lambda rng, n: rng.beta(9, 1, n), 0.1),
+    "near 1, 200 pairs": Falling(200, lambda rng, n: rng.beta(9, 1, n), 0.1),
+    "near 1, 200 pairs, hardly any noise": Falling(200, lambda rng, n: rng.beta(9, 1, n), 0.02),
+    "Likert, 20 pairs": Falling(20, _likert, 0.1),
+    "Likert, 200 pairs, much noise": Falling(200, _likert, 0.25),
+    "uniform, 50 pairs": Falling(50, lambda rng, n: rng.random(n), 0.1),
+    "near 1, 40 groups of 5": Falling(200, lambda rng, n: rng.beta(9, 1, n), 0.1, group=5),
+}
+
+
+def power_at_the_printed_falls(name: str, replicates: int, seed: int) -> float:
+    """Return the share of new runs that show the loss which a first run of equal arms prints."""
+    falling, rng, seen = FALLING[name], np.random.default_rng(seed), 0
+    for _ in range(replicates):
+        new, old = falling.arms(rng, 0.0)
+        first = falling.compare(new, old)
+        assert first is not None
+        assert first.deviation is not None
+        loss = detectable_by_falls(falling.n, first.deviation, old, dof=first.dof, alpha=ALPHA)
+        assert loss is not None
+        result = falling.compare(*falling.arms(rng, loss / float(old.mean())))
+        assert result is not None
+        seen += result.p_value is not None and result.p_value <= ALPHA
+    return seen / replicates

@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.gate.decide import decide_comparison, proves_equivalence
+from pytest_crucible.gate.decide import AdjustedPValues, decide_comparison, proves_equivalence
 from pytest_crucible.records import BoundedValue, Contrast, MetricFacts
 from pytest_crucible.stats.measures.row import Prepared
 from pytest_crucible.stats.measures.table import comparison_row
+from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
 
 ALPHA = 0.05
+# With the observed arrangement 1,000, of which alpha is a whole number.
+FEW_DRAWS = 999
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int, float], tuple[Floats, Floats]]
 """Values of candidate and baseline whose true difference (of a ratio: of logarithms) is the third argument."""
@@ -58,27 +61,43 @@ def shares(evaluation: Evaluation, n: int, truth: float, replicates: int, seed: 
     rng, contrast = np.random.default_rng([seed, n]), evaluation.contrast
     plain = replace(contrast, relevant=None, is_relative=False)
     counts = np.zeros(4)
-    for _ in range(replicates):
-        reading = _reading(evaluation, *evaluation.draw(rng, n, truth * evaluation.limit))
-        state, proven = decide_comparison(contrast, reading, reading.p_value, alpha=ALPHA)
-        before, _ = decide_comparison(plain, reading, reading.p_value, alpha=ALPHA)
+    for run in range(replicates):
+        setting = MonteCarlo(seed=run, draws=FEW_DRAWS, finest=1 / (FEW_DRAWS + 1))
+        reading = _reading(evaluation, *evaluation.draw(rng, n, truth * evaluation.limit), setting)
+        adjusted = AdjustedPValues(reading.p_value, reading.proof_p, reading.smallest_p)
+        state, proven = decide_comparison(contrast, reading, adjusted, alpha=ALPHA)
+        before, _ = decide_comparison(plain, reading, adjusted, alpha=ALPHA)
         equivalent = proven and proves_equivalence(contrast, reading)
         counts += (state == "missed", before == "missed", state == "met" and proven, equivalent)
     return Shares(*(counts / replicates))
 
 
-def _reading(evaluation: Evaluation, candidate: Floats, baseline: Floats) -> BoundedValue:
+def _reading(evaluation: Evaluation, candidate: Floats, baseline: Floats, setting: MonteCarlo) -> BoundedValue:
     facts = evaluation.facts
     clusters = np.arange(len(candidate)) // evaluation.passage if evaluation.passage else None
     arms = [
-        Prepared(values=values, kind=facts.kind or "bounded", bounds=(facts.low, facts.high), clusters=clusters)
+        Prepared(
+            values=values,
+            kind=facts.kind or "bounded",
+            bounds=(facts.low, facts.high),
+            clusters=clusters,
+            monte_carlo=setting,
+        )
         for values in (candidate, baseline)
     ]
     compare = comparison_row(evaluation.contrast, facts).difference
     assert compare is not None
     result = compare(*arms, ALPHA)
     assert result is not None
-    return BoundedValue(value=result.value, lower=result.lower, upper=result.upper, p_value=result.p_value)
+    alike = result.alikeness
+    return BoundedValue(
+        value=result.value,
+        lower=result.lower,
+        upper=result.upper,
+        p_value=result.p_value,
+        proof_p=result.proof_p if alike else result.p_value,
+        smallest_p=alike.smallest if alike else None,
+    )
 
 
 def _yes_or_no(rng: np.random.Generator, n: int, truth: float) -> tuple[Floats, Floats]:

@@ -6,7 +6,14 @@
 from __future__ import annotations
 
 import pytest
-from printed_power import EVALUATIONS, PLANNED, power_at_the_planned_size, power_at_the_printed_value
+from printed_power import (
+    EVALUATIONS,
+    FALLING,
+    PLANNED,
+    power_at_the_planned_size,
+    power_at_the_printed_falls,
+    power_at_the_printed_value,
+)
 from run_sizes import choose_runs
 
 pytestmark = pytest.mark.slow
@@ -26,5 +33,12 @@ def test_the_printed_difference_has_the_printed_power(name):
 @pytest.mark.parametrize("name", list(PLANNED))
 def test_the_planned_size_of_a_bounded_score_has_the_planned_power(name):
     power = power_at_the_planned_size(name, RUNS, seed=2)
+
+    assert 0.75 - THREE_ERRORS <= power <= 0.85 + THREE_ERRORS
+
+
+@pytest.mark.parametrize("name", list(FALLING))
+def test_the_printed_loss_by_falls_has_the_printed_power(name):
+    power = power_at_the_printed_falls(name, RUNS, seed=3)
 
     assert 0.75 - THREE_ERRORS <= power <= 0.85 + THREE_ERRORS

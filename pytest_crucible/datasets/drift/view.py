@@ -19,7 +19,8 @@ def drift_view(old: str, new: str, report: DriftReport, vectors: str = "TF-IDF v
         title="Drift",
         heads=heads,
         rows=tuple(Row(cells=_cells(row, report), state=_state(row, report)) for row in report.rows),
-        numbers=("p (Holm)", "PSI - expected"),
+        # With missing values the cell has two p-values.
+        numbers=("p (Holm)", "PSI - expected", *(() if any(row.missing_drift for row in report.rows) else ("p",))),
     )
     return View(
         title=f"Drift from {old} to {new}",

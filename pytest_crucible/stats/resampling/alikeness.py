@@ -160,7 +160,7 @@ def _without_order(columns: Array) -> Array:
     A unit of 0 has no sign to flip, and is left out.
     """
     flipped = np.abs(columns[columns[:, 0] != 0])
-    return flipped[np.lexsort(flipped.T)]
+    return np.asarray(flipped[np.lexsort(flipped.T)])
 
 
 def _studentise_flips(sums: Array, units: Units) -> Array:

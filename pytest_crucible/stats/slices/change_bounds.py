@@ -1,9 +1,10 @@
-"""Bounds of the change of an extreme that hold for every distribution between the ends: Gaffke's, of contrasts.
+"""Bounds of the change of an extreme that hold for every distribution between the ends: Gaffke's, for contrasts of means.
 
 With D_p the contrasts of the first arm and C_q those of the second (`changes`), the excess is at least min_q (D_p - C_q) for
-every p, and the bounds of the m contrasts D_p hold together at alpha / m. Which C_q is the largest is unknown but fixed, so
-that all q may share one level. All means are over the same samples or clusters, which carry the pairing of the arms. CR2's
-bounds err in up to 12 % at a nominal 5 % where replies collapse in one arm, these in at most 5 %
+every p, and the bounds of the m contrasts D_p hold together at alpha / m. Which C_q is the largest is unknown but fixed, so that
+all q may share one level. All means are over the same samples or clusters, which carry the pairing of the arms.
+
+CR2's bounds err in up to 12 % at a nominal 5 % where replies collapse in one arm, these in at most 5 %
 (tests/truth/test_slice_scores_truth.py).
 """
 
@@ -11,22 +12,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, Protocol
 
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array, Range
 from pytest_crucible.stats.means.mean_contrasts import MeanContrast, UnitSums
-from pytest_crucible.stats.slices.extremes import bound_extreme
+from pytest_crucible.stats.slices.extremes import ExtremeBounds, bound_extreme
 from pytest_crucible.stats.slices.slicing import ArmMeans
 
 Changed = Literal["gap", "ratio", "worst"]
 # Contrasts of the other arm that could be its extreme: 60 slices have 3,540, few of which are near it.
 _RIVALS = 60
 # Levels at which a ratio is tried: its p-value is rounded up to one of them.
-_LEVELS = (0.5, 0.25, 0.1, 0.05, 0.025, 0.0125, 0.01, 0.005, 0.0025, 0.001, 1e-4, 1e-6)
+_LEVELS = (0.025, 0.01, 0.005, 0.001, 1e-4, 1e-6)
 
 _Terms = Sequence[tuple[float, UnitSums]]
 
@@ -81,12 +83,12 @@ class _OfContrasts:
 class _OfRatios:
     """The log of the second arm's smallest ratio minus that of the first's: each arm's bound has half of alpha."""
 
-    first: ArmMeans
-    second: ArmMeans
+    first: Callable[[float], ExtremeBounds]
+    second: Callable[[float], ExtremeBounds]
+    """Return the bounds of an arm's ratio at an alpha."""
 
     def lower(self, alpha: float) -> float:
-        ours = bound_extreme("ratio", self.first.plus, self.first.minus, alpha=alpha / 2).upper
-        theirs = bound_extreme("ratio", self.second.plus, self.second.minus, alpha=alpha / 2).lower
+        ours, theirs = self.first(alpha / 2).upper, self.second(alpha / 2).lower
         if not theirs or ours is None or math.isinf(ours):
             return -math.inf
         return math.log(theirs) - math.log(ours)
@@ -101,13 +103,18 @@ class _OfRatios:
 
 def excess_of_contrasts(kind: Changed, first: ArmMeans, second: ArmMeans, *, takes_smallest: bool) -> Excess:
     """Return the excess of a gap, or of how much worse the worst slice is."""
-    arms = (_contrasts_of(kind, arm, takes_smallest) for arm in (first, second))
-    return _OfContrasts(*arms, first.plus[0].bounds)
+    ours, theirs = (_contrasts_of(kind, arm, takes_smallest) for arm in (first, second))
+    return _OfContrasts(ours, theirs, first.plus[0].bounds)
 
 
 def excess_of_ratios(first: ArmMeans, second: ArmMeans) -> Excess:
     """Return the excess of minus the log of the smallest ratio."""
-    return _OfRatios(first, second)
+    return _OfRatios(_ratio_bounds(first), _ratio_bounds(second))
+
+
+def _ratio_bounds(arm: ArmMeans) -> Callable[[float], ExtremeBounds]:
+    # Both directions of a change, and its p-value, ask for the same bounds.
+    return cache(lambda alpha: bound_extreme("ratio", arm.plus, arm.minus, alpha=alpha))
 
 
 def _contrasts_of(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> list[_Terms]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
-from pytest_crucible.stats.slices.changes import ArmMeans, arm_means
+from pytest_crucible.stats.slices.changes import arm_means
 from pytest_crucible.stats.slices.means import slice_means
-from pytest_crucible.stats.slices.slicing import SliceMeans, Slicing
+from pytest_crucible.stats.slices.slicing import ArmMeans, SliceMeans, Slicing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -36,8 +36,9 @@ class _Pair:
     def lower_bound(self, alpha: float) -> float:
         if self.kind == "gap":
             return self._contrast(1.0).lower_bound(alpha)
-        of_units = {"bounds": self.bounds, "shares_units": self.shares_units}
-        return ratio_lower_bound(self.first, self.second, alpha=alpha, **of_units)
+        return ratio_lower_bound(
+            self.first, self.second, bounds=self.bounds, shares_units=self.shares_units, alpha=alpha
+        )
 
     def upper_bound(self, alpha: float) -> float:
         lower = self.swap().lower_bound(alpha)

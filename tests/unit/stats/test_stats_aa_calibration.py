@@ -29,10 +29,10 @@ def outcome(alarms, replicates=1000, unanswered=0):
     ("values", "facts", "method"),
     [
         (BITS[:, :2], {}, "exact unconditional"),
-        (BITS, {"kind": "bounded", "bounds": (0, 1)}, "paired t"),
-        (SCORES, {"bounds": (0, 1)}, "paired t"),
-        (RNG.lognormal(size=(30, 3)), {}, "paired t"),
-        (SCORES, {"clusters": np.arange(40) // 4}, "cr2"),
+        (BITS, {"kind": "bounded", "bounds": (0, 1)}, "sign flips"),
+        (SCORES, {"bounds": (0, 1)}, "sign flips"),
+        (RNG.lognormal(size=(30, 3)), {}, "sign flips"),
+        (SCORES, {"clusters": np.arange(40) // 4}, "sign flips"),
     ],
     ids=["bits", "repeated bits", "scores", "latencies", "clusters"],
 )

@@ -25,6 +25,7 @@ from pytest_crucible.stats import (
     paired_t,
     wilson_interval,
 )
+from pytest_crucible.stats.resampling.alikeness import flip_signs
 
 OPEN = (-math.inf, math.inf)
 UNIT = (0.0, 1.0)
@@ -55,11 +56,11 @@ def test_the_table_answers_every_question_about_every_kind_once():
     ("kind", "bounds", "clusters", "method"),
     [
         ("binary", OPEN, None, "exact unconditional"),
-        ("binary", OPEN, FIVES, "cr2"),
-        ("bounded", UNIT, None, "paired t"),
-        ("bounded", UNIT, FIVES, "cr2"),
-        ("bounded", (0.0, math.inf), None, "paired t"),
-        ("unbounded", UNIT, None, "paired t"),
+        ("binary", OPEN, FIVES, "sign flips"),
+        ("bounded", UNIT, None, "sign flips"),
+        ("bounded", UNIT, FIVES, "sign flips"),
+        ("bounded", (0.0, math.inf), None, "sign flips"),
+        ("unbounded", UNIT, None, "sign flips"),
     ],
 )
 def test_the_method_follows_the_declaration(kind, bounds, clusters, method):
@@ -78,12 +79,26 @@ def test_binary_pairs_are_compared_by_the_exact_unconditional_test_with_the_cond
     assert result.deviation == pytest.approx(np.std(np.subtract(candidate, baseline), ddof=1))
 
 
-def test_scores_are_compared_by_the_paired_t():
+def test_scores_are_compared_by_sign_flips_and_by_the_bounds_of_their_mean():
     result = compared(SCORES, OTHERS, kind="bounded", bounds=UNIT)
+    low, high = (
+        gaffke_bound(SCORES - OTHERS, end=end, alpha=0.025, side=side)
+        for end, side in ((-1.0, "lower"), (1.0, "upper"))
+    )
 
-    assert result.interval == paired_t(SCORES - OTHERS).interval
+    assert (result.interval.low, result.interval.high) == pytest.approx((low, high))
+    assert result.interval.method == "gaffke"
+    assert result.p_value == result.alikeness.p_value == flip_signs(SCORES - OTHERS).p_value
     assert result.p_exact is None
     assert result.clusters is None
+
+
+def test_scores_without_ends_are_tested_and_have_an_approximate_interval():
+    result = compared(SCORES, OTHERS, kind="unbounded", bounds=OPEN)
+
+    assert result.interval == paired_t(SCORES - OTHERS).interval
+    assert (result.p_value, result.proof_p) == (flip_signs(SCORES - OTHERS).p_value, None)
+    assert "the interval is approximate" in result.note
 
 
 def test_a_binary_metric_averaged_over_repeats_is_treated_as_a_score():
@@ -92,7 +107,7 @@ def test_a_binary_metric_averaged_over_repeats_is_treated_as_a_score():
     result = compared(candidate, RIGHT, kind="binary", bounds=OPEN)
     estimated = estimate(candidate, kind="binary", bounds=OPEN)
 
-    assert (result.method, estimated.method) == ("paired t", "t")
+    assert (result.method, estimated.method) == ("sign flips", "t")
     assert estimated.interval == mean_interval(candidate, bounds=UNIT) or estimated.interval.high == 1.0
 
 
@@ -182,7 +197,9 @@ def test_too_few_clusters_give_a_note_and_no_interval(labels):
     facts = {"kind": "bounded", "bounds": UNIT, "clusters": labels}
     result = compared(SCORES, OTHERS, **facts)
 
-    assert (result.interval, result.p_value, result.deviation) == (None, None, None)
+    assert (result.interval, result.proof_p, result.deviation) == (None, None, None)
+    # All sign patterns of so few clusters are too few for a small p-value.
+    assert result.p_value >= result.alikeness.smallest == 2 / 2 ** len(set(labels))
     assert result.estimate == pytest.approx((SCORES - OTHERS).mean())
     assert "needs at least 5" in result.note
     assert estimate(SCORES, **facts).interval is None
@@ -191,12 +208,17 @@ def test_too_few_clusters_give_a_note_and_no_interval(labels):
 
 
 @pytest.mark.parametrize(("groups", "noted"), [(5, True), (15, True), (30, False)])
-def test_between_five_and_twenty_clusters_there_is_a_note(groups, noted):
-    result = compared(SCORES, OTHERS, kind="bounded", bounds=UNIT, clusters=np.arange(30) % groups)
+def test_below_twenty_clusters_an_interval_that_is_corrected_for_them_has_a_note(groups, noted):
+    """A bound of the mean holds for any number of clusters; CR2 depends on its correction."""
+    facts = {"bounds": UNIT, "clusters": np.arange(30) % groups}
+    difference = compared(SCORES, OTHERS, kind="bounded", **facts)
+    ratio = compared(SCORES, OTHERS, kind="bounded", estimand="ratio", **facts)
 
-    assert result.clusters == groups
-    assert result.interval is not None
-    assert bool(result.note) == noted
+    assert difference.clusters == ratio.clusters == groups
+    assert difference.interval is not None
+    assert difference.note == ""
+    assert ratio.interval.method == "cr2 of logarithms"
+    assert ratio.note.startswith(f"only {groups} clusters") == noted
 
 
 def test_the_deviation_of_clustered_pairs_carries_the_design_effect():
@@ -210,25 +232,27 @@ def test_equal_arms_are_not_different_however_their_scores_were_added_up():
 
     result = compared(candidate, baseline, kind="bounded", bounds=UNIT)
 
-    assert (result.estimate, result.p_value) == (0.0, 1.0)
-    assert result.interval.high == pytest.approx(1 - 0.05 ** (1 / 10))
+    assert (result.estimate, result.p_value, result.proof_p) == (0.0, 1.0, 1.0)
+    # n zeros and an end of 1 are weighted at random: the weight of the end is above x with probability (1 - x)^n.
+    assert 0 <= result.interval.high - (1 - 0.025 ** (1 / 10)) < 0.002
     assert result.interval.low == -result.interval.high
 
 
 @pytest.mark.parametrize("n", [2, 4, 5, 6, 20])
 @pytest.mark.parametrize("step", [0.01, 0.125, 0.5, 1.0])
 @pytest.mark.parametrize("clustered", [False, True])
-def test_equal_differences_keep_interval_and_p_together_and_the_sign_flip_p_apart(n, step, clustered):
+def test_equal_differences_are_the_strongest_evidence_and_prove_what_their_number_allows(n, step, clustered):
     candidate, baseline = np.full(n, step), np.zeros(n)
     clusters = np.arange(n) if clustered else None
     result = compared(candidate, baseline, kind="bounded", bounds=UNIT, clusters=clusters)
 
+    # Only all signs of one kind are as extreme; of 20 differences no random flips are.
+    assert result.p_value == (2.0 ** (1 - n) if n < 20 else 1e-4)
     if clustered and n < 5:
         assert result.interval is None
         return
-    assert result.p_exact == 2.0 ** (1 - n)
-    assert result.p_value >= result.p_exact
-    assert (result.interval.low > 0) == (result.p_value < 0.05)
+    assert result.proof_p >= 2.0 ** (1 - n)
+    assert (result.interval.low > 0) == (result.proof_p < 0.05)
 
 
 def test_equal_differences_without_bounds_have_a_p_value_and_no_interval():
