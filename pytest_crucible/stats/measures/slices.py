@@ -149,13 +149,16 @@ def bound_measure(prepared: Prepared, alpha: float, *, kind: Extreme) -> tuple[B
     if bounds.value is None:
         return BoundedValue(value=None, lower=None, upper=None), "all rates are 0"
     text = partial(_pair_text, columns, plus, minus)
-    value = max(bounds.value, 0.0) if kind == "gap" else min(bounds.value, 1.0)
-    span = max(high - low for low, high in columns.bounds) if kind == "gap" else math.inf
+    # Over both orders of a pair the largest difference is at least 0 and the smallest ratio at most 1, whatever the bound of one
+    # pair says; and no two means are further apart than the metric's bounds.
+    largest = max(high - low for low, high in columns.bounds) if kind == "gap" else 1.0
+    value, lower, upper = (
+        None if number is None else min(max(number, 0.0), largest) for number in (bounds.value, bounds.lower, bounds.upper)
+    )
     return BoundedValue(
         value=value,
-        # No two means are further apart than the metric's bounds, although an approximate bound may say so.
-        lower=None if bounds.lower is None else max(bounds.lower, -span),
-        upper=None if bounds.upper is None else min(bounds.upper, span),
+        lower=lower,
+        upper=upper,
         lower_of=text(bounds.lower_pair),
         upper_of=text(bounds.upper_pair),
     ), bounds.method

@@ -95,9 +95,8 @@ def _of_pairs(
 ) -> ExtremeBounds:
     # The bound that proves a limit met must hold for every pair; the other one may leave out a pair that has none.
     if kind == "gap":
-        # Over both orders of a pair the largest difference is never below 0, whatever the bound of one pair says.
         best, strong, weak = _argmax(values), _argmax(lower), _argmax(upper)
-        ends = _at(np.maximum(lower, 0.0), strong), None if np.isnan(upper).any() else _at(upper, weak)
+        ends = _at(lower, strong), None if np.isnan(upper).any() else _at(upper, weak)
         between = strong, weak
     else:
         best, strong, weak = _argmax(-values), _argmax(-upper), _argmax(-lower)

@@ -39,12 +39,15 @@ def decides(difference: Difference, contrast: Contrast) -> bool:
     """Whether the bounds, or without a margin the test, already settle the claim."""
     low, high = difference.lower, difference.upper
     margin = contrast.limit
-    if margin is None and contrast.alternative != "superior":
-        return difference.p_value is not None and difference.p_value <= ALPHA
+    if margin is None:
+        # An improvement is proven by its bound, and missed as by a gate.
+        improved = contrast.alternative == "superior" and low is not None and low > 0
+        is_gate = contrast.alternative != "superior" or difference.value < 0
+        return improved or (is_gate and difference.p_value is not None and difference.p_value <= ALPHA)
     if low is None or high is None:
         return False
     if contrast.alternative == "superior":
-        return low > (margin or 0.0) or high <= (margin or 0.0)
+        return low > margin or high < margin
     if contrast.alternative == "equivalent":
         return (low > -margin and high < margin) or low > margin or high < -margin
     return low > -margin or high < -margin or (contrast.relevant is not None and difference.p_value <= ALPHA)

@@ -307,12 +307,18 @@ def test_nothing_is_suggested_where_it_would_not_decide_or_nothing_is_open():
     assert suggestion(CLAIMS["superior"], ours=V1, theirs=V2)[0] is not None, "proven worse is a decision, too"
 
 
+def test_arms_that_are_equal_have_no_reach_that_would_decide_and_no_error():
+    endless = MetricFacts(name="quality", kind="unbounded")
+
+    assert suggestion(CLAIMS["superior"], facts=endless, theirs=V1, ours=V1)[0] is None
+
+
 def test_an_unproven_miss_names_the_reach_that_would_prove_it():
     reach, verdict = suggestion({}, ours=V1, theirs=V2)
 
     assert (verdict.state, verdict.proven) == ("missed", False)
     assert "is not proven" in verdict.reason
-    assert verdict.reason.endswith("differences like these would then decide")
+    assert verdict.reason.endswith("differences like these would then prove it")
     assert first(inputs(replace(SHARE, reach=reach), V1, V2, claims=[{}]))[1].proven
 
 
