@@ -261,9 +261,11 @@ def _interval(
         return None
     if difference.lower is None or difference.upper is None:
         return difference.interval
-    if attributes.look_alpha is not None or not contrast.decided_by_bounds:
+    if not contrast.decided_by_bounds:
         return difference.interval
-    return Interval(low=difference.lower, high=difference.upper, level=1 - 2 * alpha, method=difference.bounds_method)
+    # At every look the bounds have the alpha of the claim among all of them.
+    level = 1 - 2 * (attributes.look_alpha or alpha)
+    return Interval(low=difference.lower, high=difference.upper, level=level, method=difference.bounds_method)
 
 
 def _ratio(difference: Difference | None, interval: Interval | None, better: bool) -> Ratio | None:

@@ -40,6 +40,13 @@ def test_a_gap_has_its_bounds_and_the_pair_that_they_are_of():
     assert result.needed is not None
 
 
+def test_an_interval_has_no_gap_below_0_and_no_ratio_above_1():
+    gap, ratio = (target(text, FAIR) for text in ("gap(ok by sex) <= 0.5", "ratio(ok by sex) >= 0.5"))
+
+    assert (gap.estimate.interval.low, gap.evidence.observed.lower) == (0, 0)
+    assert (ratio.estimate.interval.high, ratio.evidence.observed.upper) == (1, 1)
+
+
 def test_lost_samples_enter_each_pair_at_their_worst_and_best():
     values = [*FAIR[:-10], *["lost"] * 10]
 
