@@ -29,7 +29,7 @@ MORE = {
     "experiments.arms": "identity parameters simulated members seeds",
     "experiments.estimates": "statistic inapplicable replies clusters unconditional",
     "experiments.comparisons": "alternative statistic level bounds needed effects note ratio margin_is_relative relevant "
-    "relevant_is_relative beyond_reach suggested_reach",
+    "relevant_is_relative beyond_reach suggested_reach detectable_falls",
     "experiments.verdicts": "suite_error",
 }
 """Keys beyond the contract: they may grow in number."""
