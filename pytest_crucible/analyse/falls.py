@@ -34,8 +34,8 @@ def detectable_falls(
     worst = before.bounds[0 if row.higher_is_better(contrast, baseline[0].facts) else 1]
     if not math.isfinite(worst):
         return None
-    # A sample to which the metric does not apply in the baseline has no value to fall from.
+    # Without a value where the metric does not apply to the baseline's reply.
     falls = np.abs(before.values[np.isfinite(before.values)] - worst)
-    if not falls.size:
+    if falls.size < 2:
         return None
     return detectable_by_falls(difference.n, difference.deviation, falls, dof=difference.dof, alpha=alpha)

@@ -19,7 +19,7 @@ CONTRACT = {
     "experiments.arms": "name role adapter",
     "experiments.estimates": "metric arm n lost value low high level method",
     "experiments.comparisons": "metric candidate baseline pairs lost clusters difference low high p_value p_exact "
-    "p_adjusted proof_p proof_adjusted arrangements method margin detectable",
+    "p_adjusted proof_p proof_adjusted arrangements method margin detectable detectable_falls",
     "experiments.verdicts": "subject kind state proven reason",
 }
 MORE = {

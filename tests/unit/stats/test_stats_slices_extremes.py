@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import binom
 
 from pytest_crucible import stats
-from pytest_crucible.stats.groups.studentized import studentized_range_critical
 from pytest_crucible.stats.proportions.score import score_interval
 from pytest_crucible.stats.proportions.score_ratios import risk_ratio_score
 from pytest_crucible.stats.slices.exact_ratios import exact_lower_ratio
@@ -17,7 +16,6 @@ from pytest_crucible.stats.slices.extremes import bound_extreme
 from pytest_crucible.stats.slices.means import slice_means
 from pytest_crucible.stats.slices.melded_pairs import melded_upper
 from pytest_crucible.stats.slices.met_bounds import met_bounds
-from pytest_crucible.stats.slices.pair_bounds import critical_values
 from pytest_crucible.stats.slices.pair_scores import difference_bounds, ratio_bounds
 from pytest_crucible.stats.slices.slicing import Slicing
 
@@ -284,12 +282,3 @@ def test_more_samples_would_decide():
 
     assert undecided.lower < 0.80 < undecided.upper
     assert larger.lower > 0.80
-
-
-@pytest.mark.parametrize("slices", [2, 3, 6])
-def test_critical_values_are_tukeys(slices):
-    dof = np.array([1.0, 1.1, 1.7, 3.3, 12.0, 55.0, 1e5, np.inf])
-    tukey = [studentized_range_critical(0.05, slices, each) / np.sqrt(2) for each in dof]
-
-    assert critical_values(0.05, slices, dof[:6]) == pytest.approx(tukey[:6], rel=1e-9)
-    assert critical_values(0.05, slices, dof) == pytest.approx(tukey, rel=1e-4)
