@@ -152,7 +152,10 @@ class TestInspect:
         assert (reply.text, reply.input_tokens, reply.output_tokens) == ("It is 20, I think", 9, 5)
 
     def test_the_cluster_of_its_standard_error_is_the_group(self):
-        """Ten questions on a document that v2 has and v1 has not: p = 0.002 of 60 samples; of 6 documents one differs, which shows nothing."""
+        """Ten questions on a document that v2 has and v1 has not: p = 0.002 of 60 samples.
+
+        Of 6 documents one differs, which shows nothing.
+        """
         files = [read(found(f"inspect-clusters-{name}.eval")) for name in ("v2", "v1")]
         run = ImportedRun.of(files, ImportOptions()).evaluate_unstored()
 
