@@ -119,6 +119,7 @@ def _claim_to_prove(contrast: Contrast, difference: Difference) -> Contrast:
         return replace(contrast, alternative="non-inferior", margin=contrast.relevant, relevant=None)
     return replace(contrast, relevant=None, is_relative=False)
 
+
 def _samples_by_row(
     samples: Callable[[float, float, float], int | None],
     value: float,
@@ -147,6 +148,7 @@ def _samples_past_all(
 def fewest_for_margin(contrast: Contrast, alpha: float) -> int:
     """Return the fewest yes-or-no samples that decide a margin if no two replies differ."""
     return stats.samples_for_zero(min(contrast.margin or 0.0, 0.999), alpha=alpha)
+
 
 def _dof(difference: Difference) -> float:
     return difference.n - 1.0 if difference.dof is None else difference.dof

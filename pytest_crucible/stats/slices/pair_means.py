@@ -76,7 +76,7 @@ def bound_mean_pairs(
         # The upper bound of a gap is minus the lower bound of the pair swapped.
         swapped = [pair.swap() for pair in pairs]
         met, apart = -_bounds_of_furthest(swapped, -wide_upper, alpha), _most_apart(wide_lower)
-        missed = np.full(len(i), plus.bounds[0] - plus.bounds[1])
+        missed = np.full(len(i), float(plus.bounds[0] - plus.bounds[1]))
         missed[apart] = [pairs[at].lower_bound(shared) for at in apart]
         return missed, met
     missed, apart = np.full(len(i), math.inf), _most_apart(-wide_upper)

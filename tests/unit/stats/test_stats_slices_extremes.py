@@ -140,16 +140,16 @@ def test_bounds_of_many_pairs_are_those_of_each(arms):
     assert min(ratio_bounds(*columns, z, upper=True)[0], 1e6) == pytest.approx(min(ratio.high, 1e6), rel=1e-5)
 
 
-def test_scores_without_bounds_have_games_and_howells_intervals():
+def test_scores_without_bounds_have_no_bounds():
+    """One value that was too rare to be seen could move a mean anywhere."""
     groups = [np.array([1.0, 2, 3, 5]), np.array([2.0, 4, 6, 9, 9]), np.array([5.0, 9, 13])]
     sizes = [len(group) for group in groups]
     means = slice_means(np.concatenate(groups), slicing(sizes), is_binary=False, bounds=(-np.inf, np.inf))
 
     found = extreme("gap", means)
-    pairs = stats.games_howell(groups)
 
-    assert found.lower == pytest.approx(max(max(pair.interval.low, -pair.interval.high) for pair in pairs))
-    assert found.method == "games-howell"
+    assert found.value == pytest.approx(9 - 2.75)
+    assert (found.lower, found.upper, found.method) == (None, None, "none")
 
 
 def test_scores_between_bounds_are_no_narrower_and_a_constant_slice_proves_nothing():
@@ -195,7 +195,8 @@ def test_a_pair_without_a_bound_is_not_taken_for_one_with_an_infinite_bound():
 
     found = bound_extreme("ratio", [means], [means], alpha=0.05)
 
-    assert (found.value, found.lower, found.upper) == (0.0, None, np.inf)
+    assert (found.value, found.lower) == (0.0, 0.0)
+    assert 1 < found.upper < np.inf
 
 
 def test_twins_that_are_yes_or_no_have_tangos_bounds():
@@ -229,28 +230,15 @@ def test_slices_that_are_no_twins_of_each_other_are_compared_too():
 
 
 @pytest.mark.parametrize("slices", [2, 3, 6])
-def test_a_slice_of_one_cluster_has_no_bound(slices):
+def test_a_slice_of_one_cluster_cannot_be_proven_fair(slices):
     codes = np.repeat(np.arange(slices), 10)
     clusters = np.where(codes == 0, 0, 1 + np.arange(10 * slices) // 2)
     parts = Slicing(codes=codes, names=tuple("abcdef"[:slices]))
     values = np.random.default_rng(0).random(10 * slices)
 
-    found = extreme("gap", slice_means(values, parts, clusters=clusters, is_binary=False, bounds=(-np.inf, np.inf)))
+    found = extreme("gap", slice_means(values, parts, clusters=clusters, is_binary=False, bounds=(0, 1)))
 
-    assert found.upper is None
-    assert (found.lower is None) == (slices == 2)
-
-
-def test_clusters_that_slices_share_have_the_cr2_error_of_two_arms():
-    rng = np.random.default_rng(3)
-    sizes, clusters = [60, 40], rng.integers(0, 12, 100)
-    values = rng.normal(size=100) + rng.normal(size=12)[clusters]
-    means = slice_means(values, slicing(sizes), clusters=clusters, is_binary=False, bounds=(-np.inf, np.inf))
-
-    found = extreme("gap", means)
-    alone = stats.clustered_arms(values[:60], values[60:], clusters[:60].tolist(), clusters[60:].tolist())
-
-    assert found.lower == pytest.approx(max(alone.interval.low, -alone.interval.high))
+    assert found.upper is None or found.upper > 0.5
 
 
 def test_standardised_slices_compare_like_with_like():
