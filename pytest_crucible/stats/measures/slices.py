@@ -153,7 +153,8 @@ def bound_measure(prepared: Prepared, alpha: float, *, kind: Extreme) -> tuple[B
     # pair says; and no two means are further apart than the metric's bounds.
     largest = max(high - low for low, high in columns.bounds) if kind == "gap" else 1.0
     value, lower, upper = (
-        None if number is None else min(max(number, 0.0), largest) for number in (bounds.value, bounds.lower, bounds.upper)
+        None if number is None else min(max(number, 0.0), largest)
+        for number in (bounds.value, bounds.lower, bounds.upper)
     )
     return BoundedValue(
         value=value,

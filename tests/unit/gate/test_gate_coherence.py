@@ -192,9 +192,7 @@ def test_five_samples_are_too_few_for_a_gate_whatever_the_metric(facts):
     decided, compared = decide(few)
 
     assert (decided.state, compared.detectable) == ("undecided", None)
-    assert decided.reason == (
-        "5 samples are too few to show that the arms differ: no p-value of theirs is below 0.062"
-    )
+    assert decided.reason == ("5 samples are too few to show that the arms differ: no p-value of theirs is below 0.062")
     # Six are enough.
     assert state(Data(np.zeros(6), np.ones(6), facts=facts)) == "missed"
 
