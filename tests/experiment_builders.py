@@ -28,6 +28,7 @@ from pytest_crucible.records import (
     Sample,
     Unit,
 )
+from pytest_crucible.records.rules import RULES_VERSION
 from pytest_crucible.session.checked_data import CheckedDatasets
 from pytest_crucible.session.data_checks import DataChecks
 from pytest_crucible.session.experiment import Experiment
@@ -115,7 +116,7 @@ def store_run(
         open_metrics=False,
     )  # fmt: skip
     store.begin_run(
-        run, started="2026-01-01", seed=0, alpha=0.05, correction="holm", environment={}, git=None,
+        run, started="2026-01-01", seed=0, alpha=0.05, correction="holm", environment={"rules": RULES_VERSION}, git=None,
         manifest={"settings": {"memory": memory}},
     )  # fmt: skip
     experiment = store.add_experiment(run, plan, samples)

@@ -35,5 +35,8 @@ def detectable_falls(
     # A metric that applies to other replies in each arm has no value to fall from on some samples.
     if not math.isfinite(worst) or np.isnan(before.values).any():
         return None
-    falls = np.abs(before.values - worst)
+    # Without a value where the metric does not apply to the baseline's reply.
+    falls = np.abs(before.values[np.isfinite(before.values)] - worst)
+    if falls.size < 2:
+        return None
     return detectable_by_falls(difference.n, difference.deviation, falls, dof=difference.dof, alpha=alpha)

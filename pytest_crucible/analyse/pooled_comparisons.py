@@ -62,7 +62,10 @@ def _compare(
         return _spend(compared, pool.look)
     # The bounds that exclude a relevant regression are one-sided, as those of a margin.
     bounded = analyse(pooled, table, alpha=pool.look.alpha(alpha), family_size=family_size).comparisons[0]
-    by_look = replace(compared, evidence=bounded.evidence, interval=bounded.interval, ratio=bounded.ratio)
+    by_look = replace(compared, evidence=bounded.evidence)
+    if bounded.evidence.observed.lower is not None:
+        # The interval to show is that of the bounds, if there are some.
+        by_look = replace(by_look, interval=bounded.interval, ratio=bounded.ratio)
     return _spend(by_look, pool.look)
 
 

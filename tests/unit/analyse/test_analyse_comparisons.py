@@ -132,7 +132,7 @@ def test_clusters_are_what_varies():
     theirs = np.repeat([0, 1, 0, 0, 0, 1, 1, 1, 0, 1], 4)
     one = compared(ours.tolist(), theirs.tolist(), clusters=groups)
 
-    # Five groups differ, four of them by +1: as extreme are four or five signs that agree.
+    # Five groups differ, so they alone have signs to flip, four of them by +1: as extreme are four or five signs that agree.
     assert (one.clusters, one.pairs, one.method) == (10, 40, "sign flips")
     assert (one.p_value, one.arrangements, one.is_exact) == (pytest.approx(2 * binom.cdf(1, 5, 0.5)), 2**5, True)
     # Ten single samples differ as much, and prove no more.

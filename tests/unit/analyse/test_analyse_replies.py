@@ -208,13 +208,30 @@ def test_too_few_samples_for_a_percentile_say_so(draws):
     assert result.note == "too few samples to bound a difference of p95"
 
 
-def test_at_looks_a_sample_counts_once_and_the_condition_goes_first():
-    """Weights by the number of replies would depend on samples that have not been looked at."""
-    rows = [[0.9, 0.9, 0.2], [0.9, None, None]] * 10
-
-    metrics = scored(SHARE, rows)
-    result = evaluate_target(
-        parse_target("rate(m >= 0.7) >= 0.5"), metrics, "v2", SampleAttributes(look_alpha=0.05), alpha=0.05
+@pytest.mark.parametrize("claim", ["m >= 0.5", "rate(m >= 0.7) >= 0.5"])
+def test_at_looks_an_estimate_is_that_of_a_run_without_looks(claim):
+    """A rate counts replies, of which samples have unequal numbers; a mean counts samples."""
+    metrics = scored(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10)
+    plain, looked = (
+        evaluate_target(parse_target(claim), metrics, "v2", SampleAttributes(look_alpha=alpha), alpha=0.05)
+        for alpha in (None, 0.05)
     )
 
-    assert result.estimate.value == pytest.approx((2 / 3 + 1) / 2)
+    assert looked.estimate.value == pytest.approx(plain.estimate.value, abs=1e-12)
+    assert looked.evidence.observed.value == pytest.approx(plain.evidence.observed.value, abs=1e-12)
+
+
+@pytest.mark.parametrize("text", ["m", "rate(m >= 0.7)"])
+@pytest.mark.parametrize("clusters", [None, [0, 0, 0, 0, 1, 1, *range(2, 16)]], ids=["samples", "groups"])
+def test_at_looks_a_difference_is_that_of_a_run_without_looks(text, clusters):
+    codes = None if clusters is None else np.array(clusters)
+    arms = (
+        scored(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10),
+        scored(SHARE, [[0.2, 0.9, 0.2], [0.9, 0.1, None]] * 10),
+    )
+    plain, looked = (
+        compare(parse_contrast(text), "v2", arms, SampleAttributes(codes, look_alpha=alpha), alpha=0.05, family_size=1)
+        for alpha in (None, 0.05)
+    )
+
+    assert looked.difference == pytest.approx(plain.difference, abs=1e-12)

@@ -152,14 +152,17 @@ class TestInspect:
         assert (reply.text, reply.input_tokens, reply.output_tokens) == ("It is 20, I think", 9, 5)
 
     def test_the_cluster_of_its_standard_error_is_the_group(self):
-        """Ten questions on a document that v2 has and v1 has not: p = 0.002 of 60 samples, and 0.36 of 6 documents."""
+        """Ten questions on a document that v2 has and v1 has not: p = 0.002 of 60 samples.
+
+        Of 6 documents one differs, which shows nothing.
+        """
         files = [read(found(f"inspect-clusters-{name}.eval")) for name in ("v2", "v1")]
         run = ImportedRun.of(files, ImportOptions()).evaluate_unstored()
 
         (comparison,) = run.experiments[0].comparisons
         assert (comparison.contrast.metric, comparison.pairs, comparison.clusters) == ("found", 60, 6)
         assert comparison.difference == pytest.approx(1 / 6)
-        assert comparison.p_value == pytest.approx(0.36, abs=0.05)
+        assert comparison.p_value == 1.0
         assert [one.proven for one in run.verdicts] == [False]
 
     def test_two_clusters_need_a_choice(self, tmp_path):
@@ -362,10 +365,10 @@ class TestLmEval:
 
         comparisons = {one.contrast.metric: one for one in run.experiments[0].comparisons}
         assert comparisons["log_likelihood"].difference == pytest.approx(2.5)
-        # A log-likelihood has no lower end, so that a difference of its means is never proven.
+        # A log-likelihood has no lower end: its replies are shown to differ, and a difference of its means is never proven.
         assert {one.subject.partition(":")[0]: one.state for one in run.verdicts} == {
             "acc": "met",
-            "log_likelihood": "undecided",
+            "log_likelihood": "met",
         }
         assert "its samples have 'log_likelihood', where higher is better" in files[0].notes[0]
 

@@ -19,7 +19,7 @@ CONTRACT = {
     "experiments.arms": "name role adapter",
     "experiments.estimates": "metric arm n lost value low high level method",
     "experiments.comparisons": "metric candidate baseline pairs lost clusters difference low high p_value p_exact "
-    "p_adjusted proof_p proof_adjusted arrangements method margin detectable",
+    "p_adjusted proof_p proof_adjusted arrangements method margin detectable detectable_falls",
     "experiments.verdicts": "subject kind state proven reason",
 }
 MORE = {
@@ -29,7 +29,7 @@ MORE = {
     "experiments.arms": "identity parameters simulated members seeds",
     "experiments.estimates": "statistic inapplicable replies clusters unconditional",
     "experiments.comparisons": "alternative statistic level bounds needed effects note ratio margin_is_relative relevant "
-    "relevant_is_relative beyond_reach suggested_reach",
+    "relevant_is_relative beyond_reach suggested_reach detectable_falls",
     "experiments.verdicts": "suite_error",
 }
 """Keys beyond the contract: they may grow in number."""

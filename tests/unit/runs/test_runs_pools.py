@@ -73,8 +73,8 @@ def test_replies_of_all_sessions_are_averaged_sample_by_sample(sessions):
 
     assert (second.pairs, second.difference) == (20, -0.25)
     assert second.interval.level == pytest.approx(1 - 2 * 0.05 / 6)
-    # The replies are not alike; that the mean is lower is a question of the bounds, which the interval shows.
-    assert second.p_value <= 0.05
+    # Two sessions are rounds, whose noise the test counts: it is no test of the replies alone.
+    assert second.p_value > 0.05
     assert (second.proof_p <= 0.05) == (second.interval.high < 0)
 
 
@@ -172,13 +172,13 @@ def test_a_relevant_difference_is_excluded_at_the_level_of_the_look(sessions):
         Contrast(metric="exact", baseline="v1", alternative="non-inferior", margin=0.5),
         EXACT,
     )
-    sessions.run(HALF, contrasts=claims)
-    relevant, margin, plain = sessions.run(RIGHT, contrasts=claims).experiments[0].comparisons
+    sessions.run(HALF, contrasts=claims, fixed=("rounds",))
+    relevant, margin, plain = sessions.run(RIGHT, contrasts=claims, fixed=("rounds",)).experiments[0].comparisons
 
     assert relevant.evidence.observed.lower == margin.evidence.observed.lower
     assert relevant.evidence.observed.p_value == relevant.p_value == plain.p_value
     assert (relevant.interval.low, relevant.interval.high) == (margin.interval.low, margin.interval.high)
-    assert relevant.interval.level == pytest.approx(plain.interval.level)
+    assert relevant.interval.level == margin.interval.level
 
 
 def test_a_target_that_must_be_proven_is_decided_on_all_replies_of_the_candidate(sessions, store):

@@ -486,7 +486,6 @@ def test_wrong_values_are_refused_with_counts(baseline, facts, message):
         {"kind": "unbounded"},
         {"estimand": "ratio"},
         {"bounds": (0, 2), "paired": False},
-        {"bounds": (0, 2), "clusters": SIXES},
     ],
 )
 def test_a_guarantee_that_no_method_gives_is_refused(facts):

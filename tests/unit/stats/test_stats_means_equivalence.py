@@ -276,7 +276,8 @@ def test_questions_in_clusters_of_one_are_independent(method):
     )
     twice = ratio_of_totals(np.repeat(x, 2), np.repeat(y, 2), method=method, clusters=np.repeat(np.arange(12), 2))
 
-    assert alone == labelled
+    assert alone.interval.low == pytest.approx(labelled.interval.low, rel=1e-9)
+    assert alone.p_value == pytest.approx(labelled.p_value, rel=1e-9)
     assert alone.interval.low == pytest.approx(twice.interval.low, rel=1e-9)
     with pytest.raises(NotEnoughData, match="2 cluster"):
         ratio_of_totals(x, y, method=method, clusters=["a", "b"] * 6)
