@@ -80,16 +80,15 @@ def _plan_samples(difference: Difference, contrast: Contrast, *, alpha: float, f
     value = difference.value or 0.0
     if difference.samples is not None:
         return _samples_by_row(difference.samples, value, contrast, alpha=alpha, family_size=family_size)
+    deviation = difference.deviation or 0.0
     # Yes-or-no pairs that all agree have a floor all the same.
-    if not difference.deviation and difference.discordance is None:
+    if not deviation and difference.discordance is None:
         return None
     if contrast.margin is None:
         shared = alpha / family_size
         if difference.discordance is not None:
             return samples_for_paired_change(value, difference.discordance, alpha=shared)
-        return samples_to_clear(
-            (abs(value),), difference.deviation, dof_share=_dof(difference) / difference.n, alpha=shared / 2
-        )
+        return samples_to_clear((abs(value),), deviation, dof_share=_dof(difference) / difference.n, alpha=shared / 2)
     # On the scale of the difference, which is logarithmic for a ratio.
     margins = _margins_to_clear(value, contrast, contrast.limit or 0.0)
     if difference.discordance is not None:
@@ -101,7 +100,7 @@ def _plan_samples(difference: Difference, contrast: Contrast, *, alpha: float, f
     pseudo = 2 * difference.span**2 if difference.bounds_method.startswith("augmented") else 0.0
     distances = tuple(abs(value - margin) for margin in margins)
     share = _dof(difference) / difference.n
-    return samples_to_clear(distances, difference.deviation, dof_share=share, pseudo=pseudo, alpha=alpha)
+    return samples_to_clear(distances, deviation, dof_share=share, pseudo=pseudo, alpha=alpha)
 
 
 def _claim_to_prove(contrast: Contrast, difference: Difference) -> Contrast:

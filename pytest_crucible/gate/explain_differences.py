@@ -44,7 +44,7 @@ def unproven_reason(comparison: Comparison, state: State, alpha: float) -> str:
     if state == "undecided" and comparison.contrast.alternative != "superior" and smallest is not None:
         units = f"{comparison.clusters or comparison.pairs} {'groups' if comparison.clusters else 'samples'}"
         unadjusted = " before it is adjusted" if smallest <= alpha else ""
-        floor = f"no p-value of theirs is below {smallest:.2g}{unadjusted}"
+        floor = f"no p-value of theirs is below {_round_down(smallest):.2g}{unadjusted}"
         return f"{units} are too few to show that the arms differ: {floor}"
     if state == "undecided":
         return f"no improvement is proven{_why_unproven(comparison)}{needed_text(comparison)}"
@@ -58,6 +58,16 @@ def unproven_reason(comparison: Comparison, state: State, alpha: float) -> str:
     )
     power = POWER if sees and comparison.needed is None else ""
     return f"no regression is proven{_not_excluded(comparison)}{sees}{power}{needed_text(comparison)}"
+
+
+def _round_down(number: float) -> float:
+    """Return the number with two digits, not above it.
+
+    >>> _round_down(0.015625), _round_down(0.5)
+    (0.015, 0.5)
+    """
+    step = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return math.floor(number / step + 1e-9) * step
 
 
 def _adjusted(comparison: Comparison) -> str:

@@ -102,7 +102,8 @@ def method_statements(run: Run) -> Iterator[Statement]:
     level = f"{(1 - run.alpha) * 100:g} %"
     repeats = _REPEATS if _has_repeats(run) else ""
     yield Statement(
-        text=f"{repeats}Intervals are two-sided at {level}; n counts samples, and lost ones are counted apart."
+        text=f"{repeats}Intervals are two-sided at {level} unless another level is beside them; n counts samples, and lost ones "
+        "are counted apart."
     )
     factors = dict.fromkeys(name for analysis in run.experiments for name in analysis.plan.random_factors)
     if factors:

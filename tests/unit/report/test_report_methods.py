@@ -55,7 +55,10 @@ def test_a_book_is_cited_with_its_edition():
 def test_a_run_says_how_its_numbers_were_got(run):
     said = [one.text for one in method_statements(run())]
 
-    assert said[0] == "Intervals are two-sided at 95 %; n counts samples, and lost ones are counted apart."
+    assert (
+        said[0]
+        == "Intervals are two-sided at 95 % unless another level is beside them; n counts samples, and lost ones are counted apart."
+    )
     assert "Estimates are by Wilson's score interval." in said
     assert any(text.startswith("A verdict is called proven only where") for text in said)  # v2 lost two
     assert not any("Holm" in text for text in said)
