@@ -14,6 +14,7 @@ from scipy.special import ndtri
 from simulation import ALPHA, at_most
 
 from pytest_crucible.stats.measures import auroc, calibration
+from pytest_crucible.stats.measures.confidence_bins import confidence_bins
 from pytest_crucible.stats.measures.row import Prepared
 
 pytestmark = pytest.mark.slow
@@ -98,12 +99,12 @@ CONFIDENCES = {
 
 
 def gaps(confidence, accuracy, clusters=None) -> Prepared:
-    return Prepared(values=accuracy - confidence, strata=calibration._bins(confidence), clusters=clusters)
+    return Prepared(values=accuracy - confidence, strata=confidence_bins(confidence), clusters=clusters)
 
 
 def true_error(draw, chance) -> float:
     confidence = draw(np.random.default_rng(0), 400_000)
-    sums = np.bincount(calibration._bins(confidence).astype(int), weights=chance(confidence) - confidence)
+    sums = np.bincount(confidence_bins(confidence), weights=chance(confidence) - confidence)
     return float(np.abs(sums).sum() / confidence.size)
 
 
