@@ -68,7 +68,11 @@ def test_sessions_pool_their_replies_by_slice(loans):
     first = states(loans)
     loans.run(*BOTH, "--crucible-cache=refresh")
 
-    assert first == states(loans)
+    second = states(loans)
+    # Sessions are rounds, whose noise no bound of an extreme counts: what must be proven is open until rounds are fixed.
+    changed = {subject for subject in first if first[subject] != second[subject]}
+    assert changed == {GAP, "worst(exact_match by topic) >= 0.3"}
+    assert {second[subject] for subject in changed} == {"undecided"}
     assert (first[GAP], first[CHANGE]) == ("missed", "missed")
     assert sum("exact_match by topic" in subject and "worst" not in subject for subject in first) == 3
 
