@@ -193,13 +193,13 @@ def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTabl
         return NEVER
     readings = list(_readings(claim, inputs, table))
     limits, share = _limits(claim), alpha / 2 if isinstance(claim, Contrast) and claim.margin is None else alpha
+    # An improvement that is asked for is met by its one-sided bound, and missed as a gate is.
+    met_share = alpha if isinstance(claim, Contrast) and claim.alternative == "superior" else share
     # A claim ends when the mean is beyond its limits on one side, or, with two limits, between them.
-    ways: list[list[tuple[float, Side]]] = [[(limits[-1], "lower")], [(limits[0], "upper")]]
+    ways: list[list[tuple[float, Side, float]]] = [[(limits[-1], "lower", met_share)], [(limits[0], "upper", share)]]
     if len(limits) == 2:
-        ways.append([(limits[0], "lower"), (limits[1], "upper")])
-    end = min(
-        max(_samples_until_refuted(*reading, *answer, share) for reading in readings for answer in way) for way in ways
-    )
+        ways.append([(limits[0], "lower", share), (limits[1], "upper", share)])
+    end = min(max(_samples_until_refuted(*reading, *answer) for reading in readings for answer in way) for way in ways)
     return end if end <= _first_beyond_reach(claim, inputs, table) else NEVER
 
 
