@@ -93,7 +93,7 @@ def test_the_terminal_and_the_plan_show_ratios(claims):
     result.stdout.fnmatch_lines(
         [
             "  latency_s: margin 10 % needs about n=*",
-            "  latency_s: can detect ratios of 1.07* or more",
+            "  latency_s: can detect ratios of 1.06 or more",
             "  (80 % power, if logarithms of the ratios have a standard deviation of 0.4)",
             "latency_s: v2 vs v1 non-inferior by 10 %*1.25*x [[]1.2*, 1.*]*400*missed, proven",
         ]
@@ -139,7 +139,7 @@ def test_a_margin_in_seconds_asks_for_the_mean_and_says_what_it_lacks(claims):
     result.stdout.fnmatch_lines(
         [
             "  latency_s: nothing is proven about a difference of means without bounds:",
-            "*declare bounds of 'latency_s', or write the margin as a share, such as margin=\"10 %\"*",
+            "*declare bounds of 'latency_s' or its reach, or write the margin as a share, such as margin=\"10 %\"*",
         ]
     )
     result.assert_outcomes(passed=1, skipped=1)
