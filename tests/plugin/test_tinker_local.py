@@ -85,7 +85,7 @@ def test_one_checkpoint_is_reached_by_path_and_by_name_and_answers_the_same(trai
     )
     rows = [{"id": f"q{k}", "input": given} for k, given in enumerate(INPUTS)]
     trained.write_rows("questions.jsonl", rows)
-    trained.run_apart("--crucible-adapter=tinker", "--compare=local").assert_outcomes(passed=3)
+    trained.run_apart("--crucible-adapter=tinker", "--compare=local").assert_outcomes(passed=2, skipped=1)  # 5 samples are too few to compare
     candidate, baseline = said(trained, "candidate"), said(trained, "baseline")
 
     assert candidate == baseline
