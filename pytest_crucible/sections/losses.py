@@ -15,6 +15,7 @@ decides = False  # no claim of it can fail the session
 _LABELS = {
     "scorer": "scorer error",
     "member": "ensemble member",
+    "unanswered": "no answer",
     "uncached": "not in the reply cache",
     "not_run": "not run",
     "truncated": "truncation",

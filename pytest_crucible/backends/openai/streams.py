@@ -18,11 +18,18 @@ MAX_CHOICES = 1_000
 class Stream:
     """Parses events as they arrive, and records when the first token came."""
 
-    def __init__(self, max_reply_bytes: int, choices: int = 1, receive: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        max_reply_bytes: int,
+        choices: int = 1,
+        receive: Callable[[str], None] | None = None,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
         """`choices` is how many were requested: the others are read when one has exceeded the limit.
 
-        `receive` is called with each piece of the first choice's text.
+        `receive` is called with each piece of the first choice's text, `begin` when the reply begins.
         """
+        self._begin = begin
         self._limit = max_reply_bytes
         self._expected = choices
         self._receive = receive
@@ -102,5 +109,6 @@ class Stream:
             return
         if self.first_token_at is None:
             self.first_token_at = time.perf_counter()
+            self._begin()
         if self._receive is not None and index == 0 and (text := piece_text(choice)):
             self._receive(text)
