@@ -22,8 +22,10 @@ from pytest_crucible.records.errors import BackendError, Refused, Retryable, Spe
 
 # Consecutive failed attempts, of any arm, before a server is given up.
 # Ten failures alone can be one burst of a busy server, so the time without an answer must be long as well.
-# A server that has answered must be silent to as many requests: attempts at one prompt show nothing about others.
 MIN_FAILURES = 10
+# Requests, not attempts, to which a server must be silent before it is in doubt: one prompt that hangs says nothing about others.
+# One that has answered may hang at some; one that has not is soon found out, because few samples in a hundred hang.
+MIN_SILENT, MIN_SILENT_AT_FIRST = 10, 3
 # Longest time without an answer from a server that has answered before: long enough to restart it.
 MAX_SILENCE_S = 75.0
 # The same for a server that has never answered.
@@ -94,21 +96,31 @@ class Circuit:
         # A timeout shows silence since the request was sent, not since it expired.
         if not (self._failures or self._silent):
             self._silent_since = max(self._answered_at, sent_at if error.kind == "timeout" else now)
-        if error.kind in SILENT and self.has_answered:
+        if error.kind in SILENT:
             self._silent.add(key)
-            if len(self._silent) < MIN_FAILURES:
+            if not self._is_silent:
                 return
-        self._failures = max(self._failures + 1, len(self._silent))
+        else:
+            self._failures += 1
         self._responses += error.kind not in _SILENT
         # A 429 is an answer: the server is up, so there is nothing to probe for.
         self._errors = 0 if error.kind == "429" else self._errors + 1
         silent_s = now - self._silent_since
         # Both conditions: ten failures can happen within a second, and a long silence can be a single slow request.
-        if self._failures >= MIN_FAILURES and silent_s >= (
+        if self._all_failures >= MIN_FAILURES and silent_s >= (
             MAX_SILENCE_S if self._answered_at > -math.inf else FIRST_ANSWER_S
         ):
             self._given_up = self._sentence(error, silent_s)
         self.check()
+
+    @property
+    def _is_silent(self) -> bool:
+        """Whether enough requests had no answer to say that the server does not answer."""
+        return len(self._silent) >= (MIN_SILENT if self.has_answered else MIN_SILENT_AT_FIRST)
+
+    @property
+    def _all_failures(self) -> int:
+        return self._failures + self._silent.attempts * self._is_silent
 
     @property
     def name(self) -> str:
@@ -143,7 +155,7 @@ class Circuit:
             self._probed_at = asyncio.get_running_loop().time()
 
     def _sentence(self, error: Retryable, silent_s: float) -> str:
-        facts = f"{silent_s:.0f} s, {self._failures} requests failed, the last: {error}"
+        facts = f"{silent_s:.0f} s, {self._all_failures} requests failed, the last: {error}"
         since = ""
         if self._answered_at > -math.inf:
             since = f" since {time.strftime('%H:%M:%S', time.localtime(time.time() - silent_s))}"

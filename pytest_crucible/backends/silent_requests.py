@@ -26,6 +26,8 @@ class SilentRequests:
         self._first_sent: dict[Key, int] = {}
         """Answers of the server when a request was first sent, until it is answered itself."""
         self._silent: set[Key] = set()
+        self.attempts = 0
+        """How often they were sent."""
 
     def __len__(self) -> int:
         return len(self._silent)
@@ -45,6 +47,7 @@ class SilentRequests:
         self._answers += 1
         self._first_sent.pop(key, None)
         self._silent.clear()
+        self.attempts = 0
 
     def add(self, key: Key) -> None:
         """Record an attempt without an answer, unless it shows nothing about the server.
@@ -54,3 +57,4 @@ class SilentRequests:
         """
         if self._answers - self._first_sent.get(key, self._answers) <= self._peak:
             self._silent.add(key)
+            self.attempts += 1
