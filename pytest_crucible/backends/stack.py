@@ -146,9 +146,7 @@ def _break(inner: Backend, wrapping: Wrapping) -> Backend:
 
 def _retry(inner: Backend, wrapping: Wrapping) -> Backend:
     circuit, emit = wrapping.circuit, wrapping.shared.emit
-    return Retried(
-        inner, emit, retries=read_retries(wrapping.adapter), has_answered=lambda: circuit.has_answered
-    )
+    return Retried(inner, emit, retries=read_retries(wrapping.adapter), has_answered=lambda: circuit.has_answered)
 
 
 def _cache(inner: Backend, wrapping: Wrapping) -> Backend:

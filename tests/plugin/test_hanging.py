@@ -62,7 +62,12 @@ def server(started) -> OpenAIServer:
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries come at once, and a server that does not answer is given up after a quarter of a second."""
     monkeypatch.setattr(retried, "FIRST_S", 0.02)
-    for name, seconds in {"DOUBT_AFTER_S": 0.02, "PROBE_S": 0.02, "MAX_SILENCE_S": 0.25, "FIRST_ANSWER_S": 0.25}.items():
+    for name, seconds in {
+        "DOUBT_AFTER_S": 0.02,
+        "PROBE_S": 0.02,
+        "MAX_SILENCE_S": 0.25,
+        "FIRST_ANSWER_S": 0.25,
+    }.items():
         monkeypatch.setattr(circuit_breaker, name, seconds)
 
 
@@ -138,7 +143,8 @@ def test_few_at_a_time_are_stopped_by_none_of_them(served, workers):
 
 
 def test_both_arms_lose_them_by_the_same_rule(served):
-    served.test(ASYNC.replace("@pytest.mark.quality_target", '@pytest.mark.ab_compare("exact_match")\n    @pytest.mark.quality_target'))
+    mark = "@pytest.mark.quality_target"
+    served.test(ASYNC.replace(mark, f'@pytest.mark.ab_compare("exact_match")\n    {mark}'))
 
     document = served.json("--crucible-adapter=v2", "--compare=v1")
 

@@ -67,7 +67,7 @@ class OpenAIBackend:
         path, body = request_body(self._settings, request)
         choices = self._settings.extra_body.get("n", request.parameters.get("n"))
         stream = _open_stream(self._settings, request, choices)
-        response = await self._client.post(path, body, stream.feed if stream else None)
+        response = await self._client.post(path, body, stream)
         self._headers = response.headers
         if not 200 <= response.status < 300:
             return self._handle_error(response, request)

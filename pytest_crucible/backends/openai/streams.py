@@ -53,6 +53,11 @@ class Stream:
             self._rest, self._waiting = [line], len(line)
         return not (self._is_broken or self._is_too_long() or self._is_cut())
 
+    @property
+    def held(self) -> int:
+        """The bytes that are held: of an event that has not ended, and of the choices."""
+        return self._waiting + sum(choice.held for choice in self._choices.values())
+
     def answer(self, where: str) -> Json:
         """Return the complete answer.
 
