@@ -215,9 +215,9 @@ def test_variants_and_adversarial_rows_are_exported(robust, monkeypatch, capsys)
     # Beside each reply stands what it answers.
     for row in attacked:
         if row["reply"]:
-            assert json.loads(replies["homoglyph", row["sample"]]["input"]) == row["text"]
+            assert replies["homoglyph", row["sample"]]["input"] == row["text"]
             assert replies["homoglyph", row["sample"]]["text"] == row["reply"]
-    assert json.loads(replies["", "q1"]["input"]) == "Tell me whether claim 1 is supported."
+    assert replies["", "q1"]["input"] == "Tell me whether claim 1 is supported."
 
     arguments = [
         "export",
