@@ -17,7 +17,7 @@ def coverage_warnings(
 
     `all_ids` returns the ids of the dataset of which the samples may be a part. Raises SpecError if no sample has a reply.
     """
-    problems = []
+    problems: list[str] = []
     for arm in opened_arms:
         yield from _members_coverage(arm, dataset)
         if not isinstance(arm.backend, KnowsItsSamples):
