@@ -109,6 +109,15 @@ def test_two_adapters_are_trained_and_compared(recipes):
     assert trainings(recipes) == ["80", "2"]
 
 
+def test_nothing_is_trained_beside_a_store_that_cannot_be_used(recipes):
+    (recipes.path / "runs.db").write_text("something else " * 100)
+
+    result = recipes.run(*ARMS, "--crucible-train", "--crucible-store=runs.db")
+
+    recipes.cannot_store(result, "is not a run store (*): move it away, or name another one")
+    assert trainings(recipes) == []
+
+
 def test_on_two_workers_each_adapter_is_trained_once(recipes):
     recipes.test(TEST_WORDS.replace("test_words", "test_others"), name="test_others")
 
