@@ -25,7 +25,8 @@ from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store import outcomes, reused_outcomes, schema, stored_samples
 from pytest_crucible.store.decisions import load_decisions
 from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.events import Place, load_events
+from pytest_crucible.store.event_tally import Place
+from pytest_crucible.store.events import load_events
 from pytest_crucible.store.past_comparisons import (
     candidates_on_samples,
     has_new_replies,

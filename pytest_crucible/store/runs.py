@@ -20,6 +20,7 @@ from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
 from pytest_crucible.store.twin_rows import twin_row, variant_rows
 from pytest_crucible.store.writer import Writer
+from pytest_crucible.store.written_rows import WrittenRows
 
 _PART = 5_000
 """Samples entered at a time: their rows take much more memory than the samples."""
@@ -33,6 +34,7 @@ class RunStore:
         self.location = redact_location(location)
         self.hide = hide
         self.redact_once = RedactOnce(hide)
+        self.written = WrittenRows()
         self._where, self.run_id = location, ""
         self.engine: Engine = open_engine(location)
         try:
@@ -52,6 +54,7 @@ class RunStore:
             self.redact_once,
             lambda rows: write_spill_file(self._where, self.run_id, rows),
             lambda: self.run_id,
+            self.written,
         )
 
     # -- runs ---------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from pytest_crucible.store.event_rows import event_rows
 from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.spill_file import Rows
 from pytest_crucible.store.texts import refer_to_texts
+from pytest_crucible.store.written_rows import TABLES, WrittenRows
 
 INTERVAL_S = 0.25
 """Seconds between commits."""
@@ -84,13 +85,18 @@ class Writer:
         hide: Callable[[str], str],
         keep: Callable[[Sequence[Rows]], Path | None],
         run: Callable[[], str] = str,
+        written: WrittenRows | None = None,
     ) -> None:
-        """`hide` redacts each text; `keep` writes a spill file; `run` returns the id of the current run."""
+        """`hide` redacts each text; `keep` writes a spill file; `run` returns the id of the current run.
+
+        `written` receives the rows that are committed.
+        """
         self._engine = engine
         self._hide = hide
         self._keep = keep
         self._calls = CallRows(hide, run)
         self._location = location
+        self._written = written or WrittenRows()
         self._waiting, self._in_hand = _Batch(), _Batch()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
@@ -209,7 +215,11 @@ class Writer:
                 self._keep(batch.tables())
                 return
             with explain_errors(self._location):
-                _write(self._engine, batch)
+                is_new = _write(self._engine, batch)
+            if is_new:
+                self._written.add(batch.rows)
+            else:
+                self._written.discard()
         except Exception as error:  # nothing above this thread would see it: the session raises it
             message = (
                 error if isinstance(error, StoreError) else f"run store {self._location!r} cannot take it: {error!r}"
@@ -239,10 +249,14 @@ def _in_order(table: Table, rows: list[Row]) -> list[Row]:
     return sorted(rows, key=itemgetter(*names)) if names[0] in rows[0] else rows
 
 
-def _write(engine: Engine, batch: _Batch) -> None:
+def _write(engine: Engine, batch: _Batch) -> bool:
+    """Write a batch. Return whether all outcomes and events in it are new to the database."""
+    is_new = True
     with engine.begin() as connection:
         for table, overwrite, many in batch.tables():
-            insert_many(connection, table, many, over=overwrite)
+            inserted = insert_many(connection, table, many, over=overwrite)
+            is_new &= inserted == len(many) or table not in TABLES
+    return is_new
 
 
 def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
