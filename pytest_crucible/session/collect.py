@@ -145,8 +145,9 @@ class ExperimentCollection:
         store = self._resources.store
         # Imported now, not between the last reply and the verdicts.
         if not hasattr(self._config, "workerinput"):
-            for needed in ("pytest_crucible.session.finish", "pytest_crucible.stats.choose"):
-                importlib.import_module(needed)
+            compared = ("comparing",) if any(plan.contrasts for plan in self.plans()) else ()
+            for needed in ("session.finish", "stats.choose", *(f"stats.{name}" for name in compared)):
+                importlib.import_module(f"pytest_crucible.{needed}")
         enter_run(store, run, self._config, self._settings, self.marked.without({*self.experiments, *self.joined}))
         for plan in self.plans():
             store.enter_plan(run, plan)

@@ -284,7 +284,8 @@ def _observation_row(observation: Observation, arm: int, hide: Callable[[str], s
         "position": observation.unit.position,
         "epoch": observation.unit.repeat,
         "metric": observation.metric,
-        "value": None if observation.value is None or is_label else float(observation.value),
+        # SQLite returns -0.0 as 0.0.
+        "value": None if observation.value is None or is_label else float(observation.value) + 0.0,
         "is_bool": isinstance(observation.value, bool),
         "label": sanitize_text(hide(str(observation.value))) if is_label else None,
         "reason": sanitize_text(hide(observation.reason)) or None,
