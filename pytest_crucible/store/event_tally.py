@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from array import array
 from collections import defaultdict
@@ -88,12 +89,13 @@ class EventTally:
                 durations.first_tokens.append(first_token)
 
     def by_arm(self) -> dict[Place, ArmEvents]:
-        """Return the events of each arm. Their durations grow when more events are added."""
+        """Return the events of each arm so far."""
         counts: dict[Place, list[EventCount]] = defaultdict(list)
         for kind in sorted(self._sums, key=_none_first):
             experiment, arm, name, error = kind
             counts[experiment, arm].append(self._sums[kind].count(name, error))
-        return {place: replace(self._durations[place], counts=tuple(of_arm)) for place, of_arm in counts.items()}
+        durations = copy.deepcopy(self._durations)
+        return {place: replace(durations[place], counts=tuple(of_arm)) for place, of_arm in counts.items()}
 
 
 def _none_first(kind: _Kind) -> tuple[object, ...]:

@@ -41,7 +41,9 @@ def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
         outcomes = store.written.outcomes(arm, partial(_counts, connection, arm)) or _read(connection, arm)
         return replace(
             outcomes,
-            told=_load_texts(connection, arm, sorted(name for name in outcomes.labels if name.endswith((HUMAN, ORDERS)))),
+            told=_load_texts(
+                connection, arm, sorted(name for name in outcomes.labels if name.endswith((HUMAN, ORDERS)))
+            ),
             lost=[
                 Lost(Unit(row.position, 0, number, row.epoch), row.metric or None, row.reason, row.detail or "")
                 for row in connection.execute(select(lost).where(lost.c.arm == arm))

@@ -80,7 +80,9 @@ class _Replies(_Units):
         self.repeats.append(repeat)
         self.skipped.append(skipped)
 
-    def add_observation(self, position: int, repeat: int, metric: str, value: float | None, is_bool: bool, label: Any) -> None:
+    def add_observation(
+        self, position: int, repeat: int, metric: str, value: float | None, is_bool: bool, label: Any
+    ) -> None:
         self.observations += 1
         scores = self.scores[metric]
         if label is not None:
