@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +20,7 @@ from pytest_crucible.datasets.checks.plain_findings import finding_from_plain, f
 from pytest_crucible.datasets.checks.run import drop_failing, number_subjects, search_samples
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.data_checks import CheckResult
+from pytest_crucible.records.private_files import NotPrivateError, runtime_folder
 from pytest_crucible.session.verdict_reports import VerdictRepr
 from pytest_crucible.training.locks import file_lock
 
@@ -124,13 +125,18 @@ def open_data_checks(config: pytest.Config, run: str) -> DataChecks:
 
 
 def shared_folder(run: str) -> Path:
-    """Return the folder in which the workers of a run share the results of checks. They are on one machine."""
-    return Path(tempfile.gettempdir()) / f"crucible-checks-{run}"
+    """Return the folder in which the workers of a run share the results of checks. They are on one machine.
+
+    Raises NotPrivateError.
+    """
+    return runtime_folder() / f"checks-{run}"
 
 
 def remove_shared(run: str) -> None:
     """Remove the folder of a run, if it has one."""
-    shutil.rmtree(shared_folder(run), ignore_errors=True)
+    # Where no folder is private, none was shared.
+    with contextlib.suppress(NotPrivateError):
+        shutil.rmtree(shared_folder(run), ignore_errors=True)
 
 
 def _key(data: str, identity: str) -> str:

@@ -18,6 +18,7 @@ from pytest_crucible.store.find_run import find_run
 from pytest_crucible.store.redact_once import RedactOnce
 from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
+from pytest_crucible.store.store_key import read_store_key
 from pytest_crucible.store.twin_rows import twin_row, variant_rows
 from pytest_crucible.store.writer import Writer
 
@@ -36,7 +37,10 @@ class RunStore:
         self._where, self.run_id = location, ""
         self.engine: Engine = open_engine(location)
         try:
-            load_spill_files(self.engine, location)
+            with explain_errors(self.location):
+                self.key = read_store_key(self.engine)
+                """Read while the database works: it signs what a database that fails does not take."""
+            load_spill_files(self.engine, self.key, location)
         except BaseException:
             self.close()
             raise
@@ -50,7 +54,7 @@ class RunStore:
             self.engine,
             self.location,
             self.redact_once,
-            lambda rows: write_spill_file(self._where, self.run_id, rows),
+            lambda rows: write_spill_file(self._where, self.key, self.run_id, rows),
             lambda: self.run_id,
         )
 
