@@ -60,8 +60,7 @@ def key_redactor(config: pytest.Config) -> KeyRedactor:
         findings = _findings_redactor(config)
         config.stash[_KEYS] = KeyRedactor(secrets_in(_secret_sources(config), os.environ), findings)
         config.pluginmanager.register(ReportRedactor(config, config.stash[_KEYS]), "crucible-hidden-keys")
-        if findings is not None:
-            config.pluginmanager.register(ShownRedactor(config, findings), "crucible-shown-redactor")
+        config.pluginmanager.register(ShownRedactor(config, config.stash[_KEYS]), "crucible-shown-redactor")
     return config.stash[_KEYS]
 
 
