@@ -41,6 +41,7 @@ from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.planning_failures import PlanningFailures
 from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.learned_findings import LearnedFindings
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.stored_arms import with_stored_runs
 
@@ -126,6 +127,7 @@ class ExperimentCollection:
             self._train(opener)
         if not self.problems and self._data.runs_checks:
             self._compare_training_files()
+        LearnedFindings(self._config).learn(self.experiments.values())
 
     def _check_selected(self, items: Sequence[pytest.Function]) -> None:
         """Check the datasets of the selected experiments, without opening an adapter."""

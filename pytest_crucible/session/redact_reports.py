@@ -7,7 +7,7 @@ import linecache
 import os
 import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -20,17 +20,20 @@ from pytest_crucible.session.redact_shown import ShownRedactor
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.settings import read_settings
 
+if TYPE_CHECKING:
+    from pytest_crucible.adapters.findings_redactor import FindingsRedactor
+
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
 class KeyRedactor:
     """A function that redacts the known keys in a text, everything that looks like a key, and a guard's findings."""
 
-    def __init__(self, keys: Iterable[str], findings: Callable[[str], str] | None = None) -> None:
+    def __init__(self, keys: Iterable[str], findings: FindingsRedactor | None = None) -> None:
         """`findings` redacts the findings of the guard of --crucible-redact; None without one."""
         self._known = set(keys)
         self._hide = hider(self._known)
-        self._findings = findings
+        self.findings = findings
 
     def hide_keys(self, text: str) -> str:
         """Return a text without keys; a guard's findings stay. Names, hashes and numbers as text may look like findings."""
@@ -38,11 +41,11 @@ class KeyRedactor:
 
     def __call__(self, text: str) -> str:
         text = self._hide(text)
-        return text if self._findings is None else self._findings(text)
+        return text if self.findings is None else self.findings(text)
 
     def redact_cut(self, text: str) -> str:
         """Return a text of pytest's redacted: half of what a guard would find may stand beside an ellipsis, where pytest cut it."""
-        return self(text if self._findings is None else remove_cut_words(text))
+        return self(text if self.findings is None else remove_cut_words(text))
 
     def learn(self, *keys: str) -> None:
         """Redact these keys, too, from now on."""
@@ -104,7 +107,7 @@ class ReportRedactor:
         return rebuilt
 
 
-def _findings_redactor(config: pytest.Config) -> Callable[[str], str] | None:
+def _findings_redactor(config: pytest.Config) -> FindingsRedactor | None:
     """Return the function that redacts the findings of the guard of --crucible-redact; None without the option."""
     name = read_settings(config).redact
     if not name:

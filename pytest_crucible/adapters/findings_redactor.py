@@ -1,0 +1,24 @@
+"""Redacts what a guard finds, and whatever equals it anywhere else in the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from pytest_crucible.detectors.found_values import FoundValues
+from pytest_crucible.detectors.replacements import Redactor
+from pytest_crucible.records.detections import Span
+
+
+class FindingsRedactor:
+    """A function that redacts the findings of a guard in a text, and values that it has found in other texts."""
+
+    def __init__(self, find: Callable[[str], Iterable[Span]], redact: Redactor, values: FoundValues) -> None:
+        self._find, self._redact = find, redact
+        self.values = values
+
+    def __call__(self, text: str) -> str:
+        if not text:
+            return text
+        spans = tuple(self._find(text))
+        self.values.learn(text, spans)
+        return self._redact(text, [*spans, *self.values.find(text)])
