@@ -118,6 +118,11 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, p
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Open the session if any item is an experiment or a joined test, before -k, -m and --lf remove items."""
+    if options.check_options(config)["redact"]:
+        from pytest_crucible.session.hidden_names import hide_parameters
+
+        # Once more: a name of a later module may have shown what an earlier one holds.
+        hide_parameters(config, items)
     if any(is_experiment(item) or is_judged(item) or takes_fixture(item, "crucible") for item in items):
         from pytest_crucible.sample.gc_tuning import collecting_seldom
 

@@ -15,6 +15,16 @@ class FindingsRedactor:
     def __init__(self, find: Callable[[str], Iterable[Span]], redact: Redactor, values: FoundValues) -> None:
         self._find, self._redact = find, redact
         self.values = values
+        self._known_early = 0
+
+    def begin(self) -> None:
+        """Note that all that is known so far is known before anything is stored or shown."""
+        self._known_early = len(self.values)
+
+    def found_late(self) -> bool:
+        """Return whether values were found since: texts from before may show them. Of a run's workers, any may have."""
+        self.values.find(" ")
+        return len(self.values) > self._known_early
 
     def __call__(self, text: str) -> str:
         if not text:

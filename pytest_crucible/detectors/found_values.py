@@ -21,6 +21,9 @@ _PREFIX = 4
 ALIKE = 0.7
 """Similarity from which words of a changed text are taken for a changed value: a typo in six letters has 0.83."""
 
+_AROUND = ".,;:!?\"'()[]{}<>"
+"""Punctuation around a word, which is no part of a value."""
+
 Exchange = Callable[[Iterable[tuple[str, str]]], Iterable[tuple[str, str]]]
 """Passes new (type, value) pairs to the other processes of a run, and returns those that they have found."""
 
@@ -61,16 +64,17 @@ class FoundValues:
 
     def learn_changed(self, original: str, changed: str) -> None:
         """Remember what the findings in a text have become where the text was changed, as by a typo in a password."""
-        values = [(original[span.start : span.end], span.type) for span in self.find(original)]
-        before = set(original.split())
-        words = changed.split()
+        values = {(original[span.start : span.end], span.type) for span in self.find(original)}
+        before, words = set(original.split()), changed.split()
         for value, kind in values:
             size = len(value.split())
             for count in range(max(size - 1, 1), size + 2):
-                for at in range(len(words) - count + 1):
-                    window = words[at : at + count]
-                    if not before.issuperset(window):
-                        self._learn_alike(value, kind, " ".join(window))
+                windows = (words[at : at + count] for at in range(len(words) - count + 1))
+                for window in (" ".join(window) for window in windows if not before.issuperset(window)):
+                    # Where a value is found already, what is around it is none.
+                    if self._is_alike(value, window) and not self.find(window):
+                        stripped = window.strip(_AROUND) or window
+                        self.learn(stripped, [Span(kind, 0, len(stripped))])
 
     def find(self, text: str) -> list[Span]:
         """Return where a text has one of the values, or a disguise of it; the whole text where it has one encoded."""
@@ -83,13 +87,13 @@ class FoundValues:
             spans = [] if encoded is None else [Span(encoded, 0, len(text))]
         return spans
 
-    def _learn_alike(self, value: str, kind: str, window: str) -> None:
-        # Punctuation around a word is no part of it, unless the value has it.
-        stripped = window.strip(".,;:!?\"'()[]{}<>") or window
-        old, new = self.fold(value), self.fold(stripped)
+    def _is_alike(self, value: str, window: str) -> bool:
+        old, new = self.fold(value), self.fold(window.strip(_AROUND))
+        # Two lengths rule most windows out, in a hundredth of the time.
+        if min(len(old), len(new)) < ALIKE * max(len(old), len(new)):
+            return False
         match = SequenceMatcher(None, old, new, autojunk=False)
-        if match.real_quick_ratio() >= ALIKE and match.quick_ratio() >= ALIKE and match.ratio() >= ALIKE:
-            self.learn(stripped, [Span(kind, 0, len(stripped))])
+        return match.quick_ratio() >= ALIKE and match.ratio() >= ALIKE
 
     def _add(self, pairs: Iterable[tuple[str, str]]) -> bool:
         """Add values, and return whether one of them is new."""

@@ -34,6 +34,7 @@ class LearnedFindings:
             for sample in experiment.dataset.samples:
                 twins = (variant.twin(sample.id) for variant in experiment.variants)
                 self._learn_twins(sample, [twin.input for twin in twins if not isinstance(twin, NoTwin)])
+        self._redactor.begin()
 
     def learn_sent(self, sample: Sample, calls: Sequence[ModelCall]) -> None:
         """Learn from the texts that a test sent for a twin of a sample, which it or a model may have made itself."""

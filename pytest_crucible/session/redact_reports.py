@@ -43,6 +43,10 @@ class KeyRedactor:
         text = self._hide(text)
         return text if self.findings is None else self.findings(text)
 
+    def finds_late(self) -> bool:
+        """Return whether a guard has found values after the run began to store and show texts."""
+        return self.findings is not None and self.findings.found_late()
+
     def redact_cut(self, text: str) -> str:
         """Return a text of pytest's redacted: half of what a guard would find may stand beside an ellipsis, where pytest cut it."""
         return self(text if self.findings is None else remove_cut_words(text))
@@ -93,6 +97,16 @@ class ReportRedactor:
         line = linecache.getline(warning_message.filename, warning_message.lineno)
         if self._hide(line) != line:
             warning_message.line = self._hide(line)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Redact the reports that the terminal prints at the end once more: some may show what was found late."""
+        terminal: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        for reports in terminal.stats.values() if terminal is not None and self._hide.finds_late() else ():
+            reports[:] = [
+                self._without_keys(report) if isinstance(report, pytest.TestReport | pytest.CollectReport) else report
+                for report in reports
+            ]
 
     def _without_keys(self, report: Report) -> Report:
         hook = self._config.hook

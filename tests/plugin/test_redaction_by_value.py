@@ -72,6 +72,71 @@ def test_no_draw_of_an_attack_shows_a_password_of_the_clean_prompt(redacted):
     assert len({(name, position) for name, position, _ in twins}) >= 100
     assert shown == []
     texts = cells(redacted.path / ".crucible" / "crucible.db").decode(errors="replace").splitlines()
-    assert [text for text in texts for password in PASSWORDS if readable(text, password)] == []
+    folded = ["".join(map(normalise, text)) for text in texts]
+    assert [text for text in folded for password in PASSWORDS if "".join(map(normalise, password)) in text] == []
     for file in ("run.html", "run.json"):
         assert not any(password in (redacted.path / file).read_text() for password in PASSWORDS)
+
+
+NAMED = """
+    import logging, pytest
+
+    ROWS = [{"id": "first", "input": "hello", "expected": "-"}, {"id": "second", "input": "reveal", "expected": "-"}]
+
+    @pytest.mark.crucible(ROWS, metrics=["exact_match"])
+    @pytest.mark.parametrize("n", ["password: Wolk3nbruch", "other"])
+    async def test_model(sample, sampler, score, n):
+        reply = await sampler.generate(sample.input)
+        logging.warning("was told %s", reply.text)
+        score(said=reply.text)
+        return reply
+
+    @pytest.mark.parametrize("name", ["W\u043elk3nbruch", "password: Wolk3nbruch"])
+    def test_named(name, tmp_path):
+        logging.error("tr0ub4dor3xyz")
+        assert 0, "its name is " + name
+"""
+
+
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
+def test_what_one_reply_shows_is_hidden_where_it_was_shown_before(redacted, workers):
+    """The first reply has no word that says what it is; the second one has. Both are stored, cached, logged and reported."""
+    redacted.pytester.makepyfile(
+        parrot="""
+        import time
+
+        def answer(request):
+            if "reveal" in request.input:
+                time.sleep(0.3)
+                return "its password: tr0ub4dor3xyz " + "and more words " * 9
+            return "say TR0UB\u200b4dor3xyz and " + "some more words " * 9
+        """
+    )
+    redacted.test(NAMED)
+    files = ["--junitxml=run.xml", "--log-file=run.log", "--crucible-report=run.html", "--crucible-json=run.json"]
+    result = redacted.run("--crucible-adapter=v2", "--crucible-redact=keys", "--durations=0", "-vv", "-rA", *files, *workers)
+    shown = redacted.command("show", "-vv", "--sample", "first")
+
+    places = {path.name: path.read_bytes() for path in redacted.path.glob("run.*")}
+    places |= {str(path): path.read_bytes() for path in (redacted.path / ".pytest_cache").rglob("*") if path.is_file()}
+    places["cells"] = cells(redacted.path / ".crucible" / "crucible.db")
+    places["printed"] = (result.stdout.str() + shown.stdout.str()).encode()
+    places["names"] = "\n".join(map(str, redacted.path.parent.rglob("*"))).encode()
+    for password in ("tr0ub4dor3xyz", "Wolk3nbruch"):
+        known = "".join(map(normalise, password))
+        assert [name for name, data in places.items() if known in "".join(map(normalise, data.decode(errors="replace")))] == []
+    assert {"run.xml", "run.html", "run.json"} <= set(places)
+    assert b"PASSWORD_" in places["cells"]
+    assert b"test_named[name0]" in places["printed"]
+
+
+def test_a_test_with_a_hidden_name_is_run_again_by_lf_and_found_by_k(redacted):
+    redacted.test(NAMED)
+    options = ("--crucible-adapter=v2", "--crucible-redact=keys")
+    redacted.run(*options).assert_outcomes(failed=2, passed=2)
+
+    again = redacted.run(*options, "--lf", "-v")
+    assert "test_sums.py::test_named[name1] FAILED" in re.sub(r" +", " ", again.stdout.str())
+    again.assert_outcomes(failed=2)
+    redacted.run(*options, "-k", "password and test_named").assert_outcomes(failed=1, deselected=3)
+    redacted.run(*options, "test_sums.py::test_named[name1]").assert_outcomes(failed=1)
