@@ -102,10 +102,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Hide keys and findings in names of parametrised tests, before --lf and the command line look for names."""
     report = yield
-    named = [node for node in report.result or () if hasattr(node, "callspec")]
+    named = [node for node in report.result or () if isinstance(node, pytest.Item) and hasattr(node, "callspec")]
     if named and not options.check_options(collector.config)["redact"]:
         named = [node for node in named if is_experiment(node) or takes_fixture(node, "crucible")]
     if named:

@@ -1,4 +1,4 @@
-"""Values that a detector has found anywhere in a run, and finds again where it would not know them: disguised, or without their word.
+"""Values that a detector has found in a run, and finds again where it does not know them: disguised, or without their word.
 
 `password: tr0ub4dor` is a finding; `Tr0UB4DOR`, or one with Cyrillic letters or zero-width characters in it, is none by itself.
 """
@@ -162,5 +162,3 @@ class _FoldTable(dict[int, str]):
     def __missing__(self, code: int) -> str:
         folded = self[code] = self._fold(chr(code))
         return folded
-
-

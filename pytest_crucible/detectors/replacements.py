@@ -58,9 +58,7 @@ class RunRedaction:
 class Redactor:
     """Replaces spans of texts. Equal values of a run get equal placeholders and hashes. Callable from any thread."""
 
-    def __init__(
-        self, how: Redaction, run: RunRedaction | None = None, canonical: Callable[[str], str] = str
-    ) -> None:
+    def __init__(self, how: Redaction, run: RunRedaction | None = None, canonical: Callable[[str], str] = str) -> None:
         """`canonical` returns a value as it is compared: those that it makes equal are equal."""
         self.how, self._canonical = how, canonical
         self._run = run or RunRedaction()

@@ -1,4 +1,4 @@
-"""The keys that this process knows from its environment and its command line, for texts that are stored or shown without a session."""
+"""Keys that this process knows from its environment and command line, for texts that are stored or shown without a session."""
 
 from __future__ import annotations
 

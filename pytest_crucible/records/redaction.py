@@ -169,7 +169,9 @@ def redact(data: Any, hide: Callable[[str], str]) -> Any:
     if isinstance(data, list | tuple):
         return type(data)(redact(item, hide) for item in data)
     if dataclasses.is_dataclass(data) and not isinstance(data, type):
-        fields = {field.name: redact(getattr(data, field.name), hide) for field in dataclasses.fields(data) if field.init}
+        fields = {
+            field.name: redact(getattr(data, field.name), hide) for field in dataclasses.fields(data) if field.init
+        }
         return dataclasses.replace(data, **fields)
     return data
 

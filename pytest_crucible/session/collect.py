@@ -35,13 +35,13 @@ from pytest_crucible.session.enter_run import enter_failed_checks, enter_joined_
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_checks import check_markers, check_sample
 from pytest_crucible.session.joined_tests import JoinedTest, group_by_function, unique_ids
+from pytest_crucible.session.learned_findings import LearnedFindings
 from pytest_crucible.session.marked_items import MarkedItems
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.planning_failures import PlanningFailures
 from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
-from pytest_crucible.session.learned_findings import LearnedFindings
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.stored_arms import with_stored_runs
 

@@ -6,16 +6,16 @@ import dataclasses
 import linecache
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.redaction import hider, redact
+from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.runs.provenance import configured_tables
-from pytest_crucible.session.cut_words import remove_cut_words
+from pytest_crucible.session.key_redactor import KeyRedactor
 from pytest_crucible.session.redact_shown import ShownRedactor
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.settings import read_settings
@@ -24,38 +24,6 @@ if TYPE_CHECKING:
     from pytest_crucible.adapters.findings_redactor import FindingsRedactor
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
-
-
-class KeyRedactor:
-    """A function that redacts the known keys in a text, everything that looks like a key, and a guard's findings."""
-
-    def __init__(self, keys: Iterable[str], findings: FindingsRedactor | None = None) -> None:
-        """`findings` redacts the findings of the guard of --crucible-redact; None without one."""
-        self._known = set(keys)
-        self._hide = hider(self._known)
-        self.findings = findings
-
-    def hide_keys(self, text: str) -> str:
-        """Return a text without keys; a guard's findings stay. Names, hashes and numbers as text may look like findings."""
-        return self._hide(text)
-
-    def __call__(self, text: str) -> str:
-        text = self._hide(text)
-        return text if self.findings is None else self.findings(text)
-
-    def finds_late(self) -> bool:
-        """Return whether a guard has found values after the run began to store and show texts."""
-        return self.findings is not None and self.findings.found_late()
-
-    def redact_cut(self, text: str) -> str:
-        """Return a text of pytest's redacted: half of what a guard would find may stand beside an ellipsis, where pytest cut it."""
-        return self(text if self.findings is None else remove_cut_words(text))
-
-    def learn(self, *keys: str) -> None:
-        """Redact these keys, too, from now on."""
-        if not self._known.issuperset(keys):
-            self._known.update(keys)
-            self._hide = hider(self._known)
 
 
 def key_redactor(config: pytest.Config) -> KeyRedactor:
@@ -104,8 +72,7 @@ class ReportRedactor:
         terminal: Any = self._config.pluginmanager.get_plugin("terminalreporter")
         for reports in terminal.stats.values() if terminal is not None and self._hide.finds_late() else ():
             reports[:] = [
-                self._without_keys(report) if isinstance(report, pytest.TestReport | pytest.CollectReport) else report
-                for report in reports
+                self._without_keys(report) if isinstance(report, pytest.TestReport) else report for report in reports
             ]
 
     def _without_keys(self, report: Report) -> Report:

@@ -10,14 +10,13 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree.ElementTree import Element
 
 import pytest
 from _pytest.junitxml import xml_key
 
-if TYPE_CHECKING:
-    from pytest_crucible.session.redact_reports import KeyRedactor
+from pytest_crucible.session.key_redactor import KeyRedactor
 
 
 class ShownRedactor:

@@ -48,7 +48,8 @@ class Resources:
 
         With `on_unsent` no request is sent: it receives them instead.
 
-        `hide` redacts stored texts, `hide_keys` all else that is stored, as for RunStore; `emit` is called when the first event is emitted, and may raise SpecError.
+        `hide` redacts stored texts and `hide_keys` all else that is stored, as in RunStore; `emit` is called when the first event
+        is emitted, and may raise SpecError.
         """
         self._location = store
         self._cache = cache

@@ -99,4 +99,3 @@ def _remove_cached(connection: Connection, run: str, hide: Callable[[str], str])
     for key, *parts in connection.execute(query).all():
         if any(part and hide(part) != part for part in parts):
             connection.execute(delete(table).where(table.c.key == key))
-

@@ -314,5 +314,3 @@ class RunStore:
 
 def _sum(column: Column[Any], more: int) -> ColumnElement[Any]:
     return func.coalesce(column, 0) + more
-
-

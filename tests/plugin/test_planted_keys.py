@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -36,7 +37,8 @@ VALID = {
     "models": "--log; KEY; --rank=KEY",
     "watch": "KEY --model=claims --once",
     "curve": "nowhere-KEY",
-    "schedule": "cron --at=02:30 -o s.cron -- pytest --model-key=KEY; cron --at=KEY -o s.cron -- pytest; github --at=02:30 -o g.yml -- env A=KEY pytest",
+    "schedule": "cron --at=02:30 -o s.cron -- pytest --model-key=KEY; cron --at=KEY -o s.cron -- pytest; "
+    "github --at=02:30 -o g.yml -- env A=KEY pytest",
     "adapters": "",
     "datasets": "rows.jsonl -o d.md; rows.jsonl --field=KEY",
     "check": "rows.jsonl -o c.json; KEY",
@@ -47,13 +49,15 @@ VALID = {
     "guards": "keys --text=KEY; KEY",
     "threshold": "latest --false-alarms=0.5 -o t.json; KEY --false-alarms=0.5 -o t.json",
     "calibrate": "latest --replicates=20",
-    "export": "-o e.csv --what=replies; -o e.jsonl --what=observations; -o sft.jsonl --what=sft --allow-gate-samples --on=exact_match; "
-    "-o e.csv KEY",
+    "export": "-o e.csv --what=replies; -o e.jsonl --what=observations; -o e.csv KEY; "
+    "-o sft.jsonl --what=sft --allow-gate-samples --on=exact_match",
     "import": "scores.csv --arm=KEY --target=KEY; scores.csv --column=sample=id; inspect.json; KEY",
     "gc": "--keep-runs=0",
     "doctor": "",
     "tinker-server": "--stand-in=KEY",
-    **dict.fromkeys(("tinker checkpoints", "tinker delete", "tinker download", "tinker publish"), "tinker://KEY/weights/1"),
+    **dict.fromkeys(
+        ("tinker checkpoints", "tinker delete", "tinker download", "tinker publish"), "tinker://KEY/weights/1"
+    ),
     "tinker runs": "",
     "tinker ttl": "tinker://KEY/weights/1 60",
     "tinker upload": "folder-KEY",
@@ -66,7 +70,9 @@ def all_commands() -> Iterator[tuple[str, click.Command]]:
         command = load_object(commands()[name])
         if isinstance(command, click.Group):
             context = click.Context(command)
-            yield from ((f"{name} {inner}", command.get_command(context, inner)) for inner in command.list_commands(context))
+            yield from (
+                (f"{name} {inner}", command.get_command(context, inner)) for inner in command.list_commands(context)
+            )
         else:
             yield name, command
 
@@ -93,14 +99,17 @@ def planted(suite, monkeypatch, capsys):
             "input": f"line\nsk-planted-input-{k:020} and {VALUE}?",
             "expected": f"sk-planted-expected-{k:020}",
             "sk-planted-field-0123456789abcdef": f"\u00e4\u2028sk-planted-metadata-{k:020}",
-            "key": f"token \"{VALUE}\"",
+            "key": f'token "{VALUE}"',
             "score": k % 2,
         }
         for k in range(20)
     ]
     suite.write_rows("rows.jsonl", rows)
     suite.write_rows("more.jsonl", [{**row, "id": f"other {k}"} for k, row in enumerate(rows)])
-    replies = [{"sample_id": row["id"], "text": f"{row['expected']} {VALUE}" if k % 3 else row["expected"]} for k, row in enumerate(rows)]
+    replies = [
+        {"sample_id": row["id"], "text": f"{row['expected']} {VALUE}" if k % 3 else row["expected"]}
+        for k, row in enumerate(rows)
+    ]
     for k, name in enumerate(("v1", "v2", "v3")):
         suite.write_rows(f"answers/{name}.jsonl", [{**replies[0], "text": f"{k}"}, *replies[1:]])
     lines = [f'"sk-planted-cell-{k:020}",sk-planted-id-{k:020},{k % 2}' for k in range(20)]
@@ -128,7 +137,17 @@ def planted(suite, monkeypatch, capsys):
 
 def written(path: Path) -> dict[str, bytes]:
     """What the product has written, database cells unpacked; not the inputs and Python's own files."""
-    own = {"rows.jsonl", "more.jsonl", "scores.csv", "inspect.json", "test_sums.py", "crucible.toml", "v1.jsonl", "v2.jsonl", "v3.jsonl"}
+    own = {
+        "rows.jsonl",
+        "more.jsonl",
+        "scores.csv",
+        "inspect.json",
+        "test_sums.py",
+        "crucible.toml",
+        "v1.jsonl",
+        "v2.jsonl",
+        "v3.jsonl",
+    }
     files = [file for file in path.rglob("*") if file.is_file() and file.name not in own and file.suffix != ".pyc"]
     found = {str(file.relative_to(path)): file.read_bytes() + str(file).encode() for file in files}
     found |= {f"cells of {file.name}": cells(file) for file in files if file.suffix == ".db"}
@@ -136,7 +155,11 @@ def written(path: Path) -> dict[str, bytes]:
 
 
 def leaks(texts: dict[str, bytes]) -> list[tuple[str, bytes]]:
-    return [(name, text[max(0, match.start() - 40) : match.end() + 40]) for name, text in texts.items() for match in PLANTED.finditer(text)]
+    return [
+        (name, text[max(0, match.start() - 40) : match.end() + 40])
+        for name, text in texts.items()
+        for match in PLANTED.finditer(text)
+    ]
 
 
 def calls_of(name: str) -> list[list[str]]:
@@ -149,10 +172,8 @@ def calls_of(name: str) -> list[list[str]]:
 
 
 def call(arguments: list[str], capsys) -> bytes:
-    try:
+    with contextlib.suppress(SystemExit):
         main(arguments)
-    except SystemExit:
-        pass
     printed = capsys.readouterr()
     return (printed.out + printed.err).encode()
 
@@ -163,7 +184,15 @@ def test_every_command_is_tried():
 
 def test_no_key_is_stored_or_printed_by_any_command(planted, capsys):
     reports = [f"--crucible-report=run.{kind}" for kind in ("html", "json", "jsonl", "csv", "md", "tex")]
-    result = planted.run("--crucible-adapter=v2", "--compare=v1", "-v", "--durations=0", "--junitxml=run.xml", "--log-file=run.log", *reports)
+    result = planted.run(
+        "--crucible-adapter=v2",
+        "--compare=v1",
+        "-v",
+        "--durations=0",
+        "--junitxml=run.xml",
+        "--log-file=run.log",
+        *reports,
+    )
     printed = {"the session": (result.stdout.str() + result.stderr.str()).encode()}
     for arguments in ["register v1 --model=claims", "register v2 --model=claims"]:
         printed[arguments] = call(arguments.split(), capsys)
@@ -172,7 +201,9 @@ def test_no_key_is_stored_or_printed_by_any_command(planted, capsys):
         for number, arguments in enumerate(calls_of(name)):
             printed[f"{name} {number}"] = call(arguments, capsys)
             if "--json" not in arguments and not name.startswith("tinker"):
-                printed[f"{name} {number} as JSON"] = call([*arguments[: len(name.split())], "--json", *arguments[len(name.split()) :]], capsys)
+                printed[f"{name} {number} as JSON"] = call(
+                    [*arguments[: len(name.split())], "--json", *arguments[len(name.split()) :]], capsys
+                )
 
     texts = {**written(planted.path), **printed}
     assert {".crucible/crucible.db", "r.html", "r.json", "e.csv", "run.xml", "run.log"} <= set(texts)

@@ -1,4 +1,4 @@
-"""What --crucible-redact has found anywhere in a run is hidden everywhere in it: variants, replies, logs, names, caches, other workers."""
+"""What --crucible-redact has found in a run is hidden everywhere in it: variants, replies, logs, names, caches, workers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ script = "parrot:answer"
 """
 PASSWORDS = ("tr0ub4dor3xyz", "Corr3ct-Horse-9", "wehgoqmtzs42", "Zug!Spitze2962", "pl4typus_lagoon")
 ROWS = [
-    {"id": f"s{k}", "input": f"Please log me in, password: {password} and tell me the weather in Kiel today", "expected": "-"}
+    {
+        "id": f"s{k}",
+        "input": f"Please log me in, password: {password} and tell me the weather in Kiel today",
+        "expected": "-",
+    }
     for k, password in enumerate(PASSWORDS)
 ]
 ATTACKS = ("character_swap", "character_delete", "character_insert", "homoglyph", "keyboard_typo", "case_noise", "whitespace_noise",
@@ -64,7 +68,9 @@ def test_no_draw_of_an_attack_shows_a_password_of_the_clean_prompt(redacted):
             return await sampler.generate(sample.input)
         """
     )
-    result = redacted.run("--crucible-adapter=v2", "--crucible-redact=keys", "--crucible-report=run.html", "--crucible-json=run.json")
+    result = redacted.run(
+        "--crucible-adapter=v2", "--crucible-redact=keys", "--crucible-report=run.html", "--crucible-json=run.json"
+    )
 
     assert result.ret == 0
     twins = stored_twins(redacted.path)
@@ -114,7 +120,9 @@ def test_what_one_reply_shows_is_hidden_where_it_was_shown_before(redacted, work
     )
     redacted.test(NAMED)
     files = ["--junitxml=run.xml", "--log-file=run.log", "--crucible-report=run.html", "--crucible-json=run.json"]
-    result = redacted.run("--crucible-adapter=v2", "--crucible-redact=keys", "--durations=0", "-vv", "-rA", *files, *workers)
+    result = redacted.run(
+        "--crucible-adapter=v2", "--crucible-redact=keys", "--durations=0", "-vv", "-rA", *files, *workers
+    )
     shown = redacted.command("show", "-vv", "--sample", "first")
 
     places = {path.name: path.read_bytes() for path in redacted.path.glob("run.*")}
@@ -124,7 +132,9 @@ def test_what_one_reply_shows_is_hidden_where_it_was_shown_before(redacted, work
     places["names"] = "\n".join(map(str, redacted.path.parent.rglob("*"))).encode()
     for password in ("tr0ub4dor3xyz", "Wolk3nbruch"):
         known = "".join(map(normalise, password))
-        assert [name for name, data in places.items() if known in "".join(map(normalise, data.decode(errors="replace")))] == []
+        assert [
+            name for name, data in places.items() if known in "".join(map(normalise, data.decode(errors="replace")))
+        ] == []
     assert {"run.xml", "run.html", "run.json"} <= set(places)
     assert b"PASSWORD_" in places["cells"]
     assert b"test_named[name0]" in places["printed"]

@@ -63,7 +63,11 @@ def test_a_shared_folder_must_be_a_closed_folder_of_this_user(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "target")
     (tmp_path / "file").touch()
 
-    for name, problem in {"open": "mode 0770, expected 0700", "link": "a link or a file", "file": "a link or a file"}.items():
+    for name, problem in {
+        "open": "mode 0770, expected 0700",
+        "link": "a link or a file",
+        "file": "a link or a file",
+    }.items():
         with pytest.raises(NotPrivateError, match=f"{problem}.*: remove it, or set TMPDIR"):
             own_folder(tmp_path / name)
         assert not is_own_folder(tmp_path / name)

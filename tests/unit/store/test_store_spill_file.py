@@ -71,7 +71,7 @@ def test_rows_that_were_changed_are_refused(path, change):
     old, new = {"a row": ('"4"', '"5"'), "the run": ('"run": "run"', '"run":"run"')}.get(change, ("", ""))
     kept.write_text(text.partition("\n")[2] if change == "no signature" else text.replace(old, new))
 
-    with pytest.raises(StoreError, match="was not written for this store, or was changed since.*: move the file away"):
+    with pytest.raises(StoreError, match=r"was not written for this store, or was changed since.*: move the file away"):
         RunStore(str(path))
     kept.unlink()
     assert texts(path) == []

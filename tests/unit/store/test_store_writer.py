@@ -229,7 +229,10 @@ def test_what_a_full_disk_did_not_take_is_taken_in_by_the_next_run(store, path):
 
 def test_what_was_kept_of_another_store_is_left_alone(store, path):
     write_spill_file(
-        str(path), store.key, "another run", [(schema.replies, False, [{"arm": 1, "position": 0, "epoch": 0, "skipped": False}])]
+        str(path),
+        store.key,
+        "another run",
+        [(schema.replies, False, [{"arm": 1, "position": 0, "epoch": 0, "skipped": False}])],
     )
 
     RunStore(str(path)).close()
