@@ -55,7 +55,7 @@ def write_spill_file(location: str, key: bytes, run: str, rows: Iterable[Rows]) 
 def load_spill_files(engine: Engine, key: bytes, location: str) -> int:
     """Enter the files of runs that this store has, and return how many there were. Raises StoreError."""
     loaded = 0
-    for path in _files(location):
+    for path in waiting_rows(location):
         ours = path.with_suffix(f".{os.getpid()}")
         # Another process was faster.
         with contextlib.suppress(FileNotFoundError):
@@ -138,7 +138,8 @@ def _folders(location: str) -> Iterator[Path]:
                 yield folder(location)
 
 
-def _files(location: str) -> list[Path]:
+def waiting_rows(location: str) -> list[Path]:
+    """Return the files with rows that wait for a store."""
     candidates = [path for folder in _folders(location) for path in sorted(folder.iterdir())]
     return [path for path in candidates if path.suffix == ".jsonl" or _is_orphan(path)]
 
