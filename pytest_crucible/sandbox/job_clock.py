@@ -37,7 +37,10 @@ class JobClock:
         if elapsed >= self.wall_s + waited and not self._may_wait_now():
             return "timeout", f"not done after {self.wall_s:g} s"
         if elapsed >= MOST_STRETCH * self.wall_s:
-            return "starved", f"the machine is too busy: not done after {elapsed:.1f} s, {waited:.1f} s of them without a processor"
+            return (
+                "starved",
+                f"the machine is too busy: not done after {elapsed:.1f} s, {waited:.1f} s of them without a processor",
+            )
         self.deadline = max(self.start + self.wall_s + waited, now + LOOK_S)
         return None
 

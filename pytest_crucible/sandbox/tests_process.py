@@ -80,7 +80,6 @@ class _Code:
         self._end({"status": status, "detail": f"the tests call {proxy.__name__} with {problem}"})
 
 
-
 class Proxy:
     """A function of the code. Arguments and results are copies."""
 

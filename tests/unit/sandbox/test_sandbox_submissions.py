@@ -364,7 +364,9 @@ def test_tests_that_cannot_judge_refuse_the_code(sandbox, tests, setup, detail):
     assert result.detail.startswith(detail)
 
 
-@pytest.mark.parametrize("kind", ["StopIteration", "StopAsyncIteration", "GeneratorExit", "KeyboardInterrupt", "SkipTest", "Own"])
+@pytest.mark.parametrize(
+    "kind", ["StopIteration", "StopAsyncIteration", "GeneratorExit", "KeyboardInterrupt", "SkipTest", "Own"]
+)
 @pytest.mark.parametrize(
     "tests",
     [
