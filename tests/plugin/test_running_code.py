@@ -41,7 +41,9 @@ def test_programs_are_run_where_that_is_allowed(code, run):
 
 @pytest.mark.skipif(not containment().complete, reason=containment().missing or "it is complete")
 def test_the_seed_of_the_tests_is_stored_and_the_same_for_both_arms(code):
-    code.test(CODE.replace("@pytest.mark.quality", '@pytest.mark.ab_compare("humaneval_pass")\n    @pytest.mark.quality'))
+    code.test(
+        CODE.replace("@pytest.mark.quality", '@pytest.mark.ab_compare("humaneval_pass")\n    @pytest.mark.quality')
+    )
     code.write_rows("answers/v1.jsonl", [{"sample_id": f"p{k}", "text": "    return x + x"} for k in range(4)])
     code.run("--crucible-run-code", "--crucible-adapter=v2", "--compare=v1", "--crucible-report=rows.csv")
 
