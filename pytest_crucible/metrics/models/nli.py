@@ -10,6 +10,7 @@ from pytest_crucible.metrics.models.batched import Batched
 from pytest_crucible.metrics.models.labels import PLAIN, check_direction, find_labels
 from pytest_crucible.metrics.models.precision import Precision, choose_machine, hidden_progress_bars
 from pytest_crucible.metrics.models.protocol import Entailment, Premise
+from pytest_crucible.metrics.models.safe_files import check_model_files
 from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
 from pytest_crucible.records.errors import SpecError
 
@@ -33,16 +34,19 @@ class NliScorer:
         precision: Precision | None = None,
     ) -> None:
         """Raises SpecError if the model is not available, does not name its labels, or has them swapped."""
+        directory = find_directory(model, revision, root, extra=EXTRA)
+        sha256 = digest(directory)
+        check_model_files(directory)
         try:
             from transformers import AutoModelForSequenceClassification, AutoTokenizer
         except ImportError as error:
             raise missing_extra("an entailment scorer of kind 'nli'", EXTRA) from error
-        directory = find_directory(model, revision, root, extra=EXTRA)
-        sha256 = digest(directory)
         self._device, self._precision = choose_machine(precision)
         with hidden_progress_bars():
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(directory)
-            loaded = AutoModelForSequenceClassification.from_pretrained(directory, dtype=self._precision)
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
+            loaded = AutoModelForSequenceClassification.from_pretrained(
+                directory, dtype=self._precision, use_safetensors=True, trust_remote_code=False
+            )
         self._model: Any = loaded.to(self._device).eval()
         self._labels = find_labels(self._model.config.id2label, model)
         self._max_tokens = _max_tokens(self._tokenizer, self._model.config)

@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_crucible.records.errors import SpecError
 
 # Weights, configuration and tokenizer. Only safetensors, because other weight formats can run code.
-PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model", "*/config.json")
+PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model", "*/*.json", "*/*.safetensors")
 
 
 def find_directory(model: str, revision: str | None, root: Path, *, extra: str) -> Path:
