@@ -11,7 +11,6 @@ from typing import Any
 from pytest_crucible.guards.guard import ScoredText
 from pytest_crucible.guards.kinds import GuardContext
 from pytest_crucible.guards.settings import GuardSettings
-from pytest_crucible.metrics.models.safe_files import check_model_files
 from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
 from pytest_crucible.records.errors import SpecError
 
@@ -28,7 +27,6 @@ class ClassifierGuard:
         """Raises SpecError if the model is not available, or does not name the label."""
         directory = find_directory(model, revision, root, extra=EXTRA)
         sha256 = digest(directory)
-        check_model_files(directory)
         try:
             import torch
             from transformers import AutoModelForSequenceClassification, AutoTokenizer

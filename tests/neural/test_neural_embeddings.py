@@ -77,7 +77,9 @@ def test_a_module_from_the_models_own_directory_is_not_imported(tmp_path, monkey
     directory = tmp_path / "model"
     shutil.copytree(minilm(), directory)
     modules = json.loads((directory / "modules.json").read_text())
-    (directory / "modules.json").write_text(json.dumps([*modules, {"idx": 3, "name": "3", "path": "", "type": "own_module.Own"}]))
+    (directory / "modules.json").write_text(
+        json.dumps([*modules, {"idx": 3, "name": "3", "path": "", "type": "own_module.Own"}])
+    )
     (directory / "own_module.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Own: pass\n")
     monkeypatch.syspath_prepend(directory)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.metrics.models.batched import Batched
 from pytest_crucible.metrics.models.precision import Precision, choose_machine, hidden_progress_bars
-from pytest_crucible.metrics.models.safe_files import check_model_files
 from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
 
 if TYPE_CHECKING:
@@ -29,9 +28,8 @@ class EmbeddingScorer:
     ) -> None:
         """`model` is a directory or the name of a model on the hub; default MiniLM. Raises SpecError if it is not available."""
         directory = minilm() if model is None else find_directory(model, revision, root, extra=EXTRA)
-        # Both before the library is imported, which reads the directory.
+        # Before the library is imported, which reads the directory.
         sha256 = digest(directory)
-        check_model_files(directory)
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:

@@ -10,7 +10,6 @@ from pytest_crucible.metrics.models.batched import Batched
 from pytest_crucible.metrics.models.labels import PLAIN, check_direction, find_labels
 from pytest_crucible.metrics.models.precision import Precision, choose_machine, hidden_progress_bars
 from pytest_crucible.metrics.models.protocol import Entailment, Premise
-from pytest_crucible.metrics.models.safe_files import check_model_files
 from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
 from pytest_crucible.records.errors import SpecError
 
@@ -36,7 +35,6 @@ class NliScorer:
         """Raises SpecError if the model is not available, does not name its labels, or has them swapped."""
         directory = find_directory(model, revision, root, extra=EXTRA)
         sha256 = digest(directory)
-        check_model_files(directory)
         try:
             from transformers import AutoModelForSequenceClassification, AutoTokenizer
         except ImportError as error:

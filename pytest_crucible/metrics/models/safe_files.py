@@ -36,7 +36,9 @@ def check_model_files(directory: Path) -> None:
         if not any(folder.glob("*.safetensors")):
             for file in sorted(folder.iterdir() if folder.is_dir() else ()):
                 if file.suffix.lower() in _PICKLED:
-                    raise SpecError(f"{file} is not safetensors, and reading it can run code: save the model with safetensors")
+                    raise SpecError(
+                        f"{file} is not safetensors, and reading it can run code: save the model with safetensors"
+                    )
 
 
 def _check_modules(directory: Path) -> Iterator[Path]:
@@ -50,7 +52,9 @@ def _check_modules(directory: Path) -> Iterator[Path]:
         _check_class(file, "type", module.get("type"), _OURS)
         folder = directory / str(module.get("path") or "")
         if not folder.resolve().is_relative_to(directory.resolve()):
-            raise SpecError(f"{file} names the folder {str(folder)!r:.160}, which is outside of it: save the model again")
+            raise SpecError(
+                f"{file} names the folder {str(folder)!r:.160}, which is outside of it: save the model again"
+            )
         if folder != directory:
             yield folder
 

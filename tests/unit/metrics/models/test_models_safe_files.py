@@ -87,7 +87,9 @@ def test_a_model_that_names_code_or_is_pickled_is_refused(tmp_path, files, messa
     assert message in str(raised.value)
 
 
-@given(kind=st.text() | st.none() | st.integers() | st.from_regex(r"[a-z_]{1,20}(\.[A-Za-z_]{1,10}){0,3}", fullmatch=True))
+@given(
+    kind=st.text() | st.none() | st.integers() | st.from_regex(r"[a-z_]{1,20}(\.[A-Za-z_]{1,10}){0,3}", fullmatch=True)
+)
 def test_no_type_from_elsewhere_is_accepted(tmp_path_factory, kind):
     directory = write(tmp_path_factory.mktemp("model"), modules__json=[module(kind)])
 
