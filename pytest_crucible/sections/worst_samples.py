@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +31,8 @@ class WorstSample:
     value: float
     baseline_value: float | None
     reply: str
+    input: str = ""
+    expected: str = ""
 
 
 def compute(inputs: SectionInputs) -> tuple[WorstSample, ...] | None:
@@ -37,19 +41,21 @@ def compute(inputs: SectionInputs) -> tuple[WorstSample, ...] | None:
     if metric is None:
         return None
     positions = _worst_positions(inputs, metric)
-    ids, replies = inputs.stored.sample_ids(positions), inputs.stored.replies(0, positions)
+    samples, replies = inputs.stored.samples(positions), inputs.stored.replies(0, positions)
     scores = [arm.values for arm in inputs.scores[metric]]
     return (
         tuple(
             WorstSample(
-                sample=ids[position],
+                sample=samples[position].id,
                 metric=metric,
                 value=float(scores[0][position]),
                 baseline_value=float(scores[1][position]) if len(scores) > 1 else None,
                 reply=replies.get(position, ""),
+                input=_text(samples[position].input),
+                expected=_text(samples[position].expected),
             )
             for position in positions
-            if position in ids
+            if position in samples
         )
         or None
     )
@@ -65,7 +71,13 @@ def view(samples: Sequence[WorstSample], claims: Sequence[Claim]) -> View:
     return View(
         title="Worst samples",
         excerpts=tuple(
-            Excerpt(sample=sample.sample, reason=_reason(sample), text=fold_reasoning(sample.reply))
+            Excerpt(
+                sample=sample.sample,
+                reason=_reason(sample),
+                text=fold_reasoning(sample.reply),
+                input=sample.input,
+                expected=sample.expected,
+            )
             for sample in samples
         ),
         document=[{**asdict(sample), "sample": sample.sample[:AN_ID]} for sample in samples],
@@ -82,6 +94,13 @@ def _worst_positions(inputs: SectionInputs, metric: str) -> list[int]:
     order = np.lexsort((np.arange(len(candidate)), sign * candidate, behind))
     worst = [int(k) for k in order if not np.isnan(candidate[k]) and (not baselines or behind[k] < 0)]
     return worst[:HOW_MANY]
+
+
+def _text(value: Any) -> str:
+    """Return an input or an expected value as a reader sees it; of a conversation, its last message."""
+    if isinstance(value, list) and value and isinstance(value[-1], dict) and isinstance(value[-1].get("content"), str):
+        return str(value[-1]["content"])
+    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _reason(sample: WorstSample) -> str:
