@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.records import Claim, Excerpt, View
+from pytest_crucible.records.question_text import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.sections.inputs import SectionInputs
 
@@ -51,8 +50,8 @@ def compute(inputs: SectionInputs) -> tuple[WorstSample, ...] | None:
                 value=float(scores[0][position]),
                 baseline_value=float(scores[1][position]) if len(scores) > 1 else None,
                 reply=replies.get(position, ""),
-                input=_text(samples[position].input),
-                expected=_text(samples[position].expected),
+                input=question_text(samples[position].input),
+                expected=question_text(samples[position].expected),
             )
             for position in positions
             if position in samples
@@ -94,13 +93,6 @@ def _worst_positions(inputs: SectionInputs, metric: str) -> list[int]:
     order = np.lexsort((np.arange(len(candidate)), sign * candidate, behind))
     worst = [int(k) for k in order if not np.isnan(candidate[k]) and (not baselines or behind[k] < 0)]
     return worst[:HOW_MANY]
-
-
-def _text(value: Any) -> str:
-    """Return an input or an expected value as a reader sees it; of a conversation, its last message."""
-    if isinstance(value, list) and value and isinstance(value[-1], dict) and isinstance(value[-1].get("content"), str):
-        return str(value[-1]["content"])
-    return "" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _reason(sample: WorstSample) -> str:
