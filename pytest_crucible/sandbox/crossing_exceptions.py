@@ -31,14 +31,18 @@ def describe_exception(error: BaseException) -> Description:
     return [names, text_of(error), _plain_arguments(error)]
 
 
-def rebuild_exception(
-    names: list[str], text: str, arguments: list[Any] | None, namespace: Mapping[str, Any]
-) -> BaseException:
+def rebuild_exception(description: Any, namespace: Mapping[str, Any]) -> BaseException:
     """Return an exception of its first class on the list: of the tests' `namespace`, or built in. Else a RuntimeError."""
+    try:
+        names, text, arguments = description
+        names, text = [str(name) for name in names], str(text)
+    except (TypeError, ValueError):
+        # The code wrote the message itself.
+        return RuntimeError("an exception that cannot be read")
     for known in _listed(names, namespace):
         for error in _build(known, text, arguments):
             return error
-    return RuntimeError(": ".join(part for part in (*map(str, names[:1]), text) if part))
+    return RuntimeError(": ".join(part for part in (*names[:1], text) if part))
 
 
 def _plain_arguments(error: BaseException) -> list[Any] | None:
@@ -63,7 +67,7 @@ def _ends_quietly(kind: type[BaseException]) -> bool:
     return issubclass(kind, (*_CONTROL_FLOW, skipped) if skipped else _CONTROL_FLOW)
 
 
-def _build(kind: type[BaseException], text: str, arguments: list[Any] | None) -> Iterator[BaseException]:
+def _build(kind: type[BaseException], text: str, arguments: Any) -> Iterator[BaseException]:
     """Yield an exception with this text, if the class can have one."""
     if kind not in _KNOWN.values():
         # Made without its own constructor, which may want other arguments.

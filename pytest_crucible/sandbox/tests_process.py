@@ -69,7 +69,7 @@ class _Code:
         except (ValueError, TypeError) as error:
             self._end({"status": "failed", "detail": f"its answer is {error}"})
         if status == "raised":
-            raise rebuild_exception(*value, self._namespace)
+            raise rebuild_exception(value, self._namespace)
         if status == "not plain":
             self._end({"status": "failed", "detail": f"it returned {value}"})
         return _return_later(value) if status == "awaited" else value

@@ -15,7 +15,7 @@ from _pytest.outcomes import OutcomeException
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.judge import open_judge
-from pytest_crucible.adapters.open import open_arms, train_arms
+from pytest_crucible.adapters.open import check_distinct, open_arms, train_arms
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.untrained import untrained_recipes
@@ -106,6 +106,9 @@ class ExperimentCollection:
         judges = partial(self._open_judge, opener)
         self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
         self.opened_arms = open_arms(opener, self._settings)
+        # An error among others: they are reported together.
+        with self._gather_errors():
+            check_distinct(self.opened_arms, opener.typed_names)
         self._resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
         planner = ExperimentPlanner(self._config, self._settings, self.opened_arms, self._data)
         for item in items:

@@ -174,6 +174,13 @@ def primes(n):
         except OSError: pass
     os._exit(0)
 """,
+    "forged exceptions": """
+import os, struct
+def primes(n):
+    for value in ('["list", "raised", null]', '["list", "raised", ["list", 1, 2, 3]]', '["list", "raised", ["list", ["list", "StopIteration"], "", null]]'):
+        os.write(3, struct.pack(">I", len(value)) + value.encode())
+    return []
+""",
     "endless answer": "import os, struct\ndef primes(n):\n  os.write(3, struct.pack('>I', 1 << 31) + b'x'); return []",
     "deep answer": "def primes(n):\n  x = []\n  for _ in range(100000): x = [x]\n  return x",
     "deep forged answer": "import os, struct\ndef primes(n):\n  b = b'[' * 100000\n  os.write(3, struct.pack('>I', len(b)) + b)",
