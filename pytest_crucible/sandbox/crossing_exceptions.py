@@ -77,7 +77,7 @@ def _build(kind: type[BaseException], text: str, arguments: Any) -> Iterator[Bas
         return
     for values in (arguments, [text] if text else []):
         try:
-            error = kind(*values)  # type: ignore[misc]
+            error = kind(*values)
         except Exception:
             continue  # UnicodeDecodeError, for example, needs five arguments
         if values is not arguments or text_of(error) == text:

@@ -177,7 +177,9 @@ def primes(n):
     "forged exceptions": """
 import os, struct
 def primes(n):
-    for value in ('["list", "raised", null]', '["list", "raised", ["list", 1, 2, 3]]', '["list", "raised", ["list", ["list", "StopIteration"], "", null]]'):
+    quiet = '["list", ["list", "StopIteration"], "", null]'
+    for value in ("null", '["list", 1, 2, 3]', quiet):
+        value = '["list", "raised", %s]' % value
         os.write(3, struct.pack(">I", len(value)) + value.encode())
     return []
 """,
