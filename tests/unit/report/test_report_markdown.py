@@ -133,4 +133,7 @@ def test_a_worst_sample_shows_its_question_the_expected_answer_and_the_reply(run
     text = render_markdown(run(analysis(worst=(worst,))))
 
     shown = text.partition("<summary>Worst samples</summary>")[2].partition("</details>")[0]
-    assert "question:\n\n```text\nWhat is\n2 + 2?\n```\n\nexpected:\n\n```text\n4\n```\n\nreply:\n\n```text\n5\n```" in shown
+    assert (
+        "question:\n\n```text\nWhat is\n2 + 2?\n```\n\nexpected:\n\n```text\n4\n```\n\nreply:\n\n```text\n5\n```"
+        in shown
+    )
