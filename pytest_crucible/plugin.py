@@ -104,6 +104,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Open the session if any item is an experiment or a joined test, before -k, -m and --lf remove items."""
+    # A gate only reads the suite.
+    if config.pluginmanager.has_plugin("crucible-suite"):
+        return
     if any(is_experiment(item) or is_judged(item) or takes_fixture(item, "crucible") for item in items):
         from pytest_crucible.sample.gc_tuning import collecting_seldom
 

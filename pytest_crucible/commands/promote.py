@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from pytest_crucible.commands.options import json_option, print_result, store_op
 from pytest_crucible.commands.runs import verdict_counts
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.registry import LogEntry
 from pytest_crucible.records.rules import RULES_VERSION, rules_of
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.provenance import utc_now
@@ -100,6 +102,7 @@ def _promote(
     )
     from pytest_crucible.registry.promote import Promotion, promote_run
     from pytest_crucible.registry.settings import read_registry_settings
+    from pytest_crucible.registry.suite_collection import collect_suite
 
     if force and not why:
         raise SpecError("--force needs a reason for the log: add --why TEXT")
@@ -115,9 +118,11 @@ def _promote(
         force=force,
         model=model,
         expiry=lambda version: _find_expiry(version, store),
+        collect=partial(collect_suite, root=project_root()),
     )
     entries = promote_run(store, request)
-    forced = [f"  by force: {sentence}" for sentence in entries[-1].forced]
+    changes = (entry for entry in entries if isinstance(entry, LogEntry))
+    forced = [f"  by force: {sentence}" for entry in changes for sentence in entry.forced]
     print_result([*map(entry_line, entries), *forced, *_rules_note(store, run)], entries, as_json=as_json)
 
 

@@ -87,8 +87,8 @@ def test_a_version_reaches_production_and_is_rolled_back(registry, crucible):
         "crucible rollback: claims has no earlier production version to restore\n",
     )
     _, log = crucible("models", "--log")
-    assert "production -> rolled-back  -             too slow" in log
-    assert "registry: 2 versions, 7 log rows that match their hashes" in crucible("doctor")[1]
+    assert "production -> rolled-back  -             -     too slow" in log
+    assert "registry: 2 versions, 8 log rows that match their hashes" in crucible("doctor")[1]
 
 
 def test_versions_are_adapters_and_are_stored_by_number(registry, crucible):
