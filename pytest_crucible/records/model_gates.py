@@ -18,6 +18,8 @@ class SuiteRecord:
     """The settings of the session that decide how hard its verdicts are to meet."""
     experiments: Mapping[str, Demands] = field(default_factory=dict)
     """The experiments and joined tests with a target or a comparison, by nodeid."""
+    without_verdict: tuple[str, ...] = ()
+    """Experiments that only show numbers: those for practice, and those without a target and a comparison."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Experiments, and files that may hold some, that give no verdict or whose verdict is not believed, with the reason."""
 

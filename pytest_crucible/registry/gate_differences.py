@@ -53,8 +53,7 @@ def _experiment_changes(nodeid: str, old: Demands | None, new: Demands | None) -
 
 
 def _differing(place: str, old: Demands, new: Demands) -> Iterator[GateChange]:
-    # In the order of the old one, which is that of the suite.
-    for name in dict.fromkeys([*old, *new]):
+    for name in sorted({*old, *new}):
         yield from _changes(place, name, old.get(name), new.get(name))
 
 

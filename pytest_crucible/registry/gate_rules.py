@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.records.model_gates import Demands, GateChange, ModelGate, SuiteRecord
@@ -10,6 +10,9 @@ from pytest_crucible.records.registry import Version
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.registry.gate_differences import RULES, weaker_demands, weaker_rules
 from pytest_crucible.registry.proof import Proof
+
+MOST_NAMES = 3
+"""Experiments that a sentence names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,48 +90,52 @@ def _differences(check: GateCheck, record: SuiteRecord) -> list[str]:
         if nodeid in record.left_out
     ]
     changes = [
-        _change_text(check, record, change)
+        change
         for change in weaker_demands(check.gate, record)
         # A deselected experiment has no demands either.
         if change.demand or change.place not in record.left_out
     ]
-    return [*left_out, *changes]
+    missing = [_missing_text(check, record, change) for change in changes if not change.demand]
+    return [*left_out, *missing, *_changed_texts(check, [change for change in changes if change.demand])]
 
 
-def _change_text(check: GateCheck, record: SuiteRecord, change: GateChange) -> str:
-    if not change.demand:
-        reason = _reason(record, change.place)
-        return f"did not collect {change.place}{reason}, which {check.name} asks for: run it, or {check.remedy}"
-    of = f" of {change.place}" if change.place else ""
-    return (
-        f"has {change.demand}{of}: {short_value(change.new)}, but {check.name} has {short_value(change.old)}: "
-        f"restore it, or {check.remedy}"
-    )
+def _missing_text(check: GateCheck, record: SuiteRecord, change: GateChange) -> str:
+    reason = _absence(record, change.place)
+    return f"gives no verdict on {change.place} ({reason}), which {check.name} asks for: run it, or {check.remedy}"
 
 
-def _reason(record: SuiteRecord, nodeid: str) -> str:
-    """Return why an experiment was not collected, where its file says so."""
+def _changed_texts(check: GateCheck, changes: Iterable[GateChange]) -> Iterator[str]:
+    """Yield a sentence for each difference; one that several experiments have, such as a conftest.py, once."""
+    places: dict[tuple[str, str | None, str | None], list[str]] = {}
+    for change in changes:
+        places.setdefault((change.demand, change.old, change.new), []).append(change.place)
+    for (demand, old, new), nodeids in places.items():
+        of = f" of {_first_few(nodeids)}" if any(nodeids) else ""
+        yield (
+            f"has {demand}{of}: {short_value(new)}, but {check.name} has {short_value(old)}: restore it, or {check.remedy}"
+        )
+
+
+def _first_few(names: Sequence[str]) -> str:
+    """Return the first three names, and how many more there are."""
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def _absence(record: SuiteRecord, nodeid: str) -> str:
+    """Return why a record has no demands of an experiment."""
+    if nodeid in record.without_verdict:
+        return "it has no target and no comparison"
     file = nodeid.partition("::")[0]
-    reason = record.left_out.get(file)
-    return "" if reason is None else f" ({file} is {reason})"
+    return f"{file} is {record.left_out[file]}" if file in record.left_out else "not collected"
 
 
 def _missing_verdicts(check: GateCheck, proof: Proof, record: SuiteRecord) -> Iterator[str]:
-    """Yield the experiments of the gate that were collected and have no plan: their stored answers decide nothing."""
-    planned = {plan.nodeid for plan in proof.plans}
+    """Yield the experiments of the gate that were collected and did not run, such as one that a fixture skipped."""
+    ran = {analysis.plan.nodeid for analysis in proof.analyses}
     for nodeid in check.gate.experiments:
-        if nodeid in record.experiments and nodeid not in planned and nodeid not in record.left_out:
-            yield f"run {proof.run} has no verdict on {nodeid}, which {check.name} asks for: run it again"
-    yield from _missing_targets(check, proof, planned & check.gate.experiments.keys())
-
-
-def _missing_targets(check: GateCheck, proof: Proof, nodeids: Iterable[str]) -> Iterator[str]:
-    decided = {(verdict.nodeid, verdict.subject) for verdict in proof.verdicts}
-    for nodeid in sorted(nodeids):
-        for demand in check.gate.experiments[nodeid]:
-            kind, _, text = demand.partition(" ")
-            if kind == "target" and (nodeid, text) not in decided:
-                yield f"run {proof.run} has no verdict on {text} of {nodeid}, which {check.name} asks for: run it again"
+        if nodeid in record.experiments and nodeid not in ran and nodeid not in record.left_out:
+            yield f"run {proof.run} collected {nodeid} and did not run it, which {check.name} asks for: run it again"
 
 
 def _weaker_rules(check: GateCheck) -> Iterator[str]:

@@ -31,7 +31,8 @@ def record_suite(
 
     `left_out` are the experiments and joined tests that are not among them, with the reason.
     """
-    judged = [item for item in items if isinstance(item, pytest.Function) and has_verdicts(item)]
+    tests = [item for item in items if isinstance(item, pytest.Function)]
+    judged = [item for item in tests if has_verdicts(item)]
     # Before a check drops samples: a session that runs no checks has all of them.
     experiments = {item.nodeid: item for item in judged if item.nodeid in functions}
     demands: dict[str, Demands] = {
@@ -42,7 +43,10 @@ def record_suite(
     demands |= {nodeid: joined_demands(group, settings) for nodeid, group in joined.items()}
     unbelieved = dict(_unbelieved(judged, functions))
     return SuiteRecord(
-        settings=session_demands(config, settings), experiments=demands, left_out={**left_out, **unbelieved}
+        settings=session_demands(config, settings),
+        experiments=demands,
+        without_verdict=tuple(item.nodeid for item in tests if item.nodeid in functions and item.nodeid not in demands),
+        left_out={**left_out, **unbelieved},
     )
 
 

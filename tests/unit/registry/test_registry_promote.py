@@ -116,9 +116,9 @@ def test_rules_that_are_weaker_than_those_of_the_gate_are_refused(production):
     weaker = {"proven": False, "max_age_days": 90}
 
     assert refusal(production, run, settings=weaker).splitlines() == [
-        "[registry] has proven = no, but gate 1 of claims has yes: restore it, or change the gate with "
-        "`crucible gate freeze claims --why TEXT`",
         "[registry] has max_age_days = 90.0, but gate 1 of claims has 30.0: restore it, or change the gate with "
+        "`crucible gate freeze claims --why TEXT`",
+        "[registry] has proven = no, but gate 1 of claims has yes: restore it, or change the gate with "
         "`crucible gate freeze claims --why TEXT`",
     ]
     stricter = {"max_age_days": 10, "era_alpha": 0.05}
