@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
+from pytest_crucible.commands.registry_options import is_withdrawal
 from pytest_crucible.records.number_format import quantity, with_interval
 from pytest_crucible.records.model_gates import GateEntry
 from pytest_crucible.records.registry import LogEntry, VersionStatus
@@ -158,6 +159,8 @@ def _gate_cells(entry: GateEntry) -> tuple[str, ...]:
 
 
 def _change(entry: LogEntry) -> str:
+    if is_withdrawal(entry):
+        return "retired -> withdrawn"
     return entry.state if entry.former is None else f"{entry.former} -> {entry.state}"
 
 

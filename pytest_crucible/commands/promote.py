@@ -34,7 +34,7 @@ STATES = ("candidate", "staged", "production")
 @click.option("--as", "name", metavar="NAME", help="Name of a baseline, for --compare=tag:NAME.")
 @click.option("--model", default="", metavar="NAME", help="With --to: which model, where the candidate is of several.")
 @click.option("--force", is_flag=True, help="Promote although a rule or a verdict is not met; this is recorded.")
-@click.option("--why", default="", metavar="TEXT", help="The reason, for the log; needed for --to with --force.")
+@click.option("--why", default="", metavar="TEXT", help="The reason, which is kept; needed for --to with --force.")
 @store_option
 @json_option
 def command(
@@ -50,12 +50,12 @@ def command(
     with existing_store(store) as opened:
         full = opened.find_run(run)
         if name is not None:
-            _make_baseline(opened, full, name, force=force, as_json=as_json)
+            _make_baseline(opened, full, name, force=force, why=why, as_json=as_json)
         elif state is not None:
             _promote(opened, store, full, state, model=model, force=force, why=why, as_json=as_json)
 
 
-def _make_baseline(store: RunStore, run: str, name: str, *, force: bool, as_json: bool) -> None:
+def _make_baseline(store: RunStore, run: str, name: str, *, force: bool, why: str, as_json: bool) -> None:
     check_tag(name)
     (listed,) = (summary for summary in list_runs(store) if summary.id == run)
     note = _rules_note(store, run)
@@ -63,10 +63,11 @@ def _make_baseline(store: RunStore, run: str, name: str, *, force: bool, as_json
     # Later runs are measured against a baseline: a broken one would hide their regressions.
     if not (stored.all_met or force):
         raise SpecError(f"run {run} cannot be a baseline, {_why(stored)}: --force promotes it anyway")
-    add_tag(store, run, name, at=utc_now(), promoted=True, forced=not stored.all_met)
+    add_tag(store, run, name, at=utc_now(), promoted=True, forced=not stored.all_met, why=why)
     forced = "" if stored.all_met else f", by force ({_why(stored)})"
-    document = {"run": run, "tag": name, "forced": not stored.all_met}
-    line = f"run {run} is now {name}{forced}: compare with --compare=tag:{name}"
+    document = {"run": run, "tag": name, "forced": not stored.all_met, "why": why}
+    reason = f" because {why!r}" if why else ""
+    line = f"run {run} is now {name}{forced}{reason}: compare with --compare=tag:{name}"
     print_result([line, *note], document, as_json=as_json)
 
 

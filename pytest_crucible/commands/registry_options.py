@@ -52,10 +52,17 @@ def gate_line(entry: GateEntry) -> str:
     return f"{entry.name}: {quantity(len(entry.gate.experiments), 'experiment')} of {suite}"
 
 
+def is_withdrawal(entry: LogEntry) -> bool:
+    """Return whether an entry keeps a version, which a promotion had retired, from being restored by a rollback."""
+    return entry.action == "retire" and entry.former == "retired"
+
+
 def entry_line(entry: LogEntry | GateEntry) -> str:
     """Return what happened to a version, `claims@4 is in production, was a draft`, or which gate was frozen."""
     if isinstance(entry, GateEntry):
         return gate_line(entry)
+    if is_withdrawal(entry):
+        return f"{entry.version} was retired by a promotion; from now on no rollback restores it"
     place = "in production" if entry.state == "production" else entry.state
     former = (
         "" if entry.former is None else f", was {'in production' if entry.former == 'production' else entry.former}"

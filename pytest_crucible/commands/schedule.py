@@ -10,7 +10,7 @@ import click
 
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.schedules.files import KINDS, Schedule, programs_folder, render_schedule
+from pytest_crucible.schedules.files import KINDS, Schedule, programs_path, render_schedule
 from pytest_crucible.schedules.times import next_times, parse_times
 
 
@@ -27,7 +27,7 @@ def command(kind: str, at: str, output: str, as_json: bool, command: tuple[str, 
     machine's time zone. Nothing is installed, and nothing keeps running.
     """
     times, file = parse_times(at), Path(output)
-    programs = programs_folder(sys.executable, command)
+    programs = programs_path(sys.executable, command)
     schedule = Schedule(times=times, command=command, folder=Path.cwd(), programs=programs)
     files = render_schedule(kind, schedule, file)
     for path, text in files.items():
