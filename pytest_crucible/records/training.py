@@ -39,7 +39,7 @@ TRAINING_RANGES = {name: _LIMITS.get(name, (-math.inf, math.inf)) for name in TR
 """Lowest and highest value that each number can have."""
 
 
-WEIGHTS = (".safetensors", ".npz", ".pt", ".pth", ".gguf")
+WEIGHTS = (".safetensors", ".gguf")
 """Endings of files that hold numbers of a model."""
 
 
