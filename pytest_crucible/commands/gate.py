@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import pairwise
 
 import click
 from tabulate import tabulate
@@ -89,7 +90,7 @@ def _frozen_lines(frozen: FrozenGate) -> Iterator[str]:
 def _shown_lines(gates: Sequence[GateEntry]) -> Iterator[str]:
     yield gate_line(gates[-1])
     yield from _demand_lines(gates[-1])
-    for old, new in zip(gates, gates[1:], strict=False):
+    for old, new in pairwise(gates):
         yield ""
         yield f"{new.name}, {new.at[:10]}, by {new.by}: {new.why}"
         yield from _change_lines(new, gate_changes(old.gate, new.gate))

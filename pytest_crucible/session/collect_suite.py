@@ -15,7 +15,6 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
 
 import pytest
 from _pytest.outcomes import OutcomeException
@@ -110,7 +109,9 @@ def main(arguments: Sequence[str]) -> int:
         contextlib.redirect_stderr(output),
     ):
         status = pytest.main([*OPTIONS, *words, "-o", f"cache_dir={cache}"], plugins=[collector])
-    error = collector.error or ("" if collector.record else last_line(output.getvalue(), status))
+    # Such as a file that does not exist. Files without experiments may fail to be imported, which ends pytest with another status.
+    is_broken = collector.record is None or status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
+    error = collector.error or (last_line(output.getvalue(), status) if is_broken else "")
     Path(file).write_text(json.dumps({"error": error, "record": to_plain(collector.record)}), encoding="utf-8")
     return 0
 

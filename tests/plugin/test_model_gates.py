@@ -33,6 +33,8 @@ HARD = """
         return await sampler.generate(sample.input)
 """
 HARD_NODE = "test_hard.py::test_hard"
+A, B = "test_sums.py::test_sums[a]", "test_sums.py::test_sums[b]"
+GATE = "gate 1 of claims"
 RULES = "[registry]\nclean_commit = false\nproven = false\n"
 
 
@@ -102,21 +104,25 @@ def skip_the_hard(request):
     if "hard" in request.node.name:
         pytest.skip("not today")
 """
-NOTHING = lambda suite: None  # noqa: E731
+
+
+def nothing(suite: Any) -> None:
+    """Leave the suite as it is."""
+
 
 # What is done to the suite before the run, pytest's arguments, and what the refusal names.
 DODGES: dict[str, tuple[Callable[[Any], object], tuple[str, ...], str]] = {
-    "one of two files": (NOTHING, ("test_sums.py",), f"run {{run}} gives no verdict on {HARD_NODE} (not collected)"),
-    "one of two tests": (NOTHING, ("test_sums.py::test_sums",), f"run {{run}} gives no verdict on {HARD_NODE} (not collected)"),
+    "one of two files": (nothing, ("test_sums.py",), f"run {{run}} gives no verdict on {HARD_NODE} (not collected)"),
+    "one of two tests": (nothing, ("test_sums.py::test_sums",), f"run {{run}} gives no verdict on {HARD_NODE} (not collected)"),
     "fewer parameters": (
         lambda suite: edit(suite, "test_sums.py", '["a", "b"]', '["a"]'),
         (),
-        "run {run} gives no verdict on test_sums.py::test_sums[b] (not collected)",
+        f"run {{run}} gives no verdict on {B} (not collected)",
     ),
-    "one parameter": (NOTHING, ("test_sums.py::test_sums[a]", "test_hard.py"), "gives no verdict on test_sums.py::test_sums[b] (not collected)"),
-    "-k": (NOTHING, ("-k", "sums"), f"run {{run}} leaves out {HARD_NODE} (deselected)"),
-    "--deselect": (NOTHING, ("--deselect", HARD_NODE), f"run {{run}} leaves out {HARD_NODE} (deselected)"),
-    "--ignore": (NOTHING, ("--ignore=test_hard.py",), f"run {{run}} gives no verdict on {HARD_NODE} (not collected)"),
+    "one parameter": (nothing, ("test_sums.py::test_sums[a]", "test_hard.py"), f"gives no verdict on {B} (not collected)"),
+    "-k": (nothing, ("-k", "sums"), f"run {{run}} leaves out {HARD_NODE} (deselected)"),
+    "--deselect": (nothing, ("--deselect", HARD_NODE), f"run {{run}} leaves out {HARD_NODE} (deselected)"),
+    "--ignore": (nothing, ("--ignore=test_hard.py",), f"run {{run}} gives no verdict on {HARD_NODE} (not collected)"),
     "a conftest.py that deselects": (
         lambda suite: conftest(suite, DESELECTING),
         (),
@@ -170,12 +176,12 @@ DODGES: dict[str, tuple[Callable[[Any], object], tuple[str, ...], str]] = {
     "a lower target": (
         lambda suite: edit(suite, "test_hard.py", "0.85", "0.10"),
         (),
-        f"run {{run}} has target exact_match >= 0.85 of {HARD_NODE}: nothing, but gate 1 of claims has point",
+        f"run {{run}} has target exact_match >= 0.85 of {HARD_NODE}: nothing, but {GATE} has point",
     ),
     "a larger margin": (
         lambda suite: edit(suite, "test_sums.py", "margin=0.30", "margin=0.99"),
         (),
-        "has comparison of right of test_sums.py::test_sums[a], test_sums.py::test_sums[b]: non-inferior by 0.99, but gate 1 of claims has non-inferior by 0.3:",
+        f"has comparison of right of {A}, {B}: non-inferior by 0.99, but {GATE} has non-inferior by 0.3:",
     ),
     "a limit": (
         lambda suite: edit(suite, "test_hard.py", "metrics=", "limit=5, metrics="),
@@ -190,7 +196,7 @@ DODGES: dict[str, tuple[Callable[[Any], object], tuple[str, ...], str]] = {
     "a changed metric of the same version": (
         lambda suite: edit(suite, "test_sums.py", "reply.text == sample.expected", "True"),
         (),
-        "run {run} has metric right of test_sums.py::test_sums[a], test_sums.py::test_sums[b]: binary",
+        f"run {{run}} has metric right of {A}, {B}: binary",
     ),
     "a changed function": (
         lambda suite: edit(suite, "test_hard.py", "generate(sample.input)", "generate(sample.input + ' ')"),
@@ -212,18 +218,22 @@ DODGES: dict[str, tuple[Callable[[Any], object], tuple[str, ...], str]] = {
         ("-p", "lenient"),
         "run {run} has plugin lenient: ",
     ),
-    "early stop": (NOTHING, ("--crucible-stop",), "run {run} has early stop: yes, but gate 1 of claims has no"),
-    "no data checks": (NOTHING, ("--crucible-checks=off",), "run {run} has data checks: no, but gate 1 of claims has yes"),
+    "early stop": (nothing, ("--crucible-stop",), f"run {{run}} has early stop: yes, but {GATE} has no"),
+    "no data checks": (nothing, ("--crucible-checks=off",), f"run {{run}} has data checks: no, but {GATE} has yes"),
     "options of pytest.ini": (
-        NOTHING,
+        nothing,
         ("-o", "crucible_reasoning=keep"),
-        "run {run} has reasoning: keep, but gate 1 of claims has strip",
+        f"run {{run}} has reasoning: keep, but {GATE} has strip",
     ),
-    "a timeout": (NOTHING, ("--crucible-timeout=7",), f"run {{run}} has timeout of {HARD_NODE}, test_sums.py::test_sums[a], test_sums.py::test_sums[b]: 7.0 s, but gate 1 of claims has 300.0 s"),
+    "a timeout": (
+        nothing,
+        ("--crucible-timeout=7",),
+        f"run {{run}} has timeout of {HARD_NODE}, {A}, {B}: 7.0 s, but {GATE} has 300.0 s",
+    ),
     "weaker rules": (
         lambda suite: edit(suite, "crucible.toml", "clean_commit = false", "clean_commit = false\nmax_age_days = 400"),
         (),
-        "[registry] has max_age_days = 400.0, but gate 1 of claims has 30.0",
+        f"[registry] has max_age_days = 400.0, but {GATE} has 30.0",
     ),
 }  # fmt: skip
 
@@ -258,8 +268,8 @@ def test_a_first_promotion_needs_the_whole_suite(suite, crucible):
     status, printed = crucible("promote", "latest", "--to", "production")
     assert status == 4
     assert printed.endswith(
-        f"gives no verdict on {HARD_NODE} (not collected), which the suite of claims asks for: run it, or name the tests of its gate with "
-        "`crucible gate freeze claims SUITE`\n"
+        f"gives no verdict on {HARD_NODE} (not collected), which the suite of claims asks for: run it, or name the tests of "
+        "its gate with `crucible gate freeze claims SUITE`\n"
     )
     assert crucible("gate", "show", "claims")[0] == 4
 
@@ -291,13 +301,16 @@ def test_a_gate_is_changed_with_a_reason_and_shown_side_by_side(gated, crucible)
     gated.run("--crucible-adapter=claims@2", "--compare=production", "test_sums.py")
     assert crucible("promote", "latest", "--to", "production")[0] == 0
     log = crucible("models", "claims", "--log")[1]
-    assert ["claims", "gate", "1", "->", "gate", "2", "-", "2", "only", "sums"] in [line.split()[4:] for line in log.splitlines()]
+    assert ["claims", "gate", "1", "->", "gate", "2", "-", "2", "only", "sums"] in [
+        line.split()[4:] for line in log.splitlines()
+    ]
     assert crucible("gate", "show", "claims")[1].count("only sums") == 1
 
 
 def test_a_suite_that_leaves_something_out_is_not_frozen(suite, crucible):
     suite.test(SUMS)
-    suite.test(HARD.replace("@pytest.mark.crucible", "@pytest.mark.skip(reason='flaky')\n    @pytest.mark.crucible"), name="test_hard")
+    skipped = HARD.replace("@pytest.mark.crucible", "@pytest.mark.skip(reason='flaky')\n    @pytest.mark.crucible")
+    suite.test(skipped, name="test_hard")
 
     status, printed = crucible("gate", "freeze", "claims")
 
@@ -311,7 +324,8 @@ def test_a_suite_that_leaves_something_out_is_not_frozen(suite, crucible):
 
 
 def test_a_gate_is_collected_with_the_variables_that_it_names(suite, crucible, monkeypatch):
-    suite.test("import os\nLEAST = os.environ['LEAST']\n" + HARD.replace('"exact_match >= 0.85"', "f'exact_match >= {LEAST}'").replace("\n    ", "\n"))
+    suite.test(HARD.replace("import pytest", "import os, pytest\n    LEAST = os.environ['LEAST']"))
+    edit(suite, "test_sums.py", '"exact_match >= 0.85"', "f'exact_match >= {LEAST}'")
     monkeypatch.setenv("LEAST", "0.5")
 
     status, printed = crucible("gate", "freeze", "claims", "--env", "LEAST")
@@ -326,6 +340,32 @@ def test_force_keeps_what_the_gate_lacked(gated, crucible):
 
     assert (status, f"gives no verdict on {HARD_NODE}" in printed) == (0, True)
     assert f"gives no verdict on {HARD_NODE}" in crucible("models", "--log")[1]
+
+
+JOINED = """
+    import pytest
+
+    @pytest.mark.quality_target("right >= 0.20")
+    @pytest.mark.parametrize("k", range(4))
+    def test_joined(crucible, k):
+        crucible.score(right=True)
+"""
+
+
+def test_a_joined_test_is_asked_for_with_all_its_items(suite, crucible):
+    suite.test(JOINED)
+    edit(suite, "crucible.toml", "[adapters.v1]", f"{RULES}[adapters.v1]")
+    suite.run("--crucible-adapter=v2").assert_outcomes(passed=5)
+    for arguments in (("register", "v2", "--model", "claims"), ("promote", "latest", "--to", "candidate")):
+        assert crucible(*arguments)[0] == 0
+    edit(suite, "test_sums.py", "range(4)", "[0, 1, 2, pytest.param(3, marks=pytest.mark.skip('odd'))]")
+
+    suite.run("--crucible-adapter=v2")
+
+    assert "leaves out test_sums.py::test_joined (skipped (odd))" in crucible("promote", "latest", "--to", "staged")[1]
+    edit(suite, "test_sums.py", "[0, 1, 2, pytest.param(3, marks=pytest.mark.skip('odd'))]", "range(3)")
+    suite.run("--crucible-adapter=v2")
+    assert "has dataset of test_sums.py::test_joined: 3 items, " in crucible("promote", "latest", "--to", "staged")[1]
 
 
 @pytest.mark.slow

@@ -157,7 +157,9 @@ def test_a_program_that_another_one_starts_is_found(tmp_path):
 
     line = shell_line(command, folder=str(tmp_path), programs=programs_path(str(program.parent / "python"), command))
 
-    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}, check=True)
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}, check=True
+    )
     assert done.stdout == "measured 1\n"
 
 
