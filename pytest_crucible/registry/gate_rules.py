@@ -71,10 +71,15 @@ def freeze_problems(record: SuiteRecord, model: str) -> list[str]:
             "@pytest.mark.ab_compare(...), or name another suite"
         ]
     return [
-        f"the suite leaves out {name}, which is {reason}: let it run, or name the tests of the gate: "
+        f"the suite leaves out {name}, which is {reason}: let it run{_variable_hint(reason)}, or name the tests of the gate: "
         f"crucible gate freeze {model} {_example(record)}"
         for name, reason in record.left_out.items()
     ]
+
+
+def _variable_hint(reason: str) -> str:
+    # Tests often skip themselves without a key in the environment.
+    return " (--env NAME passes a variable of the environment to it)" if reason.startswith("skipped") else ""
 
 
 def _example(record: SuiteRecord) -> str:

@@ -191,7 +191,7 @@ DODGES: dict[str, tuple[Callable[[Any], object], tuple[str, ...], str]] = {
     "an easier dataset": (
         lambda suite: suite.write_rows("questions.jsonl", [{"id": "q00", "input": "0 + 0", "expected": "0"}]),
         (),
-        f"run {{run}} has dataset of {HARD_NODE}: questions.jsonl, 1 sample, ",
+        f"run {{run}} has dataset of {HARD_NODE}, {A}, {B}: questions.jsonl, 1 sample, ",
     ),
     "a changed metric of the same version": (
         lambda suite: edit(suite, "test_sums.py", "reply.text == sample.expected", "True"),
@@ -238,7 +238,24 @@ DODGES: dict[str, tuple[Callable[[Any], object], tuple[str, ...], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("change", "arguments", "sentence"), DODGES.values(), ids=DODGES)
+EVERYDAY = (
+    *(
+        "one of two tests",
+        "-k",
+        "a conftest.py that deselects",
+        "a skip mark",
+        "an xfail mark",
+        "a module that skips itself",
+    ),
+    *("a variable that conftest.py reads", "a lower target", "a larger margin", "an easier dataset", "early stop"),
+    *("a changed metric of the same version", "a fixture that skips"),
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "sentence"),
+    [pytest.param(*DODGES[name], id=name, marks=() if name in EVERYDAY else pytest.mark.slow) for name in DODGES],
+)
 def test_a_run_that_dodges_the_gate_is_refused(gated, crucible, monkeypatch, change, arguments, sentence):
     change(gated)
     with monkeypatch.context() as patched:
@@ -316,8 +333,8 @@ def test_a_suite_that_leaves_something_out_is_not_frozen(suite, crucible):
 
     assert (status, printed) == (
         4,
-        f"crucible gate: the suite leaves out {HARD_NODE}, which is skipped (flaky): let it run, or name the tests of the "
-        "gate: crucible gate freeze claims test_sums.py::test_sums[a]\n",
+        f"crucible gate: the suite leaves out {HARD_NODE}, which is skipped (flaky): let it run (--env NAME passes a variable "
+        "of the environment to it), or name the tests of the gate: crucible gate freeze claims test_sums.py::test_sums[a]\n",
     )
     conftest(suite, "import os\nKEY = os.environ['A_KEY']\n")
     assert "KeyError: 'A_KEY'" in crucible("gate", "freeze", "claims", "test_sums.py")[1]
