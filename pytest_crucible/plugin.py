@@ -120,6 +120,9 @@ def pytest_make_collect_report(
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Open the session if any item is an experiment or a joined test, before -k, -m and --lf remove items."""
+    # A gate only reads the suite.
+    if config.pluginmanager.has_plugin("crucible-suite"):
+        return
     if options.check_options(config)["redact"]:
         from pytest_crucible.session.hidden_names import hide_parameters
 

@@ -11,7 +11,7 @@ import click
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.process_secrets import has_key
-from pytest_crucible.schedules.files import KINDS, Schedule, programs_folder, render_schedule
+from pytest_crucible.schedules.files import KINDS, Schedule, programs_path, render_schedule
 from pytest_crucible.schedules.times import next_times, parse_times
 
 
@@ -32,7 +32,7 @@ def command(kind: str, at: str, output: str, as_json: bool, command: tuple[str, 
             "COMMAND has a key in it, which the file would keep: put the key into the environment of what runs it, and leave it out"
         )
     times, file = parse_times(at), Path(output)
-    programs = programs_folder(sys.executable, command)
+    programs = programs_path(sys.executable, command)
     schedule = Schedule(times=times, command=command, folder=Path.cwd(), programs=programs)
     files = render_schedule(kind, schedule, file)
     for path, text in files.items():

@@ -24,6 +24,7 @@ from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.presets import configure
 from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.records.model_gates import SuiteRecord
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
@@ -44,6 +45,7 @@ from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.stored_arms import with_stored_runs
+from pytest_crucible.session.suite_record import DESELECTED, record_suite
 
 if TYPE_CHECKING:
     from pytest_crucible.session.sweep_choice import SweepChoice
@@ -69,6 +71,7 @@ class ExperimentCollection:
         self._resources = resources
         # One for all items, because each dataset is read once.
         self._data = CheckedDatasets(config, settings, checks or DataChecks())
+        self._items: Sequence[pytest.Item] = ()
         self._judges: list[Judge] = []
         self.sweep: PlannedSweep | None = None
 
@@ -80,6 +83,7 @@ class ExperimentCollection:
     def plan_items(self, items: Sequence[pytest.Item]) -> None:
         """Plan the selected items. Errors are gathered, so that all of them are reported at once."""
         joined = group_by_function(items)
+        self._items = items
         for item in items:
             with self._gather_errors(item.nodeid):
                 check_markers(item)
@@ -152,13 +156,18 @@ class ExperimentCollection:
         if not hasattr(self._config, "workerinput"):
             for needed in ("pytest_crucible.session.finish", "pytest_crucible.stats.choose"):
                 importlib.import_module(needed)
-        enter_run(store, run, self._config, self._settings, self.marked.without({*self.experiments, *self.joined}))
+        enter_run(store, run, self._config, self._settings, self._record_suite())
         for plan in self.plans():
             store.enter_plan(run, plan)
         enter_failed_checks(store, run, self.experiments.values())
         if self.sweep is not None:
             self.choice(run).begin(resume=self._settings.resume)
         enter_joined_tests(store, run, self.joined.values())
+
+    def _record_suite(self) -> SuiteRecord:
+        deselected = self.marked.without({*self.experiments, *self.joined})
+        left_out = dict.fromkeys(deselected, DESELECTED)
+        return record_suite(self._config, self._settings, self._items, self.marked.functions, self._data, left_out)
 
     def choice(self, run: str) -> SweepChoice:
         """Return the choice of the session's sweep."""

@@ -13,6 +13,7 @@ from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.model_gates import GateEntry
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.registry import LogEntry, Version
 from pytest_crucible.records.serialize import canonical, from_plain, to_plain
@@ -31,8 +32,18 @@ class StoredRegistry:
     head: Head
 
     @cached_property
-    def entries(self) -> tuple[LogEntry, ...]:
+    def log(self) -> tuple[LogEntry | GateEntry, ...]:
+        """All rows, in their order."""
         return tuple(_entry(json.loads(row.body)) for row in self.rows)
+
+    @cached_property
+    def entries(self) -> tuple[LogEntry, ...]:
+        """The changes of versions."""
+        return tuple(entry for entry in self.log if isinstance(entry, LogEntry))
+
+    def gates(self, model: str) -> list[GateEntry]:
+        """Return the gates that a model has had, the present one last."""
+        return [entry for entry in self.log if isinstance(entry, GateEntry) and entry.model == model]
 
     @cached_property
     def state(self) -> RegistryState:
@@ -48,7 +59,7 @@ def load_registry(store: RunStore, *, check: bool = True) -> StoredRegistry:
     return StoredRegistry(rows, head)
 
 
-def append_entries(store: RunStore, registry: StoredRegistry, entries: Sequence[LogEntry]) -> bool:
+def append_entries(store: RunStore, registry: StoredRegistry, entries: Sequence[LogEntry | GateEntry]) -> bool:
     """Append entries in one transaction; return False, with nothing written, where the registry has changed since."""
     with explain_errors(store.location), store.engine.begin() as connection:
         return append_rows(connection, registry.head, [_stored(store, entry) for entry in entries])
@@ -142,7 +153,9 @@ def _body(store: RunStore, model: str, number: int) -> str | None:
     return body
 
 
-def _entry(plain: dict[str, Any]) -> LogEntry:
+def _entry(plain: dict[str, Any]) -> LogEntry | GateEntry:
+    if "gate" in plain:
+        return from_plain(GateEntry, plain)
     # All its values but one are as JSON has them: `from_plain` takes ten times as long, and a log may have 20,000 rows.
     plain["forced"] = tuple(plain["forced"])
     return LogEntry(**plain) if plain.keys() <= _FIELDS else from_plain(LogEntry, plain)
