@@ -140,7 +140,7 @@ def runs_in_log(connection: Connection) -> set[str]:
     return {run for body in bodies if (run := json.loads(body).get("run"))}
 
 
-def _stored(store: RunStore, record: LogEntry | Version) -> str:
+def _stored(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
     """Return a record as the JSON that is stored, redacted first: its hash is that of the stored text."""
     return canonical(redact(to_plain(record), store.hide))
 

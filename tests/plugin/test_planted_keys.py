@@ -35,6 +35,8 @@ VALID = {
     "rollback": "claims --why=KEY; KEY --why=KEY",
     "retire": "claims@1 --why=KEY; KEY --why=KEY",
     "models": "--log; KEY; --rank=KEY",
+    "gate freeze": "claims test_sums.py --why=KEY; claims KEY --why=KEY; KEY test_sums.py",
+    "gate show": "claims; KEY",
     "watch": "KEY --model=claims --once",
     "curve": "nowhere-KEY",
     "schedule": "cron --at=02:30 -o s.cron -- pytest --model-key=KEY; cron --at=KEY -o s.cron -- pytest; "
