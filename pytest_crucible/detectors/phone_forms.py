@@ -13,7 +13,6 @@ CANDIDATE = re.compile(
     re.ASCII,
 )
 _EXTENSION = r"(?:[ ]?(?:x|ext\.? ?)\d{1,5})?"
-# `long_phone_shapes` relies on which digits these distinguish: 0, 1 and all others, in the first four of a row.
 # North American numbers, those with the area in parentheses, and French ones need no word beside them; nor do international ones.
 _FORMS = (
     rf"(?:00[ .-]?)?1?[ .-]?(?:\([2-9]\d\d\)[ -]?\d{{3}}[ .-]|[2-9]\d\d-\d{{3}}-|[2-9]\d\d\.\d{{3}}\.)\d{{4}}{_EXTENSION}"

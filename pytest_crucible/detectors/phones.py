@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pytest_crucible.detectors.characters import LONG
-from pytest_crucible.detectors.long_phones import find_long_phones
 from pytest_crucible.detectors.phone_forms import CANDIDATE, CLEAR_INSIDE, DATE, FEWEST_DIGITS, FORM, read_shape
 from pytest_crucible.detectors.phone_words import (
     NEAREST,
@@ -19,7 +17,7 @@ from pytest_crucible.detectors.phone_words import (
     is_phone,
     read_words,
 )
-from pytest_crucible.detectors.places import Place, Places
+from pytest_crucible.detectors.places import Place
 
 _LETTER = re.compile(r"[^\W\d_]")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
@@ -30,12 +28,8 @@ REGIONS = ("US", "GB", "DE", "FR", "AT", "CH", "ES", "IT", "NL", "AU", "CA", "IN
 """Regions whose numbers `phonenumbers` reads without a country code."""
 
 
-def find_phones(text: str) -> Iterable[Place] | Places:
-    """Return numbers in a form that only telephones have, and numbers beside a word such as "call" or "Telefon"."""
-    return find_long_phones(text) if len(text) >= LONG else _find_one_by_one(text)
-
-
-def _find_one_by_one(text: str) -> Iterator[Place]:
+def find_phones(text: str) -> Iterator[Place]:
+    """Yield numbers in a form that only telephones have, and numbers beside a word such as "call" or "Telefon"."""
     shape = functools.cache(read_shape)
     has_others = functools.cache(lambda: has_word_of_others(text))
     for number, start, is_after_letter in _find_candidates(text):

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
-import numpy as np
-
 from pytest_crucible.detectors.accounts import find_cards, find_ibans, find_social_security_numbers
 from pytest_crucible.detectors.addresses import find_emails, find_ip_addresses, find_urls
 from pytest_crucible.detectors.phones import find_phones, find_phones_by_plan
-from pytest_crucible.detectors.places import Place, Places, drop_overlapping, make_spans, read_places
+from pytest_crucible.detectors.places import Place, drop_overlapping, make_spans
 from pytest_crucible.records.detections import Span
 
 PhoneMethod = Literal["context", "phonenumbers"]
 PII_TYPES = ("CREDIT_CARD", "EMAIL_ADDRESS", "IBAN_CODE", "IP_ADDRESS", "PHONE_NUMBER", "URL", "US_SSN")
 _PHONE = "PHONE_NUMBER"
-_FINDERS: dict[str, Callable[[str], Iterable[Place] | Places]] = {
+_FINDERS: dict[str, Callable[[str], Iterable[Place]]] = {
     "IBAN_CODE": find_ibans,
     "CREDIT_CARD": find_cards,
     "US_SSN": find_social_security_numbers,
@@ -39,13 +37,13 @@ def find_pii(text: str, types: Sequence[str] = PII_TYPES, *, phones: PhoneMethod
     (Span(type='EMAIL_ADDRESS', start=9, end=27),)
     """
     has_digits = any(digit in text for digit in _DIGITS)
-    findings: dict[str, Places] = {}
+    findings: dict[str, list[Place]] = {}
     for name, find in _FINDERS.items():
         if name not in types or not (has_digits or name in _WITHOUT_DIGITS):
             continue
         if name in _SIGNS and not any(sign in text for sign in _SIGNS[name]):
             continue
-        places = read_places(find(text))
+        places = list(find(text))
         # Part of an IBAN may have the form of a card.
         findings[name] = drop_overlapping(places, *findings.values()) if name == "CREDIT_CARD" else places
     if _PHONE in types and has_digits:
@@ -53,8 +51,8 @@ def find_pii(text: str, types: Sequence[str] = PII_TYPES, *, phones: PhoneMethod
     return make_spans(findings)
 
 
-def _find_phones(text: str, method: PhoneMethod) -> Places:
-    places = read_places(find_phones(text))
+def _find_phones(text: str, method: PhoneMethod) -> list[Place]:
+    places = list(find_phones(text))
     if method == "context":
         return places
-    return np.concatenate([places, drop_overlapping(read_places(find_phones_by_plan(text)), places)])
+    return [*places, *drop_overlapping(find_phones_by_plan(text), places)]

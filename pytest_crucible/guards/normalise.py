@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from string import ascii_letters, ascii_lowercase, digits, hexdigits
 
-from pytest_crucible.detectors.characters import LONG
+from pytest_crucible.guards.characters import LONG
 from pytest_crucible.guards.long_texts import FEW_LETTERS, CharacterTable, has_any, has_pair, has_run, join_spelled_out
 from pytest_crucible.guards.mark_runs import break_mark_runs
 

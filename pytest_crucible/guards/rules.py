@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import regex
 
-from pytest_crucible.detectors.characters import LONG
+from pytest_crucible.guards.characters import LONG
 from pytest_crucible.guards.kinds import GuardContext
 from pytest_crucible.guards.long_texts import LongForm, Starts, pack_starts
 from pytest_crucible.guards.needs import Need, read_needs

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.detectors.characters import LONG
 from pytest_crucible.guards import normalise, rules
+from pytest_crucible.guards.characters import LONG
 from pytest_crucible.guards.long_texts import CharacterTable, LongForm, has_pair, has_run, join_spelled_out, pack_starts
 from pytest_crucible.guards.needs import Need
 
