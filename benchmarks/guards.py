@@ -158,7 +158,7 @@ def _presidio() -> Callable[[str], object] | None:
 
 
 def secrets() -> Iterator[Figure]:
-    for name, kinds in (("", SEEN), (" that no pattern was written for", UNSEEN)):
+    for name, kinds in (("", SEEN), (" that were written down later", UNSEEN)):
         found = [_overlaps(text, value, find_secrets(text)) for _, text, value in make_secrets(kinds, seed=1)]
         yield _share(f"secrets: missed, of {len(found):,} of {len(kinds)} kinds{name}", 1 - np.mean(found), 0.05)
     sorts: dict[str, list[bool]] = {}
