@@ -1,7 +1,7 @@
 """Guards: what they catch and find on labelled texts, their time a text, and a megabyte of hostile text.
 
     python -m benchmarks.guards            # all; needs CRUCIBLE_DATA with guard/
-    python -m benchmarks.guards speed      # or: detection, spans, secrets, hostile, plans
+    python -m benchmarks.guards speed      # or: detection, obfuscation, spans, secrets, hostile, plans
 
 Presidio is measured beside where it is installed.
 """
@@ -11,19 +11,22 @@ from __future__ import annotations
 import base64
 import csv
 import gzip
+import itertools
 import json
 import os
 import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
 
 import numpy as np
 
 from benchmarks.figures import Figure, show
+from pytest_crucible.adversary.built_in import FAMILIES, OBFUSCATION, make_attack
+from pytest_crucible.adversary.twins import Draw
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii
 from pytest_crucible.detectors.secrets import find_secrets
 from pytest_crucible.guards.kinds import GuardContext
@@ -32,6 +35,7 @@ from pytest_crucible.guards.presidio import open_presidio
 from pytest_crucible.guards.rules import load_rules, match_rules
 from pytest_crucible.guards.settings import GuardSettings
 from pytest_crucible.metrics.guards import count_spans
+from pytest_crucible.records import NoTwin, Sample
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats.measures import auroc
@@ -78,6 +82,27 @@ def detection() -> Iterator[Figure]:
     cut = np.sort(scores[~labels])[::-1][allowed]
     yield _share("linear, 5 folds: 1 - AUROC", 1 - area, 0.03)
     yield _share("linear, 5 folds: missed at 0.01 false alarms", (scores[labels] <= cut).mean(), 0.20)
+
+
+def obfuscation() -> Iterator[Figure]:
+    texts, labels = labelled()
+    rules = load_rules()
+    caught = [text for text in itertools.compress(texts, labels) if match_rules(text, rules).score >= THRESHOLD]
+    benign = list(itertools.compress(texts, ~labels))
+    for name in FAMILIES[OBFUSCATION]:
+        flagged = [match_rules(text, rules).score >= THRESHOLD for text in _obfuscate(name, caught)]
+        yield _share(
+            f"rules, {name}: missed, of {len(flagged)} attacks that are caught as they are", 1 - np.mean(flagged), 0.05
+        )
+        alarms = [match_rules(text, rules).score >= THRESHOLD for text in _obfuscate(name, benign)]
+        yield _share(f"rules, {name}: false alarms, of {len(alarms)}", np.mean(alarms), 0.02)
+
+
+def _obfuscate(name: str, texts: Iterable[str]) -> Iterator[str]:
+    draw = Draw(attack=make_attack(name), strength=1.0, number=0, seed=0)
+    for number, text in enumerate(texts):
+        perturbed = draw.perturb(text, Sample(id=str(number), input=text))
+        yield text if isinstance(perturbed, NoTwin) else perturbed.text
 
 
 def _share(name: str, measured: float, limit: float | None) -> Figure:
@@ -318,7 +343,15 @@ def _seconds(work: Callable[[], object]) -> float:
     return best
 
 
-PARTS = {"detection": detection, "spans": spans, "secrets": secrets, "speed": speed, "hostile": hostile, "plans": plans}
+PARTS = {
+    "detection": detection,
+    "obfuscation": obfuscation,
+    "spans": spans,
+    "secrets": secrets,
+    "speed": speed,
+    "hostile": hostile,
+    "plans": plans,
+}
 
 
 def figures(*names: str) -> list[Figure]:

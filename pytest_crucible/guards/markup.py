@@ -15,7 +15,8 @@ _QUOTED_PRINTABLE = re.compile(r"(?:=[0-9A-F]{2}(?:=\r?\n)?){3,}+")
 _LAST = 0x10FFFF
 # Elements within a word; others part words.
 _INLINE = (
-    "a|abbr|acronym|b|bdi|bdo|big|cite|code|del|dfn|em|font|i|ins|kbd|label|mark|q|s|samp|small|span|strike|strong|sub|sup|tt|u|var|wbr"
+    "a|abbr|acronym|b|bdi|bdo|big|cite|code|del|dfn|em|font|i|ins|kbd|label|mark|q|s|samp|small|span|strike|strong|sub|sup|tt|u"
+    "|var|wbr"
 )
 _INLINE_TAG = re.compile(rf"</?(?:{_INLINE})(?:\s[^<>]{{0,300}})?/?>|<!--(?:[^-]|-(?!->)){{0,2000}}-->")
 _TAG = re.compile(r"</?[a-z][^<>]{0,300}>")

@@ -45,6 +45,7 @@ _WORDS_ONLY = bytes(code if chr(code).isalnum() or chr(code) == "_" else 32 for 
     range(128, 256)
 )
 
+
 class Alphabet:
     """Replaces single characters by another, or by nothing."""
 
@@ -150,5 +151,3 @@ def read_words(text: str) -> set[str]:
 
 def _join_letters(match: re.Match[str]) -> str:
     return match[0][::2]
-
-

@@ -123,7 +123,13 @@ def _index(rules: tuple[Rule, ...], digest: str) -> RuleIndex:
         by_word.setdefault(word[0][:_LETTERS] if word else "", []).append(start)
     signs = by_word.pop("", [])
     return RuleIndex(
-        rules, digest, by_start, by_word, tuple(sorted(set(map(len, by_word)))), signs, pack_starts(tuple(by_start)),
+        rules,
+        digest,
+        by_start,
+        by_word,
+        tuple(sorted(set(map(len, by_word)))),
+        signs,
+        pack_starts(tuple(by_start)),
         frozenset().union(*(list_words(rule.starts, rule.then.pattern) for rule in rules)),
     )
 

@@ -12,6 +12,7 @@ _SHORTEST = 9
 _LONG_WORD = re.compile(rf"[^\W\d_]{{{_SHORTEST},}}")
 # What follows is not read: reading takes time in proportion to the length and to that of the longest word.
 _MOST_LETTERS = 20_000
+_KNOWN_SHARE = 0.7
 # Costs: a known word, and each letter that is in none.
 _OF_WORD, _OF_LETTER = 1.0, 1.5
 
@@ -43,8 +44,10 @@ def _part(text: str, words: frozenset[str]) -> str:
         else:
             parts[-1] = letters[start:end] + parts[-1]
         end, was_known = start, is_known
-    in_order = parts[::-1]
-    return f"{' '.join(in_order)}{rest}" if sum(part in words for part in in_order) > 1 else text
+    known = [part for part in parts if part in words]
+    # `something` and `information` begin with words of rules, too.
+    are_words = sum(len(part) > 2 for part in known) > 1 and len("".join(known)) >= _KNOWN_SHARE * len(letters)
+    return f"{' '.join(reversed(parts))}{rest}" if are_words else text
 
 
 def _find_cheapest(letters: str, words: frozenset[str]) -> list[int]:
