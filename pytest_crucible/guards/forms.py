@@ -28,10 +28,12 @@ _UNDO_LEET_WITH_L = Alphabet(dict(zip(_LEET_SIGNS, "oleastbas", strict=True)))
 
 def read_forms(text: str, words: frozenset[str], depth: int = DEPTH) -> Iterator[str]:
     """Yield the forms of a text in lower case. `words` are those of the rules, which letters without blanks are parted into."""
-    normal = fold_marks(normalise(text))
-    yield normal
-    plain = _read_plain(text, normal)
-    if plain != normal:
+    normal = normalise(text)
+    folded = fold_marks(normal)
+    yield folded
+    marked = _read_plain(text, normal)
+    plain = fold_marks(marked)
+    if plain != folded:
         yield plain
     parted = part_words(plain, words)
     if parted != plain:
@@ -41,7 +43,8 @@ def read_forms(text: str, words: frozenset[str], depth: int = DEPTH) -> Iterator
         if "1" in plain:
             yield _UNDO_LEET_WITH_L(plain)
     if depth:
-        yield rotate(plain)
+        # Rotating leaves umlauts as they are.
+        yield fold_marks(rotate(marked))
         for inner in decode(text):
             if inner:
                 yield from read_forms(inner, words, depth - 1)
@@ -50,7 +53,7 @@ def read_forms(text: str, words: frozenset[str], depth: int = DEPTH) -> Iterator
 def _read_plain(text: str, normal: str) -> str:
     """Return a text in its normal form without markup, and with its references read."""
     read = read_references(text)
-    return strip_markup(normal if read == text else fold_marks(normalise(read)))
+    return strip_markup(normal if read == text else normalise(read))
 
 
 def _has_leet(text: str) -> bool:

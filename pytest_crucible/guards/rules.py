@@ -22,6 +22,7 @@ from pytest_crucible.guards.needs import Need, read_needs
 from pytest_crucible.guards.normalise import fold_marks, read_words
 from pytest_crucible.guards.repeats import drop_repeats
 from pytest_crucible.guards.settings import GuardSettings
+from pytest_crucible.guards.spelling import add_function_words
 from pytest_crucible.guards.vocabulary import list_words
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import BackendError, SpecError
@@ -130,7 +131,7 @@ def _index(rules: tuple[Rule, ...], digest: str) -> RuleIndex:
         tuple(sorted(set(map(len, by_word)))),
         signs,
         pack_starts(tuple(by_start)),
-        frozenset().union(*(list_words(rule.starts, rule.then.pattern) for rule in rules)),
+        add_function_words(frozenset().union(*(list_words(rule.starts, rule.then.pattern) for rule in rules))),
     )
 
 

@@ -8,13 +8,28 @@ import re
 # Letters with one sign, or two, between them, always the same.
 _SPELLED = re.compile(r"(?<!\w)(?:\w([^\w]{1,2})\w(?:\1\w)+)(?!\w)")
 # A shorter word is hardly two words of a rule.
-_SHORTEST = 9
+_SHORTEST = 6
 _LONG_WORD = re.compile(rf"[^\W\d_]{{{_SHORTEST},}}")
 # What follows is not read: reading takes time in proportion to the length and to that of the longest word.
 _MOST_LETTERS = 20_000
-_KNOWN_SHARE = 0.7
-# Costs: a known word, and each letter that is in none.
-_OF_WORD, _OF_LETTER = 1.0, 1.5
+# Share of the letters that have to be of known words: `something` and `information` begin with words of rules, too, but few words
+# have twelve letters.
+_KNOWN_OF_SHORT, _KNOWN_OF_LONG, _LONG, _FEW_LETTERS = 0.99, 0.4, 12, 2
+# Words between those of rules, which would be taken for parts of them.
+_FUNCTION_WORDS = frozenset(
+    (
+        "and", "the", "of", "to", "in", "is", "that", "it", "for", "you", "with", "this", "have", "then", "there", "about", "would",
+        "und", "der", "die", "das", "ist", "nicht", "ein", "eine", "einen", "einem", "zu", "zur", "zum", "den", "dem", "von", "mit",
+        "sich", "auf", "fur", "wird", "sagen", "schreiben", "gesagte", "gesagt", "man",
+    )
+)  # fmt: skip
+# Costs: a known word, other letters, and each of these. Two short words within other letters cost more than the letters.
+_OF_WORD, _OF_OTHER, _OF_LETTER, _NEVER = 1.9, 1.0, 1.0, float("inf")
+
+
+def add_function_words(words: frozenset[str]) -> frozenset[str]:
+    """Return the words of rules and the most frequent others, for `part_words`."""
+    return words | _FUNCTION_WORDS
 
 
 def part_words(text: str, words: frozenset[str]) -> str:
@@ -33,32 +48,26 @@ def _part(text: str, words: frozenset[str]) -> str:
     if text in words:
         return text
     letters, rest = text[:_MOST_LETTERS], text[_MOST_LETTERS:]
-    steps = _find_cheapest(letters, words)
-    parts: list[str] = []
-    end, was_known = len(letters), True
-    while end:
-        start = end - abs(steps[end])
-        is_known = steps[end] > 0
-        if is_known or was_known:
-            parts.append(letters[start:end])
-        else:
-            parts[-1] = letters[start:end] + parts[-1]
-        end, was_known = start, is_known
+    parts = _find_cheapest(letters, words)
     known = [part for part in parts if part in words]
-    # `something` and `information` begin with words of rules, too.
-    are_words = sum(len(part) > 2 for part in known) > 1 and len("".join(known)) >= _KNOWN_SHARE * len(letters)
-    return f"{' '.join(reversed(parts))}{rest}" if are_words else text
+    least = _KNOWN_OF_LONG if len(letters) >= _LONG else _KNOWN_OF_SHORT
+    are_words = sum(len(part) > _FEW_LETTERS for part in known) > 1 and len("".join(known)) >= least * len(letters)
+    return f"{' '.join(parts)}{rest}" if are_words else text
 
 
-def _find_cheapest(letters: str, words: frozenset[str]) -> list[int]:
-    """Return, for each end of a part, its length: negative for a letter that is in no word."""
+def _find_cheapest(letters: str, words: frozenset[str]) -> list[str]:
+    """Return the parts of the cheapest reading (Viterbi 1967): known words, and what is between them."""
     longest = max(map(len, words))
-    costs, steps = [0.0], [0]
+    # For each end: the cost, and where the last part begins, if that is a known word and if it is not.
+    known, other = [(0.0, 0)], [(_OF_OTHER, 0)]
     for end in range(1, len(letters) + 1):
-        cost, step = costs[end - 1] + _OF_LETTER, -1
-        for length in range(1, min(longest, end) + 1):
-            if costs[end - length] + _OF_WORD < cost and letters[end - length : end] in words:
-                cost, step = costs[end - length] + _OF_WORD, length
-        costs.append(cost)
-        steps.append(step)
-    return steps
+        starts = (start for start in range(max(0, end - longest), end) if letters[start:end] in words)
+        known.append(min(((min(known[k], other[k])[0] + _OF_WORD, k) for k in starts), default=(_NEVER, 0)))
+        goes_on, begins = other[end - 1][0], known[end - 1][0] + _OF_OTHER
+        other.append((goes_on + _OF_LETTER, other[end - 1][1]) if goes_on <= begins else (begins + _OF_LETTER, end - 1))
+    parts, end = [], len(letters)
+    while end:
+        start = min(known[end], other[end])[1]
+        parts.append(letters[start:end])
+        end = start
+    return parts[::-1]
