@@ -40,6 +40,7 @@ from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats.measures import auroc
 from pytest_crucible.stats.measures.row import Prepared
+from tests.made_up_phones import PLANS, make_phones
 from tests.made_up_secrets import SEEN, UNSEEN, make_harmless, make_secrets
 
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere")) / "guard"
@@ -126,7 +127,7 @@ def cross_validated(texts: list[str], labels: np.ndarray) -> np.ndarray:
 
 def spans() -> Iterator[Figure]:
     rows = annotated()
-    yield from _span_figures("pii", rows, lambda text: find_pii(text), (2, 0.30))
+    yield from _span_figures("pii", rows, lambda text: find_pii(text, phones="context"), (2, 0.30))
     try:
         import phonenumbers  # noqa: F401
     except ImportError:
@@ -135,6 +136,7 @@ def spans() -> Iterator[Figure]:
         yield from _span_figures(
             "pii with phonenumbers", rows, lambda text: find_pii(text, phones="phonenumbers"), (2, 0.20)
         )
+        yield from _phone_figures()
     presidio = _presidio()
     if presidio is not None:
         yield from _span_figures("presidio", rows, presidio, None)
@@ -172,6 +174,16 @@ def _span_figures(
     )
     yield _share(f"{name}: 1 - precision", 1 - precision, 0.02 if of_ours else None)
     yield _share(f"{name}: 1 - F1 of phones", 1 - f1, f1_limit)
+
+
+def _phone_figures() -> Iterator[Figure]:
+    numbers = list(make_phones(seed=1))
+    for method, limit in (("context", None), ("phonenumbers", 0.05)):
+        found = [_overlaps(text, number, find_pii(text, phones=method)) for _, text, number in numbers]
+        name = (
+            f"pii, phones = {method}: missed, of {len(found)} numbers of {len(PLANS)} plans without a word beside them"
+        )
+        yield _share(name, 1 - np.mean(found), limit)
 
 
 def _presidio() -> Callable[[str], object] | None:

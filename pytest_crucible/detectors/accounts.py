@@ -9,9 +9,7 @@ from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
 from pytest_crucible.detectors.places import Place
 
 # Whole, in fours, or in the groups of American Express and Diners Club. It looks ahead: the second of two numbers may be a card.
-_CARD_BODY = (
-    r"(?=((?:\d{11,18}|\d{3}([ -])\d{4}\2\d{4}\2(?:\d{4}\2\d{3}|\d{1,4})|\d{3}([ -])\d{6}\3\d{4,5})(?![\w])(?![-.]\d)))"
-)
+_CARD_BODY = r"(?=((?:\d{11,18}|\d{3}([ .-])\d{4}\2\d{4}\2(?:\d{4}\2\d{3}|\d{1,4})|\d{3}([ .-])\d{6}\3\d{4,5})(?![\w])(?![-.]\d)))"
 _CARD = re.compile(r"\d(?<![\w.+-]\d)" + _CARD_BODY, re.ASCII)
 # Without such a word beside it, a card begins with four digits of an issuer below; looking at those first saves most attempts.
 _CARD_OF_ISSUER = re.compile(
@@ -105,4 +103,4 @@ def find_ibans(text: str) -> Iterator[Place]:
 
 
 def _without_separators(number: str) -> str:
-    return number.replace(" ", "").replace("-", "")
+    return number.replace(" ", "").replace("-", "").replace(".", "")

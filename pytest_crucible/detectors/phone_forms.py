@@ -8,7 +8,9 @@ import re
 # that begins with a look behind, so that comes second, here and in the other detectors.
 CANDIDATE = re.compile(
     r"[+(\d](?<![\w$€£#/=+-].)(?<!\d[.,:].)(?![ .\-/]\d\D)(?:(?<=\+)\(?\d|(?<=\()\d|(?<=\d))\d{0,14}+"
-    r"(?:[ .\-/]\d{2,9}|[ .\-/]?\(\d{1,5}\)[ .\-/]?\d{1,9}|\)[ .\-/]?\d{2,9}){0,6}+(?<=\d\d)"
+    # Behind a country code the area may have one digit: `+33 1 23 45 67 89`.
+    r"(?:[ .\-/]\d{2,9}|(?:(?<=\+\d)|(?<=\+\d\d)|(?<=\+\d\d\d))[ .\-]\d(?=[ .\-]\d\d)"
+    r"|[ .\-/]?\(\d{1,5}\)[ .\-/]?\d{1,9}|\)[ .\-/]?\d{2,9}){0,6}+(?<=\d\d)"
     r"(?:[ ]?(?:x|ext\.? ?)\d{1,5})?(?![\w%])(?![.,]\d)(?! ?[=*+])",
     re.ASCII,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,10 +22,13 @@ from pytest_crucible.detectors.places import Place
 
 _LETTER = re.compile(r"[^\W\d_]")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
-_SHORTEST = 8
+_SHORTEST, _FEWEST_PLAIN, _FEWEST_GROUPS, _SOCIAL_SECURITY = 8, 10, 3, [3, 2, 4]
 # Looking a number up in all plans takes about a millisecond.
 _MOST_NUMBERS = 500
-REGIONS = ("US", "GB", "DE", "FR", "AT", "CH", "ES", "IT", "NL", "AU", "CA", "IN", "BR")
+REGIONS = (
+    "US", "GB", "DE", "FR", "AT", "CH", "ES", "IT", "NL", "AU", "CA", "IN", "BR", "SE", "DK", "NO", "PL", "CZ", "PT", "GR", "BE",
+    "IE", "JP", "CN", "KR", "TR", "MX", "ZA", "NZ",
+)  # fmt: skip
 """Regions whose numbers `phonenumbers` reads without a country code."""
 
 
@@ -78,7 +82,7 @@ def find_phones_by_plan(text: str, regions: Sequence[str] = REGIONS) -> Iterator
     places: dict[str, list[tuple[int, int]]] = {}
     for match in CANDIDATE.finditer(text):
         number = match[0]
-        if len(number) < _SHORTEST or DATE.fullmatch(number):
+        if len(number) < _SHORTEST or DATE.fullmatch(number) or _is_plain(number):
             continue
         if number not in places:
             if len(places) == _MOST_NUMBERS:
@@ -89,6 +93,14 @@ def find_phones_by_plan(text: str, regions: Sequence[str] = REGIONS) -> Iterator
             words = read_words(text[max(0, start - REACH) : start])
             if OTHER_NUMBERS.isdisjoint(words[-NEAREST:]):
                 yield start, match.start() + last
+
+
+def _is_plain(number: str) -> bool:
+    """Return whether a number is one of documents, amounts and addresses: few digits in one or two groups, or those of a US SSN."""
+    groups = re.findall(r"\d+", number)
+    if [*map(len, groups)] == _SOCIAL_SECURITY:
+        return True
+    return number[0] not in "0+(" and len(groups) < _FEWEST_GROUPS and sum(map(len, groups)) < _FEWEST_PLAIN
 
 
 def _find_in_plans(number: str, regions: Sequence[str]) -> list[tuple[int, int]]:
@@ -102,6 +114,12 @@ def _find_in_plans(number: str, regions: Sequence[str]) -> list[tuple[int, int]]
         if places:
             return places
     return []
+
+
+@functools.cache
+def has_phonenumbers() -> bool:
+    """Return whether the package `phonenumbers` is installed."""
+    return importlib.util.find_spec("phonenumbers") is not None
 
 
 def load_phonenumbers() -> Any:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pytest_crucible.detectors.assignments import find_assigned
 from pytest_crucible.detectors.placeholders import is_placeholder
 from pytest_crucible.detectors.places import Place, drop_overlapping, make_spans
+from pytest_crucible.detectors.widths import find_in_any_width
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.redaction import key_places
 
@@ -33,6 +34,10 @@ def find_secrets(text: str) -> tuple[Span, ...]:
     >>> find_secrets("password: tr0ub4dor")
     (Span(type='PASSWORD', start=10, end=19),)
     """
+    return tuple(find_in_any_width(_find, text))
+
+
+def _find(text: str) -> tuple[Span, ...]:
     findings = _find_keys(text)
     findings["PRIVATE_KEY"] = list(_find_private_keys(text))
     known = [place for places in findings.values() for place in places]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_up_phones import make_phones
 from run_sizes import choose_examples
 
 from pytest_crucible.detectors import addresses
@@ -100,8 +101,64 @@ def test_plans_of_countries_find_numbers_without_a_word_beside_them():
     pytest.importorskip("phonenumbers")
     text = "Anna, 030 901820, and order 0309018201"
 
-    assert find_pii(text) == ()
+    assert find_pii(text, phones="context") == ()
     assert [text[span.start : span.end] for span in find_pii(text, phones="phonenumbers")] == ["030 901820"]
+    assert find_pii(text) == find_pii(text, phones="phonenumbers")
+
+
+def test_without_phonenumbers_words_beside_a_number_tell_a_telephone(monkeypatch):
+    monkeypatch.setattr("pytest_crucible.detectors.pii.has_phonenumbers", lambda: False)
+
+    assert find_pii("Anna, 030 901820") == ()
+    assert [span.type for span in find_pii("Anna, Tel. 030 901820")] == ["PHONE_NUMBER"]
+
+
+def test_most_numbers_of_many_plans_are_found_without_a_word_beside_them():
+    pytest.importorskip("phonenumbers")
+    found = [
+        any(span.start == text.index(number) for span in find_pii(text, ["PHONE_NUMBER"]))
+        for _, text, number in make_phones(seed=3)
+    ]
+
+    assert len(found) > 500
+    assert sum(found) / len(found) >= 0.95
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The office is at 17151 2450 Crown St", "lives at 62314 Mellemvej, 28919 136 Filadelfeos", '"evidence": {"16966326": []}',
+        "SSN: 460-89-9847", "from 86.121.97.248", "order 0309018201",
+    ],
+)  # fmt: skip
+def test_other_numbers_are_no_telephones_in_any_plan(text):
+    pytest.importorskip("phonenumbers")
+
+    assert find_pii(text, ["PHONE_NUMBER"], phones="phonenumbers") == ()
+
+
+WIDTHS = [
+    ("4111\u00a01111\u00a01111\u00a01111", "CREDIT_CARD"), ("4111.1111.1111.1111", "CREDIT_CARD"),
+    ("4111\u20111111\u20111111\u20111111", "CREDIT_CARD"), ("4111\u202f1111\u202f1111\u202f1111", "CREDIT_CARD"),
+    ("4111 \u200b1111 1111 1111", "CREDIT_CARD"), ("3782.822463.10005", "CREDIT_CARD"),
+    ("anna\uff20example.com", "EMAIL_ADDRESS"), ("\uff41nna\uff20example\uff0ecom", "EMAIL_ADDRESS"),
+    ("anna\u200b@example.com", "EMAIL_ADDRESS"), ("078\u201105\u20111120", "US_SSN"),
+    ("DE89\u00a03704\u00a00044\u00a00532\u00a00130\u00a000", "IBAN_CODE"), ("415\u2011555\u20110123", "PHONE_NUMBER"),
+    ("192\uff0e0\uff0e2\uff0e17", "IP_ADDRESS"), ("\uff0b49\u00a030\u00a0901820", "PHONE_NUMBER"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "kind"), WIDTHS)
+def test_personal_data_of_any_width_is_found_at_its_place(value, kind):
+    text = f"\u00dc ({value}), und mehr"
+
+    assert [text[span.start : span.end] for span in find_pii(text) if span.type == kind] == [value]
+
+
+def test_the_end_of_a_sentence_in_another_script_is_no_part_of_an_address():
+    text = "\u5199\u4fe1\u7ed9 anna@example.com\u3002\u8c22\u8c22"
+
+    assert [text[span.start : span.end] for span in find_pii(text)] == ["anna@example.com"]
 
 
 def test_only_the_first_numbers_of_a_text_are_looked_up_in_plans(monkeypatch):
