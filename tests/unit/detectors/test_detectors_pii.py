@@ -140,6 +140,7 @@ def test_other_numbers_are_no_telephones_in_any_plan(text):
 WIDTHS = [
     ("4111\u00a01111\u00a01111\u00a01111", "CREDIT_CARD"), ("4111.1111.1111.1111", "CREDIT_CARD"),
     ("4111\u20111111\u20111111\u20111111", "CREDIT_CARD"), ("4111\u202f1111\u202f1111\u202f1111", "CREDIT_CARD"),
+    ("\uff14" + "\uff11" * 15, "CREDIT_CARD"), ("\u0664" + "\u0661" * 15, "CREDIT_CARD"),
     ("4111 \u200b1111 1111 1111", "CREDIT_CARD"), ("3782.822463.10005", "CREDIT_CARD"),
     ("anna\uff20example.com", "EMAIL_ADDRESS"), ("\uff41nna\uff20example\uff0ecom", "EMAIL_ADDRESS"),
     ("anna\u200b@example.com", "EMAIL_ADDRESS"), ("078\u201105\u20111120", "US_SSN"),
