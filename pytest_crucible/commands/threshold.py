@@ -71,4 +71,5 @@ def _too_few(benign: BenignScores, false_alarms: float, needed: int, run: str) -
         # Rounded up, so that it can be had.
         advice += f" or allow {math.ceil(smallest_rate(n) * 1000) / 1000:g}"
     has = f"{n:,}, in {benign.samples:,} benign samples" if benign.samples > n else f"{n:,}"
-    return f"--false-alarms {false_alarms:g} needs at least {needed:,} different benign {benign.unit}s; run {run} has {has}: {advice}"
+    needs = f"--false-alarms {false_alarms:g} needs at least {needed:,} different benign {benign.unit}s"
+    return f"{needs}; run {run} has {has}: {advice}"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 _HEX, _ALNUM, _SAFE = "[0-9a-f]", "[A-Za-z0-9]", r"[\w-]"
 _UUID = rf"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}"
-# What follows -> the beginnings of keys, as services document them, and as gitleaks and detect-secrets look for them. Where a service
-# says that its lengths may change, a shorter one is enough.
+# What follows -> the beginnings of keys, as services document them, and as gitleaks and detect-secrets look for them. Where a
+# service says that its lengths may change, a shorter one is enough.
 _BEGINNINGS = {
     rf"{_ALNUM}{{28,}}": "npm_ nfp_ ntn_ r8_ gsk_ xai- pplx- csk- pcsk_ secret_",
     rf"{_SAFE}{{28,}}": "github_pat_ pypi- nvapi- tgp_v1_ fo1_ HRKU- wandb_v1_ ddpat_ figd_ KGAT_",
