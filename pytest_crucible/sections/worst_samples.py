@@ -80,8 +80,8 @@ def _worst_positions(inputs: SectionInputs, metric: str) -> list[int]:
     behind = np.nan_to_num(sign * (candidate - baselines[0])) if baselines else np.zeros_like(candidate)
     # numpy sorts by the last key first: furthest behind, then lowest score, then position.
     order = np.lexsort((np.arange(len(candidate)), sign * candidate, behind))
-    worst = [int(k) for k in order if not np.isnan(candidate[k]) and (not baselines or behind[k] < 0)]
-    return worst[:HOW_MANY]
+    is_shown = ~np.isnan(candidate) & (behind < 0 if baselines else True)
+    return [int(position) for position in order[is_shown[order]][:HOW_MANY]]
 
 
 def _reason(sample: WorstSample) -> str:

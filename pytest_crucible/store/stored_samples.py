@@ -19,7 +19,7 @@ def group_names(store: RunStore, dataset: str) -> list[str | None]:
     table = schema.samples
     query = select(table.c.sample_group).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
-        return list(connection.execute(query).scalars())
+        return list(connection.execute(query).scalars().all())
 
 
 def expected_values(store: RunStore, dataset: str) -> list[Any]:
@@ -27,7 +27,7 @@ def expected_values(store: RunStore, dataset: str) -> list[Any]:
     table = schema.samples
     query = select(table.c.expected).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
-        return list(connection.execute(query).scalars())
+        return list(connection.execute(query).scalars().all())
 
 
 def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
@@ -35,7 +35,7 @@ def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
     table = schema.samples
     query = select(table.c.metadata).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
-        return [metadata or {} for metadata in connection.execute(query).scalars()]
+        return [metadata or {} for metadata in connection.execute(query).scalars().all()]
 
 
 def has_metadata(store: RunStore, dataset: str) -> bool:
@@ -84,4 +84,4 @@ def all_sample_ids(store: RunStore, dataset: str) -> list[str]:
     table = schema.samples
     query = select(table.c.sample_id).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
-        return list(connection.execute(query).scalars())
+        return list(connection.execute(query).scalars().all())
