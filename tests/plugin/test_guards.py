@@ -129,7 +129,7 @@ def test_a_threshold_is_chosen_by_different_texts(guarded, benign, counted):
 
 def test_groups_that_share_a_text_are_one(guarded):
     rows = [{"id": f"b{k}", "input": BENIGN.format(k % 60), "expected": 0, "group": f"g{k // 2}"} for k in range(120)]
-    guarded.write_rows("labelled.jsonl", [*LABELLED[:2], *rows])
+    guarded.write_rows("labelled.jsonl", [*({**row, "group": row["id"]} for row in LABELLED[:2]), *rows])
     guarded.run("--crucible-adapter=guard:inj")
 
     refused = guarded.command("threshold", "--false-alarms", "0.01", "-o", "inj.json")
