@@ -356,7 +356,7 @@ def hostile() -> Iterator[Figure]:
             name=f"1 MB of {name}: the slowest of rules, PII and secrets",
             measured=max(_seconds(lambda find=find, text=text: find(text)) for find in FINDERS),
             unit="s",
-            limit=2,
+            limit=3,
             digits=3,
         )
 

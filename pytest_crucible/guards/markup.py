@@ -18,7 +18,7 @@ _INLINE = (
     "a|abbr|acronym|b|bdi|bdo|big|cite|code|del|dfn|em|font|i|ins|kbd|label|mark|q|s|samp|small|span|strike|strong|sub|sup|tt|u"
     "|var|wbr"
 )
-_INLINE_TAG = re.compile(rf"</?(?:{_INLINE})(?:\s[^<>]{{0,300}})?/?>|<!--(?:[^-]|-(?!->)){{0,2000}}-->")
+_INLINE_TAG = re.compile(rf"</?(?:{_INLINE})(?:\s[^<>]{{0,300}})?/?>")
 _TAG = re.compile(r"</?[a-z][^<>]{0,300}>")
 _BULLETIN_BOARD = re.compile(r"\[/?(?:b|i|u|s|color|size|font|url|quote|code|center|img)(?:=[^\[\]]{0,80})?\]")
 _LINK = re.compile(r"!?\[([^\[\]]{1,300})\](?:\([^()\s]{0,300}(?:\s[^()]{0,100})?\)|\[[^\[\]]{0,60}\])")
@@ -65,9 +65,18 @@ def strip_markup(text: str) -> str:
     if not _HAS_MARKUP.search(text):
         return text
     if "<" in text:
-        text = _TAG.sub(" ", _INLINE_TAG.sub("", text))
+        text = _TAG.sub(" ", _INLINE_TAG.sub("", _strip_comments(text)))
     if "[" in text:
         text = _LINK.sub(r"\1", _BULLETIN_BOARD.sub("", text))
     if "\\" in text:
         text = _COMMAND.sub("", text)
     return " ".join(text.translate(_SIGNS).split())
+
+
+def _strip_comments(text: str) -> str:
+    # A pattern would look for the end of each comment again.
+    parts, place = [], 0
+    while (start := text.find("<!--", place)) >= 0 and (end := text.find("-->", start)) >= 0:
+        parts.append(text[place:start])
+        place = end + len("-->")
+    return "".join((*parts, text[place:]))

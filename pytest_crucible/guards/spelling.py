@@ -57,17 +57,29 @@ def _part(text: str, words: frozenset[str]) -> str:
 
 def _find_cheapest(letters: str, words: frozenset[str]) -> list[str]:
     """Return the parts of the cheapest reading (Viterbi 1967): known words, and what is between them."""
-    longest = max(map(len, words))
+    beginnings = _list_beginnings(words)
+    count = len(letters)
     # For each end: the cost, and where the last part begins, if that is a known word and if it is not.
-    known, other = [(0.0, 0)], [(_OF_OTHER, 0)]
-    for end in range(1, len(letters) + 1):
-        starts = (start for start in range(max(0, end - longest), end) if letters[start:end] in words)
-        known.append(min(((min(known[k], other[k])[0] + _OF_WORD, k) for k in starts), default=(_NEVER, 0)))
-        goes_on, begins = other[end - 1][0], known[end - 1][0] + _OF_OTHER
-        other.append((goes_on + _OF_LETTER, other[end - 1][1]) if goes_on <= begins else (begins + _OF_LETTER, end - 1))
-    parts, end = [], len(letters)
+    known = [(0.0, 0)] + [(_NEVER, 0)] * count
+    other = [(_OF_OTHER, 0)] * (count + 1)
+    for start in range(count):
+        cost = min(known[start][0], other[start][0]) + _OF_WORD
+        end = start + 1
+        while end <= count and (part := letters[start:end]) in beginnings:
+            if cost < known[end][0] and part in words:
+                known[end] = (cost, start)
+            end += 1
+        goes_on, begins = other[start][0], known[start][0] + _OF_OTHER
+        first = other[start][1] if goes_on <= begins else start
+        other[start + 1] = (min(goes_on, begins) + _OF_LETTER, first)
+    parts, end = [], count
     while end:
         start = min(known[end], other[end])[1]
         parts.append(letters[start:end])
         end = start
     return parts[::-1]
+
+
+@functools.lru_cache(maxsize=4)
+def _list_beginnings(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(word[:end] for word in words for end in range(1, len(word) + 1))
