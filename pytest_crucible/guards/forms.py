@@ -26,8 +26,8 @@ _UNDO_LEET = Alphabet(dict(zip(_LEET_SIGNS, "oieastbas", strict=True)))
 _UNDO_LEET_WITH_L = Alphabet(dict(zip(_LEET_SIGNS, "oleastbas", strict=True)))
 
 
-def read_forms(text: str, words: frozenset[str], depth: int = DEPTH) -> Iterator[str]:
-    """Yield the forms of a text in lower case. `words` are those of the rules, which letters without blanks are parted into."""
+def read_forms(text: str, words: frozenset[str] = frozenset(), depth: int = DEPTH) -> Iterator[str]:
+    """Yield the forms of a text in lower case. `words` are those that letters without blanks between them are parted into."""
     normal = normalise(text)
     folded = fold_marks(normal)
     yield folded
