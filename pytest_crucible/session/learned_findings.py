@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_crucible.adapters.findings_redactor import FindingsRedactor
 from pytest_crucible.records import ModelCall, NoTwin, Sample
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.redact_reports import key_redactor
+
+if TYPE_CHECKING:
+    from pytest_crucible.adapters.findings_redactor import FindingsRedactor
 
 
 class LearnedFindings:
