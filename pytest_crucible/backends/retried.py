@@ -13,9 +13,10 @@ from tenacity.wait import wait_base
 
 from pytest_crucible.backends.protocol import Backend
 from pytest_crucible.backends.sample_clock import paused_clock
+from pytest_crucible.backends.silent_requests import SILENT
 from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
-from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, Unanswered
 
 # Attempts after the first.
 RETRIES = 5
@@ -33,8 +34,17 @@ class Retried(Wrapper):
     An attempt that waits holds no permit: this wrapper is outside the limiter.
     """
 
-    def __init__(self, inner: Backend, emit: Emit, *, retries: int = RETRIES) -> None:
+    def __init__(
+        self,
+        inner: Backend,
+        emit: Emit,
+        *,
+        retries: int = RETRIES,
+        has_answered: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`has_answered` returns whether the server has answered any request."""
         super().__init__(inner)
+        self._has_answered = has_answered
         self._emit = emit
         self._retries = retries
 
@@ -65,7 +75,7 @@ class Retried(Wrapper):
             return await self._retry_policy(request)(attempt)
         except Retryable:
             seconds = asyncio.get_running_loop().time() - started
-            raise BackendError(_sentence(failures, seconds)) from None
+            raise _final_error(failures, seconds, has_answered=self._has_answered()) from None
 
     def _retry_policy(self, request: Request) -> AsyncRetrying:
         return AsyncRetrying(
@@ -130,6 +140,19 @@ def _format_wait(seconds: float) -> str:
     scales = ((86400, "days"), (3600, "hours"), (60, "minutes"))
     scale, unit = next((scale, unit) for scale, unit in scales if seconds >= 2 * scale)
     return f"{seconds / scale:.0f} {unit}"
+
+
+def _final_error(failures: list[Retryable], seconds: float, *, has_answered: bool) -> BackendError:
+    """Return the error of a request that used up its attempts.
+
+    >>> _final_error([Retryable("no answer within 20 s", kind="timeout")] * 6, 121.0, has_answered=True)
+    Unanswered('no answer in 6 attempts, in 121 s, from a server that answers others; the last: no answer within 20 s')
+    """
+    if has_answered and all(error.kind in SILENT for error in failures):
+        attempts = "1 attempt" if len(failures) == 1 else f"{len(failures)} attempts"
+        facts = f"in {attempts}, in {seconds:.0f} s, from a server that answers others"
+        return Unanswered(f"no answer {facts}; the last: {failures[-1]}", kind=failures[-1].kind)
+    return BackendError(_sentence(failures, seconds))
 
 
 def _sentence(failures: list[Retryable], seconds: float) -> str:

@@ -15,7 +15,7 @@ from _pytest.outcomes import OutcomeException
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.judge import open_judge
-from pytest_crucible.adapters.open import open_arms, train_arms
+from pytest_crucible.adapters.open import check_distinct, open_arms, train_arms
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.untrained import untrained_recipes
@@ -36,6 +36,7 @@ from pytest_crucible.session.enter_run import enter_failed_checks, enter_joined_
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_checks import check_markers, check_sample
 from pytest_crucible.session.joined_tests import JoinedTest, group_by_function, unique_ids
+from pytest_crucible.session.learned_findings import LearnedFindings
 from pytest_crucible.session.marked_items import MarkedItems
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
@@ -110,6 +111,9 @@ class ExperimentCollection:
         judges = partial(self._open_judge, opener)
         self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
         self.opened_arms = open_arms(opener, self._settings)
+        # An error among others: they are reported together.
+        with self._gather_errors():
+            check_distinct(self.opened_arms, opener.typed_names)
         self._resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
         planner = ExperimentPlanner(self._config, self._settings, self.opened_arms, self._data)
         for item in items:
@@ -130,6 +134,7 @@ class ExperimentCollection:
             self._train(opener)
         if not self.problems and self._data.runs_checks:
             self._compare_training_files()
+        LearnedFindings(self._config).learn(self.experiments.values())
 
     def _check_selected(self, items: Sequence[pytest.Function]) -> None:
         """Check the datasets of the selected experiments, without opening an adapter."""

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, select
 
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.process_secrets import require_no_key
 from pytest_crucible.records.sweeps import CHOOSING
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors, insert_or_ignore
@@ -46,6 +47,7 @@ def list_runs(
 def check_tag(name: str) -> None:
     """Raise SpecError for a tag that a shell would need quoted after `tag:`, or that is too long for the database."""
     longest = schema.LONGEST_TAG
+    require_no_key(name, "tag")
     if not re.fullmatch(r"[\w.+/-]+", name) or len(name) > longest:
         raise SpecError(
             f"tag {name!r:.120} is not valid: write 1 to {longest} letters, digits and . _ - + /, for example main or release/2.1"

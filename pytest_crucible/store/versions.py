@@ -14,8 +14,9 @@ from sqlalchemy.exc import IntegrityError
 
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.model_gates import GateEntry
+from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.registry import LogEntry, Version
-from pytest_crucible.records.serialize import canonical, from_plain
+from pytest_crucible.records.serialize import canonical, from_plain, to_plain
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.registry_log import Head, LogRow, append_rows, read_log, require_intact
@@ -61,14 +62,14 @@ def load_registry(store: RunStore, *, check: bool = True) -> StoredRegistry:
 def append_entries(store: RunStore, registry: StoredRegistry, entries: Sequence[LogEntry | GateEntry]) -> bool:
     """Append entries in one transaction; return False, with nothing written, where the registry has changed since."""
     with explain_errors(store.location), store.engine.begin() as connection:
-        return append_rows(connection, registry.head, [canonical(entry) for entry in entries])
+        return append_rows(connection, registry.head, [_stored(store, entry) for entry in entries])
 
 
 def add_version(store: RunStore, registry: StoredRegistry, version: Version, entry: LogEntry) -> bool:
     """Enter a version with its first log entry in one transaction; return False where the registry has changed since."""
-    body, key = canonical(version), version_key(version.identity, version.adapter.parameters)
+    body, key = _stored(store, version), version_key(version.identity, version.adapter.parameters)
     row = {"model": version.model, "number": version.number, "key": key, "body": body}
-    bodies = [canonical(replace(entry, digest=_digest(body)))]
+    bodies = [_stored(store, replace(entry, digest=_digest(body)))]
     try:
         with explain_errors(store.location), store.engine.begin() as connection:
             if not append_rows(connection, registry.head, bodies):
@@ -137,6 +138,11 @@ def runs_in_log(connection: Connection) -> set[str]:
     """Return the runs that the log names as proof, which must be kept."""
     bodies = connection.execute(select(schema.registry_log.c.body)).scalars()
     return {run for body in bodies if (run := json.loads(body).get("run"))}
+
+
+def _stored(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
+    """Return a record as the JSON that is stored, redacted first: its hash is that of the stored text."""
+    return canonical(redact(to_plain(record), store.hide))
 
 
 def _body(store: RunStore, model: str, number: int) -> str | None:
