@@ -109,7 +109,8 @@ class Guards:
         """Return the function that redacts a guard's findings, by its setting `redaction`. Raises SpecError."""
         from pytest_crucible.adapters.findings_redactor import FindingsRedactor
         from pytest_crucible.detectors.found_values import FoundValues, keep_to_itself
-        from pytest_crucible.guards.normalise import normalise, read_forms
+        from pytest_crucible.guards.forms import read_forms
+        from pytest_crucible.guards.normalise import normalise
 
         settings = self.settings(name)
         # A judge cannot be opened yet, and finds no spans.

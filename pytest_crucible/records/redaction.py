@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, quote_plus
 
+from pytest_crucible.records import key_forms
+
 HIDDEN = "(key hidden)"
 SERVICES = (
     "tml",
@@ -28,12 +30,14 @@ SERVICES = (
 )
 _TOKEN = r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]+"  # a JSON Web Token
 # Keys of well-known services, by their form.
-_OF_SERVICES = rf"\b(?:{'|'.join(SERVICES)})[-_][\w-]{{16,}}|\bAKIA[0-9A-Z]{{16}}\b|\bAIza[\w-]{{30,}}"
+_OF_SERVICES = (
+    rf"\b(?:{'|'.join(SERVICES)})[-_][\w-]{{16,}}|\bAKIA[0-9A-Z]{{16}}\b|\bAIza[\w-]{{30,}}|{key_forms.PATTERN}"
+)
 # The shortest JSON Web Token, `eyJ12345678.a.b`. Most ids and answers are shorter.
 SHORTEST_KEY = 15
 _RUN = re.compile(r"[\w-]*")
 # User and password of a URL: a run of characters up to an @, with a colon inside. The look ahead keeps the time linear.
-_USER = r"(?<=://)(?=[^/\s@'\"]++@)[^/\s@'\"]+?:[^/\s@'\"]++(?=@)"
+_USER = r"(?<=://)(?=[^/\s@'\"]++@)[^/\s@'\"]*?:[^/\s@'\"]++(?=@)"
 
 
 def _dash_of_service(dash: str) -> re.Pattern[str]:
@@ -72,6 +76,7 @@ _FINDERS = (
     ("AKIA", _finder(re.compile(r"AKIA(?<=\bAKIA)(?=[0-9A-Z]{16}\b)"))),
     ("AIza", _finder(re.compile(r"AIza(?<=\bAIza)(?=[\w-]{30})"))),
     *((dash, _name_finder(_dash_of_service(dash))) for dash in "-_"),
+    *key_forms.FINDERS,
 )
 
 

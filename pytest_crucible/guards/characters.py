@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,6 @@ LONG = 20_000
 Codes = NDArray[np.uint8]
 CodePoints = NDArray[np.uint32]
 Mask = NDArray[np.bool_]
-_ALL_POINTS = 0x110000
 _FEW_RANGES = 4
 
 
@@ -38,16 +36,6 @@ def join_code_points(points: CodePoints) -> str:
     ended = np.append(points, np.uint32(ord(".")))
     text: str = ended.view(f"<U{len(ended)}")[0]
     return str(text[:-1])
-
-
-def map_characters(points: CodePoints, read: Callable[[NDArray[np.str_]], Codes]) -> Codes:
-    """Return a code for each character; the function returns those of the different ones."""
-    is_present = np.zeros(_ALL_POINTS, dtype=bool)
-    is_present[points] = True
-    codes = np.zeros(_ALL_POINTS, dtype=np.uint8)
-    present = np.flatnonzero(is_present)
-    codes[present] = read(present.astype(np.uint32).view("<U1"))
-    return codes[points]
 
 
 def look_up(codes: Codes, table: bytes) -> Mask:
@@ -74,42 +62,3 @@ def _list_ranges(table: bytes) -> list[tuple[np.uint8, np.uint8]]:
 def list_signs(characters: str) -> bytes:
     """Return the table of these characters for `look_up`; all are of Latin-1."""
     return bytes(chr(code) in characters for code in range(256))
-
-
-def count_in_row(mask: Mask) -> Codes:
-    """Return how many places in a row have the mask, from each on; 16 for more.
-
-    >>> count_in_row(np.array([True, True, False, True])).tolist()
-    [2, 1, 0, 1]
-    """
-    count = mask.astype(np.uint8)
-    for width in (1, 2, 4, 8):
-        # A row that fills this width goes on behind it.
-        count[:-width] += (count[:-width] == width).view(np.uint8) * count[width:]
-    return count
-
-
-OTHER, WORD, SPACE = range(3)
-
-
-def read_kinds(text: str) -> Codes:
-    r"""Return for each character whether it is `WORD` (`\w` of a pattern), `SPACE` (`\s`) or `OTHER`."""
-    if text.isascii():
-        return np.frombuffer(text.encode().translate(_KINDS_OF_ASCII), dtype=np.uint8)
-    return map_characters(read_code_points(text), _classify)
-
-
-def _classify(characters: NDArray[np.str_]) -> Codes:
-    kinds = np.where(np.char.isalnum(characters) | (characters == "_"), WORD, OTHER)
-    kinds[np.char.isspace(characters)] = SPACE
-    return kinds.astype(np.uint8)
-
-
-_KINDS_OF_ASCII = _classify(np.arange(128, dtype=np.uint32).view("<U1")).tobytes() + bytes(128)
-
-
-def find_ends(is_part: Mask, places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return for each place where the row of parts that it is in ends; the place itself where it is in none."""
-    others = np.append(np.flatnonzero(~is_part), len(is_part))
-    ends: NDArray[np.intp] = others[np.searchsorted(others, places)]
-    return ends
