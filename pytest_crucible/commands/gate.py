@@ -26,7 +26,10 @@ from pytest_crucible.store.versions import load_registry
 
 @click.group("gate", short_help="What a run has to show before a version of a model is promoted.")
 def command() -> None:
-    """Freeze and show the gate of a model: the experiments, datasets, targets and comparisons that each promotion asks for."""
+    """Freeze and show the gate of a model: the experiments, datasets, targets and comparisons that each promotion asks for.
+
+    Each command takes --json.
+    """
 
 
 @command.command("freeze")

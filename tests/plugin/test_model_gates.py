@@ -54,7 +54,7 @@ def prepare(suite: Any) -> None:
 
 
 @pytest.fixture
-def crucible(suite, monkeypatch, capsys, warm_programs) -> Callable[..., tuple[int, str]]:
+def crucible(suite, monkeypatch, capsys) -> Callable[..., tuple[int, str]]:
     """The command in the suite's directory: exit status, and what it prints."""
     monkeypatch.chdir(suite.path)
 
@@ -256,6 +256,7 @@ EVERYDAY = (
     ("change", "arguments", "sentence"),
     [pytest.param(*DODGES[name], id=name, marks=() if name in EVERYDAY else pytest.mark.slow) for name in DODGES],
 )
+@pytest.mark.usefixtures("warm_programs")
 def test_a_run_that_dodges_the_gate_is_refused(gated, crucible, monkeypatch, change, arguments, sentence):
     change(gated)
     with monkeypatch.context() as patched:
