@@ -140,7 +140,9 @@ def _break(inner: Backend, wrapping: Wrapping) -> Backend:
 
 
 def _retry(inner: Backend, wrapping: Wrapping) -> Backend:
-    return Retried(inner, wrapping.shared.emit, retries=read_retries(wrapping.adapter))
+    shared, adapter = wrapping.shared, wrapping.adapter
+    judge = shared.limiters.of(wrapping.server, read_limits(adapter)) if wrapping.is_limited else None
+    return Retried(inner, shared.emit, retries=read_retries(adapter), judge=judge)
 
 
 def _cache(inner: Backend, wrapping: Wrapping) -> Backend:

@@ -23,7 +23,7 @@ class BackoffCheck:
 
     def __init__(self) -> None:
         self.top = 0.0
-        """The rate at which backing off began."""
+        """The rate to return to if backing off is futile; infinite if the rate was not limited before."""
         self.mark = 0.0
         """The rate at which this level began; `share` is the share of refusals one level above."""
         self.share = math.inf
@@ -41,9 +41,9 @@ class BackoffCheck:
         self.refused += 1
         self.recent += 1 / MEMORY
 
-    def begin(self, rate: float) -> None:
+    def begin(self, rate: float, *, top: float) -> None:
         """Start a descent at this rate, which is higher than where the last one began, or the same again."""
-        self.top = rate
+        self.top = top
         self._start_level(rate, math.inf)
 
     def is_futile(self, rate: float) -> bool:
@@ -55,9 +55,13 @@ class BackoffCheck:
         if not SAME * self.share < share < 0.5:
             self._start_level(rate, share)
             return False
-        # Twice the share: it fluctuates, and another descent in vain would cost more than some refusals.
-        self.tolerated = 2 * share + 0.01
+        self.tolerate(share)
         return True
+
+    def tolerate(self, share: float) -> None:
+        """Take this share of refusals for unavoidable."""
+        # Twice the share: it fluctuates, and another descent in vain would cost more than some refusals.
+        self.tolerated, self.recent = 2 * share + 0.01, share
 
     @property
     def is_tolerable(self) -> bool:

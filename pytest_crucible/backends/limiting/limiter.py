@@ -8,9 +8,11 @@ from collections import deque
 from pytest_crucible.backends.limiting.control import Control, Sent
 from pytest_crucible.backends.limiting.headers import RateLimitHeaders, certain_rate
 from pytest_crucible.backends.limiting.limits import Limits
+from pytest_crucible.backends.limiting.refusal_clusters import RefusalHistory
 from pytest_crucible.backends.limiting.round_robin import RoundRobin
 from pytest_crucible.backends.limiting.state import LimiterState
 from pytest_crucible.records import Reply
+from pytest_crucible.records.errors import REFUSALS, Retryable
 
 # A request in flight for longer will not be refused: servers refuse at once, but models take their time to answer.
 REFUSAL_S = 1.0
@@ -24,6 +26,7 @@ class Limiter:
         self._waiting: RoundRobin[asyncio.Future[_Permit]] = RoundRobin()
         self._recent: deque[Sent] = deque()
         """Requests that may still be refused, oldest first."""
+        self._history = RefusalHistory()
         self._timer: asyncio.TimerHandle | None = None
         self._server_limits: tuple[float | None, float | None] = (None, None)
 
@@ -81,14 +84,21 @@ class Limiter:
         with self._state as control:
             return max(0.0, control.paused_until - now)
 
+    def excuses(self, refusals: int) -> bool:
+        """Return whether so many refusals of one request in a row are chance, and not a limit or the request's own fault."""
+        with self._state as control:
+            return control.tolerates_refusals and self._history.explains(refusals)
+
     def close(self) -> None:
         self._set_timer(None)
         self._state.close()
 
     def _end(self, sent: Sent, outcome: Reply | BaseException | None) -> None:
         now = asyncio.get_running_loop().time()
+        is_refusal = isinstance(outcome, Retryable) and outcome.kind in REFUSALS
+        share_before = self._history.find_cluster(now, sent) if is_refusal else None
         with self._state as control:
-            control.end(now, sent, outcome)
+            control.end(now, sent, outcome, share_before)
         sent.settled = True
         if self._waiting:
             self._serve()
@@ -121,6 +131,7 @@ class Limiter:
 
     def _issue(self, sent: Sent) -> _Permit:
         self._recent.append(sent)
+        self._history.add(sent)
         return _Permit(self, sent)
 
     def _accept_old(self, control: Control, now: float) -> None:

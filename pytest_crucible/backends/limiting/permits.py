@@ -18,6 +18,13 @@ class Permit(Protocol):
         """
 
 
+class RefusalJudge(Protocol):
+    """Knows how often the server refuses."""
+
+    def excuses(self, refusals: int) -> bool:
+        """Return whether so many refusals of one request in a row are chance, and not a limit or the request's own fault."""
+
+
 class SparePermits(Protocol):
     """Permits for spare requests: hedges."""
 

@@ -6,12 +6,11 @@ import math
 
 from pytest_crucible.backends.limiting.cubic import CubicLimit
 from pytest_crucible.backends.limiting.futile_backoff import BackoffCheck
+from pytest_crucible.backends.limiting.rate_trial import RateTrial
 
 # Requests sent below the last limit before a higher rate is tried: about one refusal in 200 requests is the cost of
 # staying at the limit.
 PLATEAU = 100.0
-# If refusals come with a pause, the time spent below the limit before the next one is risked, in pauses.
-PAUSE_COST = 5.0
 MIN_CUT, MAX_CUT = 0.03, 0.5
 # Accepted requests assumed before the first: a refusal among few requests shows less about the rate than among many.
 PRIOR = 5.0
@@ -35,13 +34,13 @@ class Pacing:
         "cubic",
         "filled_at",
         "most",
-        "pause_s",
         "rate",
         "sent",
         "sent_at",
         "server_limit",
         "since",
         "tokens",
+        "trial",
     )
 
     def __init__(self, most: float = math.inf) -> None:
@@ -52,6 +51,7 @@ class Pacing:
         self.rate = most
         self.cubic = CubicLimit()
         self.backoff = BackoffCheck()
+        self.trial = RateTrial()
         self.tokens = 1.0
         self.filled_at = 0.0
         self.sent = 0.0
@@ -59,8 +59,6 @@ class Pacing:
         self.sent_at = -math.inf
         self.since = math.inf
         """Time of the last cut, or of the first request."""
-        self.pause_s = 0.0
-        """The pause that the last refusal asked for."""
 
     def delay(self, now: float, paused_until: float) -> float:
         """Return the seconds until the next request may start."""
@@ -72,6 +70,9 @@ class Pacing:
     def take(self, now: float) -> bool:
         """Record a request; return whether the next one has to wait, so that acceptance shows what the server allows."""
         self.backoff.send()
+        self.trial.send(now)
+        if self.trial.shows_limit:
+            self._adopt_limit(now)
         if self.rate < math.inf:
             self.sent += 1
             self.tokens -= 1
@@ -88,20 +89,33 @@ class Pacing:
         self.cubic.accepted_since = 1.0
         if not paced or self.cubic.limit == math.inf:
             return
-        plateau = self._plateau()
-        self.cubic.grow(DOUBLING * self.cubic.limit / self.rate, plateau)
-        self._update(plateau)
+        self.cubic.grow(DOUBLING * self.cubic.limit / self.rate, PLATEAU)
+        self._update()
         if self.rate > 1.1 * self.backoff.mark:
-            self.backoff.begin(self.rate)
+            self.backoff.begin(self.rate, top=self.rate)
 
-    def refuse(self, now: float, paused_until: float, sent_at: float, pause_s: float) -> None:
+    def refuse_by_chance(self, now: float, sent_at: float) -> None:
+        """Record a refusal that may be chance. If there are many, half the rate is tried for a moment."""
+        if self.cubic.limit < math.inf:
+            return
+        rate, _ = self._rate_before(now)
+        if not self.trial.refuse(now, sent_at, rate):
+            return
+        if self.trial.rate < math.inf:
+            self.trial.end()
+        else:
+            self.trial.begin(now, rate)
+            self.tokens, self.filled_at = 0.0, now
+        self._begin(now)
+
+    def refuse(self, now: float, paused_until: float, sent_at: float) -> None:
         """Slow down. A request sent before the last cut is ignored: it shows the former rate."""
-        self.pause_s = pause_s
         if sent_at < self.cubic.cut_at:
             return
         before, accepted = self._rate_before(now)
+        self.trial.reset()
         if not self.backoff.mark:
-            self.backoff.begin(before)
+            self.backoff.begin(before, top=math.inf)
         if self.backoff.is_futile(before):
             self._return_to_top(now)
         elif not self.backoff.is_tolerable:
@@ -115,12 +129,12 @@ class Pacing:
     def allow(self, most: float) -> None:
         """Apply another user limit; the smallest one holds."""
         self.most = min(self.most, most)
-        self._update(self._plateau())
+        self._update()
 
     def set_server_limit(self, limit: float) -> None:
         """Apply the requests per second that the server reports as its limit."""
         self.server_limit = limit
-        self._update(self._plateau())
+        self._update()
 
     def _rate_before(self, now: float) -> tuple[float, float]:
         """Return the rate until now, and the accepted share of its requests (pauses count, although nothing was sent)."""
@@ -130,21 +144,28 @@ class Pacing:
         return self.rate, (self.sent - 1 + PRIOR) / (self.rate * (now - self.since) + PRIOR)
 
     def _return_to_top(self, now: float) -> None:
-        self.cubic.limit, self.cubic.age = self.backoff.top, self._plateau()
-        self.backoff.begin(self.backoff.top)
+        if self.backoff.top == math.inf:
+            self.cubic.lift()
+            self.backoff.mark = 0.0
+        else:
+            self.cubic.limit, self.cubic.age = self.backoff.top, PLATEAU
+            self.backoff.begin(self.backoff.top, top=self.backoff.top)
+        self._begin(now)
+
+    def _adopt_limit(self, now: float) -> None:
+        """Take the accepted part of the rate before the trial for the limit."""
+        top, share = 2 * self.trial.rate, self.trial.share
+        self.trial.reset()
+        self.backoff.begin(top, top=math.inf)
+        self.cubic.cut(now, top, max(SLOWEST, top * max(MAX_CUT, 1 - share)))
         self._begin(now)
 
     def _begin(self, now: float) -> None:
         self.sent, self.since = 0.0, now
-        self._update(self._plateau())
+        self._update()
 
-    def _update(self, plateau: float) -> None:
-        self.rate = min(self.most, self.server_limit, self.cubic.value(plateau))
-
-    def _plateau(self) -> float:
-        if not self.pause_s or self.cubic.base == math.inf:
-            return PLATEAU
-        return max(PLATEAU, PAUSE_COST * self.pause_s * self.cubic.base)
+    def _update(self) -> None:
+        self.rate = min(self.most, self.server_limit, self.trial.rate, self.cubic.value(PLATEAU))
 
     def _fill(self, now: float, paused_until: float) -> None:
         """Add tokens for the time that has passed, except during pauses; tokens are not saved up."""
