@@ -118,8 +118,11 @@ class Control:
     @property
     def tolerates_refusals(self) -> bool:
         """True if one more refusal does not show that the server is queried too fast."""
-        is_limited = min(self.pacing.cubic.limit, self.window.cubic.limit) < math.inf
-        return not is_limited or self.pacing.backoff.is_tolerable
+        return not self._is_limited or self.pacing.chance.share > 0
+
+    @property
+    def _is_limited(self) -> bool:
+        return min(self.pacing.cubic.limit, self.window.cubic.limit) < math.inf
 
     def _fail(self, now: float, sent: Sent, error: Retryable, share_before: float | None) -> None:
         if error.kind in REFUSALS:
@@ -131,14 +134,16 @@ class Control:
 
     def _refuse(self, now: float, sent: Sent, error: Retryable, share_before: float | None) -> None:
         """Record a refusal. One that may be chance concerns only its own request, which waits by itself."""
-        self.pacing.backoff.refuse()
+        is_chance = self.pacing.is_chance(sent.at)
         stops_all = share_before is not None or error.quota_exhausted
         is_crowded = self.window.is_cause(sent.at, sent.crowd)
-        if not stops_all and self.tolerates_refusals:
-            self.pacing.refuse_by_chance(now, sent.at)
+        # Above a number of concurrent requests, too, a few are refused by chance.
+        is_crowded = is_crowded and (stops_all or self.window.cubic.limit < math.inf or not self.tolerates_refusals)
+        if not stops_all and is_chance and not is_crowded:
+            self.pacing.begin_trial_if_due(now)
             return
         if share_before:
-            self.pacing.backoff.tolerate(share_before)
+            self.pacing.chance.adopt(share_before)
         # A refusal that is due to concurrency must not slow the rate as well.
         if is_crowded:
             self.window.cut_to_accepted(now)
