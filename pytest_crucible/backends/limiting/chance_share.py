@@ -9,6 +9,8 @@ import math
 EXCESS = 0.2
 # Evidence from which more than chance is refused: by chance once in some 2,000 requests.
 EVIDENCE = 5.0
+# Accepted requests assumed before the first: few requests show little.
+PRIOR = 5.0
 # Requests over which the share is averaged, to follow a server that refuses less than before.
 MEMORY = 512
 
@@ -58,9 +60,9 @@ class ChanceShare:
 
     def accepted_part(self) -> float:
         """Return the part of the latest requests that would not be refused at a lower rate."""
-        if not self.share or not self.run_sent:
+        if not self.share:
             return 1.0
-        return max(0.0, 1 - self.run_refused / self.run_sent) / (1 - self.share)
+        return (1 - self.run_refused / (self.run_sent + PRIOR)) / (1 - self.share)
 
     def _accepted_weight(self) -> float:
         return -math.log1p(-EXCESS)

@@ -142,7 +142,8 @@ class Control:
         if not stops_all and is_chance and not is_crowded:
             self.pacing.begin_trial_if_due(now)
             return
-        if share_before:
+        # Near a limit that is known, the refusals before were not chance.
+        if share_before and not self._is_limited:
             self.pacing.chance.adopt(share_before)
         # A refusal that is due to concurrency must not slow the rate as well.
         if is_crowded:

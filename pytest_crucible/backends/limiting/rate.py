@@ -89,7 +89,7 @@ class Pacing:
 
     def accept(self, paced: bool) -> None:
         self.cubic.accepted_since = 1.0
-        if not paced or self.cubic.limit == math.inf:
+        if not paced or self.cubic.limit == math.inf or self.trial.is_running:
             return
         self.cubic.grow(DOUBLING * self.cubic.limit / self.rate, PLATEAU)
         self._update()
