@@ -16,7 +16,7 @@ FIRST_S, LONGEST_S = 1.0, 30.0
 # Pause after a refusal by chance for which the server asks none. It does not grow: the limiter watches the load.
 CHANCE_S = (0.05, 0.15)
 # How much longer than asked a request waits at most, so that those refused together do not return together.
-SPREAD = 0.05
+SPREAD = 0.02
 # A generator of its own: the global one may have been seeded by the user.
 DRAWS = random.Random()
 
@@ -55,7 +55,12 @@ class Attempts:
         Exponential backoff with full jitter, and at least the pause that the server asked for.
         https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
         """
-        wanted = self._failures[-1].retry_after_s or 0.0
+        seconds = self._pause_s(self._failures[-1].retry_after_s or 0.0)
+        if self._judge is not None and self._refusals:
+            self._judge.record_wait(seconds)
+        return seconds
+
+    def _pause_s(self, wanted: float) -> float:
         if self._is_excused:
             return wanted * DRAWS.uniform(1, 1 + SPREAD) if wanted else DRAWS.uniform(*CHANCE_S)
         return max(wanted, DRAWS.uniform(0, min(LONGEST_S, FIRST_S * 2.0 ** (self._counted - 1))))

@@ -8,6 +8,7 @@ from collections import deque
 from pytest_crucible.backends.limiting.control import Control, Sent
 from pytest_crucible.backends.limiting.headers import RateLimitHeaders, certain_rate
 from pytest_crucible.backends.limiting.limits import Limits
+from pytest_crucible.backends.limiting.load import Load, describe_limit
 from pytest_crucible.backends.limiting.refusal_clusters import RefusalHistory
 from pytest_crucible.backends.limiting.round_robin import RoundRobin
 from pytest_crucible.backends.limiting.state import LimiterState
@@ -27,6 +28,7 @@ class Limiter:
         self._recent: deque[Sent] = deque()
         """Requests that may still be refused, oldest first."""
         self._history = RefusalHistory()
+        self._load = Load()
         self._timer: asyncio.TimerHandle | None = None
         self._server_limits: tuple[float | None, float | None] = (None, None)
 
@@ -84,6 +86,20 @@ class Limiter:
         with self._state as control:
             return max(0.0, control.paused_until - now)
 
+    def record_wait(self, seconds: float) -> None:
+        """Record the seconds for which a request waited for the server's rate."""
+        self._load.waited_s += seconds
+
+    def load(self) -> Load:
+        """Return what the server's rate has cost since the last `restart_load`. Thread-safe."""
+        with self._state as control:
+            self._load.cause = describe_limit(control, self._load.refused_share)
+        return self._load
+
+    def restart_load(self) -> None:
+        """Begin to count again: another experiment begins."""
+        self._load = Load()
+
     def excuses(self, refusals: int) -> bool:
         """Return whether so many refusals of one request in a row are chance, and not a limit or the request's own fault."""
         with self._state as control:
@@ -97,6 +113,8 @@ class Limiter:
         now = asyncio.get_running_loop().time()
         is_refusal = isinstance(outcome, Retryable) and outcome.kind in REFUSALS
         share_before = self._history.find_cluster(now, sent) if is_refusal else None
+        self._load.refused += is_refusal
+        self._load.in_flight_s += now - sent.at
         with self._state as control:
             control.end(now, sent, outcome, share_before)
         sent.settled = True
@@ -132,6 +150,7 @@ class Limiter:
     def _issue(self, sent: Sent) -> _Permit:
         self._recent.append(sent)
         self._history.add(sent)
+        self._load.sent += 1
         return _Permit(self, sent)
 
     def _accept_old(self, control: Control, now: float) -> None:
