@@ -117,7 +117,7 @@ async def run_units(
             watch.see(outcome)
             # A sample that has waited goes on before a new one starts.
             if not slot.end() or slots.hand_over():
-                slots.workers -= 1
+                slots.end_without_slot()
                 return
             if breath.due():
                 await breath.take()

@@ -20,18 +20,25 @@ class WorkerSlots:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._free = 0
         self._has_units = True
-        self.workers = 0
+        self._workers = 0
 
     def start_worker(self) -> None:
         """Start a worker, which has a slot."""
-        self.workers += 1
+        self._workers += 1
         self._start()
 
     def end_worker(self) -> None:
         """Record that a worker has found no more units, and release its slot."""
         self._has_units = False
-        self.workers -= 1
+        self._workers -= 1
         self.release()
+
+    def end_without_slot(self) -> None:
+        """Record that a worker has ended whose slot has gone to another one."""
+        self._workers -= 1
+        if self._free:
+            self._free -= 1
+            self.release()
 
     def hand_over(self) -> bool:
         """Give the caller's slot to a unit that has waited; return whether there is one."""
@@ -46,7 +53,7 @@ class WorkerSlots:
         """Give a slot back."""
         if self.hand_over():
             return
-        if self._has_units and self.workers < self._most_workers:
+        if self._has_units and self._workers < self._most_workers:
             self.start_worker()
         else:
             self._free += 1

@@ -38,9 +38,12 @@ class RefusalHistory:
         self._sent, self._refused = PRIOR, 0.0
         """Counts of requests that are no longer remembered."""
         self._since = -math.inf
+        self._all_sent, self._all_refused = 0.0, 0.0
+        """Counts of all requests, older ones with less weight."""
 
     def add(self, sent: Fate) -> None:
         """Record that a request is sent."""
+        self._all_sent += 1
         self._fates.append(sent)
         if len(self._fates) > REMEMBERED:
             self._forget(self._fates.popleft())
@@ -51,6 +54,7 @@ class RefusalHistory:
         A few before are no share: 0. The history begins again after a cluster.
         """
         sent.refused = True
+        self._all_refused += 1
         if sent.at < self._since:
             return None
         evidence, before = self._strongest_rise()
@@ -61,12 +65,13 @@ class RefusalHistory:
         return before
 
     def explains(self, refusals: int) -> bool:
-        """Return whether so many refusals of one request in a row are chance, at the present share of refusals."""
-        refused = self._refused + sum(fate.refused for fate in self._fates)
-        share = (refused + 2) / (self._sent - PRIOR + len(self._fates) + 4)
+        """Return whether so many refusals of one request in a row are chance, at the share at which others are refused."""
+        share = (self._all_refused - refusals + 2) / (self._all_sent - refusals + 4)
         return share**refusals >= RARE
 
     def _forget(self, fate: Fate) -> None:
+        if self._all_sent > 2 * REMEMBERED:
+            self._all_sent, self._all_refused = self._all_sent / 2, self._all_refused / 2
         self._sent += 1
         self._refused += fate.refused
         if self._sent > REMEMBERED:
