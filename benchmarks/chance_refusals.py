@@ -31,7 +31,7 @@ TAIL_S = 3.0
 THREADS = (1, 4, 16, 64, 128, 256)
 # One thread takes more than 20 s where a pause is a second: threads are tried from the most to the fewest while they gain.
 WORTH_TRYING = 2.0
-REPEATS = 3
+REPEATS = 5
 NAIVE_PAUSE_S = 0.2
 MOST_RATIO = 1.15
 

@@ -33,7 +33,9 @@ class ProgressLog:
             f"  {progress.lost:,} lost" if progress.lost else ""
         )
         left = (progress.total - progress.done) / progress.done * (now - self._started) if progress.done else None
-        waits_for = self._shared.waits_for(now) or (f"waiting for the server's rate: {load.cause}" if load.cause else "")
+        waits_for = self._shared.waits_for(now) or (
+            f"waiting for the server's rate: {load.cause}" if load.cause else ""
+        )
         return log_line(
             counts, refused=load.refused_share, waiting=load.waiting_share, waits_for=waits_for, seconds_left=left
         )

@@ -34,6 +34,8 @@ def test_a_run_that_hardly_waited_needs_no_sentence():
 
 
 def test_the_server_that_was_waited_for_longest_is_explained():
-    load = total_load([Load(10, 0, 1.0, 10.0, "it allows about 5 requests/s"), Load(10, 4, 20.0, 9.0, "it refuses 40 % at any rate")])
+    load = total_load(
+        [Load(10, 0, 1.0, 10.0, "it allows about 5 requests/s"), Load(10, 4, 20.0, 9.0, "it refuses 40 % at any rate")]
+    )
 
     assert explain_load(load) == "waiting for the server's rate was 52 % of the time: it refuses 40 % at any rate"

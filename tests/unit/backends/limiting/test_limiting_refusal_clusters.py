@@ -31,9 +31,7 @@ def first_cluster(refusals: list[bool]) -> tuple[int, float] | None:
 def test_hardly_any_run_of_300_requests_has_a_cluster_by_chance(share):
     draws = random.Random(f"{share}")
 
-    clusters = sum(
-        first_cluster([draws.random() < share for _ in range(300)]) is not None for _ in range(100)
-    )
+    clusters = sum(first_cluster([draws.random() < share for _ in range(300)]) is not None for _ in range(100))
 
     assert clusters <= 5
 
