@@ -1,8 +1,10 @@
 """A server that refuses by chance, queried by this product and by a naive client: 300 requests of 20 ms.
 
-The naive client has threads that sleep as long as the server asks, or 0.2 s; each row has its best time of 1 to 256 threads, in the same
-process tree and with the same refusals: the server draws them from the prompt and the number of the attempt. The times are from the
-first to the last reply, 64 samples at a time, the least of REPEATS.
+    python -m benchmarks.chance_refusals        # all rows, ten minutes and more
+
+The naive client has threads that sleep as long as the server asks, or 0.2 s; each row has its best time of 1 to 256 threads, in
+the same process tree and with the same refusals: the server draws them from the prompt and the number of the attempt. The times
+are from the first to the last reply, 64 samples at a time, the least of REPEATS.
 """
 
 from __future__ import annotations
