@@ -89,6 +89,7 @@ def _answer(request, salt, right):
 _TEST = '''\
 """One experiment of {samples} samples."""
 import time
+import zlib
 
 import pytest
 
@@ -103,6 +104,13 @@ def rows():
 @metric(bounds=(0, 10))
 def length(reply, sample):
     return float(len(reply.text))
+
+
+@metric(kind="positive", direction="lower")
+def seconds(reply, sample):
+    """As random as a crc32: around a second, slower where the reply is longer."""
+    draw = zlib.crc32((sample.id + reply.text).encode()) / 2**32
+    return len(reply.text) * (0.2 + draw)
 
 
 @metric(kind="binary")
@@ -138,6 +146,8 @@ class Suite:
     is_cached: bool = False
     padding: int = 0
     """Characters by which each prompt and each answer is longer, with words of its own."""
+    build: Path = ROOT
+    """The checkout whose package runs the suite."""
 
     @property
     def store(self) -> Path:
@@ -171,7 +181,7 @@ class Suite:
         seen = self.directory / "probe.json"
         seen.unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", "-q", "-p", "benchmarks.probe", "-p", "no:cacheprovider", *arguments]
-        paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        paths = os.pathsep.join([str(self.build), *filter(None, [os.environ.get("PYTHONPATH")])])
         settings = {**os.environ, "BENCHMARK_PROBE": str(seen), "PYTHONPATH": paths, "PYTEST_ADDOPTS": ""}
         done = subprocess.run(command, cwd=self.directory, env=settings, capture_output=True, text=True, check=False)
         if done.returncode not in (0, 1) or not seen.exists():

@@ -199,7 +199,14 @@ def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTabl
     ways: list[list[tuple[float, Side, float]]] = [[(limits[-1], "lower", met_share)], [(limits[0], "upper", share)]]
     if len(limits) == 2:
         ways.append([(limits[0], "lower", share), (limits[1], "upper", share)])
-    end = min(max(_samples_until_refuted(*reading, *answer) for reading in readings for answer in way) for way in ways)
+    end = min(
+        max(
+            _samples_until_refuted(prepared, chosen, mean, side, part)
+            for prepared, chosen in readings
+            for mean, side, part in way
+        )
+        for way in ways
+    )
     return end if end <= _first_beyond_reach(claim, inputs, table) else NEVER
 
 

@@ -8,7 +8,8 @@ from collections import Counter
 from tenacity import RetryCallState
 
 from pytest_crucible.backends.limiting.permits import RefusalJudge
-from pytest_crucible.records.errors import REFUSALS, Retryable
+from pytest_crucible.backends.silent_requests import SILENT
+from pytest_crucible.records.errors import REFUSALS, BackendError, Retryable, Unanswered
 
 # The first pause is drawn from 0 to FIRST_S seconds; the range doubles with each attempt, up to LONGEST_S.
 # Longest pause: half a minute is a usual restart; beyond it, waiting longer no longer relieves a busy server.
@@ -65,6 +66,21 @@ class Attempts:
             return wanted * DRAWS.uniform(1, 1 + SPREAD) if wanted else DRAWS.uniform(*CHANCE_S)
         return max(wanted, DRAWS.uniform(0, min(LONGEST_S, FIRST_S * 2.0 ** (self._counted - 1))))
 
+    def final_error(self, seconds: float, *, has_answered: bool) -> BackendError:
+        """Return the error of a request that used up its attempts; `has_answered`: the server answers others.
+
+        >>> attempts = Attempts(retries=1)
+        >>> for _ in range(2):
+        ...     attempts.add(Retryable("no answer within 20 s", kind="timeout"))
+        >>> attempts.final_error(41.0, has_answered=True)
+        Unanswered('no answer in 2 attempts, in 41 s, from a server that answers others; the last: no answer within 20 s')
+        """
+        last = self._failures[-1]
+        if has_answered and all(error.kind in SILENT for error in self._failures):
+            facts = f"in {self._number}, in {seconds:.0f} s, from a server that answers others"
+            return Unanswered(f"no answer {facts}; the last: {last}", kind=last.kind)
+        return BackendError(self.sentence(seconds))
+
     def sentence(self, seconds: float) -> str:
         """Return the message for a lost sample, with the failures counted by kind.
 
@@ -76,5 +92,8 @@ class Attempts:
         """
         counts = Counter(error.kind for error in self._failures)
         kinds = ", ".join(f"{kind} x {count}" for kind, count in counts.most_common())
-        number = "1 attempt" if len(self._failures) == 1 else f"{len(self._failures)} attempts"
-        return f"lost after {number} in {seconds:.0f} s: {kinds}; the last: {self._failures[-1]}"
+        return f"lost after {self._number} in {seconds:.0f} s: {kinds}; the last: {self._failures[-1]}"
+
+    @property
+    def _number(self) -> str:
+        return "1 attempt" if len(self._failures) == 1 else f"{len(self._failures)} attempts"

@@ -15,7 +15,7 @@ from pytest_crucible.backends.sample_clock import paused_clock
 from pytest_crucible.backends.sample_slot import released_slot
 from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
-from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
+from pytest_crucible.records.errors import Refused, Retryable, SpecError
 
 # Attempts after the first.
 RETRIES = 5
@@ -31,10 +31,20 @@ class Retried(Wrapper):
     """
 
     def __init__(
-        self, inner: Backend, emit: Emit, *, retries: int = RETRIES, judge: RefusalJudge | None = None
+        self,
+        inner: Backend,
+        emit: Emit,
+        *,
+        retries: int = RETRIES,
+        judge: RefusalJudge | None = None,
+        has_answered: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`judge` tells which refusals are chance and do not count; None counts all."""
+        """`judge` tells which refusals are chance and do not count; None counts all.
+
+        `has_answered` returns whether the server has answered any request.
+        """
         super().__init__(inner)
+        self._has_answered = has_answered
         self._emit = emit
         self._retries = retries
         self._judge = judge
@@ -66,7 +76,7 @@ class Retried(Wrapper):
             return await self._retry_policy(request, attempts)(attempt)
         except Retryable:
             seconds = asyncio.get_running_loop().time() - started
-            raise BackendError(attempts.sentence(seconds)) from None
+            raise attempts.final_error(seconds, has_answered=self._has_answered()) from None
 
     def _retry_policy(self, request: Request, attempts: Attempts) -> AsyncRetrying:
         return AsyncRetrying(

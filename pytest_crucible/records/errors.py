@@ -7,6 +7,7 @@
     +- BackendError    one reply could not be obtained                      -> that sample is lost
     |  +- Retryable    the same request may succeed later                   -> sent again, then lost
     |  +- Spent        the budget is exhausted                              -> that sample is lost, and so are the rest
+    |  +- Unanswered   a server answers others, and not this request        -> that sample is lost, and counts as tried
     |  +- Uncached     the reply is not in the cache, and no model may be called -> that sample is lost, the experiment fails
     |  +- Refused      every request would be refused                       -> the experiment stops
     +- StoreError      the run store cannot be read or written              -> sampling stops
@@ -75,6 +76,10 @@ def _retryable(message: str, kind: str, retry_after_s: float | None, quota_exhau
 
 class Spent(BackendError):
     """The budget of the run or of the experiment is exhausted."""
+
+
+class Unanswered(BackendError):
+    """A request that a server never answered in time, although it answers others."""
 
 
 class Uncached(BackendError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import itertools
 import json
@@ -153,7 +154,7 @@ def key_places(text: str) -> Iterator[tuple[int, int]]:
 
 
 def redact(data: Any, hide: Callable[[str], str]) -> Any:
-    """Return JSON data with every text redacted, names of fields too.
+    """Return JSON data or records with every text redacted, names of fields too.
 
     >>> redact({"tml-1": "tml-1", "tml-2": 2}, hider({"tml-1", "tml-2"}))
     {'(key hidden)': '(key hidden)', '(key hidden) 2': 2}
@@ -167,6 +168,11 @@ def redact(data: Any, hide: Callable[[str], str]) -> Any:
         return fields
     if isinstance(data, list | tuple):
         return type(data)(redact(item, hide) for item in data)
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        fields = {
+            field.name: redact(getattr(data, field.name), hide) for field in dataclasses.fields(data) if field.init
+        }
+        return dataclasses.replace(data, **fields)
     return data
 
 

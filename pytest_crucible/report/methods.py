@@ -31,14 +31,14 @@ METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     ),
     "point mass": ("the exact law of equal differences", ()),
     "order statistics": ("order statistics", ("david2003",)),
-    "inverted korn-graubard": (
-        "inverted bounds of the share of replies up to each value, at the effective sample size of clustered replies",
-        ("woodruff1952", "korn1998"),
+    "inverted korn-graubard and gaffke": (
+        "inverted bounds of the share of replies up to each value, the wider ones of Korn and Graubard and of Gaffke",
+        ("woodruff1952", "korn1998", "gaffke2005"),
     ),
     "mover of order statistics": ("bounds recovered from order statistics of both arms", ("zou2008", "david2003")),
-    "mover of inverted korn-graubard": (
+    "mover of inverted korn-graubard and gaffke": (
         "bounds recovered from those of both arms' clustered percentiles",
-        ("zou2008", "woodruff1952", "korn1998"),
+        ("zou2008", "woodruff1952", "korn1998", "gaffke2005"),
     ),
     "clopper-pearson": ("the exact binomial bound of Clopper and Pearson", ("clopper1934",)),
     "gaffke": ("Gaffke's bound: the values, or groups, and an end of their range, weighted at random", ("gaffke2005",)),

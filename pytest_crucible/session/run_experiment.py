@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_crucible.adapters.opened_arm import collect_backends
 from pytest_crucible.adapters.replay import check_all_replayed
 from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.circuit_breaker import note_earlier_answers
 from pytest_crucible.records import Emit, Outcome
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.printable import printable
@@ -134,6 +136,9 @@ class ExperimentRunner:
             positions = looks.order
         open_units = OpenUnits(plan, entered.done, self.settings.seed, order=positions, twins=experiment.twins)
         progress = Progress(total=sum(sum(open_units.count_open(number)) for number in range(plan.rounds)))
+        for opened_arm, done in zip(experiment.opened_arms, entered.done, strict=False):
+            for backend in collect_backends([opened_arm]) if done else ():
+                note_earlier_answers(backend)
         future = self.loop.submit(self._run_rounds(call, entered, open_units, progress, looks, stage))
 
         def tick() -> None:

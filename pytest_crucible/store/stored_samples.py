@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 
 from pytest_crucible.records import Sample
 from pytest_crucible.records.serialize import canonical
@@ -19,7 +19,7 @@ def group_names(store: RunStore, dataset: str) -> list[str | None]:
     table = schema.samples
     query = select(table.c.sample_group).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
-        return list(connection.execute(query).scalars())
+        return list(connection.execute(query).scalars().all())
 
 
 def expected_values(store: RunStore, dataset: str) -> list[Any]:
@@ -27,7 +27,7 @@ def expected_values(store: RunStore, dataset: str) -> list[Any]:
     table = schema.samples
     query = select(table.c.expected).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
-        return list(connection.execute(query).scalars())
+        return list(connection.execute(query).scalars().all())
 
 
 def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
@@ -35,7 +35,7 @@ def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
     table = schema.samples
     query = select(table.c.metadata).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
-        return [metadata or {} for metadata in connection.execute(query).scalars()]
+        return [metadata or {} for metadata in connection.execute(query).scalars().all()]
 
 
 def has_metadata(store: RunStore, dataset: str) -> bool:
@@ -48,16 +48,15 @@ def all_samples(store: RunStore, dataset: str) -> list[Sample]:
     table = schema.samples
     query = select(table).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
-        return [
-            Sample(
-                id=row.sample_id,
-                input=row.input,
-                expected=row.expected,
-                group=row.sample_group,
-                metadata=row.metadata or {},
-            )
-            for row in connection.execute(query)
-        ]
+        return [_sample(row) for row in connection.execute(query)]
+
+
+def samples(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, Sample]:
+    """Return a few samples of a dataset, by position."""
+    table = schema.samples
+    query = select(table).where(table.c.dataset == dataset, table.c.position.in_(positions))
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {row.position: _sample(row) for row in connection.execute(query)}
 
 
 def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
@@ -69,19 +68,19 @@ def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
     return [(name, canonical([text, expected])) for name, text, expected in rows]
 
 
-def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, str]:
-    """Return the ids of a few samples, by position."""
-    table = schema.samples
-    query = select(table.c.position, table.c.sample_id).where(
-        table.c.dataset == dataset, table.c.position.in_(positions)
-    )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {row[0]: row[1] for row in connection.execute(query)}
-
-
 def all_sample_ids(store: RunStore, dataset: str) -> list[str]:
     """Return each sample's id, in the dataset's order."""
     table = schema.samples
     query = select(table.c.sample_id).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
-        return list(connection.execute(query).scalars())
+        return list(connection.execute(query).scalars().all())
+
+
+def _sample(row: Row[Any]) -> Sample:
+    return Sample(
+        id=row.sample_id,
+        input=row.input,
+        expected=row.expected,
+        group=row.sample_group,
+        metadata=row.metadata or {},
+    )

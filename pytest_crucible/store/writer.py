@@ -84,10 +84,11 @@ class Writer:
         hide: Callable[[str], str],
         keep: Callable[[Sequence[Rows]], Path | None],
         run: Callable[[], str] = str,
+        hide_id: Callable[[str], str] = str,
     ) -> None:
-        """`hide` redacts each text; `keep` writes a spill file; `run` returns the id of the current run."""
+        """`hide` redacts each text, `hide_id` ids; `keep` writes a spill file; `run` returns the id of the current run."""
         self._engine = engine
-        self._hide = hide
+        self._hide, self._hide_id = hide, hide_id
         self._keep = keep
         self._calls = CallRows(hide, run)
         self._location = location
@@ -219,7 +220,7 @@ class Writer:
     def _add_late_rows(self, batch: _Batch) -> None:
         """Add the rows of events and calls, which need the time of this thread."""
         if batch.events:
-            batch.rows[schema.events] = event_rows(batch.events, self._hide)
+            batch.rows[schema.events] = event_rows(batch.events, self._hide, self._hide_id)
         if batch.calls:
             batch.rows[schema.calls], batch.rows[schema.messages] = self._calls.rows(batch.calls)
 

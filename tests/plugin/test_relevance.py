@@ -65,8 +65,9 @@ def test_a_proven_regression_that_does_not_matter_is_met_in_every_report(claims,
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            "  quality: can detect differences of 0.04* or more; too few samples for the",
-            "    relevant 0.02, which needs about n=*",
+            "  quality: can detect differences of 0.041 or more, or losses of 0.053 where",
+            "    replies fall from best to worst; too few samples for the relevant 0.02,",
+            "    which needs about n=*",
             "  latency_s: can detect ratios of * or more; enough samples for the relevant",
             "    10 %",
             "quality: v2 vs v1 (relevant 0.02) * met, proven",

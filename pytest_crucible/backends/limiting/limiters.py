@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from pytest_crucible.backends.limiting.limiter import Limiter
 from pytest_crucible.backends.limiting.limits import Limits
 from pytest_crucible.backends.limiting.load import Load, total_load
 from pytest_crucible.backends.limiting.state import LimiterState, PrivateState
+from pytest_crucible.records.private_files import runtime_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,4 +73,4 @@ class Limiters:
 def _path(run: str, server: str) -> Path:
     # Not guessable: the run's id is drawn at random, and the server's name holds a digest of the key.
     name = hashlib.sha256(f"{run} {server}".encode()).hexdigest()[:24]
-    return Path(tempfile.gettempdir()) / f"pytest-crucible-{name}"
+    return runtime_folder() / f"limits-{name}"

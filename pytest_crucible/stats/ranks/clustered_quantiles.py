@@ -1,8 +1,10 @@
 """Quantiles of values that come in clusters: several replies to one sample, samples that share a passage.
 
 A quantile is below a value where the share of values up to there is proven to exceed q (Woodruff 1952, JASA 47:635). Such a
-share is a clustered proportion: it is bounded by Clopper-Pearson's limits at the effective number of values (Korn & Graubard
-1998; R: survey::svyquantile(interval.type="beta") takes the variance at the quantile alone, here it is that of each share).
+share is a clustered proportion: it is proven by both bounds of a grouped rate, Clopper-Pearson's at the effective number of values
+(Korn & Graubard 1998; R: survey::svyquantile(interval.type="beta") takes the variance at the quantile alone, here it is that of
+each share) and Gaffke's, which gives each group one weight. Korn and Graubard's alone errs in up to 19 % at a nominal 5 % where
+whole large groups are slow.
 """
 
 from __future__ import annotations
@@ -19,9 +21,10 @@ from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Array, Codes, Labels, Side, check_share, check_side, cluster_codes
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
+from pytest_crucible.stats.means.gaffke import gaffke_p_value
 from pytest_crucible.stats.proportions.clustered import effective_size
 
-METHOD = "inverted korn-graubard"
+METHOD = "inverted korn-graubard and gaffke"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,18 @@ class ClusteredShares:
     shares: Array
     """0, then the share of values up to each distinct value: one entry more."""
     effects: Array
-    size: int
+    codes: Codes
+    """The cluster of each value, in the order of the values."""
     clusters: int
+
+    @property
+    def size(self) -> int:
+        return self.codes.size
+
+    def up_to(self, place: int) -> Array:
+        """Return 1 for each value that the share at this place counts, 0 for the others."""
+        counted = round(float(self.shares[place]) * self.size)
+        return (np.arange(self.size) < counted).astype(np.float64)
 
 
 def clustered_shares(values: npt.ArrayLike, clusters: Labels) -> ClusteredShares:
@@ -48,7 +61,7 @@ def clustered_shares(values: npt.ArrayLike, clusters: Labels) -> ClusteredShares
     last = np.append(array[1:] != array[:-1], True)
     kept = np.append(True, last)
     shares = np.arange(array.size + 1) / array.size
-    return ClusteredShares(array[last], shares[kept], _design_effects(codes, count)[kept], array.size, count)
+    return ClusteredShares(array[last], shares[kept], _design_effects(codes, count)[kept], codes, count)
 
 
 def clustered_quantile_bound(shares: ClusteredShares, q: float, *, alpha: float, side: Side) -> float:
@@ -68,14 +81,22 @@ def _is_below(shares: ClusteredShares, place: int, q: float, alpha: float) -> bo
     """Return whether the upper bound of a share lies at q or below."""
     size = effective_size(shares.size, shares.clusters, float(shares.effects[place]), alpha)
     hits = float(shares.shares[place]) * size
-    return hits < size and bool(scipy.special.betaincc(hits + 1, size - hits, q) <= alpha)
+    return bool(
+        hits < size
+        and scipy.special.betaincc(hits + 1, size - hits, q) <= alpha
+        and gaffke_p_value(shares.up_to(place), null=q, end=1.0, side="upper", clusters=shares.codes) <= alpha
+    )
 
 
 def _is_above(shares: ClusteredShares, place: int, q: float, alpha: float) -> bool:
     """Return whether the lower bound of a share lies at q or above."""
     size = effective_size(shares.size, shares.clusters, float(shares.effects[place]), alpha)
     hits = float(shares.shares[place]) * size
-    return hits > 0 and bool(scipy.special.betainc(hits, size - hits + 1, q) <= alpha)
+    return bool(
+        hits > 0
+        and scipy.special.betainc(hits, size - hits + 1, q) <= alpha
+        and gaffke_p_value(shares.up_to(place), null=q, end=0.0, side="lower", clusters=shares.codes) <= alpha
+    )
 
 
 def _first(size: int, holds: Callable[[int], bool]) -> int:

@@ -6,6 +6,7 @@ They need no bounds, but in a small sample an end may lie beyond all observed va
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 import numpy.typing as npt
@@ -89,11 +90,14 @@ def quantile_ranks(n: int, q: float, *, tail: float) -> tuple[int, int]:
     """
     check_share(q, "q")
     check_share(tail, "tail")
-    # below[k - 1]: probability that fewer than k values lie below the quantile.
-    below = np.asarray(bdtr(np.arange(n, dtype=np.float64), n, q))
+
+    def at_most_below(k: int) -> float:
+        """Return the probability that at most k values lie below the quantile."""
+        return float(bdtr(k, n, q))
+
     # The largest rank whose order statistic lies above the quantile with probability at most `tail`.
-    low = int(np.searchsorted(below, tail, side="right"))
-    high = int(np.searchsorted(below, 1 - tail, side="left")) + 1
+    low = bisect_right(range(n), tail, key=at_most_below)
+    high = bisect_left(range(n), 1 - tail, key=at_most_below) + 1
     return low, high
 
 

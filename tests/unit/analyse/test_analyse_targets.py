@@ -140,7 +140,7 @@ def test_a_quantile_of_grouped_samples_has_wider_bounds():
 
     assert grouped.estimate.value == alone.estimate.value == 99
     assert (grouped.estimate.clusters, alone.estimate.clusters) == (40, None)
-    assert grouped.estimate.method == grouped.evidence.method == "inverted korn-graubard"
+    assert grouped.estimate.method == grouped.evidence.method == "inverted korn-graubard and gaffke"
     assert grouped.evidence.observed.lower < alone.evidence.observed.lower
     assert grouped.evidence.observed.upper > alone.evidence.observed.upper
 

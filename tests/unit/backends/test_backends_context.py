@@ -32,11 +32,11 @@ def test_a_server_that_does_not_answer_is_named_until_it_does():
     shared = BackendContext()
     circuit = shared.circuits.of("http://a/v1 key", "server http://a/v1")
     for number in range(3):
-        circuit.fail(Retryable("nobody is there", kind="connection"), 0.0, 0.1 * number)
+        circuit.fail(Retryable("nobody is there", kind="connection"), ("a",), 0.0, 0.1 * number)
 
     assert shared.waits_for(2.0) == "waiting until server http://a/v1 answers again"
 
-    circuit.answer(3.0)
+    circuit.answer(("a",), 3.0)
 
     assert shared.waits_for(3.0) == ""
 
