@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_crucible.backends.limiting.control import Control
 from pytest_crucible.backends.limiting.limiter import Limiter
 from pytest_crucible.backends.limiting.limits import Limits
+from pytest_crucible.backends.limiting.load import Load, total_load
 from pytest_crucible.backends.limiting.state import LimiterState, PrivateState
 from pytest_crucible.records.private_files import runtime_folder
 
@@ -41,6 +42,15 @@ class Limiters:
     def paused_s(self, now: float) -> float:
         """Return the longest pause in seconds that a server has asked for."""
         return max((limiter.paused_s(now) for limiter in tuple(self._limiters.values())), default=0.0)
+
+    def load(self) -> Load:
+        """Return what the rates of all servers have cost in the present experiment. Thread-safe."""
+        return total_load(limiter.load() for limiter in tuple(self._limiters.values()))
+
+    def restart_load(self) -> None:
+        """Begin to count again: another experiment begins."""
+        for limiter in tuple(self._limiters.values()):
+            limiter.restart_load()
 
     def close(self) -> None:
         for limiter in self._limiters.values():
