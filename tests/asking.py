@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,12 +48,12 @@ def ask_all(requests: int, backend: Backend, *, workers: int = 64, **asking: Any
 
 
 def _run(backend: Backend, workers: int, requests: int | None, seconds: float | None, asking: Mapping[str, Any]) -> Run:
-    run, left = Run(), iter(range(requests)) if requests is not None else iter(int, 1)
+    run, left = Run(), iter(range(requests)) if requests is not None else itertools.count()
     shared = BackendContext(emit=run.events.append, limiters=Limiters(ordinary=workers))
     top = wrap_backend(backend, adapter(**asking), shared)
 
     async def work() -> None:
-        for number, _ in zip(range(1_000_000), left, strict=False):
+        for number in left:
             try:
                 run.replies.append(await top.generate(request(str(number))))
             except Exception as error:

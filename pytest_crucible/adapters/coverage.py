@@ -1,4 +1,4 @@
-"""Warnings where recorded replies and the samples of a dataset do not match."""
+"""Checks that recorded replies and the samples of a dataset match."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.records import Dataset
+from pytest_crucible.records.errors import SpecError
 
 
 def coverage_warnings(
@@ -14,8 +15,9 @@ def coverage_warnings(
 ) -> Iterable[str]:
     """Yield a warning where recorded replies and samples do not match, with counts and the first name.
 
-    `all_ids` returns the ids of the dataset of which the samples may be a part.
+    `all_ids` returns the ids of the dataset of which the samples may be a part. Raises SpecError if no sample has a reply.
     """
+    problems: list[str] = []
     for arm in opened_arms:
         yield from _members_coverage(arm, dataset)
         if not isinstance(arm.backend, KnowsItsSamples):
@@ -24,7 +26,12 @@ def coverage_warnings(
         answered = arm.backend.samples()
         missing = [sample.id for sample in dataset.samples if sample.id not in answered]
         extra = sorted(answered - dataset_ids)
-        if missing:
+        if missing and len(missing) == len(dataset.samples):
+            problems.append(
+                f"adapter {arm.arm.name!r} has a reply to none of the {len(missing)} samples of dataset {dataset.name!r}: "
+                f"its replies are to {_first(answered)}, and the samples are {missing[0]!r:.80}, ...: give both the same ids"
+            )
+        elif missing:
             yield (
                 f"adapter {arm.arm.name!r} lacks replies to {len(missing)} of {len(dataset.samples)} samples "
                 f"(first: {missing[0]}): they will be lost"
@@ -34,6 +41,13 @@ def coverage_warnings(
                 f"adapter {arm.arm.name!r} answers samples that dataset {dataset.name!r} does not have: "
                 f"{len(extra)} (first: {extra[0]}); they are ignored"
             )
+    if problems:
+        raise SpecError("\n".join(problems))
+
+
+def _first(names: Iterable[str]) -> str:
+    name = min(names, default=None)
+    return "nothing" if name is None else f"{name!r:.80}, ..."
 
 
 def _members_coverage(ensemble: OpenedArm, dataset: Dataset) -> Iterable[str]:

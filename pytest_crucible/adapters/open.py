@@ -19,7 +19,7 @@ NAMELESS = "candidate"
 def open_arms(opener: Opener, settings: Settings) -> tuple[OpenedArm, ...]:
     """Open the candidate, then the baselines; some may have to be trained yet.
 
-    Raises SpecError, which names every adapter that is unknown or missing, and for an arm that would be compared with itself.
+    Raises SpecError, which names every adapter that is unknown or missing. `check_distinct` comes after it.
     """
     if settings.adapter is None:
         if settings.compare:
@@ -37,11 +37,10 @@ def open_arms(opener: Opener, settings: Settings) -> tuple[OpenedArm, ...]:
     if problems:
         # Two arms may have one problem, such as an unknown member of two ensembles.
         raise SpecError("\n".join(dict.fromkeys(problems)))
-    _check_distinct(opened, opener.typed_names)
     return tuple(opened)
 
 
-def _check_distinct(opened: Sequence[OpenedArm], typed: Mapping[str, str]) -> None:
+def check_distinct(opened: Sequence[OpenedArm], typed: Mapping[str, str]) -> None:
     """Raise SpecError for an arm that would be compared with itself, also as a member of a family."""
     candidate, *baselines = opened
     for competitor in candidate.competitors or (candidate,):
@@ -68,5 +67,5 @@ def train_arms(opener: Opener, opened: Sequence[OpenedArm], names: Container[str
     trained = tuple(
         opener.open(arm.arm.name, arm.arm.role) if all_again or untrained_recipes([arm]) else arm for arm in opened
     )
-    _check_distinct(trained, opener.typed_names)
+    check_distinct(trained, opener.typed_names)
     return trained

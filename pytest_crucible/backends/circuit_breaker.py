@@ -1,6 +1,7 @@
 """A circuit breaker for each server.
 
-A server that is down stops the experiment instead of losing it sample by sample; a server that restarts is waited for.
+A server that is down stops the experiment instead of losing it sample by sample; a server that restarts is waited for. A few
+requests that are never answered, while others are, stop nothing: each is retried, and its sample is lost.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from pytest_crucible.backends.protocol import Backend
-from pytest_crucible.backends.sample_clock import paused_clock
+from pytest_crucible.backends.sample_clock import note_answer, note_request, paused_clock
+from pytest_crucible.backends.silent_requests import SILENT, Key, SilentRequests, request_key
 from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, Spent
@@ -21,6 +23,9 @@ from pytest_crucible.records.errors import BackendError, Refused, Retryable, Spe
 # Consecutive failed attempts, of any arm, before a server is given up.
 # Ten failures alone can be one burst of a busy server, so the time without an answer must be long as well.
 MIN_FAILURES = 10
+# Requests, not attempts, to which a server must be silent before it is in doubt: one prompt that hangs says nothing about others.
+# One that has answered may hang at some; one that has not is soon found out, because few samples in a hundred hang.
+MIN_SILENT, MIN_SILENT_AT_FIRST = 10, 3
 # Longest time without an answer from a server that has answered before: long enough to restart it.
 MAX_SILENCE_S = 75.0
 # The same for a server that has never answered.
@@ -28,6 +33,10 @@ FIRST_ANSWER_S = 30.0
 # Consecutive failures, and seconds without an answer, after which requests wait for a probe.
 # Every attempt that meets a server during its restart would be used up: after a few failures only one probe at a time is sent.
 DOUBT_AFTER, DOUBT_AFTER_S = 3, 0.5
+# Failures in a row are chance on a server that fails often, until they are rarer than this.
+CHANCE = 1e-3
+# Attempts over which the share of failures is averaged.
+MEMORY = 64
 # Seconds between two probes.
 PROBE_S = 1.0
 # Kinds of failures in which the server sent nothing. All others are responses, although no reply could be read from them.
@@ -52,35 +61,74 @@ class Circuit:
         """Failures of this streak that were responses, such as a 429."""
         self._silent_since = 0.0
         """When the failures began; a request that timed out counts from when it was sent."""
+        self._share = 0.0
+        """The share of failures before this streak, without 429s."""
+        self._silent = SilentRequests()
+        self._answered_before = False
         self._probing = False
         self._probed_at = -math.inf
         self._given_up = ""
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether the server has answered any request, in this run or in the one that is resumed."""
+        return self._answered_before or self._answered_at > -math.inf
+
+    def note_earlier_answers(self) -> None:
+        """Record that the server has answered in an earlier run."""
+        self._answered_before = True
 
     def check(self) -> None:
         """Raises Refused when the server is given up."""
         if self._given_up:
             raise Refused(self._given_up)
 
-    def answer(self, now: float) -> None:
+    @contextmanager
+    def sending(self, key: Key) -> Iterator[None]:
+        """Count an attempt as in flight inside the block."""
+        self._silent.send(key)
+        try:
+            yield
+        finally:
+            self._silent.end()
+
+    def answer(self, key: Key, now: float) -> None:
         self._answered_at = now
+        attempts = self._errors + 1
+        self._share += (self._errors / attempts - self._share) * min(1.0, attempts / MEMORY)
+        self._silent.answer(key)
         self._failures = self._errors = self._responses = 0
 
-    def fail(self, error: Retryable, sent_at: float, now: float) -> None:
+    def fail(self, error: Retryable, key: Key, sent_at: float, now: float) -> None:
         """Record a failed attempt. Raises Refused if the server is given up."""
         # A timeout shows silence since the request was sent, not since it expired.
-        if not self._failures:
+        if not (self._failures or self._silent):
             self._silent_since = max(self._answered_at, sent_at if error.kind == "timeout" else now)
-        self._failures += 1
+        if error.kind in SILENT:
+            self._silent.add(key)
+            if not self._is_silent:
+                return
+        else:
+            self._failures += 1
         self._responses += error.kind not in _SILENT
         # A 429 is an answer: the server is up, so there is nothing to probe for.
         self._errors = 0 if error.kind == "429" else self._errors + 1
         silent_s = now - self._silent_since
         # Both conditions: ten failures can happen within a second, and a long silence can be a single slow request.
-        if self._failures >= MIN_FAILURES and silent_s >= (
+        if self._all_failures >= MIN_FAILURES and silent_s >= (
             MAX_SILENCE_S if self._answered_at > -math.inf else FIRST_ANSWER_S
         ):
             self._given_up = self._sentence(error, silent_s)
         self.check()
+
+    @property
+    def _is_silent(self) -> bool:
+        """Whether enough requests had no answer to say that the server does not answer."""
+        return len(self._silent) >= (MIN_SILENT if self.has_answered else MIN_SILENT_AT_FIRST)
+
+    @property
+    def _all_failures(self) -> int:
+        return self._failures + self._silent.attempts * self._is_silent
 
     @property
     def name(self) -> str:
@@ -88,7 +136,8 @@ class Circuit:
         return self._name
 
     def is_doubtful(self, now: float) -> bool:
-        return self._errors >= DOUBT_AFTER and now - self._silent_since >= DOUBT_AFTER_S
+        is_rare = self._share**self._errors < CHANCE
+        return self._errors >= DOUBT_AFTER and is_rare and now - self._silent_since >= DOUBT_AFTER_S
 
     async def wait_to_probe(self) -> bool:
         """Wait until this request may be the probe; False if the server has answered since.
@@ -115,10 +164,12 @@ class Circuit:
             self._probed_at = asyncio.get_running_loop().time()
 
     def _sentence(self, error: Retryable, silent_s: float) -> str:
-        facts = f"{silent_s:.0f} s, {self._failures} requests failed, the last: {error}"
+        facts = f"{silent_s:.0f} s, {self._all_failures} requests failed, the last: {error}"
         since = ""
         if self._answered_at > -math.inf:
             since = f" since {time.strftime('%H:%M:%S', time.localtime(time.time() - silent_s))}"
+        if self._answered_before:
+            since = since or " in this run"
         if self._responses:
             # It did respond, so its address is right, and "has not answered" would send the user the wrong way.
             return f"{self._name} has sent no reply{since}, only errors ({facts}): {_NO_MORE}; {_advice(error)}"
@@ -144,9 +195,14 @@ def _advice(error: Retryable) -> str:
 class CircuitBreaker(Wrapper):
     """Records each attempt. While the server is in doubt, attempts wait here instead of being used up."""
 
-    def __init__(self, inner: Backend, circuit: Circuit) -> None:
+    def __init__(self, inner: Backend, circuit: Circuit, *, is_remote: bool = True) -> None:
+        """`is_remote` is False for a model in this process, whose time is the sample's own."""
         super().__init__(inner)
         self._circuit = circuit
+        self._is_remote = is_remote
+
+    def note_earlier_answers(self) -> None:
+        self._circuit.note_earlier_answers()
 
     async def generate(self, request: Request) -> Reply:
         """Raises Refused if the server is given up."""
@@ -159,21 +215,36 @@ class CircuitBreaker(Wrapper):
         return await self._send(request)
 
     async def _send(self, request: Request) -> Reply:
-        loop = asyncio.get_running_loop()
+        loop, circuit, key = asyncio.get_running_loop(), self._circuit, request_key(request)
         sent_at = loop.time()
+        if self._is_remote:
+            note_request(circuit)
         try:
-            reply = await self.inner.generate(request)
+            with circuit.sending(key):
+                reply = await self.inner.generate(request)
         except Retryable as error:
-            self._circuit.fail(error, sent_at, loop.time())
+            circuit.fail(error, key, sent_at, loop.time())
             raise
         except Spent:  # the budget is exhausted: no request was sent
             raise
         # Any other error is an answer of the server, which is therefore up.
         except BackendError:
-            self._circuit.answer(loop.time())
+            self._note_answer(key)
             raise
-        self._circuit.answer(loop.time())
+        self._note_answer(key)
         return reply
+
+    def _note_answer(self, key: Key) -> None:
+        note_answer()
+        self._circuit.answer(key, asyncio.get_running_loop().time())
+
+
+def note_earlier_answers(backend: Backend) -> None:
+    """Record that the server of a backend has answered in the run that is resumed."""
+    while isinstance(backend, Wrapper):
+        if isinstance(backend, CircuitBreaker):
+            backend.note_earlier_answers()
+        backend = backend.inner
 
 
 class Circuits:

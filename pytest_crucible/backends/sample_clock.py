@@ -2,7 +2,7 @@
 
 A sample that exceeds its deadline has failed, which is the candidate's doing. Waiting for a permit, a retry or a restarting
 server is not, and neither is a request that the server failed to answer. So waiting pauses the clock, and a failed request
-returns the time that it took.
+returns the time that it took; and a sample whose server has answered none of its requests is lost, not failed.
 """
 
 from __future__ import annotations
@@ -12,19 +12,33 @@ import contextlib
 import math
 from collections.abc import Iterator
 from contextvars import ContextVar
+from typing import Protocol
 
 from pytest_crucible.backends.timers import TimeLimit
+
+
+class Server(Protocol):
+    """A server, as far as a sample asks whether it works."""
+
+    @property
+    def has_answered(self) -> bool: ...
 
 
 class SampleClock:
     """The time limit of one sample, which can be paused."""
 
-    __slots__ = ("_left", "_limit", "_pauses")
+    __slots__ = ("_left", "_limit", "_pauses", "attempts", "is_answered", "server")
 
     def __init__(self, limit: TimeLimit) -> None:
         self._limit = limit
         self._pauses = 0
         self._left = 0.0
+        self.server: Server | None = None
+        """The server that the last request was sent to; None before the first one, and for models in this process."""
+        self.attempts = 0
+        """How many requests were sent to servers."""
+        self.is_answered = False
+        """Whether any of them has been answered, if only by the beginning of a stream."""
 
     def pause(self) -> None:
         """Pause the clock. Pauses nest: a sample may wait for several requests at once."""
@@ -53,9 +67,26 @@ class SampleClock:
 _CLOCK: ContextVar[SampleClock | None] = ContextVar("crucible_sample_clock", default=None)
 
 
-def set_clock(limit: TimeLimit) -> None:
-    """Set the limit whose clock waiting pauses, for this task and the tasks it starts."""
-    _CLOCK.set(SampleClock(limit))
+def set_clock(limit: TimeLimit) -> SampleClock:
+    """Set the limit whose clock waiting pauses, for this task and the tasks it starts; return the clock."""
+    clock = SampleClock(limit)
+    _CLOCK.set(clock)
+    return clock
+
+
+def note_request(server: Server) -> None:
+    """Record that a request of the current sample is sent to a server."""
+    clock = _CLOCK.get()
+    if clock is not None:
+        clock.server = server
+        clock.attempts += 1
+
+
+def note_answer() -> None:
+    """Record that a request of the current sample was answered."""
+    clock = _CLOCK.get()
+    if clock is not None:
+        clock.is_answered = True
 
 
 @contextlib.contextmanager

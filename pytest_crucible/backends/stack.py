@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pytest_crucible.backends.cache.cached import Cached
-from pytest_crucible.backends.circuit_breaker import CircuitBreaker
+from pytest_crucible.backends.circuit_breaker import Circuit, CircuitBreaker
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.guarded import Protections, guard_backend
 from pytest_crucible.backends.hedging.hedged import Hedged
@@ -57,6 +57,11 @@ class Wrapping:
         """The server's name in messages, without the digest of the key."""
         is_remote = isinstance(self.backend, Remote)
         return f"server {self.server.split()[0]}" if is_remote else f"adapter {self.adapter.name!r}"
+
+    @property
+    def circuit(self) -> Circuit:
+        """The circuit of the server, which its backends share."""
+        return self.shared.circuits.of(self.server, self.server_name)
 
     @property
     def is_limited(self) -> bool:
@@ -136,11 +141,19 @@ def _limit(inner: Backend, wrapping: Wrapping) -> Backend:
 
 
 def _break(inner: Backend, wrapping: Wrapping) -> Backend:
-    return CircuitBreaker(inner, wrapping.shared.circuits.of(wrapping.server, wrapping.server_name))
+    return CircuitBreaker(inner, wrapping.circuit, is_remote=isinstance(wrapping.backend, Remote))
 
 
 def _retry(inner: Backend, wrapping: Wrapping) -> Backend:
-    return Retried(inner, wrapping.shared.emit, retries=read_retries(wrapping.adapter))
+    shared, adapter, circuit = wrapping.shared, wrapping.adapter, wrapping.circuit
+    judge = shared.limiters.of(wrapping.server, read_limits(adapter)) if wrapping.is_limited else None
+    return Retried(
+        inner,
+        shared.emit,
+        retries=read_retries(adapter),
+        judge=judge,
+        has_answered=lambda: circuit.has_answered,
+    )
 
 
 def _cache(inner: Backend, wrapping: Wrapping) -> Backend:

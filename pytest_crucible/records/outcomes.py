@@ -97,7 +97,7 @@ class Reply:
 
 
 Failure = Literal["assertion", "timeout", "truncated", "filtered"]
-LostReason = Literal["error", "scorer", "member", "budget", "deadline", "uncached"]
+LostReason = Literal["error", "unanswered", "scorer", "member", "budget", "deadline", "uncached"]
 # Reasons of units that a budget or deadline kept from running: a resumed run runs them.
 CUT_SHORT = frozenset({"budget", "deadline"})
 

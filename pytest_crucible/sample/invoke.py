@@ -10,10 +10,10 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
-from pytest_crucible.backends.sample_clock import set_clock
+from pytest_crucible.backends.sample_clock import SampleClock, set_clock
 from pytest_crucible.backends.timers import TimeLimit
 from pytest_crucible.records import Failure, LostReason, Outcome, Reply, Sample, Value
-from pytest_crucible.records.errors import BackendError, Refused, Spent, Uncached
+from pytest_crucible.records.errors import BackendError, Refused, Spent, Unanswered, Uncached
 from pytest_crucible.sample.reply_stream import BlockingReplyStream, ReplyStream
 from pytest_crucible.sample.threads import DaemonThreads
 
@@ -38,12 +38,12 @@ async def ask_async(
     deadline = TimeLimit(timeout_s)
     try:
         async with deadline:
-            set_clock(deadline)
+            clock = set_clock(deadline)
             returned = await function(**arguments)
     except BaseException as error:
         # Whatever the function raised when it was cancelled.
         if deadline.expired() and isinstance(error, Exception):
-            return _timed_out(outcome, timeout_s)
+            return _timed_out(outcome, timeout_s, clock)
         return _record_exception(outcome, error, classify)
     return _record_return(outcome, returned)
 
@@ -62,14 +62,14 @@ async def ask_in_thread(
     deadline = TimeLimit(timeout_s)
     try:
         async with deadline:
-            set_clock(deadline)
+            clock = set_clock(deadline)
             running = threads.submit(contextvars.copy_context().run, _call_safely, function, arguments)
             call = asyncio.wrap_future(running)
             await asyncio.wait((call,))
     except TimeoutError:
         if not running.cancel():
             threads.leave_one()
-        return _timed_out(outcome, timeout_s)
+        return _timed_out(outcome, timeout_s, clock)
     finally:
         # The loop need not handle a result that no task waits for any more.
         call.cancel()
@@ -105,11 +105,17 @@ def _record_return(outcome: Outcome, returned: Any) -> Outcome:
     return outcome
 
 
-def _timed_out(outcome: Outcome, timeout_s: float | None) -> Outcome:
-    outcome.failure = "timeout"
+def _timed_out(outcome: Outcome, timeout_s: float | None, clock: SampleClock) -> Outcome:
+    """Record a sample that exceeded its deadline: lost if its server has answered it nothing, else failed."""
     # A thread that is left behind must not score or call any more.
     outcome.scores, outcome.calls = dict(outcome.scores), list(outcome.calls)
     outcome.detail = f"no answer within {timeout_s or 0:g} s"
+    if clock.server is None or clock.is_answered:
+        outcome.failure = "timeout"
+        return outcome
+    attempts = "1 attempt" if clock.attempts == 1 else f"{clock.attempts} attempts"
+    outcome.detail = f"no answer in {attempts} within the {timeout_s or 0:g} s of a sample"
+    outcome.lost = "unanswered" if clock.server.has_answered else "error"
     return outcome
 
 
@@ -143,6 +149,8 @@ def lost_reason(error: BaseException) -> LostReason:
     """Return the reason of a sample that this exception lost."""
     if isinstance(error, Uncached):
         return "uncached"
+    if isinstance(error, Unanswered):
+        return "unanswered"
     return "budget" if isinstance(error, Spent) else "error"
 
 

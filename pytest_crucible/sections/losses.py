@@ -15,6 +15,7 @@ decides = False  # no claim of it can fail the session
 _LABELS = {
     "scorer": "scorer error",
     "member": "ensemble member",
+    "unanswered": "no answer",
     "uncached": "not in the reply cache",
     "not_run": "not run",
     "truncated": "truncation",
@@ -75,8 +76,10 @@ def _notes(losses: Losses) -> Iterator[Note]:
             scores = {reason: count for reason, count in reasons.items() if reason in _OF_SCORES}
             units = {reason: count for reason, count in reasons.items() if reason not in _OF_SCORES}
             parts = (_counts(units, unit, "lost"), _counts(scores, "score", "lost"))
-            details = tuple(f"first: {message}" for message in losses.first[arm].values())
-            yield Note(text=f"{arm}: {', '.join(part for part in parts if part)}", details=details)
+            details = [f"first: {message}" for message in losses.first[arm].values()]
+            if "unanswered" in reasons:
+                details.append("--crucible-resume does not send them again; a run without it does")
+            yield Note(text=f"{arm}: {', '.join(part for part in parts if part)}", details=tuple(details))
         if losses.failures[arm]:
             yield Note(text=f"{arm}: {_counts(losses.failures[arm], unit, 'failed')}")
 

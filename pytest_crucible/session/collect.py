@@ -15,7 +15,7 @@ from _pytest.outcomes import OutcomeException
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.judge import open_judge
-from pytest_crucible.adapters.open import open_arms, train_arms
+from pytest_crucible.adapters.open import check_distinct, open_arms, train_arms
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.untrained import untrained_recipes
@@ -24,6 +24,7 @@ from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.presets import configure
 from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.records.model_gates import SuiteRecord
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
@@ -35,6 +36,7 @@ from pytest_crucible.session.enter_run import enter_failed_checks, enter_joined_
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_checks import check_markers, check_sample
 from pytest_crucible.session.joined_tests import JoinedTest, group_by_function, unique_ids
+from pytest_crucible.session.learned_findings import LearnedFindings
 from pytest_crucible.session.marked_items import MarkedItems
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
@@ -43,6 +45,7 @@ from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.stored_arms import with_stored_runs
+from pytest_crucible.session.suite_record import DESELECTED, record_suite
 
 if TYPE_CHECKING:
     from pytest_crucible.session.sweep_choice import SweepChoice
@@ -68,6 +71,7 @@ class ExperimentCollection:
         self._resources = resources
         # One for all items, because each dataset is read once.
         self._data = CheckedDatasets(config, settings, checks or DataChecks())
+        self._items: Sequence[pytest.Item] = ()
         self._judges: list[Judge] = []
         self.sweep: PlannedSweep | None = None
 
@@ -79,6 +83,7 @@ class ExperimentCollection:
     def plan_items(self, items: Sequence[pytest.Item]) -> None:
         """Plan the selected items. Errors are gathered, so that all of them are reported at once."""
         joined = group_by_function(items)
+        self._items = items
         for item in items:
             with self._gather_errors(item.nodeid):
                 check_markers(item)
@@ -106,6 +111,9 @@ class ExperimentCollection:
         judges = partial(self._open_judge, opener)
         self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
         self.opened_arms = open_arms(opener, self._settings)
+        # An error among others: they are reported together.
+        with self._gather_errors():
+            check_distinct(self.opened_arms, opener.typed_names)
         self._resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
         planner = ExperimentPlanner(self._config, self._settings, self.opened_arms, self._data)
         for item in items:
@@ -126,6 +134,7 @@ class ExperimentCollection:
             self._train(opener)
         if not self.problems and self._data.runs_checks:
             self._compare_training_files()
+        LearnedFindings(self._config).learn(self.experiments.values())
 
     def _check_selected(self, items: Sequence[pytest.Function]) -> None:
         """Check the datasets of the selected experiments, without opening an adapter."""
@@ -148,13 +157,18 @@ class ExperimentCollection:
             compared = ("comparing",) if any(plan.contrasts for plan in self.plans()) else ()
             for needed in ("session.finish", "stats.choose", *(f"stats.{name}" for name in compared)):
                 importlib.import_module(f"pytest_crucible.{needed}")
-        enter_run(store, run, self._config, self._settings, self.marked.without({*self.experiments, *self.joined}))
+        enter_run(store, run, self._config, self._settings, self._record_suite())
         for plan in self.plans():
             store.enter_plan(run, plan)
         enter_failed_checks(store, run, self.experiments.values())
         if self.sweep is not None:
             self.choice(run).begin(resume=self._settings.resume)
         enter_joined_tests(store, run, self.joined.values())
+
+    def _record_suite(self) -> SuiteRecord:
+        deselected = self.marked.without({*self.experiments, *self.joined})
+        left_out = dict.fromkeys(deselected, DESELECTED)
+        return record_suite(self._config, self._settings, self._items, self.marked.functions, self._data, left_out)
 
     def choice(self, run: str) -> SweepChoice:
         """Return the choice of the session's sweep."""

@@ -85,4 +85,5 @@ class ExperimentEntry:
         source = find_stored_replies(self.store, self.settings, plan, number, variant, run=self.run)
         if source is None:
             return set()
-        return copy_outcomes(self.store, source[0], target, source_run=source[1], draws=plan.draws(number))
+        draws, tried = plan.draws(number), self.settings.resume
+        return copy_outcomes(self.store, source[0], target, source_run=source[1], draws=draws, tried=tried)

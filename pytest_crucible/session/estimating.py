@@ -131,7 +131,9 @@ class Estimator:
             units: set[tuple[int, int]] = set()
             for variant in plan.variant_numbers:
                 source = find_stored_replies(self.store, self.settings, plan, number, variant, run="")
-                copied = set() if source is None else units_to_copy(self.store, source[0], draws)
+                copied = (
+                    set() if source is None else units_to_copy(self.store, source[0], draws, tried=self.settings.resume)
+                )
                 units |= {(position, draws.place(variant, repeat)) for position, repeat in copied}
             done.append(units)
         if positions is None:

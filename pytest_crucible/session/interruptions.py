@@ -38,6 +38,8 @@ class Interruptions:
         self._waits = False
         self._finishing = False
         self._closing = False
+        self._is_reported = False
+        """Whether pytest is reporting an interrupt: an exception would leave its own handler as a traceback."""
         self._swallowed = SwallowedInterrupts(self._receive_again)
         # Registered first, so it runs last: a signal while the session closes must not leave a traceback.
         config.add_cleanup(self._restore)
@@ -82,12 +84,21 @@ class Interruptions:
         """Start no test after a signal that a finalizer swallowed."""
         self.check()
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """Let a further signal wait for the end of the session, which is next."""
+        self.begin_ending(interrupted=True)
+        self._is_reported = True
+
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
         """Complete reports and summary first; a signal that was received meanwhile is the exit status."""
         self.begin_ending(interrupted=False)
-        self._finishing = True
+        self._finishing, is_second = True, self._is_reported
+        self._is_reported = False
         try:
+            if is_second:
+                self.check()
             yield
         finally:
             self._closing = True
@@ -106,7 +117,7 @@ class Interruptions:
             return
         self.received, self._received_at, self._pending = number, now, signal.Signals(number).name
         # Each part that is closed has its own time limit.
-        if not self._closing and (before is not None or not self._waits):
+        if not (self._closing or self._is_reported) and (before is not None or not self._waits):
             self.check()
 
     def _replace(self, number: int, usual: Any) -> None:

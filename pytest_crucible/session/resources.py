@@ -37,7 +37,8 @@ class Resources:
         fresh: Iterable[str] = (),
         limiters: Callable[[], Limiters] = Limiters,
         spending: Callable[[], Spending] = Spending,
-        hide: Callable[[str], str] = str,
+        hide: Callable[[str], str] | None = None,
+        hide_keys: Callable[[str], str] | None = None,
         seed: int = 0,
         emit: Callable[[], Emit] = lambda: ignore_event,
         run_code: bool = False,
@@ -47,13 +48,14 @@ class Resources:
 
         With `on_unsent` no request is sent: it receives them instead.
 
-        `hide` redacts keys in stored texts; `emit` is called when the first event is emitted, and may raise SpecError.
+        `hide` redacts stored texts and `hide_keys` all else that is stored, as in RunStore; `emit` is called when the first event
+        is emitted, and may raise SpecError.
         """
         self._location = store
         self._cache = cache
         self._fresh = frozenset(fresh)
         self._limiters = limiters
-        self._hide = hide
+        self._hide, self._hide_keys = hide, hide_keys
         self._spending = spending
         self._seed = seed
         self._emit = emit
@@ -112,7 +114,7 @@ class Resources:
     @cached_property
     def store(self) -> RunStore:
         """The run store. Raises StoreError."""
-        return RunStore(self._location, self._hide)
+        return RunStore(self._location, self._hide, self._hide_keys)
 
     def find_version(self, name: str) -> Version:
         """Return the registered version that a name means now. Raises SpecError and StoreError."""

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_crucible.adapters.opened_arm import collect_backends
 from pytest_crucible.adapters.replay import check_all_replayed
 from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.circuit_breaker import note_earlier_answers
 from pytest_crucible.records import Emit, Outcome
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.printable import printable
@@ -20,6 +22,7 @@ from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.gc_tuning import collecting_seldom
+from pytest_crucible.sample.slots import MOST_OPEN
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.enter_experiment import EnteredExperiment, ExperimentEntry
@@ -78,7 +81,7 @@ class ExperimentRunner:
             item.warn(CrucibleWarning(printable(warning)))
         # Stored replies are copied first: only the other units cost requests.
         entered = ExperimentEntry(self.store, self.settings, self.run).enter(experiment, stage, answered)
-        threads = DaemonThreads(self.settings.concurrency)
+        threads = DaemonThreads(MOST_OPEN * self.settings.concurrency)
         try:
             on_unit_done = self._begin_spending(experiment, entered.done)
             call = Call.prepare(item, experiment, self.loop, threads, self.deadline, on_unit_done)
@@ -133,6 +136,9 @@ class ExperimentRunner:
             positions = looks.order
         open_units = OpenUnits(plan, entered.done, self.settings.seed, order=positions, twins=experiment.twins)
         progress = Progress(total=sum(sum(open_units.count_open(number)) for number in range(plan.rounds)))
+        for opened_arm, done in zip(experiment.opened_arms, entered.done, strict=False):
+            for backend in collect_backends([opened_arm]) if done else ():
+                note_earlier_answers(backend)
         future = self.loop.submit(self._run_rounds(call, entered, open_units, progress, looks, stage))
 
         def tick() -> None:

@@ -88,6 +88,10 @@ class EventTally:
             if first_token is not None:
                 durations.first_tokens.append(first_token)
 
+    def names(self) -> set[str]:
+        """Return the experiments, arms, names and errors of the counted events."""
+        return {text for kind in self._sums for text in kind if text is not None}
+
     def by_arm(self) -> dict[Place, ArmEvents]:
         """Return the events of each arm so far."""
         counts: dict[Place, list[EventCount]] = defaultdict(list)

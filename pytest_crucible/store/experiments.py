@@ -116,9 +116,9 @@ class StoredExperiment:
         """Return each sample's metadata, in the dataset's order."""
         return stored_samples.metadata_values(self.store, self.plan.dataset_sha256)
 
-    def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
-        """Return the ids of the samples at some positions."""
-        return stored_samples.sample_ids(self.store, self.plan.dataset_sha256, positions)
+    def samples(self, positions: Sequence[int]) -> Mapping[int, Sample]:
+        """Return the samples at some positions."""
+        return stored_samples.samples(self.store, self.plan.dataset_sha256, positions)
 
     def seed(self) -> int:
         """Return the seed of the run."""

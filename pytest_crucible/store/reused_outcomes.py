@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, func, insert, literal, select, true, update
+from sqlalchemy import Connection, Select, and_, case, func, insert, literal, or_, select, true, update
 
 from pytest_crucible.records import CachedReplies, Draws, ReusedReplies
 from pytest_crucible.store import schema
@@ -49,31 +49,52 @@ def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> t
     return find_arm(store, fingerprint, run=run, before=experiment) if fingerprint else None
 
 
-def copy_outcomes(store: RunStore, source: int, target: int, *, source_run: str, draws: Draws) -> set[tuple[int, int]]:
+def copy_outcomes(
+    store: RunStore, source: int, target: int, *, source_run: str, draws: Draws, tried: bool = False
+) -> set[tuple[int, int]]:
     """Copy an arm's outcomes to a new arm, so that every run is complete by itself. Return the (position, repeat) copied.
 
     `draws` are the replies of the new arm: a repeat is copied to the same number in the same training and round. Lost units
-    are not copied: they are requested again.
+    are not copied: they are requested again. With `tried`, those of a complete experiment that a server never answered are
+    copied, too: they would hang for ever.
     """
     # One transaction: a process that is killed leaves an arm with all of its copies or none.
     with explain_errors(store.location), store.engine.begin() as connection:
         numbers = _copied_repeats(connection, source, draws)
+        tried = tried and _is_complete(connection, source)
         for table in (schema.replies, schema.observations, schema.lost):
-            connection.execute(_copy(table, source, target, numbers))
+            connection.execute(_copy(table, source, target, numbers, tried=tried))
         connection.execute(_copy_calls(source, target, numbers))
-        query = select(schema.replies.c.position, schema.replies.c.epoch).where(schema.replies.c.arm == target)
-        done = {(position, repeat) for position, repeat in connection.execute(query)}
+        done = set(map(tuple, connection.execute(_units_of(schema.replies, target))))
         statement = update(schema.arms).where(schema.arms.c.id == target)
         connection.execute(statement.values(reused_from=source_run, reused_answers=len(done)))
-    return done
+        return done | set(map(tuple, connection.execute(_tried_units(target))))
 
 
-def units_to_copy(store: RunStore, source: int, draws: Draws) -> set[tuple[int, int]]:
+def units_to_copy(store: RunStore, source: int, draws: Draws, *, tried: bool = False) -> set[tuple[int, int]]:
     """Return the (position, repeat) that `copy_outcomes` would copy, and copy nothing."""
     with explain_errors(store.location), store.engine.connect() as connection:
         numbers = _copied_repeats(connection, source, draws)
-        query = select(schema.replies.c.position, schema.replies.c.epoch).where(schema.replies.c.arm == source)
-        return {(position, numbers[repeat]) for position, repeat in connection.execute(query) if repeat in numbers}
+        units = set(connection.execute(_units_of(schema.replies, source)))
+        if tried and _is_complete(connection, source):
+            units |= set(connection.execute(_tried_units(source)))
+        return {(position, numbers[repeat]) for position, repeat in units if repeat in numbers}
+
+
+def _units_of(table: Any, arm: int) -> Select[Any]:
+    return select(table.c.position, table.c.epoch).where(table.c.arm == arm)
+
+
+def _tried_units(arm: int) -> Select[Any]:
+    """Return the query for units that a server never answered while it answered others."""
+    return _units_of(schema.lost, arm).where(schema.lost.c.metric == "", schema.lost.c.reason == "unanswered")
+
+
+def _is_complete(connection: Connection, arm: int) -> bool:
+    """Return whether an arm's experiment ran to its end; else its server may have been down."""
+    table, arms = schema.experiments, schema.arms
+    query = select(table.c.finished).join(arms, arms.c.experiment == table.c.id).where(arms.c.id == arm)
+    return bool(connection.execute(query).scalar())
 
 
 def _copied_repeats(connection: Connection, source: int, draws: Draws) -> dict[int, int]:
@@ -128,20 +149,20 @@ def _renumber_repeats(table: Any, numbers: Mapping[int, int]) -> Any:
     return case(numbers, value=table.c.epoch).label("epoch")
 
 
-def _copy(table: Any, source: int, target: int, numbers: Mapping[int, int]) -> Any:
+def _copy(table: Any, source: int, target: int, numbers: Mapping[int, int], *, tried: bool) -> Any:
     others = [column for column in table.c if column.name not in ("arm", "epoch")]
     already = select(table.c.arm).where(table.c.arm == target).exists()
     rows: Select[Any] = select(literal(target).label("arm"), _renumber_repeats(table, numbers), *others)
     rows = rows.where(table.c.arm == source, table.c.epoch.in_(list(numbers)), ~already)
     if table is schema.lost:
-        rows = rows.where(table.c.metric != "")
+        rows = rows.where(or_(table.c.metric != "", and_(table.c.reason == "unanswered", literal(tried))))
     return insert(table).from_select(["arm", "epoch", *(column.name for column in others)], rows)
 
 
 def _copy_calls(source: int, target: int, numbers: Mapping[int, int]) -> Any:
     """Return a statement that copies the calls of replies.
 
-    Calls of a lost unit are left: the unit is run again, and its calls count from 1 then.
+    Calls of a lost unit are left: most are run again, and their calls count from 1 then.
     """
     table, replies, arms = schema.calls, schema.replies, schema.arms
     experiment = select(arms.c.experiment).where(arms.c.id == source).scalar_subquery()

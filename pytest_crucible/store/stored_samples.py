@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, select
+from sqlalchemy import Column, Row, select
 
 from pytest_crucible.records import Sample
 from pytest_crucible.records.serialize import canonical
@@ -42,16 +42,15 @@ def all_samples(store: RunStore, dataset: str) -> list[Sample]:
     table = schema.samples
     query = select(table).where(table.c.dataset == dataset).order_by(table.c.position)
     with explain_errors(store.location), store.engine.connect() as connection:
-        return [
-            Sample(
-                id=row.sample_id,
-                input=row.input,
-                expected=row.expected,
-                group=row.sample_group,
-                metadata=row.metadata or {},
-            )
-            for row in connection.execute(query)
-        ]
+        return [_sample(row) for row in connection.execute(query)]
+
+
+def samples(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, Sample]:
+    """Return a few samples of a dataset, by position."""
+    table = schema.samples
+    query = select(table).where(table.c.dataset == dataset, table.c.position.in_(positions))
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {row.position: _sample(row) for row in connection.execute(query)}
 
 
 def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
@@ -61,16 +60,6 @@ def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
     with explain_errors(store.location), store.engine.connect() as connection:
         rows = connection.execute(query.order_by(table.c.position)).all()
     return [(name, canonical([text, expected])) for name, text, expected in rows]
-
-
-def sample_ids(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, str]:
-    """Return the ids of a few samples, by position."""
-    table = schema.samples
-    query = select(table.c.position, table.c.sample_id).where(
-        table.c.dataset == dataset, table.c.position.in_(positions)
-    )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def all_sample_ids(store: RunStore, dataset: str) -> list[str]:
@@ -85,3 +74,13 @@ def _read_column(store: RunStore, dataset: str, column: Column[Any]) -> list[Any
     with explain_errors(store.location), store.engine.connect() as connection:
         parts = connection.execute(query).partitions(_PART)
         return [value for part in parts for (value,) in part]
+
+
+def _sample(row: Row[Any]) -> Sample:
+    return Sample(
+        id=row.sample_id,
+        input=row.input,
+        expected=row.expected,
+        group=row.sample_group,
+        metadata=row.metadata or {},
+    )

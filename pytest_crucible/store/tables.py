@@ -118,7 +118,7 @@ def observations(store: RunStore, run: str) -> ExportTable:
 def replies(store: RunStore, run: str) -> ExportTable:
     """Return the table of all replies, failures and skipped samples, without lost units.
 
-    `input` and `expected` are those of the sample itself.
+    `input` and `expected` are those that the reply is to: of the sample, or of its variant as it was sent.
     """
     stored, samples = schema.replies.c, schema.samples.c
     others = (stored[name] for name in list(REPLIES)[len(UNIT) + 3 :])
@@ -126,9 +126,30 @@ def replies(store: RunStore, run: str) -> ExportTable:
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for place, arm in _arms(store, run):
-            yield from ((*place, *row) for row in _units(store, schema.replies, arm, columns))
+            units = _twin_replies(store, arm, columns) if arm.sha256 else _units(store, schema.replies, arm, columns)
+            yield from ((*place, *row) for row in units)
 
     return ExportTable(columns=REPLIES, rows=rows())
+
+
+def _twin_replies(store: RunStore, arm: _Arm, columns: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    """Yield the replies to the twins of samples, as `_units` does, with the twins' input and expected value."""
+    twins, stored, samples = schema.twins.c, schema.replies, schema.samples
+    of_unit = and_(twins.variant == arm.sha256, twins.position == stored.c.position)
+    of_sample = and_(samples.c.dataset == arm.dataset, samples.c.position == stored.c.position)
+    query = (
+        select(
+            *(samples.c.sample_id, samples.c.sample_group, stored.c.epoch + arm.first, literal(arm.variant, String)),
+            *(twins.facts, _sent_form(stored), samples.c.metadata, twins.input, twins.expected, *columns[2:]),
+        )
+        .select_from(stored.join(samples, of_sample).outerjoin(schema.twins, of_unit))
+        .where(stored.c.arm == arm.key)
+        .order_by(stored.c.position, stored.c.epoch)
+    )
+    for row in _read(store, query):
+        unit, (facts, form, metadata, input), others = row[:4], row[4:8], row[8:]
+        text = _sent_text(form, input, metadata) if (facts or {}).get(LATE) else input
+        yield (*unit, text, *others)
 
 
 def repeats(store: RunStore, run: str) -> ExportTable:

@@ -85,14 +85,15 @@ class Writer:
         hide: Callable[[str], str],
         keep: Callable[[Sequence[Rows]], Path | None],
         run: Callable[[], str] = str,
+        hide_id: Callable[[str], str] = str,
         written: WrittenRows | None = None,
     ) -> None:
-        """`hide` redacts each text; `keep` writes a spill file; `run` returns the id of the current run.
+        """`hide` redacts each text, `hide_id` ids; `keep` writes a spill file; `run` returns the id of the current run.
 
         `written` receives the rows that are committed.
         """
         self._engine = engine
-        self._hide = hide
+        self._hide, self._hide_id = hide, hide_id
         self._keep = keep
         self._calls = CallRows(hide, run)
         self._location = location
@@ -229,7 +230,7 @@ class Writer:
     def _add_late_rows(self, batch: _Batch) -> None:
         """Add the rows of events and calls, which need the time of this thread."""
         if batch.events:
-            batch.rows[schema.events] = event_rows(batch.events, self._hide)
+            batch.rows[schema.events] = event_rows(batch.events, self._hide, self._hide_id)
         if batch.calls:
             batch.rows[schema.calls], batch.rows[schema.messages] = self._calls.rows(batch.calls)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isnan, nan
 from operator import itemgetter
@@ -109,7 +109,9 @@ class _Replies(_Units):
 class WrittenRows:
     """Outcomes by arm and events by run, of the rows that a store's writers have committed. For any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, redact: Callable[[str], str] = str) -> None:
+        """`redact` returns a name as the database has it."""
+        self._redact = redact
         self._lock = threading.Lock()
         self._arms: defaultdict[int | None, _Replies] = defaultdict(_Replies)
         self._events: defaultdict[str, EventTally] = defaultdict(EventTally)
@@ -137,21 +139,28 @@ class WrittenRows:
     # Nothing is added while rows are counted, and the database has at least these: as many are the same.
 
     def outcomes(self, arm: int | None, count_stored: Callable[[], tuple[int, int]]) -> ArmOutcomes | None:
-        """Return an arm's outcomes without lost values and texts; None unless the database has no others.
+        """Return an arm's outcomes without lost values and texts; None unless the database has the same and no others.
 
         `count_stored` returns how many replies and observations of the arm it has.
         """
         with self._lock:
             replies = self._arms.get(arm)
-            if replies is None or (len(replies.positions), replies.observations) != count_stored():
+            if replies is None or self._hides(replies.scores):
                 return None
-            return replies.outcomes()
+            is_whole = (len(replies.positions), replies.observations) == count_stored()
+            return replies.outcomes() if is_whole else None
 
     def events(self, run: str, count_stored: Callable[[], int]) -> dict[Place, ArmEvents] | None:
-        """Return a run's events by arm; None unless the database has no others. `count_stored` counts its rows."""
+        """Return a run's events by arm; None unless the database has the same and no others. `count_stored` counts its rows."""
         with self._lock:
             tally = self._events.get(run)
-            return None if tally is None or tally.rows != count_stored() else tally.by_arm()
+            if tally is None or self._hides(tally.names()):
+                return None
+            return tally.by_arm() if tally.rows == count_stored() else None
+
+    def _hides(self, names: Iterable[str]) -> bool:
+        """Return whether the database has another text for a name, which holds a key."""
+        return any(self._redact(name) != name for name in names)
 
 
 def _take(values: array[Any], order: Any) -> array[Any]:

@@ -44,7 +44,7 @@ from pytest_crucible.store.outcomes import load_outcomes, reply_texts
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.reused_outcomes import cached_replies, copy_outcomes, find_arm, reused_replies
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.stored_samples import group_names, sample_ids
+from pytest_crucible.store.stored_samples import group_names, samples
 
 SAMPLES = tuple(Sample(id=f"q{k}", input={"question": k}, expected=k, group="ab"[k % 2]) for k in range(4))
 PLAN = Plan(
@@ -205,7 +205,8 @@ def test_samples_of_a_dataset_are_stored_once(store):
     entered(store, "run2")
 
     assert group_names(store, PLAN.dataset_sha256) == ["a", "b", "a", "b"]
-    assert sample_ids(store, PLAN.dataset_sha256, [1, 3]) == {1: "q1", 3: "q3"}
+    stored = samples(store, PLAN.dataset_sha256, [1, 3])
+    assert {position: sample.id for position, sample in stored.items()} == {1: "q1", 3: "q3"}
 
 
 def test_an_input_that_is_not_json_is_kept_as_its_repr(store):

@@ -209,6 +209,16 @@ def test_variants_and_adversarial_rows_are_exported(robust, monkeypatch, capsys)
     start, end, new = json.loads(attacked[1]["edits"])[0]
     assert attacked[1]["text"][start:end] == new != "Tell me whether claim 1 is supported."[start:end]
 
+    assert main(["export", "--what", "replies", "-o", "replies.csv"]) == 0
+    with open("replies.csv", newline="", encoding="utf-8") as file:
+        replies = {(row["variant"], row["sample"]): row for row in csv.DictReader(file)}
+    # Beside each reply stands what it answers.
+    for row in attacked:
+        if row["reply"]:
+            assert replies["homoglyph", row["sample"]]["input"] == row["text"]
+            assert replies["homoglyph", row["sample"]]["text"] == row["reply"]
+    assert replies["", "q1"]["input"] == "Tell me whether claim 1 is supported."
+
     arguments = [
         "export",
         "--what",
@@ -369,6 +379,11 @@ def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust, mo
     assert searched
     assert "Tell me whether claim 1 is supported." not in searched
     assert "Tell me whether claim 1 is supported." in sent_texts["control", "v2", "q1"]
+    assert main(["export", "--what", "replies", "-o", "replies.jsonl"]) == 0
+    replies = map(json.loads, (robust.path / "replies.jsonl").read_text(encoding="utf-8").splitlines())
+    inputs = {(row["variant"], row["arm"], row["sample"]): row["input"] for row in replies}
+    assert inputs["greedy_search", "v2", "q1"] == searched
+    assert "Kindly tell me" in inputs["semantic_paraphrase", "v2", "q1"]
 
 
 KILL = """

@@ -36,6 +36,9 @@ CONFTEST = """
 
     def pytest_crucible_concluded(config, run):
         wait("reports")
+
+    def pytest_keyboard_interrupt():
+        wait("interrupt")
 """
 TEST = """
     import asyncio, os, time
@@ -195,6 +198,14 @@ def test_after_the_last_reply_verdicts_and_reports_are_completed(suite, cancel, 
     assert "KeyboardInterrupt" in shown or f"{number.name} arrived after the last reply" in shown
     assert run_status(suite)[0] == "finished"
     assert "exact_match" in (suite.path / "run.md").read_text()
+
+
+def test_a_second_ctrl_c_while_pytest_reports_the_first_leaves_no_traceback(cancel):
+    moment = {**AMID, "SLOW_AT": "interrupt", "SLOW_S": "6"}
+
+    status, shown, _ = cancel(moment, signal.SIGINT, signal.SIGINT, pause_s=3)
+
+    in_order(status, shown)
 
 
 @pytest.mark.slow

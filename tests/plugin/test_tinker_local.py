@@ -85,7 +85,8 @@ def test_one_checkpoint_is_reached_by_path_and_by_name_and_answers_the_same(trai
     )
     rows = [{"id": f"q{k}", "input": given} for k, given in enumerate(INPUTS)]
     trained.write_rows("questions.jsonl", rows)
-    trained.run_apart("--crucible-adapter=tinker", "--compare=local").assert_outcomes(passed=3)
+    # Five samples are too few for a verdict on two arms.
+    trained.run_apart("--crucible-adapter=tinker", "--compare=local").assert_outcomes(passed=2, skipped=1)
     candidate, baseline = said(trained, "candidate"), said(trained, "baseline")
 
     assert candidate == baseline

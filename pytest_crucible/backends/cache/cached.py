@@ -13,6 +13,7 @@ from dataclasses import replace
 from pytest_crucible.backends.cache.keys import reply_key
 from pytest_crucible.backends.cache.policy import CachedReply, CachePolicy
 from pytest_crucible.backends.protocol import Backend
+from pytest_crucible.backends.sample_clock import note_answer
 from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import Uncached
@@ -48,6 +49,8 @@ class Cached(Wrapper):
         cached = await self._policy.replies.get(key)
         if cached is None or (cached.at < self._policy.begun and self._policy.is_refreshed(request.arm)):
             return None
+        # The model has answered this sample before: what is late now is not its server alone.
+        note_answer()
         tally = self._policy.tally(request.experiment, request.arm)
         tally.hits += 1
         tally.oldest = min(tally.oldest, cached.at)

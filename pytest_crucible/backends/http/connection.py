@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Protocol, cast
 
 import httptools
 
+from pytest_crucible.backends.http.held_bytes import MAX_HEADERS, HeldBytes, headers_too_long, held_of
 from pytest_crucible.records.errors import BackendError, Retryable
 
-Watch = Callable[[bytes], bool]
-"""Receives each piece of an event stream as it arrives, and returns whether more is wanted. It must not raise."""
+
+class Watch(Protocol):
+    """Receives an event stream as it arrives."""
+
+    def feed(self, piece: bytes) -> bool:
+        """Receive a piece, and return whether more is wanted. Must not raise."""
+
+    @property
+    def held(self) -> int:
+        """The bytes that it holds."""
+
+
 _FRAMING_HEADERS = ("content-length", "transfer-encoding")
 
 
@@ -49,9 +60,10 @@ def too_long(where: str, max_body: int) -> BackendError:
 class Connection(asyncio.Protocol):
     """An open connection to `where`, the server's name in error messages."""
 
-    def __init__(self, where: str, max_body: int) -> None:
+    def __init__(self, where: str, max_body: int, held: HeldBytes | None = None) -> None:
         self.where = where
         self._max_body = max_body
+        self._held = held or held_of(where)
         self.idle_since = 0.0
         self.open = False
         self.reusable = False
@@ -61,7 +73,7 @@ class Connection(asyncio.Protocol):
         self._started = 0.0
         self._headers: dict[str, str] = {}
         self._body = bytearray()
-        self._size = 0
+        self._size = self._head_size = self._unread = 0
         self._watch: Watch | None = None
         self._head_came = self._is_tunnel = False
 
@@ -76,6 +88,8 @@ class Connection(asyncio.Protocol):
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         self._answer = answer
         self._headers, self._body, self._size, self._watch, self._head_came = {}, bytearray(), 0, watch, False
+        self._head_size = self._unread = 0
+        self._holding = self._held.open(self._fail)
         self._started = time.perf_counter()
         self.transport.write(request)
         try:
@@ -84,6 +98,8 @@ class Connection(asyncio.Protocol):
         except BaseException:
             self.close()
             raise
+        finally:
+            self._holding.close()
 
     async def tunnel(self, request: bytes) -> Response:
         """Ask a proxy for a tunnel: its response with status 200 has neither a body nor an end."""
@@ -108,10 +124,15 @@ class Connection(asyncio.Protocol):
         if self._answer is None:
             # Nothing was requested: these bytes must not be taken for the next response.
             return self.close()
+        # The parser itself holds a header until its end: what came since the last piece of a body is its, at most.
+        self._unread += len(data)
         try:
-            return self._parser.feed_data(data)
+            self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             return self._fail(Retryable(f"{self.where} did not respond in HTTP ({error})", kind="garbage"))
+        if self._unread > MAX_HEADERS:
+            self._fail(headers_too_long(self.where))
+        return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.open = False
@@ -134,7 +155,12 @@ class Connection(asyncio.Protocol):
             self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        # Those of interim responses and of trailers count, too: neither has an end that must come.
+        self._head_size += len(name) + len(value)
+        if self._head_size > MAX_HEADERS:
+            self._fail(headers_too_long(self.where))
+        else:
+            self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -148,13 +174,17 @@ class Connection(asyncio.Protocol):
         if self._answer is None:
             return
         self._size += len(body)
+        self._unread = 0
         if self._size > self._max_body:
             self._fail(too_long(self.where, self._max_body))
         elif self._watch is None:
             self._body += body
-        elif not self._watch(body):
+            self._holding.resize(self._size)
+        elif not self._watch.feed(body):
             # Closed, not read to its end: that also stops the server.
             self._finish()
+        else:
+            self._holding.resize(self._watch.held)
 
     def on_message_complete(self) -> None:
         # 100 Continue and other interim responses: the final one is still to come.
@@ -174,6 +204,7 @@ class Connection(asyncio.Protocol):
 
     def _fail(self, error: BackendError) -> None:
         answer, self._answer = self._answer, None
+        self._body, self._watch = bytearray(), None
         if answer is not None and not answer.done():
             answer.set_exception(error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import time
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -13,11 +14,14 @@ from pytest_crucible.backends.http.address import Address
 from pytest_crucible.backends.http.client import IDLE_S
 from pytest_crucible.backends.http.connection import Response, Watch, is_event_stream, too_long
 from pytest_crucible.backends.http.failures import CONNECT_S, connection_error
+from pytest_crucible.backends.http.held_bytes import MAX_HEADERS, Holding, headers_too_long, held_of
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 from pytest_crucible.records.type_names import describe_type
 
 # A gateway redirects once or twice; more is a loop.
 MOST_REDIRECTS = 5
+# The message of h11, which holds no more than 100 KiB of a head that does not end.
+_LONG_HEAD = "too long"
 
 
 def build_client(tls: ssl.SSLContext) -> httpx.AsyncClient:
@@ -98,22 +102,31 @@ class HttpxClient:
         raise Refused(f"{self._address.origin} redirects more than {MOST_REDIRECTS} times: check base_url")
 
     async def _read(self, response: httpx.Response, started: float, watch: Watch | None) -> Response:
-        body, size = bytearray(), 0
         watched = watch if is_event_stream(response.status_code, response.headers) else None
         try:
-            async for piece in response.aiter_bytes():
-                size += len(piece)
-                if size > self._max_body:
-                    raise too_long(self._address.origin, self._max_body)
-                if watched is None:
-                    body += piece
-                elif not watched(piece):
-                    break
+            if sum(len(name) + len(value) for name, value in response.headers.raw) > MAX_HEADERS:
+                raise headers_too_long(self._address.origin)
+            with _held_body(self._address.origin) as holding:
+                body = await self._read_body(response, watched, holding)
         finally:
             await response.aclose()
         # The body is decompressed here, so the header no longer describes it.
         headers = {name.lower(): value for name, value in response.headers.items() if name != "content-encoding"}
-        return Response(response.status_code, headers, bytes(body), started, time.perf_counter() - started)
+        return Response(response.status_code, headers, body, started, time.perf_counter() - started)
+
+    async def _read_body(self, response: httpx.Response, watched: Watch | None, holding: Holding) -> bytes:
+        body, size = bytearray(), 0
+        async for piece in response.aiter_bytes():
+            size += len(piece)
+            if size > self._max_body:
+                raise too_long(self._address.origin, self._max_body)
+            if watched is None:
+                body += piece
+            elif not watched.feed(piece):
+                break
+            if not holding.resize(size if watched is None else watched.held):
+                break
+        return bytes(body)
 
     def _error(self, error: httpx.HTTPError, head_came: bool) -> BackendError:
         where = self._address.origin
@@ -129,6 +142,8 @@ class HttpxClient:
             return Retryable(f"{where} did not answer in time", kind="timeout")
         if isinstance(error, httpx.DecodingError):
             return Retryable(f"{where} sent a body that cannot be decompressed ({error})", kind="garbage")
+        if not head_came and _LONG_HEAD in str(error):
+            return headers_too_long(where)
         if head_came:
             return Retryable(f"{where} broke off its response ({error})", kind="half")
         if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError):
@@ -148,6 +163,31 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         if cause is not None:
             yield cause
             yield from _causes(cause)
+
+
+@contextlib.contextmanager
+def _held_body(where: str) -> Iterator[Holding]:
+    """Count a reply that is read inside the block. Raises the error with which it is dropped."""
+    task, errors = asyncio.current_task(), list[BackendError]()
+    assert task is not None  # a coroutine runs in one
+    cancelling = task.cancelling()
+
+    def drop(error: BackendError) -> None:
+        errors.append(error)
+        # Another reply has grown: this one may wait for a piece that never comes.
+        if asyncio.current_task() is not task:
+            task.cancel()
+
+    holding = held_of(where).open(drop)
+    try:
+        yield holding
+    except asyncio.CancelledError:
+        if not errors or task.uncancel() > cancelling:
+            raise
+    finally:
+        holding.close()
+    if errors:
+        raise errors[0]
 
 
 async def _close_with_loop(client: httpx.AsyncClient) -> AsyncGenerator[httpx.AsyncClient, None]:

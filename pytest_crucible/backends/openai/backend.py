@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from pytest_crucible.backends.openai.settings import Settings, read_settings
 from pytest_crucible.backends.openai.stand_ins import is_stand_in
 from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.backends.reply_limit import longest_body
+from pytest_crucible.backends.sample_clock import note_answer
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Retryable, SpecError
 
@@ -65,7 +67,7 @@ class OpenAIBackend:
         path, body = request_body(self._settings, request)
         choices = self._settings.extra_body.get("n", request.parameters.get("n"))
         stream = _open_stream(self._settings, request, choices)
-        response = await self._client.post(path, body, stream.feed if stream else None)
+        response = await self._client.post(path, body, stream)
         self._headers = response.headers
         if not 200 <= response.status < 300:
             return self._handle_error(response, request)
@@ -122,7 +124,10 @@ def _open_stream(settings: Settings, request: Request, choices: Any) -> Stream |
     if not is_streamed(settings, request):
         return None
     receive = request.open_stream() if request.open_stream else None
-    return Stream(settings.max_reply_bytes, choices if isinstance(choices, int) else 1, receive)
+    # Bound here: the pieces arrive outside of the sample's own context.
+    begin = contextvars.copy_context()
+    choices = choices if isinstance(choices, int) else 1
+    return Stream(settings.max_reply_bytes, choices, receive, lambda: begin.run(note_answer))
 
 
 def _decode(response: Response, where: str) -> dict[str, Any]:

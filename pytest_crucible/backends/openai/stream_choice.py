@@ -11,6 +11,8 @@ from pytest_crucible.backends.reply_limit import bytes_of
 Json = dict[str, Any]
 # Tool calls of one message; a larger index is an error of the server, for which no memory is allocated.
 MAX_CALLS = 1_000
+# A dictionary of one entry and its number.
+_LOGPROB_BYTES = 200
 _TEXTS = ("content", "refusal", "reasoning_content", "reasoning")
 
 
@@ -46,6 +48,11 @@ class StreamedChoice:
         if delta is None:
             return bool(piece.get("text"))
         return any(delta.get(name) for name in (*_TEXTS, "tool_calls"))
+
+    @property
+    def held(self) -> int:
+        """The bytes that are held, about."""
+        return self._size + _LOGPROB_BYTES * sum(map(len, self._logprobs.values()))
 
     def whole(self) -> Json:
         """Return the choice as it would have come in one piece."""

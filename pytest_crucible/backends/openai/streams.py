@@ -18,11 +18,18 @@ MAX_CHOICES = 1_000
 class Stream:
     """Parses events as they arrive, and records when the first token came."""
 
-    def __init__(self, max_reply_bytes: int, choices: int = 1, receive: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        max_reply_bytes: int,
+        choices: int = 1,
+        receive: Callable[[str], None] | None = None,
+        begin: Callable[[], None] = lambda: None,
+    ) -> None:
         """`choices` is how many were requested: the others are read when one has exceeded the limit.
 
-        `receive` is called with each piece of the first choice's text.
+        `receive` is called with each piece of the first choice's text, `begin` when the reply begins.
         """
+        self._begin = begin
         self._limit = max_reply_bytes
         self._expected = choices
         self._receive = receive
@@ -45,6 +52,11 @@ class Stream:
             self._line(b"".join(self._rest))
             self._rest, self._waiting = [line], len(line)
         return not (self._is_broken or self._is_too_long() or self._is_cut())
+
+    @property
+    def held(self) -> int:
+        """The bytes that are held: of an event that has not ended, and of the choices."""
+        return self._waiting + sum(choice.held for choice in self._choices.values())
 
     def answer(self, where: str) -> Json:
         """Return the complete answer.
@@ -102,5 +114,6 @@ class Stream:
             return
         if self.first_token_at is None:
             self.first_token_at = time.perf_counter()
+            self._begin()
         if self._receive is not None and index == 0 and (text := piece_text(choice)):
             self._receive(text)

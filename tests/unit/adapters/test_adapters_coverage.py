@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from experiment_builders import arm_of, scripted_arm
 
 from pytest_crucible.adapters.coverage import coverage_warnings
@@ -9,6 +10,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends.recorded import recorded_rows
 from pytest_crucible.datasets import identify
 from pytest_crucible.records import Sample
+from pytest_crucible.records.errors import SpecError
 
 SAMPLES = [Sample(id=name, input=name) for name in "abcd"]
 
@@ -28,6 +30,19 @@ def test_matching_answers_and_models_give_no_warning():
 
 def test_samples_without_an_answer_are_counted_with_the_first():
     assert warnings(recorded("ad")) == ["adapter 'v2' lacks replies to 2 of 4 samples (first: b): they will be lost"]
+
+
+def test_arms_without_a_reply_to_any_sample_are_errors_all_together():
+    """Integer ids in the files, text ids in the dataset, for example."""
+    with pytest.raises(SpecError) as caught:
+        warnings(recorded("01"), recorded("2", "v1"))
+
+    assert str(caught.value).splitlines() == [
+        "adapter 'v2' has a reply to none of the 4 samples of dataset 'letters': its replies are to '0', ..., and the samples are "
+        "'a', ...: give both the same ids",
+        "adapter 'v1' has a reply to none of the 4 samples of dataset 'letters': its replies are to '2', ..., and the samples are "
+        "'a', ...: give both the same ids",
+    ]
 
 
 def test_answers_to_unknown_samples_are_counted_with_the_first():

@@ -8,7 +8,7 @@ import pytest
 from adapter_contexts import context_in, default_settings
 
 from pytest_crucible.adapters.families import open_family
-from pytest_crucible.adapters.open import open_arms
+from pytest_crucible.adapters.open import check_distinct, open_arms
 from pytest_crucible.adapters.opened_arm import collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.records import Adapter
@@ -39,9 +39,10 @@ def project(tmp_path):
 
 
 def opened(project, candidate, *baselines):
-    return open_arms(
-        Opener(context_in(project)), dataclasses.replace(default_settings(), adapter=candidate, compare=baselines)
-    )
+    opener = Opener(context_in(project))
+    arms = open_arms(opener, dataclasses.replace(default_settings(), adapter=candidate, compare=baselines))
+    check_distinct(arms, opener.typed_names)
+    return arms
 
 
 def refusal(project, candidate, *baselines):

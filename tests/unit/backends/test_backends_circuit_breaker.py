@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 
 import pytest
 import virtual_time
 from asking import adapter, ask_all, request
+from hypothesis import given
+from hypothesis import strategies as st
 from simulated_servers import SimulatedServer
 
 from pytest_crucible.backends.circuit_breaker import FIRST_ANSWER_S, MAX_SILENCE_S, MIN_FAILURES
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Reply, Request
-from pytest_crucible.records.errors import BackendError, Refused, Retryable, Spent
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, Spent, Unanswered
 
 
 class Restarting(SimulatedServer):
@@ -118,6 +121,66 @@ def test_one_that_hangs_is_given_up_when_the_first_requests_are_over():
 
     assert {type(error) for error in run.errors} == {Refused}
     assert len(server.log) == 64
+
+
+class Choosy(SimulatedServer):
+    """Never answers some samples."""
+
+    never: frozenset[str] = frozenset()
+    dies_at: float = math.inf
+
+    async def generate(self, request: Request) -> Reply:
+        now = asyncio.get_running_loop().time()
+        if request.sample in self.never or now >= self.dies_at:
+            self.log.append((now, True))
+            await asyncio.sleep(1e9)
+        return await super().generate(request)
+
+
+def choosy(*never: int) -> Choosy:
+    server = Choosy()
+    server.never = frozenset(map(str, never))
+    return server
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 64])
+@pytest.mark.parametrize("never", [(38, 39), (0, 1), (7, 21), (1, 3, 5, 7, 9)], ids=["last", "first", "some", "five"])
+def test_samples_that_are_never_answered_stop_nothing_and_are_lost_alone(workers, never):
+    run = ask_all(40, choosy(*never), workers=workers, timeout_s=30)
+
+    assert len(run.replies) == 40 - len(never)
+    assert {type(error) for error in run.errors} <= {BackendError, Unanswered}
+    assert len(run.told("request.start")) == 40 + 5 * len(never)
+
+
+def test_many_of_them_among_many_answers_stop_nothing_either():
+    run = ask_all(2_000, choosy(*range(0, 1_900, 95)), timeout_s=120)
+
+    assert len(run.replies) == 1_980
+    assert [type(error) for error in run.errors] == [Unanswered] * 20
+
+
+@pytest.mark.parametrize("workers", [16, 64])
+def test_a_server_that_falls_silent_for_all_is_given_up(workers):
+    server = choosy()
+    server.dies_at = 1.0
+
+    run = ask_all(10_000, server, workers=workers)
+
+    assert {type(error) for error in run.errors} == {Refused}
+    assert re.search(r"has not answered since", str(run.errors[0]))
+
+
+@given(
+    never=st.sets(st.integers(0, 59), max_size=9),
+    workers=st.sampled_from([2, 8, 64]),
+    timeout_s=st.sampled_from([2, 30, 120]),
+)
+def test_fewer_than_ten_silent_samples_never_stop_a_server_that_answers(never, workers, timeout_s):
+    run = ask_all(60, choosy(*never), workers=workers, timeout_s=timeout_s, retries=2)
+
+    assert len(run.replies) == 60 - len(never)
+    assert not any(isinstance(error, Refused) for error in run.errors)
 
 
 class Quota(SimulatedServer):

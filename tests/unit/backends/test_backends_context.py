@@ -20,7 +20,8 @@ def test_a_pause_is_told_while_it_lasts(retry_after_s, told):
     async def refused() -> tuple[str, str]:
         shared, now = BackendContext(), asyncio.get_running_loop().time()
         limiters = [shared.limiters.of(server, Limits()) for server in ("a", "b")]
-        limiters[0].try_acquire("v2").release(Retryable("busy", kind="429", retry_after_s=retry_after_s))
+        exhausted = Retryable("busy", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
+        limiters[0].try_acquire("v2").release(exhausted)
         limiters[1].try_acquire("v2").release(Reply(text="4"))
         return shared.waits_for(now), shared.waits_for(now + 300)
 
@@ -31,11 +32,11 @@ def test_a_server_that_does_not_answer_is_named_until_it_does():
     shared = BackendContext()
     circuit = shared.circuits.of("http://a/v1 key", "server http://a/v1")
     for number in range(3):
-        circuit.fail(Retryable("nobody is there", kind="connection"), 0.0, 0.1 * number)
+        circuit.fail(Retryable("nobody is there", kind="connection"), ("a",), 0.0, 0.1 * number)
 
     assert shared.waits_for(2.0) == "waiting until server http://a/v1 answers again"
 
-    circuit.answer(3.0)
+    circuit.answer(("a",), 3.0)
 
     assert shared.waits_for(3.0) == ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import re
 from collections.abc import Awaitable, Callable
 
@@ -104,10 +105,66 @@ def asking(scripted: Scripted, **settings: object) -> Function:
     return lambda: top.generate(request())
 
 
-def test_a_model_that_takes_too_long_has_failed():
+def first_answered(scripted: Scripted, **settings: object) -> Function:
+    """Asks a server for another sample first."""
+    top = wrap_backend(scripted, adapter(**settings), BackendContext())
+
+    async def ask() -> Reply:
+        context = contextvars.Context()  # not this sample's time
+        await asyncio.create_task(top.generate(request("another")), context=context)
+        return await top.generate(request())
+
+    return ask
+
+
+def test_a_sample_that_no_request_of_was_answered_is_lost():
+    outcome = sampled(first_answered(server(1.0, 12.0)), timeout_s=10)
+
+    assert (outcome.failure, outcome.lost) == (None, "unanswered")
+    assert outcome.detail == "no answer in 1 attempt within the 10 s of a sample"
+
+
+def test_it_may_be_sent_again_where_the_server_has_answered_nothing_at_all():
     outcome = sampled(asking(server(11.0)), timeout_s=10)
 
+    assert (outcome.failure, outcome.lost) == (None, "error")
+
+
+def test_a_model_in_this_process_that_takes_too_long_has_failed():
+    backend = ScriptedBackend(lambda request: "4", identity="x", latency_s=11.0)
+    top = wrap_backend(backend, adapter(), BackendContext())
+
+    outcome = sampled(lambda: top.generate(request()), timeout_s=10)
+
     assert (outcome.failure, outcome.lost) == ("timeout", None)
+
+
+def test_a_function_that_takes_too_long_after_an_answer_has_failed():
+    ask = asking(server(4.0, None), timeout_s=0)
+
+    async def twice() -> Reply:
+        await ask()
+        return await ask()
+
+    assert sampled(twice, timeout_s=10).failure == "timeout"
+
+
+def test_used_up_attempts_without_an_answer_are_counted_where_others_were_answered():
+    outcome = sampled(first_answered(server(1.0, *[None] * 3), timeout_s=9, retries=2), timeout_s=20)
+
+    assert (outcome.failure, outcome.lost) == (None, "unanswered")
+    assert re.fullmatch(
+        r"no answer in 3 attempts, in \d\d s, from a server that answers others; the last: no answer within 9 s",
+        outcome.detail,
+    )
+
+
+def test_other_failures_among_them_are_errors():
+    steps = [1.0, None, Retryable("busy", kind="503"), None]
+
+    outcome = sampled(first_answered(server(*steps), timeout_s=9, retries=2), timeout_s=20)
+
+    assert (outcome.failure, outcome.lost) == (None, "error")
 
 
 def test_waiting_for_retries_is_not_the_models():
@@ -123,9 +180,9 @@ def test_waiting_for_retries_is_not_the_models():
 def test_after_them_it_has_as_much_time_as_ever_and_no_more():
     refusals = [Retryable("too much", kind="429", retry_after_s=9.0)] * 5
 
-    outcome = sampled(asking(server(*refusals, 11.0)), timeout_s=10)
+    outcome = sampled(first_answered(server(1.0, *refusals, 11.0)), timeout_s=10)
 
-    assert (outcome.failure, outcome.lost) == ("timeout", None)
+    assert (outcome.failure, outcome.lost) == (None, "unanswered")
 
 
 def test_a_request_that_hung_gives_its_time_back():

@@ -136,6 +136,18 @@ def test_a_unit_that_another_process_wrote_first_has_the_scores_of_that_process(
         assert list(load_arm(own, ARM, 0).scores["exact"].values) == [1.0]
 
 
+def test_a_metric_whose_name_holds_a_key_is_named_as_the_database_has_it(tmp_path):
+    seen = Observation(FIRST, "exact of sk-secret", True)
+    with closing(RunStore(str(tmp_path / "runs.db"), lambda text: text.replace("sk-secret", "***"))) as own:
+        writer = own.writer()
+        writer.add(Outcome(FIRST, reply=Reply(text="yes")), ARM, [seen], [])
+        writer.tell("run", Event(name="retry", at=1.0, experiment="t", arm="v1 of sk-secret"))
+        writer.close()
+
+        assert list(load_arm(own, ARM, 0).scores) == ["exact of ***"]
+        assert list(load_events(own, "run")) == [("t", "v1 of ***")]
+
+
 def test_replies_of_one_metric_more_than_others_keep_their_own_units():
     def write(writer: Writer) -> None:
         for position in (2, 0, 1):

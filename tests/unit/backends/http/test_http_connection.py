@@ -196,13 +196,16 @@ def watched(content: bytes, *, wanted: int) -> tuple[list[bytes], Response, Conn
     """What was seen of a response, of which so many pieces are wanted."""
     seen: list[bytes] = []
 
-    def watch(piece: bytes) -> bool:
-        seen.append(piece)
-        return len(seen) < wanted
+    class Watch:
+        held = 0
+
+        def feed(self, piece: bytes) -> bool:
+            seen.append(piece)
+            return len(seen) < wanted
 
     async def run() -> tuple[Response, Connection]:
         async with opened() as connection:
-            answer = asyncio.ensure_future(connection.send(b"request", watch))
+            answer = asyncio.ensure_future(connection.send(b"request", Watch()))
             await asyncio.sleep(0)
             for place in range(0, len(content), 7):
                 connection.data_received(content[place : place + 7])

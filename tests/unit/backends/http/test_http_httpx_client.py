@@ -98,11 +98,14 @@ def watched(server: OpenAIServer, body: bytes):
     """The pieces that were watched, and the response."""
     pieces: list[bytes] = []
 
-    def watch(piece: bytes) -> bool:
-        pieces.append(piece)
-        return True
+    class Watch:
+        held = 0
 
-    return pieces, asyncio.run(httpx_client(server.url).post("/completions", body, watch))
+        def feed(self, piece: bytes) -> bool:
+            pieces.append(piece)
+            return True
+
+    return pieces, asyncio.run(httpx_client(server.url).post("/completions", body, Watch()))
 
 
 def test_a_stream_is_watched_as_it_arrives_and_not_held(server: OpenAIServer):
