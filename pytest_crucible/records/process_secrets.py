@@ -11,7 +11,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.secret_settings import secrets_in
 
-# An escape of JSON or of Python, perhaps of a text that was encoded several times. A run of backslashes is read once, from its start.
+# An escape of JSON or of Python, perhaps encoded several times. A run of backslashes is read once, from its start.
 _ESCAPE = re.compile(r"(?<!\\)(\\++(?:[abfnrtv\"'/]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}))")
 
 

@@ -45,7 +45,7 @@ from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.stored_arms import with_stored_runs
-from pytest_crucible.session.suite_record import DESELECTED, record_suite
+from pytest_crucible.session.suite_record import DESELECTED, NOT_PLANNED, record_suite
 
 if TYPE_CHECKING:
     from pytest_crucible.session.sweep_choice import SweepChoice
@@ -167,8 +167,10 @@ class ExperimentCollection:
 
     def _record_suite(self) -> SuiteRecord:
         deselected = self.marked.without({*self.experiments, *self.joined})
-        left_out = dict.fromkeys(deselected, DESELECTED)
-        return record_suite(self._config, self._settings, self._items, self.marked.functions, self._data, left_out)
+        failed = self.failures.names()
+        left_out = {**dict.fromkeys(deselected, DESELECTED), **dict.fromkeys(failed, NOT_PLANNED)}
+        planned = [item for item in self._items if item.nodeid not in failed]
+        return record_suite(self._config, self._settings, planned, self.marked.functions, self._data, left_out)
 
     def choice(self, run: str) -> SweepChoice:
         """Return the choice of the session's sweep."""

@@ -17,6 +17,7 @@ from pytest_crucible.session.marks import comparisons, experiment_mark, targets
 from pytest_crucible.session.session_demands import session_demands
 
 DESELECTED = "deselected"
+NOT_PLANNED = "failed before the run"
 
 
 def record_suite(
