@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from benchmarks.figures import Figure, show
-from pytest_crucible.backends import retried
+from pytest_crucible.backends import attempts, retried
 from pytest_crucible.backends.circuit_breaker import Circuit, CircuitBreaker
 from pytest_crucible.backends.context import BackendContext, ignore_event
 from pytest_crucible.backends.limiting.limited import Limited
@@ -68,11 +68,11 @@ def figures() -> list[Figure]:
 
 def _retry() -> float:
     """Of a request that fails once, without the wait."""
-    first, retried.FIRST_S = retried.FIRST_S, 0.0
+    first, attempts.FIRST_S = attempts.FIRST_S, 0.0
     try:
         return _cost(retried.Retried(Instant(fails=True), ignore_event).generate)
     finally:
-        retried.FIRST_S = first
+        attempts.FIRST_S = first
 
 
 def _cost(generate: Callable[[Request], Awaitable[Reply]]) -> float:

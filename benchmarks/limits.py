@@ -1,11 +1,12 @@
 """How well a server's limit is held: a server over HTTP that takes 50 requests a second, asked through the whole stack.
 
-    python -m benchmarks.limits            # all, about four minutes
+    python -m benchmarks.limits            # all, about five minutes
     python -m benchmarks.limits pauses     # one of them
+    python -m benchmarks.limits by_chance  # a server that refuses by chance, beside a naive client
 
 64 samples are asked at a time, answers take 50 ms, and the server is asked as much as the limiter lets through. *Held* is what was
 accepted over what is allowed, *refused* the share of requests that were answered 429, both after the first 5 s, which are for
-learning. *Lost* are requests that failed for good, of all.
+learning. *Lost* are requests that failed for good, of all. Servers that refuse by chance are in `benchmarks.chance_refusals`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.chance_refusals import by_chance
 from benchmarks.figures import Figure, show
 from benchmarks.suite import ROOT
 from tests.openai_server import OpenAIServer
@@ -94,7 +96,7 @@ def processes() -> list[Figure]:
 
 
 ALL: dict[str, Callable[[], list[Figure]]] = {
-    one.__name__: one for one in (quiet, pauses, told, changes, slower, processes)
+    one.__name__: one for one in (quiet, pauses, told, changes, slower, processes, by_chance)
 }
 
 

@@ -69,7 +69,8 @@ def _ratios(now: Cost, before: Cost) -> Iterator[Figure]:
 
 def _growth_of_amounts(directory: Path) -> Figure:
     """Return the exponent with which the CPU time of a comparison of amounts grows with the samples."""
-    sizes, cpu = (10_000, LARGE), []
+    # Slices are searched for up to 10,000 samples.
+    sizes, cpu = (20_000, LARGE), []
     for samples in sizes:
         suite = Suite(directory=directory / f"amounts-{samples}", samples=samples, **AMOUNTS).write()
         cpu.append(_costs(suite, COMPARE, 1, None)[0].cpu_s)

@@ -115,6 +115,7 @@ COMMANDS = {
         "trend",
         "plan",
         "promote",
+        "gate",
         "register",
         "rollback",
         "retire",

@@ -10,6 +10,7 @@ import click
 from pytest_crucible.commands.plugins import commands
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.records.process_secrets import process_hider
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.report.printable import printable
 
@@ -67,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_error(sentence: str, status: int) -> int:
-    click.echo(printable(sentence), err=True)
+    # A message quotes what was given, which may be a key.
+    click.echo(process_hider()(printable(sentence)), err=True)
     return status
 
 

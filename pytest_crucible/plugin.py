@@ -101,9 +101,33 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("crucible", names, ids=names, indirect=True)
 
 
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Hide keys and findings in names of parametrised tests, before --lf and the command line look for names."""
+    report = yield
+    named = [node for node in report.result or () if isinstance(node, pytest.Item) and hasattr(node, "callspec")]
+    if named and not options.check_options(collector.config)["redact"]:
+        named = [node for node in named if is_experiment(node) or takes_fixture(node, "crucible")]
+    if named:
+        from pytest_crucible.session.hidden_names import hide_parameters
+
+        hide_parameters(collector.config, named)
+    return report
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Open the session if any item is an experiment or a joined test, before -k, -m and --lf remove items."""
+    # A gate only reads the suite.
+    if config.pluginmanager.has_plugin("crucible-suite"):
+        return
+    if options.check_options(config)["redact"]:
+        from pytest_crucible.session.hidden_names import hide_parameters
+
+        # Once more: a name of a later module may have shown what an earlier one holds.
+        hide_parameters(config, items)
     if any(is_experiment(item) or is_judged(item) or takes_fixture(item, "crucible") for item in items):
         from pytest_crucible.sample.gc_tuning import collecting_seldom
 

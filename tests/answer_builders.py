@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, score_table
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import Arm, ArmOutcomes, Fingerprint, Lost, Plan, ScoreColumns, Unit
+from pytest_crucible.records import Arm, ArmOutcomes, Fingerprint, Lost, Plan, Sample, ScoreColumns, Unit
 from pytest_crucible.sections.inputs import NoStoredDetails, SectionInputs, StoredDetails, section_inputs
 
 NAMES = ("v2", "v1", "v0", "old")
@@ -58,8 +58,10 @@ def analysis_inputs(
 class Samples(NoStoredDetails):
     """Samples whose ids are their positions, and replies that say theirs."""
 
-    def sample_ids(self, positions):
-        return {position: str(position) for position in positions}
+    def samples(self, positions):
+        return {
+            position: Sample(id=str(position), input=f"input {position}", expected=position) for position in positions
+        }
 
     def replies(self, arm, positions):
         return {position: f"reply {position}" for position in positions}

@@ -128,7 +128,11 @@ def _postgresql_server() -> Iterator[str]:
 
 @pytest.fixture
 def postgresql(_postgresql_server: str) -> str:
-    """The URL of an empty PostgreSQL database."""
+    """The URL of an empty PostgreSQL database, for which no rows of an earlier test wait."""
+    from pytest_crucible.store.spill_file import waiting_rows
+
+    for path in waiting_rows(_postgresql_server):
+        path.unlink()
     engine = create_engine(_postgresql_server)
     with engine.begin() as connection:
         connection.execute(text("DROP SCHEMA public CASCADE"))

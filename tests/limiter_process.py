@@ -2,7 +2,7 @@
 
 with LimiterProcess.start(run, concurrency=3) as other:
 other.do("take")            # whether it got a turn at once
-other.do("give", "429")     # gives its oldest turn back: the request was answered, or failed so
+other.do("give", "429")     # gives its oldest turn back: the request was answered, or a quota is exhausted
 other.do("wait")            # waits for a turn
 other.do("count")           # how many turns it has
 other.process.kill()
@@ -68,7 +68,7 @@ def main(run: str, concurrency: int) -> None:
         if word == "wait":
             waiting.append(asyncio.ensure_future(wait()))
         elif word == "give":
-            outcome = Retryable("no", kind=kind, retry_after_s=0.2) if kind else Reply(text="4")
+            outcome = Retryable("no", kind=kind, retry_after_s=0.2, quota_exhausted=True) if kind else Reply(text="4")
             leases.pop(0).release(outcome)
         elif word == "close":
             limiters.close()

@@ -12,7 +12,9 @@ from sqlalchemy import update
 
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Adapter, Contrast, Sample
+from pytest_crucible.records.model_gates import GateEntry, SuiteRecord
 from pytest_crucible.records.registry import LogEntry, Version
+from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.registry.promote import Promotion
 from pytest_crucible.registry.settings import RegistrySettings
 from pytest_crucible.runs.evaluate import conclude
@@ -24,6 +26,11 @@ NOW = datetime.datetime(2026, 11, 24, 12, tzinfo=datetime.UTC)
 STARTED = "2026-11-20T12:00:00.000+00:00"
 SAMPLES = [Sample(id=f"q{k:03}", input=f"{k} + {k}") for k in range(240)]
 TARGET = "exact >= 0.75"
+SUITE = SuiteRecord(
+    settings={"alpha": "0.05", "strict": "no", "early stop": "no"},
+    experiments={"test_sums.py::test_sums": {"dataset": "sums, 240 samples", f"target {TARGET}": "point"}},
+)
+"""What a run records of its collection, and what pytest collects at each promotion."""
 CLEAN = {"commit": "c0ffee", "branch": "main", "dirty": False}
 
 
@@ -59,7 +66,8 @@ def measure(store: RunStore, run: str, *, margin: float | None = 0.05, **facts: 
         **{name: facts.pop(name) for name in ("targets", "contrasts") if name in facts},
     }
     store_run(store, run, SAMPLES, **planned, **arms)
-    change_run(store, run, **{"started": STARTED, "git": CLEAN, **facts})
+    manifest = {"settings": {}, "suite": to_plain(facts.pop("suite", SUITE))}
+    change_run(store, run, **{"started": STARTED, "git": CLEAN, "manifest": manifest, **facts})
     conclude(store, run, alpha=0.05, strict=False, interrupted=False, amend=lambda verdict: None)
     return run
 
@@ -72,7 +80,13 @@ def change_run(store: RunStore, run: str, **values: Any) -> None:
 def request(run: str, to: str = "production", **facts: Any) -> Promotion:
     """A request to promote the candidate of a run."""
     settings: Mapping[str, Any] = facts.pop("settings", {})
-    defaults = {"alpha": 0.05, "folder": Path("nowhere"), "now": NOW, "by": "me"}
+    defaults = {
+        "alpha": 0.05,
+        "folder": Path("nowhere"),
+        "now": NOW,
+        "by": "me",
+        "collect": lambda suite, variables: SUITE,
+    }
     return Promotion(run=run, to=to, settings=RegistrySettings(**settings), **{**defaults, **facts})
 
 
@@ -80,5 +94,5 @@ def states(store: RunStore) -> dict[str, str]:
     return {status.name: status.state for status in load_registry(store).state.statuses.values()}
 
 
-def changes(entries: Sequence[LogEntry]) -> list[tuple[str, str]]:
-    return [(entry.version, entry.state) for entry in entries]
+def changes(entries: Sequence[LogEntry | GateEntry]) -> list[tuple[str, str]]:
+    return [(entry.version, entry.state) for entry in entries if isinstance(entry, LogEntry)]

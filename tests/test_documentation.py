@@ -58,7 +58,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|(?<!crucible )export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 70
+MOST_COMMANDS = 71
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
@@ -107,6 +107,19 @@ def commands(block: Block) -> Iterator[Command]:
 
 def has(suite: str, page: Path) -> bool:
     return any(suite in block.body for block in blocks(page) if block.language == "console")
+
+
+WITH_STATUS = ("tutorial.md", "how-to/ci.md", "how-to/datasets.md")
+"""The first pages that people follow: each command that is run shows its exit status."""
+
+
+@pytest.mark.parametrize("name", WITH_STATUS)
+def test_each_command_of_the_first_pages_shows_its_exit_status(name: str) -> None:
+    of_page = [command for block in blocks(DOCS / name) if block.language == "console" for command in commands(block)]
+    run = [command for command in of_page if not _NOT_RUN.search(command.text)]
+
+    assert run
+    assert [command.text for command in run if command.exit_status is None] == []
 
 
 # -- running a page -----------------------------------------------------------------------------------------------

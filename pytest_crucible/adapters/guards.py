@@ -15,6 +15,7 @@ from pytest_crucible.records.suggestions import suggest
 
 # A session without guards does not load their libraries.
 if TYPE_CHECKING:
+    from pytest_crucible.adapters.findings_redactor import FindingsRedactor
     from pytest_crucible.backends.guarded import Protection, Protections
     from pytest_crucible.detectors.replacements import Redaction, Redactor, RunRedaction
     from pytest_crucible.guards.guard import Guard
@@ -104,8 +105,13 @@ class Guards:
                 self._opened[name] = ThresholdGuard(settings, open_scorer(settings, context))
         return self._opened[name]
 
-    def redactor(self, name: str) -> Callable[[str], str]:
+    def redactor(self, name: str) -> FindingsRedactor:
         """Return the function that redacts a guard's findings, by its setting `redaction`. Raises SpecError."""
+        from pytest_crucible.adapters.findings_redactor import FindingsRedactor
+        from pytest_crucible.detectors.found_values import FoundValues, keep_to_itself
+        from pytest_crucible.guards.forms import read_forms
+        from pytest_crucible.guards.normalise import normalise
+
         settings = self.settings(name)
         # A judge cannot be opened yet, and finds no spans.
         find = None if settings.kind == "judge" else self.open(name).find_spans
@@ -114,8 +120,9 @@ class Guards:
                 f"guard {name!r} of kind {settings.kind!r} cannot redact, because it finds no spans of a text: name a guard "
                 "of kind pii, secrets, presidio or rules, or a combination of these"
             )
-        redact = self._open_redactor(settings.redaction)
-        return lambda text: redact(text, find(text)) if text else text
+        run = self._redaction and self._redaction()
+        values = FoundValues(normalise, read_forms, run.exchange if run else keep_to_itself)
+        return FindingsRedactor(find, self._open_redactor(settings.redaction), values)
 
     def protect(self, adapter: Adapter) -> Protections | None:
         """Return the guards around an adapter; None if it has none. Raises SpecError."""
@@ -146,9 +153,11 @@ class Guards:
         )
 
     def _open_redactor(self, how: Redaction) -> Redactor:
+        from pytest_crucible.detectors.found_values import FoundValues
         from pytest_crucible.detectors.replacements import Redactor
+        from pytest_crucible.guards.normalise import normalise
 
-        return Redactor(how, self._redaction and self._redaction())
+        return Redactor(how, self._redaction and self._redaction(), FoundValues(normalise).fold)
 
     def _queries_model(self, settings: GuardSettings) -> bool:
         from pytest_crucible.guards.kinds import queries_model

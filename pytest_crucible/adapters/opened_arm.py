@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.prompt_text import with_prompt_text
-from pytest_crucible.backends import Backend
+from pytest_crucible.backends import Backend, KnowsItsSamples
 from pytest_crucible.backends.guarded import Protections
+from pytest_crucible.backends.wrapper import find_innermost
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.sweeps.grid import Family
@@ -78,6 +79,7 @@ def describe_arm(
         identity=_identify(backend, with_prompt_text(adapter.variables, root), protections),
         parameters=adapter.parameters,
         simulated=backend.simulated,
+        recorded=isinstance(find_innermost(backend), KnowsItsSamples),
         training=training if isinstance(training, TrainingResult) else None,
         step=getattr(backend, "step", None),
         members=members,

@@ -12,7 +12,7 @@ from pytest_crucible.adversary.source import Source
 from pytest_crucible.records import NoTwin
 
 Perturb = Callable[[Source, Random, float], Perturbed | NoTwin]
-AttackKind = Literal["characters", "words", "meaning", "injection", "own"]
+AttackKind = Literal["characters", "words", "obfuscation", "meaning", "injection", "own"]
 AsksFor = Literal["", "code", "secret"]
 
 

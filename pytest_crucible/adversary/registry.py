@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from pytest_crucible.adversary.attack import AsksFor, Attack
-from pytest_crucible.adversary.built_in import ROWS, make_attack
+from pytest_crucible.adversary.built_in import FAMILIES, ROWS, make_attack
 from pytest_crucible.adversary.edits import Perturbed
 from pytest_crucible.adversary.frames import make_injection, read_pack
 from pytest_crucible.adversary.source import Source
@@ -26,7 +26,7 @@ from pytest_crucible.records.type_names import describe_type
 FORMS = ("attack", "chain", "pack", "function")
 SEARCH = "greedy_search"
 """An attack that is not a function of a text: it queries the model to choose which edits to keep."""
-RESERVED = ("control", "worst", SEARCH)
+RESERVED = ("control", "worst", SEARCH, *FAMILIES)
 EXAMPLE = 'write [attacks.NAME] with attack = "keyboard_typo", chain = [...], pack = "FILE" or function = "module:name"'
 
 

@@ -33,6 +33,10 @@ FIRST_ANSWER_S = 30.0
 # Consecutive failures, and seconds without an answer, after which requests wait for a probe.
 # Every attempt that meets a server during its restart would be used up: after a few failures only one probe at a time is sent.
 DOUBT_AFTER, DOUBT_AFTER_S = 3, 0.5
+# Failures in a row are chance on a server that fails often, until they are rarer than this.
+CHANCE = 1e-3
+# Attempts over which the share of failures is averaged.
+MEMORY = 64
 # Seconds between two probes.
 PROBE_S = 1.0
 # Kinds of failures in which the server sent nothing. All others are responses, although no reply could be read from them.
@@ -57,6 +61,8 @@ class Circuit:
         """Failures of this streak that were responses, such as a 429."""
         self._silent_since = 0.0
         """When the failures began; a request that timed out counts from when it was sent."""
+        self._share = 0.0
+        """The share of failures before this streak, without 429s."""
         self._silent = SilentRequests()
         self._answered_before = False
         self._probing = False
@@ -88,6 +94,8 @@ class Circuit:
 
     def answer(self, key: Key, now: float) -> None:
         self._answered_at = now
+        attempts = self._errors + 1
+        self._share += (self._errors / attempts - self._share) * min(1.0, attempts / MEMORY)
         self._silent.answer(key)
         self._failures = self._errors = self._responses = 0
 
@@ -128,7 +136,8 @@ class Circuit:
         return self._name
 
     def is_doubtful(self, now: float) -> bool:
-        return self._errors >= DOUBT_AFTER and now - self._silent_since >= DOUBT_AFTER_S
+        is_rare = self._share**self._errors < CHANCE
+        return self._errors >= DOUBT_AFTER and is_rare and now - self._silent_since >= DOUBT_AFTER_S
 
     async def wait_to_probe(self) -> bool:
         """Wait until this request may be the probe; False if the server has answered since.

@@ -145,8 +145,15 @@ def _break(inner: Backend, wrapping: Wrapping) -> Backend:
 
 
 def _retry(inner: Backend, wrapping: Wrapping) -> Backend:
-    circuit, emit = wrapping.circuit, wrapping.shared.emit
-    return Retried(inner, emit, retries=read_retries(wrapping.adapter), has_answered=lambda: circuit.has_answered)
+    shared, adapter, circuit = wrapping.shared, wrapping.adapter, wrapping.circuit
+    judge = shared.limiters.of(wrapping.server, read_limits(adapter)) if wrapping.is_limited else None
+    return Retried(
+        inner,
+        shared.emit,
+        retries=read_retries(adapter),
+        judge=judge,
+        has_answered=lambda: circuit.has_answered,
+    )
 
 
 def _cache(inner: Backend, wrapping: Wrapping) -> Backend:

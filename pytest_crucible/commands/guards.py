@@ -10,6 +10,7 @@ import click
 from tabulate import tabulate
 
 from pytest_crucible.adapters.guards import Guards
+from pytest_crucible.commands.guard_obfuscations import detect_obfuscated, obfuscation_lines
 from pytest_crucible.commands.guard_training import EXAMPLE, train_guard
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.guards.settings import RESERVED, GuardSettings
@@ -20,23 +21,35 @@ from pytest_crucible.report.printable import printable
 
 HEADERS = ("name", "kind", "threshold", "action", "on error")
 (TRAIN,) = RESERVED
+_OF_A_TEXT = ("--text", "--obfuscations")
 
 
 @click.command("guards", short_help="The guards that this directory configures; try or train one.")
 @click.argument("name", default="")
 @click.argument("file", default="")
 @click.option("--text", metavar="TEXT", help="Text to try the guard on.")
+@click.option("--obfuscations", is_flag=True, help="Try the guard on each obfuscation of the text, too.")
 @click.option("-o", "--output", metavar="PATH", help="With train: the file to write, a safetensors file.")
 @click.option(
     "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="With train: a field of the file, input=text."
 )
 @json_option
-def command(name: str, file: str, text: str | None, output: str | None, fields: Sequence[str], as_json: bool) -> None:
+def command(
+    name: str,
+    file: str,
+    text: str | None,
+    obfuscations: bool,
+    output: str | None,
+    fields: Sequence[str],
+    as_json: bool,
+) -> None:
     """List the guards in crucible.toml or pyproject.toml of this directory.
 
-    NAME --text TEXT tries one. `train FILE -o PATH` fits a guard of kind "linear" to labelled texts: fields input and expected.
+    NAME --text TEXT tries one, with --obfuscations also on the text in other writings. `train FILE -o PATH` fits a guard of kind
+    "linear" to labelled texts: fields input and expected.
     """
-    _refuse_unused(name, {repr(file): file, "--text": text is not None, "-o": output, "--field": fields})
+    given = {"--text": text is not None, "--obfuscations": obfuscations, "-o": output, "--field": fields}
+    _refuse_unused(name, {repr(file): file, **given})
     if name == TRAIN:
         lines, document = train_guard(file, output, fields)
         print_result(lines, document, as_json=as_json)
@@ -46,6 +59,9 @@ def command(name: str, file: str, text: str | None, output: str | None, fields: 
         _list(guards, as_json=as_json)
     elif text is None:
         raise SpecError(f"guard {name!r} has no text to read: add --text TEXT")
+    elif obfuscations:
+        detections = asyncio.run(detect_obfuscated(guards.open(name), text))
+        print_result(map(printable, obfuscation_lines(detections)), detections, as_json=as_json)
     else:
         detection = asyncio.run(guards.open(name).detect(text))
         print_result(map(printable, detection_lines(name, text, detection)), detection, as_json=as_json)
@@ -54,9 +70,9 @@ def command(name: str, file: str, text: str | None, output: str | None, fields: 
 def _refuse_unused(name: str, given: Mapping[str, object]) -> None:
     """Raise SpecError for an argument that this use of the command would ignore."""
     if name == TRAIN:
-        unused, usage = ["--text"], EXAMPLE
+        unused, usage = list(_OF_A_TEXT), EXAMPLE
     else:
-        unused, usage = [key for key in given if key != "--text" or not name], "crucible guards NAME --text TEXT"
+        unused, usage = [key for key in given if key not in _OF_A_TEXT or not name], "crucible guards NAME --text TEXT"
     ignored = next((key for key in unused if given[key]), None)
     if ignored is not None:
         raise SpecError(f"{ignored} cannot be used here: write {usage}")

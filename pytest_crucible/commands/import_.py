@@ -30,7 +30,6 @@ from pytest_crucible.importers.results import ImportedFile
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Run
 from pytest_crucible.records.number_format import quantity
-from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
@@ -119,7 +118,7 @@ def command(
 
 def _store_run(adoption: ImportedRun, store: str) -> Run:
     """Return the run with its verdicts and exit status, after it was stored."""
-    opened = RunStore(store, hider())
+    opened = RunStore(store)
     try:
         run = adoption.enter(opened)
         # A session's status comes from pytest; an imported run has only its verdicts.

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
+from pytest_crucible.commands.registry_options import is_withdrawal
+from pytest_crucible.records.model_gates import GateEntry
 from pytest_crucible.records.number_format import quantity, with_interval
 from pytest_crucible.records.registry import LogEntry, VersionStatus
 from pytest_crucible.registry.transitions import known_model
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.version_states import PRODUCTION
 from pytest_crucible.store.versions import load_registry, load_versions
 
 if TYPE_CHECKING:
     from pytest_crucible.registry.ranking import Ranking
 
 HEADS = ("version", "state", "since", "run", "evidence")
-LOG_HEADS = ("row", "at", "by", "version", "change", "run", "why")
+LOG_HEADS = ("row", "at", "by", "version", "change", "run", "gate", "why")
 
 
 @click.command("models", short_help="The versions of registered models, with state and evidence.")
@@ -46,7 +49,7 @@ def command(name: str, shows_log: bool, metric: str, store: str, as_json: bool) 
             _print_ranks(opened, name, metric, as_json=as_json)
             return
     if shows_log:
-        rows = [(k, entry) for k, entry in enumerate(registry.entries, start=1) if name in ("", entry.model)]
+        rows = [(k, entry) for k, entry in enumerate(registry.log, start=1) if name in ("", entry.model)]
         print_result(_log_lines(rows), [{"row": k, **_plain(entry)} for k, entry in rows], as_json=as_json)
         return
     listed = [
@@ -96,11 +99,17 @@ def _lines(rows: Sequence[tuple[VersionStatus, LogEntry | None]]) -> Iterator[st
             status.state,
             status.entry.at[:10],
             "-" if proof is None else proof.run or "-",
-            "; ".join(filter(None, ("" if proof is None else evidence_text(proof), status.entry.why))),
+            "; ".join(filter(None, ("" if proof is None else evidence_text(proof), _why_text(status)))),
         )
         for status, proof in rows
     )
     yield from _align([HEADS, *table])
+
+
+def _why_text(status: VersionStatus) -> str:
+    """Return the reason of a version's state. That of a rollback is about the version that it withdrew."""
+    is_restored = status.entry.action == "roll back" and status.state == PRODUCTION
+    return "" if is_restored else status.entry.why
 
 
 def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -121,26 +130,37 @@ def evidence_text(proof: LogEntry) -> str:
     ]
     if proof.evidence["production"]:
         parts.append(f"against {proof.evidence['production']}")
+    if proof.evidence.get("gate"):
+        parts.append(f"gate {proof.evidence['gate']}")
     return ", ".join([*parts, *(["by force"] if proof.forced else [])])
 
 
-def _log_lines(rows: Sequence[tuple[int, LogEntry]]) -> Iterator[str]:
+def _log_lines(rows: Sequence[tuple[int, LogEntry | GateEntry]]) -> Iterator[str]:
     table = (
         (
             str(k),
             entry.at[:19].replace("T", " "),
             entry.by,
-            entry.version,
-            _change(entry),
-            entry.run or "-",
-            _reason(entry),
+            *(_gate_cells(entry) if isinstance(entry, GateEntry) else _cells(entry)),
         )
         for k, entry in rows
     )
     yield from _align([LOG_HEADS, *table])
 
 
+def _cells(entry: LogEntry) -> tuple[str, ...]:
+    gate = entry.evidence.get("gate") or "-"
+    return entry.version, _change(entry), entry.run or "-", str(gate), _reason(entry)
+
+
+def _gate_cells(entry: GateEntry) -> tuple[str, ...]:
+    former = "" if entry.number == 1 else f"gate {entry.number - 1} -> "
+    return entry.model, f"{former}gate {entry.number}", "-", str(entry.number), entry.why
+
+
 def _change(entry: LogEntry) -> str:
+    if is_withdrawal(entry):
+        return "retired -> withdrawn"
     return entry.state if entry.former is None else f"{entry.former} -> {entry.state}"
 
 
@@ -149,7 +169,7 @@ def _reason(entry: LogEntry) -> str:
     return ": ".join(part for part in (forced, entry.why) if part)
 
 
-def _plain(entry: LogEntry) -> dict[str, object]:
+def _plain(entry: LogEntry | GateEntry) -> dict[str, object]:
     return {field.name: getattr(entry, field.name) for field in fields(entry)}
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import click
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.process_secrets import process_hider
+from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_STORE
 from pytest_crucible.runs.pytest_configuration import session_store
@@ -47,11 +49,13 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def print_result(lines: Iterable[str], document: Any, *, as_json: bool) -> None:
-    """Print lines, or the same as a JSON document."""
+    """Print lines, or the same as a JSON document, without keys."""
+    hide = process_hider()
     if as_json:
-        click.echo(json.dumps(to_plain(document), indent=1, ensure_ascii=False, allow_nan=False))
+        plain = redact(to_plain(document), hide)
+        click.echo(json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False))
     else:
-        click.echo("\n".join(lines))
+        click.echo("\n".join(map(hide, lines)))
 
 
 def parse_columns(texts: Sequence[str]) -> dict[str, str]:

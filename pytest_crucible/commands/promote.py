@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from pytest_crucible.commands.options import json_option, print_result, store_op
 from pytest_crucible.commands.runs import verdict_counts
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.registry import LogEntry
 from pytest_crucible.records.rules import RULES_VERSION, rules_of
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.provenance import utc_now
@@ -32,7 +34,7 @@ STATES = ("candidate", "staged", "production")
 @click.option("--as", "name", metavar="NAME", help="Name of a baseline, for --compare=tag:NAME.")
 @click.option("--model", default="", metavar="NAME", help="With --to: which model, where the candidate is of several.")
 @click.option("--force", is_flag=True, help="Promote although a rule or a verdict is not met; this is recorded.")
-@click.option("--why", default="", metavar="TEXT", help="The reason, for the log; needed for --to with --force.")
+@click.option("--why", default="", metavar="TEXT", help="The reason, which is kept; needed for --to with --force.")
 @store_option
 @json_option
 def command(
@@ -48,12 +50,12 @@ def command(
     with existing_store(store) as opened:
         full = opened.find_run(run)
         if name is not None:
-            _make_baseline(opened, full, name, force=force, as_json=as_json)
+            _make_baseline(opened, full, name, force=force, why=why, as_json=as_json)
         elif state is not None:
             _promote(opened, store, full, state, model=model, force=force, why=why, as_json=as_json)
 
 
-def _make_baseline(store: RunStore, run: str, name: str, *, force: bool, as_json: bool) -> None:
+def _make_baseline(store: RunStore, run: str, name: str, *, force: bool, why: str, as_json: bool) -> None:
     check_tag(name)
     (listed,) = (summary for summary in list_runs(store) if summary.id == run)
     note = _rules_note(store, run)
@@ -61,10 +63,11 @@ def _make_baseline(store: RunStore, run: str, name: str, *, force: bool, as_json
     # Later runs are measured against a baseline: a broken one would hide their regressions.
     if not (stored.all_met or force):
         raise SpecError(f"run {run} cannot be a baseline, {_why(stored)}: --force promotes it anyway")
-    add_tag(store, run, name, at=utc_now(), promoted=True, forced=not stored.all_met)
+    add_tag(store, run, name, at=utc_now(), promoted=True, forced=not stored.all_met, why=why)
     forced = "" if stored.all_met else f", by force ({_why(stored)})"
-    document = {"run": run, "tag": name, "forced": not stored.all_met}
-    line = f"run {run} is now {name}{forced}: compare with --compare=tag:{name}"
+    document = {"run": run, "tag": name, "forced": not stored.all_met, "why": why}
+    reason = f" because {why!r}" if why else ""
+    line = f"run {run} is now {name}{forced}{reason}: compare with --compare=tag:{name}"
     print_result([line, *note], document, as_json=as_json)
 
 
@@ -100,6 +103,7 @@ def _promote(
     )
     from pytest_crucible.registry.promote import Promotion, promote_run
     from pytest_crucible.registry.settings import read_registry_settings
+    from pytest_crucible.registry.suite_collection import collect_suite
 
     if force and not why:
         raise SpecError("--force needs a reason for the log: add --why TEXT")
@@ -115,9 +119,11 @@ def _promote(
         force=force,
         model=model,
         expiry=lambda version: _find_expiry(version, store),
+        collect=partial(collect_suite, root=project_root()),
     )
     entries = promote_run(store, request)
-    forced = [f"  by force: {sentence}" for sentence in entries[-1].forced]
+    changes = (entry for entry in entries if isinstance(entry, LogEntry))
+    forced = [f"  by force: {sentence}" for entry in changes for sentence in entry.forced]
     print_result([*map(entry_line, entries), *forced, *_rules_note(store, run)], entries, as_json=as_json)
 
 

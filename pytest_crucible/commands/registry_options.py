@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from pytest_crucible.adapters.context import REGISTRY, files_folder
+from pytest_crucible.records.model_gates import GateEntry
+from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.registry import LogEntry
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.pytest_configuration import find_configuration
@@ -44,8 +46,23 @@ def user_name() -> str:
         return ""
 
 
-def entry_line(entry: LogEntry) -> str:
-    """Return what happened to a version: `claims@4 is in production, was a draft`."""
+def gate_line(entry: GateEntry) -> str:
+    """Return a gate in a line: `gate 1 of claims: 2 experiments of tests/evals`."""
+    suite = " ".join(entry.gate.suite) or "all that pytest collects"
+    return f"{entry.name}: {quantity(len(entry.gate.experiments), 'experiment')} of {suite}"
+
+
+def is_withdrawal(entry: LogEntry) -> bool:
+    """Return whether an entry keeps a version, which a promotion had retired, from being restored by a rollback."""
+    return entry.action == "retire" and entry.former == "retired"
+
+
+def entry_line(entry: LogEntry | GateEntry) -> str:
+    """Return what happened to a version, `claims@4 is in production, was a draft`, or which gate was frozen."""
+    if isinstance(entry, GateEntry):
+        return gate_line(entry)
+    if is_withdrawal(entry):
+        return f"{entry.version} was retired by a promotion; from now on no rollback restores it"
     place = "in production" if entry.state == "production" else entry.state
     former = (
         "" if entry.former is None else f", was {'in production' if entry.former == 'production' else entry.former}"

@@ -47,7 +47,7 @@ def _row(run: RunSummary) -> tuple[str, ...]:
         " vs ".join(run.arms),
         first.partition("::")[2] + more,
         verdict_counts(run),
-        " ".join(run.tags),
+        " ".join(f"{tag} ({run.reasons[tag]})" if tag in run.reasons else tag for tag in run.tags),
     )
 
 

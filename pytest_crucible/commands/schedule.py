@@ -10,7 +10,8 @@ import click
 
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.schedules.files import KINDS, Schedule, programs_folder, render_schedule
+from pytest_crucible.records.process_secrets import has_key
+from pytest_crucible.schedules.files import KINDS, Schedule, programs_path, render_schedule
 from pytest_crucible.schedules.times import next_times, parse_times
 
 
@@ -26,8 +27,12 @@ def command(kind: str, at: str, output: str, as_json: bool, command: tuple[str, 
     Write -- before COMMAND. It runs in this folder, exactly as it is written. Times are in UTC for GitHub, otherwise in the
     machine's time zone. Nothing is installed, and nothing keeps running.
     """
+    if any(map(has_key, command)):
+        raise SpecError(
+            "COMMAND has a key in it, which the file would keep: put the key into the environment of what runs it, and leave it out"
+        )
     times, file = parse_times(at), Path(output)
-    programs = programs_folder(sys.executable, command)
+    programs = programs_path(sys.executable, command)
     schedule = Schedule(times=times, command=command, folder=Path.cwd(), programs=programs)
     files = render_schedule(kind, schedule, file)
     for path, text in files.items():

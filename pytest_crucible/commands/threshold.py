@@ -53,7 +53,7 @@ def command(run: str, false_alarms: float, output: str, store: str, as_json: boo
         raise SpecError(f"{output} cannot be written: {error}") from None
     flagged = sum(score >= threshold for score in benign.scores)
     lines = [
-        f"{output}: threshold {threshold:g} flags {flagged:,} of {n:,} benign {benign.unit}s of run {run_id}: "
+        f"{output}: threshold {threshold:g} flags {flagged:,} of {n:,} different benign {benign.unit}s of run {run_id}: "
         f"at most {false_alarms:g} false alarms with 95 % confidence",
         "judge the guard on other texts: verdicts that depend on these are undecided",
     ]
@@ -70,4 +70,6 @@ def _too_few(benign: BenignScores, false_alarms: float, needed: int, run: str) -
     if n:
         # Rounded up, so that it can be had.
         advice += f" or allow {math.ceil(smallest_rate(n) * 1000) / 1000:g}"
-    return f"--false-alarms {false_alarms:g} needs at least {needed:,} benign {benign.unit}s; run {run} has {n:,}: {advice}"
+    has = f"{n:,}, in {benign.samples:,} benign samples" if benign.samples > n else f"{n:,}"
+    needs = f"--false-alarms {false_alarms:g} needs at least {needed:,} different benign {benign.unit}s"
+    return f"{needs}; run {run} has {has}: {advice}"

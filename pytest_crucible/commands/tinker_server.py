@@ -10,6 +10,7 @@ import click
 from pytest_crucible.commands.options import json_option
 from pytest_crucible.local_model.server.command import ServerOptions, new_key, serve
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.private_files import STORE_FOLDER, create_store_folder
 
 PATH = click.Path(path_type=Path)
 
@@ -18,7 +19,7 @@ PATH = click.Path(path_type=Path)
     "tinker-server", short_help="A Tinker service on this machine, with a small model that trains and samples."
 )
 @click.option("--port", type=int, default=0, help="Port on 127.0.0.1; 0 for a free one.")
-@click.option("--directory", type=PATH, default=".crucible/tinker", help="Directory of the checkpoints.")
+@click.option("--directory", type=PATH, default=f"{STORE_FOLDER}/tinker", help="Directory of the checkpoints.")
 @click.option("--base", type=PATH, show_default="the one in this package", help="Directory of a base model.")
 @click.option("--key", default=new_key, show_default="a new one", help="API key.")
 @click.option("--ready-file", type=PATH, help="Write URL, key and process id here as JSON when ready.")
@@ -41,6 +42,8 @@ def command(stand_in_losses: tuple[str, ...], prepare: Path | None, **options: A
     When it is ready it prints one line, TINKER_BASE_URL=... TINKER_API_KEY=..., as `export` and `env` of a shell take it, and
     runs until Ctrl-C or SIGTERM.
     """
+    if options["directory"].parent.name == STORE_FOLDER:
+        create_store_folder(options["directory"].parent)
     environment = {} if prepare is None else _prepare(prepare.resolve(), options["stand_ins"], options["base"])
     serve(ServerOptions(**options, stand_in_losses=dict(map(_read_loss, stand_in_losses)), environment=environment))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_crucible.datasets.jsonl import text_lines
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.formula_cells import has_guarded_cells, unguard_cell
 
 # Characters. Python's own limit of 131,072 is that of a spreadsheet, and a long context has more.
 LONGEST_CELL = 1 << 27
@@ -81,7 +82,10 @@ def _table(path: Path, dialect: type[csv.Dialect]) -> tuple[list[str], Iterator[
     if repeated or not all(head):
         wrong = f"names the column {repeated[0]!r} twice" if repeated else "has a column without a name"
         raise DatasetError(f"line {line} of {path} {wrong}: the first line gives each column a name of its own")
-    return head, _body(path, head, more)
+    body = _body(path, head, more)
+    if dialect is csv.excel and has_guarded_cells(head):
+        return head, ((line, list(map(unguard_cell, cells))) for line, cells in body)
+    return head, body
 
 
 def _body(path: Path, head: list[str], more: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pytest_crucible.detectors.characters import LONG
 from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
-from pytest_crucible.detectors.long_accounts import find_account_places
-from pytest_crucible.detectors.long_cards import find_card_places, read_issuer_key
-from pytest_crucible.detectors.long_numbers import find_security_numbers
-from pytest_crucible.detectors.places import Place, Places, select_apart
+from pytest_crucible.detectors.places import Place
 
 # Whole, in fours, or in the groups of American Express and Diners Club. It looks ahead: the second of two numbers may be a card.
-_CARD_BODY = (
-    r"(?=((?:\d{11,18}|\d{3}([ -])\d{4}\2\d{4}\2(?:\d{4}\2\d{3}|\d{1,4})|\d{3}([ -])\d{6}\3\d{4,5})(?![\w])(?![-.]\d)))"
-)
+_CARD_BODY = r"(?=((?:\d{11,18}|\d{3}([ .-])\d{4}\2\d{4}\2(?:\d{4}\2\d{3}|\d{1,4})|\d{3}([ .-])\d{6}\3\d{4,5})(?![\w])(?![-.]\d)))"
 _CARD = re.compile(r"\d(?<![\w.+-]\d)" + _CARD_BODY, re.ASCII)
 # Without such a word beside it, a card begins with four digits of an issuer below; looking at those first saves most attempts.
 _CARD_OF_ISSUER = re.compile(
@@ -69,22 +58,8 @@ _IBAN_LENGTHS = {
 }  # fmt: skip
 
 
-def find_cards(text: str) -> Iterable[Place] | Places:
-    """Return the numbers of payment cards: the check digit, and an issuer's first digits or a word such as "card" before."""
-    return _find_cards_at_once(text) if len(text) >= LONG else _find_cards_one_by_one(text)
-
-
-def _find_cards_at_once(text: str) -> Places:
-    places, keys = find_card_places(text)
-    different, number = np.unique(keys, return_inverse=True)
-    of_issuer = [_ISSUERS.fullmatch(read_issuer_key(key)) is not None for key in different.tolist()]
-    is_card = np.array(of_issuer, dtype=bool)[number]
-    if not is_card.all() and _has_card_word(text):
-        is_card[~is_card] = [_is_called_card(text, start) for start in places[~is_card, 0].tolist()]
-    return select_apart(places[is_card])
-
-
-def _find_cards_one_by_one(text: str) -> Iterator[Place]:
+def find_cards(text: str) -> Iterator[Place]:
+    """Yield the numbers of payment cards: the check digit, and an issuer's first digits or a word such as "card" before."""
     end, has_word = 0, _has_card_word(text)
     for match in (_CARD if has_word else _CARD_OF_ISSUER).finditer(text):
         start = match.start()
@@ -105,23 +80,13 @@ def _is_called_card(text: str, start: int) -> bool:
     return _CARD_WORD.search(text[max(0, start - 40) : start]) is not None
 
 
-def find_social_security_numbers(text: str) -> Iterable[Place] | Places:
-    """Return US social security numbers in three groups. 000, 666 and 9xx are never issued."""
-    if len(text) >= LONG:
-        return find_security_numbers(text)
+def find_social_security_numbers(text: str) -> Iterator[Place]:
+    """Yield US social security numbers in three groups. 000, 666 and 9xx are never issued."""
     return ((match.start() - len("123"), match.end()) for match in _SSN.finditer(text))
 
 
-def find_ibans(text: str) -> Iterable[Place] | Places:
-    """Return IBANs: a country's length, and the check digits. The groups may be separated."""
-    if len(text) < LONG:
-        return _find_ibans_one_by_one(text)
-    places = find_account_places(text, _account_lengths())
-    # Of the characters behind, those that are not ASCII are looked at here.
-    return places if text.isascii() else places[[not text[end : end + 1].isalnum() for end in places[:, 1].tolist()]]
-
-
-def _find_ibans_one_by_one(text: str) -> Iterator[Place]:
+def find_ibans(text: str) -> Iterator[Place]:
+    """Yield IBANs: a country's length, and the check digits. The groups may be separated."""
     for match in _ACCOUNT_BEGIN.finditer(text):
         start = match.start() - 2
         length = _IBAN_LENGTHS.get(text[start : start + 2].upper(), 0)
@@ -137,14 +102,5 @@ def _find_ibans_one_by_one(text: str) -> Iterator[Place]:
             yield start, end
 
 
-@functools.cache
-def _account_lengths() -> NDArray[np.uint8]:
-    lengths = np.zeros((256, 256), dtype=np.uint8)
-    for country, length in _IBAN_LENGTHS.items():
-        for first, second in itertools.product(*({letter, letter.lower()} for letter in country)):
-            lengths[ord(first), ord(second)] = length
-    return lengths
-
-
 def _without_separators(number: str) -> str:
-    return number.replace(" ", "").replace("-", "")
+    return number.replace(" ", "").replace("-", "").replace(".", "")

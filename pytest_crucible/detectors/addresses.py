@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pytest_crucible.detectors.characters import LONG, Mask
-from pytest_crucible.detectors.long_emails import find_email_places
-from pytest_crucible.detectors.long_ip_addresses import MOST_OF_SIX, find_four_places, find_six_places
-from pytest_crucible.detectors.long_urls import find_url_places
-from pytest_crucible.detectors.places import Place, Places, drop_overlapping, read_places
+from pytest_crucible.detectors.places import Place, drop_overlapping
 
 # At most ten labels: a domain has 253 characters.
 _AT = re.compile(r"@([\w-]{1,63}(?:\.[\w-]{1,63}){1,10})")
@@ -36,9 +29,10 @@ _FOUR = re.compile(
 # The two colons of a shortened address, or the first six of a whole one.
 _COLONS = re.compile(r":(?::|(?:[0-9a-f]{1,4}:){5})", re.IGNORECASE)
 _DIGITS = "0123456789"
-_DIGIT, _NEWLINE = re.compile(r"[0-9]"), re.compile("\n")
+_DIGIT = re.compile(r"[0-9]")
+_MOST_OF_SIX = 45
 # One character more than an address has tells that a run is longer.
-_SIX_PART = re.compile(rf"[0-9a-f:.]{{1,{MOST_OF_SIX + 1}}}", re.IGNORECASE)
+_SIX_PART = re.compile(rf"[0-9a-f:.]{{1,{_MOST_OF_SIX + 1}}}", re.IGNORECASE)
 # Three groups, or one of three digits: `values[1::2]` and `a::b` are none.
 LIKE_SIX = re.compile(r"[0-9a-f](?:[0-9a-f]{2}|:+[0-9a-f]+:+[0-9a-f])", re.IGNORECASE)
 _GROUPS, _GROUP = 8, "[0-9a-f]{1,4}"
@@ -59,17 +53,8 @@ _ENDS_OF_VERSION = frozenset("vVrRnN.eEpP\n")
 _VERSION = re.compile(r"(?:\bv(?:ersion|er|\.)?|\brelease|\bSNMP) ?$", re.IGNORECASE)
 
 
-def find_emails(text: str) -> Iterable[Place] | Places:
-    """Return e-mail addresses; letters of any script may be in them."""
-    if len(text) < LONG:
-        return _find_emails_one_by_one(text)
-    places, with_code = find_email_places(text)
-    # Most texts have no domain of another script in ASCII.
-    coded = [(start, end) for start, end in with_code.tolist() if _is_top_level(text[start:end].rpartition(".")[2])]
-    return np.concatenate([places, read_places(coded)])
-
-
-def _find_emails_one_by_one(text: str) -> Iterator[Place]:
+def find_emails(text: str) -> Iterator[Place]:
+    """Yield e-mail addresses; letters of any script may be in them."""
     for match in _AT.finditer(text):
         before = text[max(0, match.start() - 64) : match.start()][::-1]
         local = _LOCAL.match(before)
@@ -84,17 +69,8 @@ def _is_top_level(label: str) -> bool:
     return _TOP_LEVEL.fullmatch(label) is not None
 
 
-def find_urls(text: str) -> Iterable[Place] | Places:
-    """Return URLs that begin with a scheme or with `www.`, without the punctuation after them."""
-    if len(text) < LONG:
-        return _find_urls_one_by_one(text)
-    if "://" not in text and "www" not in text.lower():
-        return read_places([])
-    places, with_parenthesis = find_url_places(text)
-    return np.concatenate([places, read_places(_trim_url(text, *place) for place in with_parenthesis.tolist())])
-
-
-def _find_urls_one_by_one(text: str) -> Iterator[Place]:
+def find_urls(text: str) -> Iterator[Place]:
+    """Yield URLs that begin with a scheme or with `www.`, without the punctuation after them."""
     for match in _AFTER_SCHEME.finditer(text):
         scheme = _SCHEME.match(text[max(0, match.start() - 6) : match.start()][::-1])
         if scheme and len(match[0]) > len("://"):
@@ -116,39 +92,31 @@ def _trim_url(text: str, start: int, end: int) -> Place:
     return start, start + len(trimmed)
 
 
-def find_ip_addresses(text: str) -> Places:
+def find_ip_addresses(text: str) -> list[Place]:
     """Return IPv4 and IPv6 addresses that the standard library reads. `version 1.2.3.4` is not one.
 
     The end of `::ffff:1.2.3.4` is not one of its own.
     """
-    has_word = functools.cache(lambda: _has_address_stem(text))
-    sure, unsure = find_four_places(text, has_word) if len(text) >= LONG else (read_places([]), _find_fours(text))
-    fours = np.concatenate([sure, _drop_other_numbers(text, unsure, has_word) if len(unsure) else unsure])
-    sixes = _find_long_sixes(text) if len(text) >= LONG else read_places(_find_sixes(text))
-    return np.concatenate([drop_overlapping(fours, sixes), sixes])
+    fours, sixes = _drop_other_numbers(text, list(_find_fours(text))), list(_find_sixes(text))
+    return [*drop_overlapping(fours, sixes), *sixes]
 
 
-def _find_fours(text: str) -> Places:
-    places = []
+def _find_fours(text: str) -> Iterator[Place]:
     for match in _FOUR.finditer(text):
         dot = match.start()
         before = text[max(0, dot - 3) : dot]
         start = dot - len(before) + len(before.rstrip(_DIGITS))
         if _is_address(text[start : match.end()]):
-            places.append((start, match.end()))
-    return read_places(places)
-
-
-def _find_long_sixes(text: str) -> Places:
-    places = find_six_places(text)
-    return places if text.isascii() else read_places(place for place in places.tolist() if _is_apart(text, *place))
+            yield start, match.end()
 
 
 def _find_sixes(text: str) -> Iterator[Place]:
     end = 0
     for match in _COLONS.finditer(text):
         # Code has many pairs of colons, and no digits beside them.
-        if match.start() >= end and _DIGIT.search(text, max(0, match.start() - MOST_OF_SIX), match.end() + MOST_OF_SIX):
+        if match.start() >= end and _DIGIT.search(
+            text, max(0, match.start() - _MOST_OF_SIX), match.end() + _MOST_OF_SIX
+        ):
             start, end = _address_around(text, match.start())
             if is_six(text[start:end]):
                 yield start, end
@@ -162,12 +130,12 @@ def _has_address_stem(text: str) -> bool:
 
 def _address_around(text: str, place: int) -> tuple[int, int]:
     """Return the ends of the characters of an IPv6 address around a colon; an empty part where more go on, or a word."""
-    before = _SIX_PART.match(text[max(0, place - MOST_OF_SIX - 1) : place][::-1])
+    before = _SIX_PART.match(text[max(0, place - _MOST_OF_SIX - 1) : place][::-1])
     after = _SIX_PART.match(text, place)
     start = place - (before.end() if before else 0)
     end = after.end() if after else place
     last = start + len(text[start:end].rstrip("."))
-    return (start, last) if end - start <= MOST_OF_SIX and _is_apart(text, start, last) else (end, end)
+    return (start, last) if end - start <= _MOST_OF_SIX and _is_apart(text, start, last) else (end, end)
 
 
 def _is_apart(text: str, start: int, end: int) -> bool:
@@ -176,27 +144,31 @@ def _is_apart(text: str, start: int, end: int) -> bool:
     return not (before.isalnum() or before == "_" or behind.isalnum())
 
 
-def _drop_other_numbers(text: str, places: Places, has_word: Callable[[], bool]) -> Places:
+def _drop_other_numbers(text: str, places: Sequence[Place]) -> list[Place]:
     """Return the places without those of numbers of sections and versions."""
-    starts, ends = places.T
-    # A number that begins with zero, or four of one digit each.
-    is_section = ends - starts == len("1.1.1.1")
-    is_section[~is_section] = [text[start] == "0" for start in starts[~is_section].tolist()]
-    is_address = np.zeros(len(places), dtype=bool)
-    if is_section.any() and has_word():
-        is_address[is_section] = _are_called_addresses(text, starts[is_section])
-    is_address[~is_section] = [not _is_version(text, start) for start in starts[~is_section].tolist()]
-    return places[is_address]
+    sections = {start for start, end in places if _is_section(text, start, end)}
+    called = _find_called(text, sorted(sections)) if sections and _has_address_stem(text) else set()
+    return [
+        (start, end)
+        for start, end in places
+        if (start in called if start in sections else not _is_version(text, start))
+    ]
 
 
-def _are_called_addresses(text: str, starts: NDArray[np.intp]) -> Mask:
-    """Return which numbers have a word such as "host" before them, on their line or at the end of the line above."""
-    words = np.array([match.end() for match in _ADDRESS_WORD.finditer(text)], dtype=np.intp)
-    last = np.append(-_REACH - 1, words)[np.searchsorted(words, starts, side="right")]
-    newlines = np.array([match.start() for match in _NEWLINE.finditer(text)], dtype=np.intp)
-    is_on_line = np.searchsorted(newlines, last) == np.searchsorted(newlines, starts - 1)
-    are_called: Mask = is_on_line & (starts - last <= _REACH)
-    return are_called
+def _is_section(text: str, start: int, end: int) -> bool:
+    """Return whether an address begins with zero, or has one digit in each place."""
+    return end - start == len("1.1.1.1") or text[start] == "0"
+
+
+def _find_called(text: str, starts: Sequence[int]) -> set[int]:
+    """Return the numbers that have a word such as "host" before them, on their line or at the end of the line above."""
+    ends = [match.end() for match in _ADDRESS_WORD.finditer(text)]
+    words = ((start, bisect_right(ends, start)) for start in starts)
+    return {start for start, k in words if k and _is_near(text, ends[k - 1], start)}
+
+
+def _is_near(text: str, end: int, start: int) -> bool:
+    return start - end <= _REACH and "\n" not in text[end : start - 1]
 
 
 def _is_version(text: str, start: int) -> bool:

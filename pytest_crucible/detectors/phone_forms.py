@@ -8,12 +8,13 @@ import re
 # that begins with a look behind, so that comes second, here and in the other detectors.
 CANDIDATE = re.compile(
     r"[+(\d](?<![\w$€£#/=+-].)(?<!\d[.,:].)(?![ .\-/]\d\D)(?:(?<=\+)\(?\d|(?<=\()\d|(?<=\d))\d{0,14}+"
-    r"(?:[ .\-/]\d{2,9}|[ .\-/]?\(\d{1,5}\)[ .\-/]?\d{1,9}|\)[ .\-/]?\d{2,9}){0,6}+(?<=\d\d)"
+    # Behind a country code the area may have one digit: `+33 1 23 45 67 89`.
+    r"(?:[ .\-/]\d{2,9}|(?:(?<=\+\d)|(?<=\+\d\d)|(?<=\+\d\d\d))[ .\-]\d(?=[ .\-]\d\d)"
+    r"|[ .\-/]?\(\d{1,5}\)[ .\-/]?\d{1,9}|\)[ .\-/]?\d{2,9}){0,6}+(?<=\d\d)"
     r"(?:[ ]?(?:x|ext\.? ?)\d{1,5})?(?![\w%])(?![.,]\d)(?! ?[=*+])",
     re.ASCII,
 )
 _EXTENSION = r"(?:[ ]?(?:x|ext\.? ?)\d{1,5})?"
-# `long_phone_shapes` relies on which digits these distinguish: 0, 1 and all others, in the first four of a row.
 # North American numbers, those with the area in parentheses, and French ones need no word beside them; nor do international ones.
 _FORMS = (
     rf"(?:00[ .-]?)?1?[ .-]?(?:\([2-9]\d\d\)[ -]?\d{{3}}[ .-]|[2-9]\d\d-\d{{3}}-|[2-9]\d\d\.\d{{3}}\.)\d{{4}}{_EXTENSION}"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pytest_crucible.detectors.characters import LONG
-from pytest_crucible.detectors.long_phones import find_long_phones
 from pytest_crucible.detectors.phone_forms import CANDIDATE, CLEAR_INSIDE, DATE, FEWEST_DIGITS, FORM, read_shape
 from pytest_crucible.detectors.phone_words import (
     NEAREST,
@@ -19,23 +18,22 @@ from pytest_crucible.detectors.phone_words import (
     is_phone,
     read_words,
 )
-from pytest_crucible.detectors.places import Place, Places
+from pytest_crucible.detectors.places import Place
 
 _LETTER = re.compile(r"[^\W\d_]")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")
-_SHORTEST = 8
+_SHORTEST, _FEWEST_PLAIN, _FEWEST_GROUPS, _SOCIAL_SECURITY = 8, 10, 3, [3, 2, 4]
 # Looking a number up in all plans takes about a millisecond.
 _MOST_NUMBERS = 500
-REGIONS = ("US", "GB", "DE", "FR", "AT", "CH", "ES", "IT", "NL", "AU", "CA", "IN", "BR")
+REGIONS = (
+    "US", "GB", "DE", "FR", "AT", "CH", "ES", "IT", "NL", "AU", "CA", "IN", "BR", "SE", "DK", "NO", "PL", "CZ", "PT", "GR", "BE",
+    "IE", "JP", "CN", "KR", "TR", "MX", "ZA", "NZ",
+)  # fmt: skip
 """Regions whose numbers `phonenumbers` reads without a country code."""
 
 
-def find_phones(text: str) -> Iterable[Place] | Places:
-    """Return numbers in a form that only telephones have, and numbers beside a word such as "call" or "Telefon"."""
-    return find_long_phones(text) if len(text) >= LONG else _find_one_by_one(text)
-
-
-def _find_one_by_one(text: str) -> Iterator[Place]:
+def find_phones(text: str) -> Iterator[Place]:
+    """Yield numbers in a form that only telephones have, and numbers beside a word such as "call" or "Telefon"."""
     shape = functools.cache(read_shape)
     has_others = functools.cache(lambda: has_word_of_others(text))
     for number, start, is_after_letter in _find_candidates(text):
@@ -84,7 +82,7 @@ def find_phones_by_plan(text: str, regions: Sequence[str] = REGIONS) -> Iterator
     places: dict[str, list[tuple[int, int]]] = {}
     for match in CANDIDATE.finditer(text):
         number = match[0]
-        if len(number) < _SHORTEST or DATE.fullmatch(number):
+        if len(number) < _SHORTEST or DATE.fullmatch(number) or _is_plain(number):
             continue
         if number not in places:
             if len(places) == _MOST_NUMBERS:
@@ -95,6 +93,14 @@ def find_phones_by_plan(text: str, regions: Sequence[str] = REGIONS) -> Iterator
             words = read_words(text[max(0, start - REACH) : start])
             if OTHER_NUMBERS.isdisjoint(words[-NEAREST:]):
                 yield start, match.start() + last
+
+
+def _is_plain(number: str) -> bool:
+    """Return whether a number is one of documents, amounts and addresses: few digits in one or two groups, or those of a US SSN."""
+    groups = re.findall(r"\d+", number)
+    if [*map(len, groups)] == _SOCIAL_SECURITY:
+        return True
+    return number[0] not in "0+(" and len(groups) < _FEWEST_GROUPS and sum(map(len, groups)) < _FEWEST_PLAIN
 
 
 def _find_in_plans(number: str, regions: Sequence[str]) -> list[tuple[int, int]]:
@@ -108,6 +114,12 @@ def _find_in_plans(number: str, regions: Sequence[str]) -> list[tuple[int, int]]
         if places:
             return places
     return []
+
+
+@functools.cache
+def has_phonenumbers() -> bool:
+    """Return whether the package `phonenumbers` is installed."""
+    return importlib.util.find_spec("phonenumbers") is not None
 
 
 def load_phonenumbers() -> Any:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from pytest_crucible.detectors.found_values import Exchange, keep_to_itself
 from pytest_crucible.detectors.numbers import GetNumber, LocalNumbers
 from pytest_crucible.records.detections import Span
 
@@ -48,6 +49,8 @@ class RunRedaction:
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32))
     """Of hashes; a new one for each run, so that hashes of two runs cannot be joined."""
     number: GetNumber = field(default_factory=LocalNumbers)
+    exchange: Exchange = keep_to_itself
+    """Passes values that were found to the other processes of the run."""
     process: str = ""
     """Part of placeholders where another process may give equal numbers to other values."""
 
@@ -55,8 +58,9 @@ class RunRedaction:
 class Redactor:
     """Replaces spans of texts. Equal values of a run get equal placeholders and hashes. Callable from any thread."""
 
-    def __init__(self, how: Redaction, run: RunRedaction | None = None) -> None:
-        self.how = how
+    def __init__(self, how: Redaction, run: RunRedaction | None = None, canonical: Callable[[str], str] = str) -> None:
+        """`canonical` returns a value as it is compared: those that it makes equal are equal."""
+        self.how, self._canonical = how, canonical
         self._run = run or RunRedaction()
 
     def __call__(self, text: str, spans: Iterable[Span]) -> str:
@@ -73,6 +77,7 @@ class Redactor:
             left = len(value) - _LEFT_AT_START - _LEFT_AT_END
             is_long = len(value) >= _SHORTEST_PARTIAL
             return value[:_LEFT_AT_START] + "*" * left + value[-_LEFT_AT_END:] if is_long else "*" * len(value)
+        value = self._canonical(value)
         if self.how == "hash":
             digest = hmac.new(self._run.key, value.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
             return f"<{kind}:{digest[:_HASH_DIGITS].translate(_AS_LETTERS)}>"

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from pytest_crucible.records import ColumnKind, ExportTable
+from pytest_crucible.records.formula_cells import guard_cell
 from pytest_crucible.records.serialize import to_plain
 
 
 def write_csv(table: ExportTable, file: IO[bytes]) -> int:
     """Write the table by RFC 4180 and return the number of rows. Unknown values are empty cells.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe, which the importers and readers of datasets remove.
 
     >>> file = io.BytesIO()
     >>> table = ExportTable(columns={"text": "text", "facts": "json"}, rows=[('say "hi",\\nBob', {"n": 1}), (None, None)])
@@ -25,12 +28,12 @@ def write_csv(table: ExportTable, file: IO[bytes]) -> int:
     Bob","{""n"": 1}"
     ,
     """
-    json_columns = [k for k, kind in enumerate(table.columns.values()) if kind == "json"]
+    kinds = tuple(table.columns.values())
     with _Utf8(file) as text:
         # The default line ends are those of RFC 4180; with others, csv would not quote a lone \r.
         writer = csv.writer(text)
         writer.writerow(table.columns)
-        return _write_rows(table, lambda row: writer.writerow(_json_cells(row, json_columns)))
+        return _write_rows(table, lambda row: writer.writerow(map(_csv_cell, row, kinds)))
 
 
 def write_jsonl(table: ExportTable, file: IO[bytes]) -> int:
@@ -59,13 +62,8 @@ def cell(value: Any, kind: ColumnKind) -> Any:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _json_cells(row: tuple[Any, ...], json_columns: list[int]) -> tuple[Any, ...]:
-    if not json_columns:
-        return row
-    cells = list(row)
-    for k in json_columns:
-        cells[k] = cell(cells[k], "json")
-    return tuple(cells)
+def _csv_cell(value: Any, kind: ColumnKind) -> Any:
+    return guard_cell(value) if isinstance(value, str) else cell(value, kind)
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -25,17 +25,21 @@ class ClassifierGuard:
 
     def __init__(self, model: str, label: str | None, *, revision: str | None, root: Path, place: str) -> None:
         """Raises SpecError if the model is not available, or does not name the label."""
+        directory = find_directory(model, revision, root, extra=EXTRA)
+        sha256 = digest(directory)
         try:
             import torch
             from transformers import AutoModelForSequenceClassification, AutoTokenizer
         except ImportError as error:
             raise missing_extra(f'{place}: kind = "classifier"', EXTRA) from error
-        directory = find_directory(model, revision, root, extra=EXTRA)
         self._torch: Any = torch
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(directory)
-        self._model: Any = AutoModelForSequenceClassification.from_pretrained(directory).eval()
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
+        loaded = AutoModelForSequenceClassification.from_pretrained(
+            directory, use_safetensors=True, trust_remote_code=False
+        )
+        self._model: Any = loaded.eval()
         self._number, self.label = find_attack_label(self._model.config.id2label, label, place)
-        self.identity = f"classifier {digest(directory)} {self.label}"
+        self.identity = f"classifier {sha256} {self.label}"
 
     async def score(self, text: str) -> ScoredText:
         return ScoredText(await asyncio.to_thread(self._compute, text), self.label)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, get_args
 
-from pytest_crucible.detectors.phones import load_phonenumbers
-from pytest_crucible.detectors.pii import PII_TYPES, find_pii
+from pytest_crucible.detectors.phones import has_phonenumbers, load_phonenumbers
+from pytest_crucible.detectors.pii import PII_TYPES, PhoneMethod, find_pii
 from pytest_crucible.detectors.secrets import SECRET_TYPES, find_secrets
 from pytest_crucible.guards.guard import ScoredText
 from pytest_crucible.guards.kinds import GuardContext
@@ -15,7 +15,7 @@ from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 
-VERSION = "2"
+VERSION = "3"
 """Changes when other texts are found."""
 
 
@@ -32,13 +32,13 @@ class FindingsGuard:
 
 
 def open_pii(settings: GuardSettings, context: GuardContext) -> FindingsGuard:
-    """Return a guard of personal data: `types` are presidio's names, `phones` is "context" or "phonenumbers"."""
+    """Return a guard of personal data: `types` are presidio's names, `phones` one of `PhoneMethod`."""
     types = read_types(settings, PII_TYPES)
-    phones = settings.options.get("phones", "context")
-    if phones not in ("context", "phonenumbers"):
-        raise SpecError(f'{settings.place} has phones = {phones!r}: write "context" or "phonenumbers"')
+    phones = settings.options.get("phones", "auto")
+    if phones not in get_args(PhoneMethod):
+        raise SpecError(f"{settings.place} has phones = {phones!r}: write one of {', '.join(get_args(PhoneMethod))}")
     version = VERSION
-    if phones == "phonenumbers":
+    if phones == "phonenumbers" or (phones == "auto" and has_phonenumbers()):
         try:
             version = f"{VERSION} phonenumbers {load_phonenumbers().__version__}"
         except ImportError as error:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.detectors.characters import (
+from pytest_crucible.guards.characters import (
     Codes,
     join_code_points,
     list_signs,

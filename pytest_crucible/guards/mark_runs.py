@@ -12,7 +12,7 @@ import unicodedata
 
 import numpy as np
 
-from pytest_crucible.detectors.characters import LONG, Mask, join_code_points, read_code_points
+from pytest_crucible.guards.characters import LONG, Mask, join_code_points, read_code_points
 
 _LONGEST = 30
 _JOINER = "\u034f"

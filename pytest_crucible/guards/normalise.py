@@ -1,24 +1,16 @@
-"""The forms in which a text is read, so that disguised words are found: normalised, without leetspeak, and decoded.
-
-A form is text without places: what a rule finds in it cannot be traced to characters of the original.
-"""
+"""A text in lower case without disguise of its characters: look-alike and invisible ones, blanks, words that are spelled out."""
 
 from __future__ import annotations
 
-import binascii
 import functools
-import itertools
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
-from string import ascii_letters, ascii_lowercase, digits, hexdigits
+from collections.abc import Mapping
 
-from pytest_crucible.detectors.characters import LONG
-from pytest_crucible.guards.long_texts import FEW_LETTERS, CharacterTable, has_any, has_pair, has_run, join_spelled_out
+from pytest_crucible.guards.characters import LONG
+from pytest_crucible.guards.long_texts import FEW_LETTERS, CharacterTable, join_spelled_out
 from pytest_crucible.guards.mark_runs import break_mark_runs
 
-DEPTH = 2
-"""How often what was decoded is decoded again: base64 of rot13 is found, and a text cannot unfold without end."""
 # Letters of other alphabets that look like a Latin one, from Unicode's confusables (UTS 39). NFKC has already mapped those that
 # Unicode calls compatible, such as full-width and mathematical letters.
 _CONFUSABLES = {
@@ -41,6 +33,7 @@ _UNDISGUISED = (
 )
 # Two characters that stand for phrases of 18 and 8 letters, which no rule has, are read as one of 4: no other has more than 6.
 _PHRASES, _PHRASE = "\ufdfa\ufdfb", "\ufdf2"
+_AFTER_MARKS = 0x20000
 _DIAERESIS = "\u0308"
 _UMLAUTS = {letter + _DIAERESIS: umlaut for letter, umlaut in zip("aou", "äöü", strict=True)}
 # Letters of Latin-1 only, as rules have: `ж.i.g.n.o.r.e` is read, too.
@@ -51,25 +44,9 @@ _WORD = re.compile(r"\w+")
 _WORDS_ONLY = bytes(code if chr(code).isalnum() or chr(code) == "_" else 32 for code in range(128)) + bytes(
     range(128, 256)
 )
-_LEET_SIGNS = "0134578@$"
-# The sign comes first in the pattern: there are fewer signs than letters, and a search stops at each.
-_LEET = re.compile(r"[0134578@$](?:(?<=[a-z].)|(?=[a-z]))")
-# Of both encodings: eight bytes in hex, twelve in base64.
-_SHORTEST = 16
-_BASE64_SIGNS, _HEX_SIGNS = f"{ascii_letters}{digits}+/", f"{hexdigits} :,\\x"
-_BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}+")
-# The first digit of an ASCII character is 2 to 7. Looking at sixteen characters first saves most attempts.
-_HEX = re.compile(r"[2-7](?=[0-9a-fA-F][0-9a-fA-F :,]{14})[0-9a-fA-F](?:[ :,]?[0-9a-fA-F]{2}){7,}+")
-_HEX_OR_ESCAPED = re.compile(rf"{_HEX.pattern}|\\x[2-7][0-9a-fA-F](?:\\x[0-9a-fA-F]{{2}}){{7,}}+")
-_NOT_HEX = (":", ",", "\\x")
-# A byte that begins a character of several before one that does not go on with it, or the reverse.
-_NO_UTF8 = re.compile(rb"[\xc0-\xff][^\x80-\xbf]|(?:^|[\x00-\x7f])[\x80-\xbf]")
-# Of a text that was encoded, most characters are printable. Random bytes are seldom valid UTF-8 to begin with.
-_PRINTABLE_SHARE = 0.9
-_FEW_BYTES = 12
 
 
-class _Alphabet:
+class Alphabet:
     """Replaces single characters by another, or by nothing."""
 
     def __init__(self, characters: Mapping[str, str]) -> None:
@@ -91,40 +68,7 @@ class _Alphabet:
         return self._long.lower(text) if len(text) >= LONG else text.translate(self._characters).lower()
 
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_ROTATE = _Alphabet(dict(zip(_LETTERS, _LETTERS[13:] + _LETTERS[:13], strict=True)))
-_UNDO_LEET = _Alphabet(dict(zip(_LEET_SIGNS, "oieastbas", strict=True)))
-_UNDO_LEET_WITH_L = _Alphabet(dict(zip(_LEET_SIGNS, "oleastbas", strict=True)))
-_UNDISGUISE = _Alphabet(_UNDISGUISED)
-
-
-def read_forms(text: str, depth: int = DEPTH) -> Iterator[str]:
-    """Yield the forms of a text in lower case: normalised, without leetspeak, rotated, and decoded."""
-    normal = normalise(text)
-    yield normal
-    if any(sign in normal for sign in _LEET_SIGNS) and _has_leet(normal):
-        yield _UNDO_LEET(normal.replace("11", "ll"))
-        if "1" in normal:
-            yield _UNDO_LEET_WITH_L(normal)
-    if depth:
-        yield rotate(normal)
-        for inner in (_decode_base64(text), _decode_hex(text)):
-            if inner:
-                yield from read_forms(inner, depth - 1)
-
-
-def _has_leet(text: str) -> bool:
-    return has_pair(text, _LEET_SIGNS, ascii_lowercase) if len(text) >= LONG else _LEET.search(text) is not None
-
-
-def rotate(text: str) -> str:
-    """Return a text in lower case with the 13 letters after each of its own (rot13).
-
-    >>> rotate("vtaber nyy")
-    'ignore all'
-    """
-    has_letters = text.isascii() or len(text) < LONG or has_any(text, ascii_lowercase)
-    return _ROTATE(text) if has_letters else text
+_UNDISGUISE = Alphabet(_UNDISGUISED)
 
 
 def normalise(text: str) -> str:
@@ -144,6 +88,22 @@ def _undisguise(text: str) -> str:
         text = text.replace(phrase, _PHRASE)
     decomposed = unicodedata.normalize("NFKD", break_mark_runs(text))
     return _join_umlauts(_UNDISGUISE.lower(decomposed))
+
+
+def fold_marks(text: str) -> str:
+    """Return a normalised text without any marks on letters: rules are read so, too.
+
+    >>> fold_marks("frühere")
+    'fruhere'
+    """
+    return text if text.isascii() else _list_folds()(text)
+
+
+@functools.cache
+def _list_folds() -> Alphabet:
+    """Return what `normalise` leaves: umlauts, strokes through letters, and the marks of other blocks."""
+    marks = (chr(code) for code in range(_AFTER_MARKS) if unicodedata.category(chr(code)) in ("Mn", "Me"))
+    return Alphabet(dict(zip("äöüøłđħŧƀɨɇƶɉꝑꞇ", "aouoldhtbiezjpt", strict=True)) | dict.fromkeys(marks, ""))
 
 
 def _join_blanks(text: str) -> str:
@@ -191,53 +151,3 @@ def read_words(text: str) -> set[str]:
 
 def _join_letters(match: re.Match[str]) -> str:
     return match[0][::2]
-
-
-# What all tokens say is one form: a text of thousands of tokens would have as many. Equal tokens are decoded once.
-
-
-def _decode_base64(text: str) -> str:
-    text = text.replace("-", "+").replace("_", "/")
-    if len(text) >= LONG and not has_run(text, _BASE64_SIGNS, _SHORTEST):
-        return ""
-    tokens, heads = dict.fromkeys(_BASE64.findall(text)), _list_heads()
-    return "\n".join(_readable(_from_base64(token)) for token in tokens if token[:2] in heads).strip()
-
-
-@functools.cache
-def _list_heads() -> frozenset[str]:
-    """Return the first two characters, in base64, of all texts in UTF-8."""
-    heads = map("".join, itertools.product(_BASE64_SIGNS, repeat=2))
-    return frozenset(head for head in heads if not _NO_UTF8.search(_from_base64(f"{head}AA")[:2]))
-
-
-def _from_base64(token: str) -> bytes:
-    # The padding is missing here; one letter too many cannot be decoded.
-    return binascii.a2b_base64((token[:-1] if len(token) % 4 == 1 else token) + "==")
-
-
-def _decode_hex(text: str) -> str:
-    if len(text) >= LONG and not has_run(text, _HEX_SIGNS, _SHORTEST):
-        return ""
-    tokens = dict.fromkeys((_HEX_OR_ESCAPED if "\\x" in text else _HEX).findall(text))
-    return "\n".join(_readable(bytes.fromhex(_only_hex(token))) for token in tokens).strip()
-
-
-def _only_hex(token: str) -> str:
-    for sign in _NOT_HEX:
-        token = token.replace(sign, "")
-    return token
-
-
-def _readable(data: bytes) -> str:
-    """Return the text that bytes encode; empty if they are not a text."""
-    # Of random bytes the first few say so, in half the time of an error.
-    if not data.isascii() and _NO_UTF8.search(data, 0, _FEW_BYTES):
-        return ""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        return ""
-    # Of most texts all characters are printable; looking at each takes a hundred times as long.
-    is_text = text.isprintable() or sum(map(str.isprintable, text)) + text.count("\n") >= _PRINTABLE_SHARE * len(text)
-    return text if is_text else ""

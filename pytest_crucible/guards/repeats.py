@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.detectors.characters import Codes
+from pytest_crucible.guards.characters import Codes
 
 REACH = 400
 """How much of the text behind a place is compared: no pattern of a rule reads further."""

@@ -14,17 +14,20 @@ from typing import Any, NamedTuple
 
 import regex
 
-from pytest_crucible.detectors.characters import LONG
+from pytest_crucible.guards.characters import LONG
+from pytest_crucible.guards.forms import read_forms
 from pytest_crucible.guards.kinds import GuardContext
 from pytest_crucible.guards.long_texts import LongForm, Starts, pack_starts
 from pytest_crucible.guards.needs import Need, read_needs
-from pytest_crucible.guards.normalise import read_forms, read_words
+from pytest_crucible.guards.normalise import fold_marks, read_words
 from pytest_crucible.guards.repeats import drop_repeats
 from pytest_crucible.guards.settings import GuardSettings
+from pytest_crucible.guards.spelling import add_function_words
+from pytest_crucible.guards.vocabulary import list_words
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import BackendError, SpecError
 
-VERSION = "4"
+VERSION = "5"
 """Changes with the forms in which texts are read; the data has a hash of its own."""
 PATTERN_TIMEOUT_S = 0.1
 """For all of a user's own patterns on one text. Those of the package take time in proportion to the text."""
@@ -83,13 +86,15 @@ class RuleIndex:
     """Starts that begin with a sign."""
     packed: Starts
     """All starts, for long texts."""
+    words: frozenset[str]
+    """All words that rules spell out."""
 
 
 @functools.cache
 def load_rules() -> RuleIndex:
     """Return the rules of the package."""
     source = (resources.files("pytest_crucible.guards") / "rules.toml").read_bytes()
-    data = tomllib.loads(source.decode())
+    data = tomllib.loads(fold_marks(source.decode()))
     parts, weights = data["parts"], data["weights"]
     unsorted = [
         _read_rule(table, _PART.sub(lambda match: parts.get(match[1], match[0]), table["then"]), weights)
@@ -119,14 +124,21 @@ def _index(rules: tuple[Rule, ...], digest: str) -> RuleIndex:
         by_word.setdefault(word[0][:_LETTERS] if word else "", []).append(start)
     signs = by_word.pop("", [])
     return RuleIndex(
-        rules, digest, by_start, by_word, tuple(sorted(set(map(len, by_word)))), signs, pack_starts(tuple(by_start))
+        rules,
+        digest,
+        by_start,
+        by_word,
+        tuple(sorted(set(map(len, by_word)))),
+        signs,
+        pack_starts(tuple(by_start)),
+        add_function_words(frozenset().union(*(list_words(rule.starts, rule.then.pattern) for rule in rules))),
     )
 
 
 def match_rules(text: str, index: RuleIndex) -> Match:
     """Return the heaviest rule that matches a text in any of its forms."""
     best, last = Match(0.0, "", ()), None
-    for form in read_forms(text):
+    for form in read_forms(text, index.words):
         # Rotating changes nothing in a text without Latin letters.
         found = None if form is last else _find_first(form, index, above=best.score)
         last = form
@@ -205,7 +217,7 @@ def _word_start(start: str) -> re.Pattern[str]:
 
 def _locate(text: str, form: str, found: _FormMatch) -> tuple[int, int]:
     """Return where a rule matches a text as it is; the whole text where it only matches another form."""
-    plain = text.lower()
+    plain = fold_marks(text.lower())
     if len(plain) != len(text):
         return 0, len(text)
     if plain == form:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
@@ -35,8 +36,8 @@ def humaneval_program(prompt: str, reply: str, test: str, entry_point: str) -> S
 def runs(program: Program, *, name: str, version: str, limits: Limits = DEFAULT) -> Metric:
     """Return a metric that is true if the program made of a reply runs to its end in the sandbox.
 
-    Programs that fail, crash or exceed a limit are false. If the machine cannot contain a program, or the user has not allowed
-    running any, the sample is lost for this metric, not wrong.
+    Programs that fail, crash or exceed a limit are false. If the machine cannot contain a program or is too busy to run it, or the
+    user has not allowed running any, the sample is lost for this metric, not wrong.
     """
 
     @metric(name=name, kind="binary", version=f"{version}:{limits}")
@@ -51,10 +52,7 @@ def runs(program: Program, *, name: str, version: str, limits: Limits = DEFAULT)
 def run_program(program: str | Submission, limits: Limits = DEFAULT) -> Result:
     """Run a program, or return its cached result. Raises NotAllowed, and SandboxBroken if it could not be run."""
     require()  # consent is needed for cached results as well
-    result = _run(program, limits)
-    if result.status == "refused":
-        raise SandboxBroken(f"the program was not run: {result.detail}")
-    return result
+    return _run(program, limits)
 
 
 def _humaneval(reply: Reply, sample: Sample) -> Submission | NotApplicable:
@@ -64,14 +62,24 @@ def _humaneval(reply: Reply, sample: Sample) -> Submission | NotApplicable:
     return humaneval_program(str(sample.metadata.get("prompt", sample.input)), reply.text, test, entry_point)
 
 
-@metric(kind="binary", version="2")
+@metric(kind="binary", version="3")
 def humaneval_pass(reply: Reply, sample: Sample) -> bool | NotApplicable:
     """The reply passes the tests of a HumanEval problem, run in the sandbox, which must be allowed."""
     program = _humaneval(reply, sample)
     return program if isinstance(program, NotApplicable) else run_program(program).passed
 
 
-@metric(kind="text", version="2")
+@metric(kind="text", version="1")
+def humaneval_seed(reply: Reply, sample: Sample) -> str | NotApplicable:
+    """The seed of `random` in the tests of a HumanEval problem: recorded with `humaneval_pass`, to run them again."""
+    program = _humaneval(reply, sample)
+    return program if isinstance(program, NotApplicable) else str(program.seed)
+
+
+humaneval_pass = replace(humaneval_pass, beside=(humaneval_seed,))
+
+
+@metric(kind="text", version="3")
 def humaneval_outcome(reply: Reply, sample: Sample) -> str | NotApplicable:
     """The outcome of the reply's program: passed, failed, timeout, memory or killed."""
     program = _humaneval(reply, sample)
@@ -81,4 +89,8 @@ def humaneval_outcome(reply: Reply, sample: Sample) -> str | NotApplicable:
 # Arms and repeats often give the same program.
 @lru_cache(maxsize=256)
 def _run(program: str | Submission, limits: Limits) -> Result:
-    return shared().run(program, limits=limits, name=MODULE)
+    result = shared().run(program, limits=limits, name=MODULE)
+    # Raised here, because what is raised is not cached: the next try may find the machine less busy.
+    if result.status in ("refused", "starved"):
+        raise SandboxBroken(f"the program was not {'run' if result.status == 'refused' else 'judged'}: {result.detail}")
+    return result

@@ -51,6 +51,8 @@ class Arm:
     identity: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     simulated: bool = False
+    recorded: bool = False
+    """Its replies are those of a file: there is no model to call again."""
     members: tuple[str, ...] = ()
     """The adapters that answer together, where it is an ensemble."""
     stored_run: str | None = None

@@ -21,6 +21,9 @@ from __future__ import annotations
 
 from typing import Any
 
+# Kinds of failures in which a server refuses a request that it could answer at another time, or at a lower load.
+REFUSALS = frozenset({"429", "503", "529"})
+
 
 class CrucibleError(Exception):
     """Base of all errors that this package raises on purpose."""
@@ -52,18 +55,24 @@ class BackendError(CrucibleError):
 class Retryable(BackendError):
     """A temporary failure of a request: an overloaded server, a broken connection, half a reply."""
 
-    def __init__(self, message: str, *, kind: str, retry_after_s: float | None = None) -> None:
-        """`kind` is the class of error that is counted: an HTTP status, or a word such as `timeout`, `connection`, `garbage`."""
+    def __init__(
+        self, message: str, *, kind: str, retry_after_s: float | None = None, quota_exhausted: bool = False
+    ) -> None:
+        """`kind` is the class of error that is counted: an HTTP status, or a word such as `timeout`, `connection`, `garbage`.
+
+        `quota_exhausted`: the server reports that nothing is left of a quota, so that any other request would be refused, too.
+        """
         super().__init__(message, kind=kind)
         self.retry_after_s = retry_after_s
+        self.quota_exhausted = quota_exhausted
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _retryable, (str(self), self.kind, self.retry_after_s)
+        return _retryable, (str(self), self.kind, self.retry_after_s, self.quota_exhausted)
 
 
-def _retryable(message: str, kind: str, retry_after_s: float | None) -> Retryable:
+def _retryable(message: str, kind: str, retry_after_s: float | None, quota_exhausted: bool) -> Retryable:
     """Keyword-only arguments do not survive pickling by themselves."""
-    return Retryable(message, kind=kind, retry_after_s=retry_after_s)
+    return Retryable(message, kind=kind, retry_after_s=retry_after_s, quota_exhausted=quota_exhausted)
 
 
 class Spent(BackendError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pytest_crucible.records.statistics import Estimate
@@ -31,6 +31,8 @@ class RunSummary:
     verdicts: Mapping[str, int]
     """State to count."""
     tags: tuple[str, ...]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why it was made a baseline, by tag."""
 
     @property
     def all_met(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import itertools
 import json
@@ -9,6 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import quote, quote_plus
+
+from pytest_crucible.records import key_forms
 
 HIDDEN = "(key hidden)"
 SERVICES = (
@@ -27,12 +30,14 @@ SERVICES = (
 )
 _TOKEN = r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]+"  # a JSON Web Token
 # Keys of well-known services, by their form.
-_OF_SERVICES = rf"\b(?:{'|'.join(SERVICES)})[-_][\w-]{{16,}}|\bAKIA[0-9A-Z]{{16}}\b|\bAIza[\w-]{{30,}}"
+_OF_SERVICES = (
+    rf"\b(?:{'|'.join(SERVICES)})[-_][\w-]{{16,}}|\bAKIA[0-9A-Z]{{16}}\b|\bAIza[\w-]{{30,}}|{key_forms.PATTERN}"
+)
 # The shortest JSON Web Token, `eyJ12345678.a.b`. Most ids and answers are shorter.
 SHORTEST_KEY = 15
 _RUN = re.compile(r"[\w-]*")
 # User and password of a URL: a run of characters up to an @, with a colon inside. The look ahead keeps the time linear.
-_USER = r"(?<=://)(?=[^/\s@'\"]++@)[^/\s@'\"]+?:[^/\s@'\"]++(?=@)"
+_USER = r"(?<=://)(?=[^/\s@'\"]++@)[^/\s@'\"]*?:[^/\s@'\"]++(?=@)"
 
 
 def _dash_of_service(dash: str) -> re.Pattern[str]:
@@ -71,6 +76,7 @@ _FINDERS = (
     ("AKIA", _finder(re.compile(r"AKIA(?<=\bAKIA)(?=[0-9A-Z]{16}\b)"))),
     ("AIza", _finder(re.compile(r"AIza(?<=\bAIza)(?=[\w-]{30})"))),
     *((dash, _name_finder(_dash_of_service(dash))) for dash in "-_"),
+    *key_forms.FINDERS,
 )
 
 
@@ -153,7 +159,7 @@ def key_places(text: str) -> Iterator[tuple[int, int]]:
 
 
 def redact(data: Any, hide: Callable[[str], str]) -> Any:
-    """Return JSON data with every text redacted, names of fields too.
+    """Return JSON data or records with every text redacted, names of fields too.
 
     >>> redact({"tml-1": "tml-1", "tml-2": 2}, hider({"tml-1", "tml-2"}))
     {'(key hidden)': '(key hidden)', '(key hidden) 2': 2}
@@ -167,6 +173,11 @@ def redact(data: Any, hide: Callable[[str], str]) -> Any:
         return fields
     if isinstance(data, list | tuple):
         return type(data)(redact(item, hide) for item in data)
+    if dataclasses.is_dataclass(data) and not isinstance(data, type):
+        fields = {
+            field.name: redact(getattr(data, field.name), hide) for field in dataclasses.fields(data) if field.init
+        }
+        return dataclasses.replace(data, **fields)
     return data
 
 

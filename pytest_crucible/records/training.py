@@ -39,6 +39,10 @@ TRAINING_RANGES = {name: _LIMITS.get(name, (-math.inf, math.inf)) for name in TR
 """Lowest and highest value that each number can have."""
 
 
+WEIGHTS = (".safetensors", ".gguf")
+"""Endings of files that hold numbers of a model."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
     """The lineage of a trained adapter: everything that determined its weights, and the course of its training."""
@@ -86,6 +90,10 @@ class Lineage:
 
     @property
     def training_files(self) -> dict[str, str]:
-        """SHA-256 -> name of each file that the weights were trained on: its own, those declared, and its parents'."""
+        """SHA-256 -> name of each file that the weights were trained on: its own, those declared, and its parents'.
+
+        Without weights that the recipe read, such as those of the adapter that it started from: they have no rows.
+        """
         own = {sha256: name for names in (self.declared, self.data) for name, sha256 in names.items()}
-        return {**self.inherited, **own}
+        files = {**self.inherited, **own}
+        return {sha256: name for sha256, name in files.items() if not name.endswith(WEIGHTS)}

@@ -129,6 +129,8 @@ class Excerpt:
     reason: str
     """Why it is here, such as `exact_match = 0, baseline 1`."""
     text: str
+    input: str = ""
+    expected: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

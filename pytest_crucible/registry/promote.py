@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.records import Arm
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.model_gates import GateEntry
 from pytest_crucible.records.registry import LogEntry, Version, VersionState, VersionStatus, is_numbered
 from pytest_crucible.registry.era import alpha_of_look, era_runs, look_of_run
+from pytest_crucible.registry.gate_differences import rules_of
+from pytest_crucible.registry.model_gate import Collect, GateRequest, promotion_gate
 from pytest_crucible.registry.proof import Proof, judged_plans, load_proof
 from pytest_crucible.registry.rules import (
     Production,
@@ -55,17 +59,22 @@ class Promotion:
     """Which model, where the candidate is a version of several."""
     expiry: Callable[[Version], datetime.datetime | None] = lambda version: None
     """Returns when a service will delete a version's weights."""
+    collect: Collect
+    """Collects a suite as it is now."""
 
 
-def promote_run(store: RunStore, request: Promotion) -> tuple[LogEntry, ...]:
-    """Promote the candidate of a run; return the entries that were appended to the log.
+def promote_run(store: RunStore, request: Promotion) -> tuple[LogEntry | GateEntry, ...]:
+    """Promote the candidate of a run; return the entries that were appended to the log, that of the version last.
 
+    A model without a gate gets one: everything that pytest collects without arguments.
     Raises SpecError with all unmet requirements, one a line, unless it is forced; StoreError for a broken log.
     """
     version = candidate_version(store, request)
     expires = request.expiry(version) if request.to == PRODUCTION else None
+    # Where another transition comes first, the suite is not collected again.
+    request = replace(request, collect=cache(request.collect))
 
-    def decide(registry: StoredRegistry) -> tuple[LogEntry, ...]:
+    def decide(registry: StoredRegistry) -> tuple[LogEntry | GateEntry, ...]:
         # After the log, which `change_state` has checked.
         check_row(store, registry, version)
         check_weights(version, request.folder)
@@ -99,24 +108,33 @@ def _decide(
     version: Version,
     request: Promotion,
     expires: datetime.datetime | None,
-) -> tuple[LogEntry, ...]:
+) -> tuple[LogEntry | GateEntry, ...]:
     """Return the entries of the promotion for the registry as it is now."""
     status = registry.state.statuses[version.model, version.number]
     at = request.now.isoformat(timespec="milliseconds")
     # Refused first where the version has that state already, because its proof may be out of date by now.
     promotion(registry.state, status, request.to, Note(at=at, by=request.by))
     production = _production(store, registry.state, version)
-    proof = _proof(store, request, production)
+    gate = promotion_gate(registry, version, _gate_request(request, version, at))
+    proof = _proof(store, replace(request, alpha=min(request.alpha, gate.alpha)), production)
     check_not_withdrawn(status, proof.run, proof.started)
     situation = Situation(
         version=version, production=production, settings=request.settings, now=request.now, expires=expires
     )
-    lacking = shortcomings(proof, request.to, situation)
+    lacking = [*gate.shortcomings(proof), *shortcomings(proof, request.to, situation)]
     if lacking and not request.force:
         raise SpecError("\n".join(lacking))
-    evidence = _evidence(proof, production)
+    evidence = _evidence(proof, production, gate.entry)
     note = Note(at=at, by=request.by, why=request.why, run=proof.run, forced=tuple(lacking), evidence=evidence)
-    return promotion(registry.state, status, request.to, note)
+    frozen = (gate.entry,) if gate.is_new and gate.entry is not None else ()
+    return (*frozen, *promotion(registry.state, status, request.to, note))
+
+
+def _gate_request(request: Promotion, version: Version, at: str) -> GateRequest:
+    """Return the request to freeze the gate of a model that has none."""
+    return GateRequest(
+        model=version.model, collect=request.collect, rules=rules_of(request.settings), at=at, by=request.by
+    )
 
 
 def _proof(store: RunStore, request: Promotion, production: Production | None) -> Proof:
@@ -139,7 +157,7 @@ def _production(store: RunStore, state: RegistryState, version: Version) -> Prod
     return Production(version=stored, since=holder.entry.at, name=name)
 
 
-def _evidence(proof: Proof, production: Production | None) -> dict[str, Any]:
+def _evidence(proof: Proof, production: Production | None, gate: GateEntry | None) -> dict[str, Any]:
     """Return a proof as plain data for the log."""
     return {
         "verdicts": [
@@ -150,6 +168,7 @@ def _evidence(proof: Proof, production: Production | None) -> dict[str, Any]:
         "alpha": proof.alpha,
         "look": proof.look,
         "production": None if production is None else production.version.name,
+        "gate": None if gate is None else gate.number,
         "commit": None if proof.git is None else proof.git.get("commit"),
         "oldest_answer": proof.oldest_answer,
     }

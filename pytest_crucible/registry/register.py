@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_crucible.adapters.freeze import FrozenAdapter
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.process_secrets import require_no_key
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.registry import LogEntry, StoredWeights, Version
 from pytest_crucible.records.serialize import plain_or_repr
@@ -21,6 +22,7 @@ from pytest_crucible.store.versions import add_version, find_number, load_regist
 def check_model(name: str) -> None:
     """Raise SpecError for a name of a model that could not be written as `NAME@4`."""
     longest = schema.LONGEST_TAG
+    require_no_key(name, "model")
     if not re.fullmatch(r"[\w.+-]+", name) or len(name) > longest or name == PRODUCTION:
         raise SpecError(
             f"model {name!r:.120} is not valid: write 1 to {longest} letters, digits and . _ - +, for example claims"

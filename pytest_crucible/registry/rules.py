@@ -75,9 +75,6 @@ def _candidate(proof: Proof) -> Iterator[str]:
                 f"{run} measured {plan.selected} of {quantity(plan.planned, 'sample')} of {_short(plan.nodeid)}: run it "
                 "without -k, -m and --lf"
             )
-    deselected = proof.manifest.get("deselected") or ()
-    if deselected:
-        yield f"{run} left out {', '.join(map(_short, deselected))}: run it without -k, -m and --lf"
     simulated = {arm.name: None for plan in proof.plans for arm in plan.arms if arm.simulated}
     if simulated:
         yield f"{run} is simulated ({', '.join(simulated)}): measure a model"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.model_gates import GateEntry
 from pytest_crucible.records.registry import Action, LogEntry, VersionState, VersionStatus
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.store.runs import RunStore
@@ -31,7 +32,10 @@ class Note:
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
-def change_state(store: RunStore, decide: Callable[[StoredRegistry], Sequence[LogEntry]]) -> tuple[LogEntry, ...]:
+Entry = TypeVar("Entry", LogEntry, GateEntry, LogEntry | GateEntry)
+
+
+def change_state(store: RunStore, decide: Callable[[StoredRegistry], Sequence[Entry]]) -> tuple[Entry, ...]:
     """Append the entries that `decide` returns for the registry as it is, in one transaction. Raises what `decide` raises.
 
     If another transition came first, `decide` is called again with its result.
@@ -39,7 +43,7 @@ def change_state(store: RunStore, decide: Callable[[StoredRegistry], Sequence[Lo
     while True:
         registry = load_registry(store)
         entries = decide(registry)
-        if append_entries(store, registry, entries):
+        if not entries or append_entries(store, registry, entries):
             return tuple(entries)
 
 
@@ -70,6 +74,7 @@ def rollback(state: RegistryState, model: str, note: Note) -> tuple[LogEntry, ..
 
 def retirement(status: VersionStatus, note: Note) -> tuple[LogEntry, ...]:
     """Return the entry that withdraws a version. Raises SpecError for one that is withdrawn already."""
+    # One that a later promotion replaced may still be restored by a rollback, until it is withdrawn by hand.
     if status.state in ("retired", "rolled-back") and status.entry.action != "promote":
         raise SpecError(f"{status.name} is {status.state} already: `crucible models {status.model} --log` shows why")
     return (_entry("retire", status, "retired", note),)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import Analysis, Exchange, MetricFacts, SampleColumns, experiment_name
+from pytest_crucible.report.printable import printable_cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,4 +35,4 @@ class Chapter:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        return tuple(arm.name for arm in self.analysis.plan.arms)
+        return tuple(printable_cell(arm.name) for arm in self.analysis.plan.arms)

@@ -34,7 +34,9 @@ def render_markdown(run: Run, *, most: int = A_COMMENT) -> str:
 
 def _lines(report: Report, parts: Sequence[Folded], left_out: Sequence[str]) -> Iterator[str]:
     mark = f"{MARKS[report.state]} " if report.state else ""
-    yield f"## {mark}{plain(report.headline)}"
+    yield f"## {mark}{plain(report.sentence)}"
+    yield ""
+    yield plain(report.headline)
     for grid in report.verdicts:
         yield ""
         yield from markdown_table(grid, many=len(report.run.experiments) > 1)
@@ -105,7 +107,13 @@ def _excerpts(run: Run) -> Iterator[tuple[str, list[str]]]:
         owner = f"{plain(experiment_name(analysis.plan.nodeid))}, " if many else ""
         for title, excerpt in section_excerpts(analysis):
             head = f"{owner}{code(printable(excerpt.sample, AN_ID))}: {plain(excerpt.reason)}"
-            yield title, [head, "", *_fence_text(printable(excerpt.text, A_REPLY)), ""]
+            texts = (("question", excerpt.input), ("expected", excerpt.expected), ("reply", excerpt.text))
+            shown = [line for name, text in texts if text or name == "reply" for line in _named_text(name, text)]
+            yield title, [head, "", *shown]
+
+
+def _named_text(name: str, text: str) -> Iterator[str]:
+    yield from (f"{name}:", "", *_fence_text(printable(text, A_REPLY)), "")
 
 
 def _fence_text(text: str) -> Iterator[str]:

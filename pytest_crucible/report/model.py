@@ -10,6 +10,7 @@ from pytest_crucible.records import Arm, Note, Run, State, Statement, Table, exp
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.report.methods import cited_keys, method_statements
 from pytest_crucible.report.notes import notes
+from pytest_crucible.report.plain_sentence import plain_sentence
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.references import Reference, find_references
 from pytest_crucible.report.sections import JoinedSection, joined_sections
@@ -28,6 +29,8 @@ class Report:
     run: Run
     state: State | None
     """The run's state: missed if any verdict is, else undecided if any is; None if no verdict was given."""
+    sentence: str
+    """The result in plain words."""
     headline: str
     verdicts: tuple[Table, ...]
     """The tables with verdicts."""
@@ -61,6 +64,7 @@ def build_report(run: Run) -> Report:
     return Report(
         run=run,
         state=_state(run),
+        sentence=plain_sentence(run),
         headline=headline(run),
         verdicts=verdict_tables(run),
         estimates=estimates(run.experiments),

@@ -10,6 +10,7 @@ from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.robustness import SMOOTHED
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.report.effect_lines import effect_lines
+from pytest_crucible.report.printable import printable_cell
 
 # Not the terminal's width: plans are also read in CI logs and on pages, and tests compare them.
 WIDTH = 80
@@ -82,7 +83,7 @@ def _stages(plan: Plan) -> str:
 
 
 def _wrap_line(line: str) -> str:
-    return textwrap.fill(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return textwrap.fill(printable_cell(line), WIDTH, subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _size(plan: Plan) -> str:

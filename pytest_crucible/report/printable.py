@@ -6,8 +6,10 @@ from __future__ import annotations
 MOST = 2_000
 # Characters of a sample's id: beside a number in a table or above a reply, a long one would hide everything else.
 AN_ID = 200
+# Characters of the longest escape of one character: `\\U0001f600`.
+LONGEST_ESCAPE = 10
 # Not printable to Python, but harmless. The last two join and part letters of Persian and Hindi, and parts of an emoji.
-_HARMLESS = "\n\u00a0\u202f\u3000\u200c\u200d"
+_HARMLESS = "\n\u00a0\u2007\u2008\u202f\u3000\u200c\u200d"
 
 
 def printable(text: str, most: int = MOST) -> str:

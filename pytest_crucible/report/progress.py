@@ -1,4 +1,7 @@
-"""The live line `test_math  1,204/2,638  3 lost  412/s  4 s left`. Its cost does not grow with the samples."""
+"""The live line `test_math  1,204/2,638  3 lost  412/s  4 s left`, and without a terminal a line now and then.
+
+Their cost does not grow with the samples.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,23 @@ def progress_text(name: str, done: int, total: int, lost: int, seconds: float, w
         parts.append(waits_for)
     elif rate:
         parts += [f"{rate:,.0f}/s" if rate >= 1 else f"{rate:.2g}/s", f"{_duration((total - done) / rate)} left"]
+    return "  ".join(parts)
+
+
+def log_line(progress: str, *, refused: float, waiting: float, waits_for: str, seconds_left: float | None) -> str:
+    """Return a line of a log: progress, the shares of refused requests and of time waited, the cause of a wait, and the end.
+
+    >>> log_line("test_math  120/300", refused=0.15, waiting=0.61, waits_for="", seconds_left=40.0)
+    'test_math  120/300  15 % of requests refused  61 % of the time waiting  40 s left'
+    """
+    parts = [progress]
+    if refused:
+        parts.append(f"{100 * refused:.0f} % of requests refused")
+    if waiting >= 0.01:
+        parts.append(f"{100 * waiting:.0f} % of the time waiting")
+    if waits_for:
+        parts.append(waits_for)
+    parts.append("end unknown" if seconds_left is None else f"{_duration(seconds_left)} left")
     return "  ".join(parts)
 
 

@@ -147,7 +147,7 @@ def _details(run: Run, width: int) -> Iterator[Line]:
     for analysis in run.experiments:
         for pair in analysis.comparisons:
             subject = f"{experiment_name(analysis.plan.nodeid)}: {pair.contrast.subject(pair.candidate)}"
-            yield Line(f"{subject}: {_tests(pair)}")
+            yield Line(f"{printable_cell(subject)}: {_tests(pair)}")
     yield from _section_tables(run, 1, width)
     yield from _notes(run, 1)
     yield Line(f"run {run.id}, seed {run.seed}, in {run.store}")

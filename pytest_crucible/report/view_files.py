@@ -10,6 +10,8 @@ from tabulate import tabulate
 
 from pytest_crucible.records import Table, View
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.process_secrets import process_hider
+from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.markdown import markdown_table, plain
 from pytest_crucible.report.page.render import render_view
@@ -21,7 +23,9 @@ FORMATS = (".html", ".md", ".json")
 def write_view(view: View, path: Path) -> None:
     """Write a view to a file, its format by the ending. Raises SpecError for another ending or a file that cannot be written."""
     check_format(path)
-    text = {".html": render_view, ".md": _render_markdown, ".json": _render_json}[path.suffix](view)
+    # Its texts are those of files and arguments. Before it is laid out: escaped, a key is not recognised.
+    clean = redact(view, process_hider())
+    text = {".html": render_view, ".md": _render_markdown, ".json": _render_json}[path.suffix](clean)
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

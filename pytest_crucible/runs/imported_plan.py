@@ -128,7 +128,7 @@ def _groups(task: Task) -> dict[str, str]:
 def _arm(number: int, results: Results) -> Arm:
     """Return an arm whose identity is its file, which does not show which weights answered."""
     role: Role = "baseline" if number else "candidate"
-    return Arm(name=results.arm, role=role, adapter=results.arm, identity=results.identity)
+    return Arm(name=results.arm, role=role, adapter=results.arm, identity=results.identity, recorded=True)
 
 
 def names_of(arm: Results) -> set[str]:

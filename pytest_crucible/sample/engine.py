@@ -1,17 +1,20 @@
 """Runs the units of an experiment concurrently, up to a limit, and keeps every outcome.
 
-A fixed number of workers pull units from one lazy iterator, so that memory does not grow with the number of samples.
+Workers pull units from one lazy iterator, so that memory does not grow with the number of samples.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pytest_crucible.backends.sample_slot import SampleSlot, set_slot
 from pytest_crucible.records import CUT_SHORT, Outcome, Unit
 from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.sample.slots import MOST_OPEN, WorkerSlots
 
 # A backend that never waits would keep the loop from handling Ctrl-C; more often would cost time for nothing.
 YIELD_EVERY_S = 0.05
@@ -95,6 +98,7 @@ async def run_units(
 ) -> None:
     """Run all units, at most `concurrency` at a time, and keep each outcome as it comes.
 
+    A unit whose request waits to be sent again lets another one start in its place; at most MOST_OPEN times as many are open.
     `planned` counts the units of each arm that are left; `answered` marks the arms that have stored replies of an earlier
     run. While `behind()`, no unit is started: a model can be faster than a disk. Raises AllLost, and any error of `ask` and
     `keep`. Then, and when it is cancelled itself, it cancels the units in flight.
@@ -105,19 +109,31 @@ async def run_units(
     async def worker() -> None:
         # One iterator for all workers: each unit is pulled once.
         for unit in units:
+            slot = SampleSlot(slots)
+            set_slot(slot)
             outcome = await ask(unit)
             _count(progress, outcome)
             keep(outcome)
             watch.see(outcome)
+            # A sample that has waited goes on before a new one starts.
+            if not slot.end() or slots.hand_over():
+                slots.end_without_slot()
+                return
             if breath.due():
                 await breath.take()
             while behind():
                 await asyncio.sleep(PAUSE_S)
+        slots.end_worker()
 
+    def start_worker() -> None:
+        # A context of its own: the caller's belongs to the sample that waits.
+        group.create_task(worker(), context=context.copy())
+
+    context, slots = contextvars.copy_context(), WorkerSlots(start_worker, MOST_OPEN * concurrency)
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(min(concurrency, sum(planned))):
-                group.create_task(worker())
+                slots.start_worker()
                 # The first workers send their request before the last connect, so that replies do not all arrive at once.
                 await asyncio.sleep(0)
     except BaseExceptionGroup as several:

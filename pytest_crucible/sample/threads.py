@@ -10,18 +10,19 @@ from typing import Any
 
 
 class DaemonThreads(Executor):
-    """An executor of up to `most` daemon threads, started when they are needed."""
+    """An executor of up to `most` daemon threads, started when they are needed and none is idle."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._started = 0
+        self._idle = threading.Semaphore(0)
         self._work: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """Run a function in some thread."""
         future: Future[Any] = Future()
         self._work.put((future, lambda: fn(*args, **kwargs)))
-        if self._started < self._most:
+        if not self._idle.acquire(blocking=False) and self._started < self._most:
             self._started += 1
             threading.Thread(target=self._run, name=f"crucible-{self._started}", daemon=True).start()
         return future
@@ -40,6 +41,16 @@ class DaemonThreads(Executor):
             future, call = work
             if future.set_running_or_notify_cancel():
                 try:
-                    future.set_result(call())
+                    result = call()
                 except BaseException as error:
+                    self._become_idle()
                     future.set_exception(error)
+                else:
+                    # Before the result is known: the next call is submitted at once, and needs no further thread.
+                    self._become_idle()
+                    future.set_result(result)
+
+    def _become_idle(self) -> None:
+        # A thread that goes on with queued work is not idle.
+        if self._work.empty():
+            self._idle.release()

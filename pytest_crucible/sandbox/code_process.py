@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_crucible.sandbox import pipes
+from pytest_crucible.sandbox.crossing_exceptions import describe_exception
 from pytest_crucible.sandbox.plain_data import NotPlain, dump, load
 from pytest_crucible.sandbox.run_source import new_module, run_source, text_of
 
 # Descriptors of the two pipes to the tests' process.
 ANSWERS, CALLS = 3, 4
-# Classes of an exception, from its own up: the tests may know one of them.
-MOST_CLASSES = 20
 
 
 def serve(code: str, name: str, functions: Sequence[str]) -> None:
@@ -69,6 +68,4 @@ def _send_error(error: BaseException) -> None:
     if isinstance(error, NotPlain):
         send("not plain", text_of(error))
         return
-    names = [kind.__name__ for kind in type(error).__mro__[:MOST_CLASSES]]
-    code = error.code if isinstance(error, SystemExit) else error
-    send("raised", [names, text_of(code)])
+    send("raised", describe_exception(error))

@@ -37,7 +37,7 @@ def _run(job: dict[str, Any], libraries: tuple[str, ...], client: int) -> dict[s
     try:
         children = _start(job, Place(folder, libraries), client)
         try:
-            watch(children, job["limits"], folder, client, start)
+            watch(children, job["limits"], folder, client)
         finally:
             ends = end(children, job["limits"])
         result = outcome(children, job, ends)

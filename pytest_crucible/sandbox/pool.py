@@ -110,7 +110,7 @@ def _messages(program: str | Submission, limits: Limits, name: str) -> list[byte
     if isinstance(program, str):
         return [json.dumps(job).encode(), _text(program)]
     job |= {"parts": 2, "functions": program.functions}
-    tests = {"tests": program.tests, "setup": program.setup, "functions": program.functions}
+    tests = {"tests": program.tests, "setup": program.setup, "functions": program.functions, "seed": program.seed}
     return [json.dumps(job).encode(), json.dumps(tests).encode(), _text(program.code)]
 
 

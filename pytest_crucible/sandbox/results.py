@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Literal
 
-Status = Literal["passed", "failed", "timeout", "memory", "killed", "refused"]
+Status = Literal["passed", "failed", "timeout", "memory", "killed", "refused", "starved"]
 MEBIBYTE = 1 << 20
 
 
@@ -23,7 +23,7 @@ class Limits:
     cpu_s: int = 3
     """Seconds of processor time."""
     wall_s: float = 10.0
-    """Seconds on the clock: for programs that wait."""
+    """Seconds on the clock, less those in which it waited for a processor: for programs that sleep."""
     memory_bytes: int = 512 * MEBIBYTE
     """Address space, the interpreter's own included (about 30 MiB)."""
     file_bytes: int = 8 * MEBIBYTE
@@ -49,7 +49,8 @@ class Result:
 
     status: Status
     """`passed`; `failed` (an exception, or an exit before the end), `timeout`, `memory`, `killed` (by a signal, or for writing
-    too much); `refused` when it was not run, because this machine cannot confine it."""
+    too much); `refused` when it was not run, because this machine cannot confine it; `starved` when this machine was too busy to
+    give it its time."""
     detail: str = ""
     output: str = ""
     seconds: float = 0.0

@@ -10,12 +10,12 @@ import types
 MOST_DETAIL = 1000
 
 
-def new_module(name: str) -> types.ModuleType:
-    """Return an empty module; dataclasses, pickle and typing look names up in sys.modules."""
+def new_module(name: str, seed: int = 0) -> types.ModuleType:
+    """Return an empty module, and seed `random`; dataclasses, pickle and typing look names up in sys.modules."""
     module = types.ModuleType(name)
     sys.modules[name] = module
     # The same program must give the same result.
-    random.seed(0)
+    random.seed(seed)
     return module
 
 

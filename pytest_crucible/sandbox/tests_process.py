@@ -5,12 +5,12 @@ An answer that cannot be read, or none, ends the tests at once: an exception cou
 
 from __future__ import annotations
 
-import builtins
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_crucible.sandbox import pipes
+from pytest_crucible.sandbox.crossing_exceptions import rebuild_exception
 from pytest_crucible.sandbox.plain_data import NotPlain, dump, load
 from pytest_crucible.sandbox.run_source import new_module, outcome_of, run_source
 
@@ -22,7 +22,7 @@ End = Callable[[Mapping[str, str]], Any]
 
 def run_tests(tests: Mapping[str, Any], name: str, end: End) -> Mapping[str, str]:
     """Return the outcome of the tests; `end` reports an outcome at once and ends the process."""
-    module = new_module(name)
+    module = new_module(name, tests["seed"])
     code = _Code(module.__dict__, end)
     try:
         compile(tests["tests"], "<tests>", "exec", dont_inherit=True)
@@ -69,7 +69,7 @@ class _Code:
         except (ValueError, TypeError) as error:
             self._end({"status": "failed", "detail": f"its answer is {error}"})
         if status == "raised":
-            raise self._exception(*value)
+            raise rebuild_exception(value, self._namespace)
         if status == "not plain":
             self._end({"status": "failed", "detail": f"it returned {value}"})
         return _return_later(value) if status == "awaited" else value
@@ -78,19 +78,6 @@ class _Code:
         # Nothing that the code returned may make its sample lost instead of wrong.
         status = "failed" if isinstance(problem.value, types.CoroutineType) else "refused"
         self._end({"status": status, "detail": f"the tests call {proxy.__name__} with {problem}"})
-
-    def _exception(self, names: list[str], text: str) -> BaseException:
-        """Return an exception of the first class that this process knows: of the tests' helpers, or built in."""
-        for name in map(str, names):
-            for known in (self._namespace.get(name), getattr(builtins, name, None)):
-                if isinstance(known, type) and issubclass(known, BaseException):
-                    # Made without its own constructor, which may want other arguments.
-                    error = known.__new__(known, text)
-                    error.args = (text,) if text else ()
-                    if isinstance(error, SystemExit):
-                        error.code = text
-                    return error
-        return RuntimeError(text)
 
 
 class Proxy:

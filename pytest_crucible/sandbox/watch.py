@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_crucible.sandbox.disk_space import check_disk
+from pytest_crucible.sandbox.job_clock import JobClock
 
 # Seconds between two checks of the disk; a program may exceed its limit for that long.
 DISK_CHECK_S = 0.05
@@ -31,21 +32,14 @@ class Children:
     """Status and detail when they were ended from outside; else None."""
 
 
-def watch(children: Children, limits: Mapping[str, Any], folder: str, client: int, start: float) -> None:
+def watch(children: Children, limits: Mapping[str, Any], folder: str, client: int) -> None:
     """Read from the processes until one has replied, closed its pipe, or used up a limit."""
-    deadline, next_check = start + limits["wall_s"], start + DISK_CHECK_S
+    clock = JobClock(children.processes, limits["wall_s"])
+    next_check = clock.start + DISK_CHECK_S
     pipes = [children.result, children.output, client]
     while children.stopped is None:
-        now = time.monotonic()
-        if now >= deadline:
-            children.stopped = ("timeout", f"not done after {limits['wall_s']:g} s")
-            return
-        if now >= next_check:
-            children.stopped, next_check = (
-                check_disk(folder, children.processes, limits),
-                now + DISK_CHECK_S,
-            )
-        ready = select.select(pipes, (), (), max(0.0, min(deadline, next_check) - now))[0]
+        wait = max(0.0, min(clock.deadline, next_check) - time.monotonic())
+        ready = select.select(pipes, (), (), wait)[0]
         # The client sends nothing while it waits, so a readable pipe means that it closed its end.
         if client in ready:
             children.stopped = ("killed", "the client is gone")
@@ -55,6 +49,12 @@ def watch(children: Children, limits: Mapping[str, Any], folder: str, client: in
             is_open = _read_into(children.result, children.report, MOST_REPORT)
             if not is_open or b"\n" in children.report:
                 return
+        # After the pipes: when this process itself did not run for a while, a report may lie there.
+        if children.stopped is None and time.monotonic() >= next_check:
+            children.stopped = check_disk(folder, children.processes, limits)
+            next_check = time.monotonic() + DISK_CHECK_S
+        if children.stopped is None and time.monotonic() >= clock.deadline:
+            children.stopped = clock.stop_reason()
 
 
 def _read_into(descriptor: int, received: bytearray, most: int) -> bool:

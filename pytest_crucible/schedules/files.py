@@ -25,7 +25,7 @@ class Schedule:
     folder: Path
     """The folder in which it was written, and in which the command runs."""
     programs: str = ""
-    """The folder with this environment's programs, which schedulers do not have in their path."""
+    """The folders with this environment's programs, as in PATH, which schedulers do not have in their path."""
 
 
 def render_schedule(kind: str, schedule: Schedule, file: Path) -> Mapping[Path, str]:
@@ -84,16 +84,9 @@ def _render(template: str, times: Times, **facts: Any) -> str:
     )
 
 
-def programs_folder(executable: str, command: Sequence[str]) -> str:
-    """Return the folder of an interpreter if the command's program is there too, else the folder of the program.
-
-    Empty if there is no such program, or it is named by a path.
-    """
-    program = command[0]
-    if "/" in program:
-        return ""
-    beside = Path(executable).parent
-    if (beside / program).is_file():
-        return str(beside)
-    path = shutil.which(program)
-    return "" if path is None else str(Path(path).parent)
+def programs_path(executable: str, command: Sequence[str]) -> str:
+    """Return the folders to put before PATH: that of an interpreter, and that of the command's program if it is elsewhere."""
+    # Whatever the first word is, such as `env`, `nice`, `sh -c` or a script: the command that it starts may be one of these.
+    beside, program = Path(executable).parent, command[0]
+    path = None if "/" in program or (beside / program).is_file() else shutil.which(program)
+    return ":".join(dict.fromkeys([str(beside), *([] if path is None else [str(Path(path).parent)])]))

@@ -45,11 +45,11 @@ def claims(drifts: Sequence[Drift]) -> Sequence[Claim]:
 
 
 def view(drifts: Sequence[Drift], claims: Sequence[Claim]) -> View:
-    """Return a note for each drift, proven or not: that it was looked for is worth knowing."""
+    """Return a note for each drift that these samples could show, proven or not: that it was looked for is worth knowing."""
     pairs = list(zip(drifts, claims, strict=True))
     return View(
         title="Drift of the baselines",
-        notes=tuple(Note(text=_sentence(drift, claim)) for drift, claim in pairs),
+        notes=tuple(Note(text=_sentence(drift, claim)) for drift, claim in pairs if _can_be_proven(drift)),
         document=[_document(drift, claim) for drift, claim in pairs],
     )
 
@@ -88,6 +88,18 @@ def _comparisons(inputs: SectionInputs, number: int, earlier: ArmOutcomes) -> It
 
 def _is_proven(drift: Drift, claim: Claim) -> bool:
     return claim.p_adjusted is not None and claim.p_adjusted <= drift.alpha
+
+
+def _can_be_proven(drift: Drift) -> bool:
+    """Return False where no replies could prove a drift: of too few samples, or beside too many lost ones."""
+    from scipy.stats import binom
+
+    pair = drift.comparison
+    if pair.lost and pair.evidence.worst.value is None:
+        return False  # without bounds, the lost samples could reverse any difference
+    # The strongest evidence there could be: all samples differ in one direction, and all lost ones in the other.
+    units = pair.clusters or pair.pairs
+    return 2 * float(binom.cdf(pair.lost, units + pair.lost, 0.5)) <= drift.alpha
 
 
 def _sentence(drift: Drift, claim: Claim) -> str:

@@ -60,8 +60,8 @@ class StoredDetails(Protocol):
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         """Return the values of a text metric by (position, repeat)."""
 
-    def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
-        """Return the ids of the samples at some positions."""
+    def samples(self, positions: Sequence[int]) -> Mapping[int, Sample]:
+        """Return the samples at some positions."""
 
     def all_samples(self) -> Sequence[Sample]:
         """Return all samples, in the dataset's order."""
@@ -103,7 +103,7 @@ class NoStoredDetails:
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         return {}
 
-    def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
+    def samples(self, positions: Sequence[int]) -> Mapping[int, Sample]:
         return {}
 
     def all_samples(self) -> Sequence[Sample]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.records import Claim, Excerpt, View
+from pytest_crucible.records.question_text import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.sections.inputs import SectionInputs
 
@@ -29,6 +30,8 @@ class WorstSample:
     value: float
     baseline_value: float | None
     reply: str
+    input: str = ""
+    expected: str = ""
 
 
 def compute(inputs: SectionInputs) -> tuple[WorstSample, ...] | None:
@@ -37,19 +40,21 @@ def compute(inputs: SectionInputs) -> tuple[WorstSample, ...] | None:
     if metric is None:
         return None
     positions = _worst_positions(inputs, metric)
-    ids, replies = inputs.stored.sample_ids(positions), inputs.stored.replies(0, positions)
+    samples, replies = inputs.stored.samples(positions), inputs.stored.replies(0, positions)
     scores = [arm.values for arm in inputs.scores[metric]]
     return (
         tuple(
             WorstSample(
-                sample=ids[position],
+                sample=samples[position].id,
                 metric=metric,
                 value=float(scores[0][position]),
                 baseline_value=float(scores[1][position]) if len(scores) > 1 else None,
                 reply=replies.get(position, ""),
+                input=question_text(samples[position].input),
+                expected=question_text(samples[position].expected),
             )
             for position in positions
-            if position in ids
+            if position in samples
         )
         or None
     )
@@ -65,7 +70,13 @@ def view(samples: Sequence[WorstSample], claims: Sequence[Claim]) -> View:
     return View(
         title="Worst samples",
         excerpts=tuple(
-            Excerpt(sample=sample.sample, reason=_reason(sample), text=fold_reasoning(sample.reply))
+            Excerpt(
+                sample=sample.sample,
+                reason=_reason(sample),
+                text=fold_reasoning(sample.reply),
+                input=sample.input,
+                expected=sample.expected,
+            )
             for sample in samples
         ),
         document=[{**asdict(sample), "sample": sample.sample[:AN_ID]} for sample in samples],

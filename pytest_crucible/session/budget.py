@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -15,6 +13,7 @@ from pytest_crucible.backends.budget.ledger import SharedLedger, SpendLedger
 from pytest_crucible.backends.budget.prices import Prices
 from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.records import BUDGET, BudgetSpent, Emit, Event
+from pytest_crucible.records.private_files import runtime_folder
 
 
 def open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
@@ -46,4 +45,4 @@ def _purse(config: pytest.Config, run: str) -> SpendLedger | None:
     if not (is_worker or config.pluginmanager.hasplugin("dsession")):
         return None
     name = hashlib.sha256(f"{run} budget".encode()).hexdigest()[:24]
-    return SharedLedger(Path(tempfile.gettempdir()) / f"pytest-crucible-{name}", removes_file=not is_worker)
+    return SharedLedger(runtime_folder() / f"budget-{name}", removes_file=not is_worker)

@@ -21,6 +21,7 @@ from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.score.apply import Scored, check_score, own_scores, score_outcome
 from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.learned_findings import LearnedFindings
 from pytest_crucible.session.redact_reports import key_redactor
 
 Ask = Callable[[Unit], Awaitable[Outcome]]
@@ -76,6 +77,8 @@ class Call:
     """Called with sample, repeat and arm when a unit is done; the budget counts units that are still to come."""
     redact_cut: Callable[[str], str] = str
     """Redacts the message of a failed assertion, in which pytest cuts long values."""
+    learned: LearnedFindings | None = None
+    """Learns what attacks make of findings while the experiment runs."""
 
     @classmethod
     def prepare(
@@ -98,6 +101,7 @@ class Call:
             deadline=deadline,
             on_unit_done=on_unit_done,
             redact_cut=key_redactor(item.config).redact_cut,
+            learned=LearnedFindings(item.config),
         )
 
     def arguments(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> dict[str, Any]:
@@ -181,6 +185,8 @@ class Call:
             if "sampler" in self.injected:
                 # A thread that outlives its time limit, or a stream that was left early, sends no further request.
                 await arguments["sampler"].close()
+            if self.learned is not None and self.experiment.twin(outcome.unit):
+                self.learned.learn_sent(self.experiment.dataset.samples[outcome.unit.position], outcome.calls)
         if outcome.failure == "assertion":
             outcome.detail = self.redact_cut(outcome.detail)
         if self.experiment.metrics and outcome.reply is None:

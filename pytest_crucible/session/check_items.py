@@ -11,6 +11,7 @@ import pytest
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.session.data_checks import Place, check_reports, remove_shared
+from pytest_crucible.session.part_reports import name_in_junit
 from pytest_crucible.session.stage_items import collected_nodeid
 from pytest_crucible.session.verdict_reports import rerun_report
 
@@ -83,10 +84,12 @@ class CheckItems:
 
     def report(self, place: Place, results: Sequence[CheckResult]) -> None:
         """Report the checks of one experiment as tests."""
-        for report in check_reports(place, results):
-            if report.when == "setup":
-                self.config.hook.pytest_runtest_logstart(nodeid=report.nodeid, location=report.location)
-            self.config.hook.pytest_runtest_logreport(report=report)
+        for result in results:
+            reports = check_reports(place, result)
+            self.config.hook.pytest_runtest_logstart(nodeid=reports[0].nodeid, location=reports[0].location)
+            name_in_junit(self.config, reports[0], place.nodeid, result.subject)
+            for report in reports:
+                self.config.hook.pytest_runtest_logreport(report=report)
         if any(result.state == "failed" for result in results):
             self.failed[place.nodeid] = None
         if self.only:

@@ -36,19 +36,27 @@ class CheckedDatasets:
         self._settings = settings
         self._checks = checks
         self._datasets = DeclaredDatasets(config, settings.seed)
+        self._whole: dict[str, tuple[Selected, Dataset]] = {}
+
+    def whole(self, item: pytest.Item, mark: ExperimentMark) -> tuple[Selected, Dataset]:
+        """Return the samples that a marker selects, before a check drops any, and the dataset that they are."""
+        # Once for each test: a dataset may be an iterator, which is empty the second time.
+        if item.nodeid not in self._whole:
+            selected = self._datasets.select(item, mark)
+            self._whole[item.nodeid] = selected, identify(_dataset_name(item, mark.dataset), selected.samples)
+        return self._whole[item.nodeid]
 
     def check_data(self, item: pytest.Function, mark: ExperimentMark) -> CheckedData:
         """Return the samples that a marker selects, as a dataset, and the results of its data checks."""
-        checks, selected = data_checks(item), self._datasets.select(item, mark)
-        name = _dataset_name(item, mark.dataset)
+        checks, (selected, dataset) = data_checks(item), self.whole(item, mark)
         if not checks or not self.runs_checks:
-            return CheckedData(selected, identify(name, selected.samples), ())
+            return CheckedData(selected, dataset, ())
         context = self._check_context(item)
         stem = "" if isinstance(mark.dataset, str | Path) else item.name
         # First, because the other checks judge the samples that remain.
         drops = [check for check in checks if check.drops]
         kept, dropped = self._checks.drop_failing(item.nodeid, drops, selected.samples, context, stem=stem)
-        dataset = identify(name, kept)
+        dataset = identify(dataset.name, kept)
         others = [check for check in checks if not check.drops]
         results = self._checks.run(item.nodeid, others, dataset, context, stem=stem, before=dropped)
         return CheckedData(selected, dataset, results)

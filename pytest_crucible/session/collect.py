@@ -24,6 +24,7 @@ from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.presets import configure
 from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, SpecError, StoreError
+from pytest_crucible.records.model_gates import SuiteRecord
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
@@ -35,6 +36,7 @@ from pytest_crucible.session.enter_run import enter_failed_checks, enter_joined_
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_checks import check_markers, check_sample
 from pytest_crucible.session.joined_tests import JoinedTest, group_by_function, unique_ids
+from pytest_crucible.session.learned_findings import LearnedFindings
 from pytest_crucible.session.marked_items import MarkedItems
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
@@ -43,6 +45,7 @@ from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.stored_arms import with_stored_runs
+from pytest_crucible.session.suite_record import DESELECTED, NOT_PLANNED, record_suite
 from pytest_crucible.session.unusable_store import UnusableStore
 
 if TYPE_CHECKING:
@@ -70,6 +73,7 @@ class ExperimentCollection:
         self._resources = resources
         # One for all items, because each dataset is read once.
         self._data = CheckedDatasets(config, settings, checks or DataChecks())
+        self._items: Sequence[pytest.Item] = ()
         self._judges: list[Judge] = []
         self.sweep: PlannedSweep | None = None
 
@@ -81,6 +85,7 @@ class ExperimentCollection:
     def plan_items(self, items: Sequence[pytest.Item]) -> None:
         """Plan the selected items. Errors are gathered, so that all of them are reported at once."""
         joined = group_by_function(items)
+        self._items = items
         for item in items:
             with self._gather_errors(item.nodeid):
                 check_markers(item)
@@ -133,6 +138,7 @@ class ExperimentCollection:
             self._train(opener)
         if not self.problems and self._data.runs_checks:
             self._compare_training_files()
+        LearnedFindings(self._config).learn(self.experiments.values())
 
     def _check_selected(self, items: Sequence[pytest.Function]) -> None:
         """Check the datasets of the selected experiments, without opening an adapter."""
@@ -173,15 +179,23 @@ class ExperimentCollection:
         store = self._resources.store
         # Imported now, not between the last reply and the verdicts.
         if not hasattr(self._config, "workerinput"):
-            for needed in ("pytest_crucible.session.finish", "pytest_crucible.stats.choose"):
-                importlib.import_module(needed)
-        enter_run(store, run, self._config, self._settings, self.marked.without({*self.experiments, *self.joined}))
+            compared = ("comparing",) if any(plan.contrasts for plan in self.plans()) else ()
+            for needed in ("session.finish", "stats.choose", *(f"stats.{name}" for name in compared)):
+                importlib.import_module(f"pytest_crucible.{needed}")
+        enter_run(store, run, self._config, self._settings, self._record_suite())
         for plan in self.plans():
             store.enter_plan(run, plan)
         enter_failed_checks(store, run, self.experiments.values())
         if self.sweep is not None:
             self.choice(run).begin(resume=self._settings.resume)
         enter_joined_tests(store, run, self.joined.values())
+
+    def _record_suite(self) -> SuiteRecord:
+        deselected = self.marked.without({*self.experiments, *self.joined})
+        failed = self.failures.names()
+        left_out = {**dict.fromkeys(deselected, DESELECTED), **dict.fromkeys(failed, NOT_PLANNED)}
+        planned = [item for item in self._items if item.nodeid not in failed]
+        return record_suite(self._config, self._settings, planned, self.marked.functions, self._data, left_out)
 
     def choice(self, run: str) -> SweepChoice:
         """Return the choice of the session's sweep."""

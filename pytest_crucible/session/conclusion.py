@@ -73,6 +73,10 @@ class Conclusion:
             self._publisher.recorder.close()
             self._resources.close_writer()
             self._resources.store_request_counts(self._run)
+            if self._hide.finds_late():
+                from pytest_crucible.store.redact_again import redact_again
+
+                redact_again(self._resources.store, self._run, self._hide)
             if self._stages is not None and not interrupted:
                 self._stages.finish()
             self._concluded = finish.decide_verdicts(

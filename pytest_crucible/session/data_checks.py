@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
 import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +20,8 @@ from pytest_crucible.datasets.checks.plain_findings import finding_from_plain, f
 from pytest_crucible.datasets.checks.run import drop_failing, number_subjects, search_samples
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.data_checks import CheckResult
+from pytest_crucible.records.private_files import NotPrivateError, runtime_folder
+from pytest_crucible.session.part_reports import part_id, part_location
 from pytest_crucible.session.verdict_reports import VerdictRepr
 from pytest_crucible.training.locks import file_lock
 
@@ -124,13 +126,18 @@ def open_data_checks(config: pytest.Config, run: str) -> DataChecks:
 
 
 def shared_folder(run: str) -> Path:
-    """Return the folder in which the workers of a run share the results of checks. They are on one machine."""
-    return Path(tempfile.gettempdir()) / f"crucible-checks-{run}"
+    """Return the folder in which the workers of a run share the results of checks. They are on one machine.
+
+    Raises NotPrivateError.
+    """
+    return runtime_folder() / f"checks-{run}"
 
 
 def remove_shared(run: str) -> None:
     """Remove the folder of a run, if it has one."""
-    shutil.rmtree(shared_folder(run), ignore_errors=True)
+    # Where no folder is private, none was shared.
+    with contextlib.suppress(NotPrivateError):
+        shutil.rmtree(shared_folder(run), ignore_errors=True)
 
 
 def _key(data: str, identity: str) -> str:
@@ -146,18 +153,16 @@ class Place:
     line: int
 
 
-def check_reports(place: Place, results: Sequence[CheckResult]) -> Iterator[pytest.TestReport]:
-    """Yield setup, call and teardown reports of each check, so that every plugin that reads test reports sees it."""
-    for result in results:
-        for when in ("setup", "call", "teardown"):
-            yield _report(place, result, when)
+def check_reports(place: Place, result: CheckResult) -> list[pytest.TestReport]:
+    """Return setup, call and teardown reports of a check, so that every plugin that reads test reports sees it."""
+    return [_report(place, result, when) for when in ("setup", "call", "teardown")]
 
 
 def _report(place: Place, result: CheckResult, when: Any) -> pytest.TestReport:
     failed = when == "call" and result.state == "failed"
     return pytest.TestReport(
-        nodeid=f"{place.nodeid}::{result.subject}",
-        location=(place.path, place.line, f"{place.nodeid.partition('::')[2]} {result.subject}"),
+        nodeid=part_id(place.nodeid, result.subject),
+        location=part_location(place.path, place.line, place.nodeid, result.subject),
         keywords={"crucible": 1},
         outcome="failed" if failed else "passed",
         longrepr=cast(Any, VerdictRepr(result.sentence)) if failed else None,

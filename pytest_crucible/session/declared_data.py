@@ -108,7 +108,15 @@ class DeclaredDatasets:
 
 
 def declared_metrics(config: pytest.Config, declared: Sequence[Any]) -> tuple[Metric, ...]:
-    """Return the metrics of a marker, with their side values; strings are names of registered metrics. Raises SpecError."""
+    """Return the metrics of a marker, with their side values and complete versions. Raises SpecError."""
+    return tuple(metric.with_version() for metric in named_metrics(config, declared))
+
+
+def named_metrics(config: pytest.Config, declared: Sequence[Any]) -> tuple[Metric, ...]:
+    """Return the metrics of a marker as they were written: no judge or scorer is looked up. Raises SpecError.
+
+    Strings are names of registered metrics.
+    """
     registered = registered_metrics(config)
     metrics: dict[str, Metric] = {}
     for entry in declared:
@@ -116,7 +124,7 @@ def declared_metrics(config: pytest.Config, declared: Sequence[Any]) -> tuple[Me
         for metric in (first, *first.beside):
             if metric.name in metrics:
                 raise SpecError(f"metric {metric.name!r} is given twice: give each metric a name of its own")
-            metrics[metric.name] = metric.with_version()
+            metrics[metric.name] = metric
     return tuple(metrics.values())
 
 

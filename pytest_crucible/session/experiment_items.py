@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_crucible.backends.limiting.load import explain_load
 from pytest_crucible.metrics.models.registry import scorer_reports
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.records.settings import Settings
@@ -108,7 +108,8 @@ class ExperimentItems:
         stage = None if self._stages is None else self._stages.begin_stage(item, experiment)
         try:
             shared = self._resources.shared
-            show = progress_display(self._config, item.nodeid, lambda: shared.waits_for(time.monotonic()))
+            shared.limiters.restart_load()
+            show = progress_display(self._config, item.nodeid, shared)
             with self._interruptions.defer_signals():
                 self._run_experiment(item, experiment, show, stage)
         except CrucibleError as error:
@@ -122,6 +123,8 @@ class ExperimentItems:
             # Also after an error: the money is spent.
             emit_budgets(self._publisher.emit, self._resources.shared.spending, collected_nodeid(item))
             self._messages.lines += scorer_reports()
+            if sentence := explain_load(self._resources.shared.limiters.load()):
+                self._messages.lines.append(f"{item.name}: {sentence}")
 
     def _run_experiment(
         self, item: pytest.Function, experiment: Experiment, show: Show, stage: StageRun | None

@@ -18,6 +18,7 @@ from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.session.budget import budget_lines
 from pytest_crucible.session.messages import Messages
+from pytest_crucible.session.part_reports import name_in_junit
 from pytest_crucible.session.requested_reports import write_reports
 from pytest_crucible.session.verdict_reports import rerun_report, verdict_reports
 from pytest_crucible.store.runs import RunStore
@@ -46,13 +47,15 @@ def report_verdicts(session: pytest.Session, settings: Settings, run: Run, messa
     session.testscollected += len(run.verdicts) + checks - messages.expected_verdicts
     for verdict in run.verdicts:
         expected = messages.expected_failures.get(verdict.nodeid)
-        for report in verdict_reports(
+        reports = verdict_reports(
             verdict,
             analyses[verdict.nodeid],
             family_size=run.family_size,
             undecided_fails=_fails(settings),
             expected=expected,
-        ):
+        )
+        name_in_junit(config, reports[0], verdict.nodeid, verdict.subject)
+        for report in reports:
             config.hook.pytest_runtest_logreport(report=report)
             if report.failed:
                 failed.add(verdict.nodeid)

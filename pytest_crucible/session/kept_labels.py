@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.formula_cells import unguard_cell
 from pytest_crucible.session.robustness_marks import RobustnessMark
 
 _YES, _NO = frozenset({"1", "yes", "y", "true", "kept"}), frozenset({"0", "no", "n", "false"})
@@ -25,7 +26,7 @@ def read_kept(
     kept: dict[str, dict[str, bool]] = {}
     for name in dict.fromkeys(mark.kept for mark in marks if mark.kept is not None):
         for number, row in enumerate(_rows(item, name), start=2):
-            label = (row["kept"] or "").strip().lower()
+            label = row["kept"].strip().lower()
             if label not in (*_YES, *_NO, ""):
                 raise SpecError(f"{name}, line {number}: kept is {row['kept']!r}; write yes, no or nothing")
             if label and row["variant"] in variants:
@@ -44,7 +45,7 @@ def _rows(item: pytest.Item, name: str) -> list[dict[str, str]]:
                     f"{name} has no column {missing[0]!r}: write it with crucible export --what variants -o {name}, "
                     "and fill in the column 'kept'"
                 )
-            return list(reader)
+            return [{name: unguard_cell(row[name] or "") for name in _COLUMNS} for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SpecError(
             f"kept={name!r} cannot be read ({error}): write it with crucible export --what variants"

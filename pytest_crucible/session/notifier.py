@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.backends.budget.budget import Budget
 from pytest_crucible.records import Run
+from pytest_crucible.records.private_files import runtime_folder
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.redact_reports import key_redactor
-from pytest_crucible.telemetry.notices import Notice, NotifySettings, read_notify_settings, secret_parts, send_notices
+from pytest_crucible.telemetry.notice_urls import secret_parts
+from pytest_crucible.telemetry.notices import Notice, NotifySettings, read_notify_settings, send_notices
 
 LOOK_S = 0.5  # a budget lasts minutes: reading the ledger twice a second costs nothing beside it
 # pytest's exit statuses of sessions that did not judge.
@@ -55,11 +55,11 @@ class Notifier:
         self._is_worker = hasattr(config, "workerinput")
         self._concluded: Run | None = None
         self._stop = threading.Event()
-        digest = hashlib.sha256(f"{run} notice".encode()).hexdigest()[:24]
-        self._sent = Path(tempfile.gettempdir()) / f"pytest-crucible-{digest}"
-        """Exists once the message on the budget is sent: workers of xdist share one budget."""
         self._thread = threading.Thread(target=self._watch_budget, daemon=True)
         if settings.budget_to:
+            digest = hashlib.sha256(f"{run} notice".encode()).hexdigest()[:24]
+            self._sent = runtime_folder() / f"notice-{digest}"
+            """Exists once the message on the budget is sent: workers of xdist share one budget."""
             self._thread.start()
 
     def pytest_crucible_concluded(self, run: Run) -> None:
@@ -73,9 +73,10 @@ class Notifier:
             self._thread.join()
         if self._settings.budget_to:
             self._check_budget()
+            if not self._is_worker:
+                self._sent.unlink(missing_ok=True)
         if self._is_worker:
             return
-        self._sent.unlink(missing_ok=True)
         if self._concluded is not None or self._messages.begun or self._messages.errors:
             self._send(*self._end_notices(int(exitstatus)))
 

@@ -30,6 +30,7 @@ def open_resources(
         limiters=lambda: _limiters(config, settings, run),
         spending=lambda: open_spending(config, settings.budget, run),
         hide=key_redactor(config),
+        hide_keys=key_redactor(config).hide_keys,
         seed=settings.seed,
         emit=publisher.request_emit,
         run_code=settings.run_code,

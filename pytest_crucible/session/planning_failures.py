@@ -32,6 +32,10 @@ class PlanningFailures:
         if failure is not None:
             raise failure
 
+    def names(self) -> list[str]:
+        """Return the nodeids of the experiments that failed."""
+        return [name for name in self._failures if name]
+
     def sentences(self) -> list[str]:
         """Return all failures, for a session that runs no test."""
         return [f"{where}: {error}" if where else str(error) for where, error in self._failures.items()]

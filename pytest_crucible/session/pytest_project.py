@@ -76,7 +76,7 @@ def with_adapters(
     if caller.error is not None:
         raise caller.error
     if caller.result is None:
-        raise SpecError(f"pytest cannot be configured in {str(directory)!r}: {_last_line(output.getvalue(), status)}")
+        raise SpecError(f"pytest cannot be configured in {str(directory)!r}: {last_line(output.getvalue(), status)}")
     return caller.result
 
 
@@ -94,7 +94,8 @@ def _same_path() -> Iterator[None]:
         sys.path[:] = before
 
 
-def _last_line(output: str, status: Any) -> str:
+def last_line(output: str, status: Any) -> str:
+    """Return the last error that pytest printed, else its last line."""
     lines = [line for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
     return (errors or lines or [f"exit status {int(status)}"])[-1]

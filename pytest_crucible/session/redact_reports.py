@@ -6,45 +6,24 @@ import dataclasses
 import linecache
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Generator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.redaction import hider, redact
+from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.runs.provenance import configured_tables
-from pytest_crucible.session.cut_words import remove_cut_words
+from pytest_crucible.session.key_redactor import KeyRedactor
 from pytest_crucible.session.redact_shown import ShownRedactor
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.settings import read_settings
 
+if TYPE_CHECKING:
+    from pytest_crucible.adapters.findings_redactor import FindingsRedactor
+
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
-
-
-class KeyRedactor:
-    """A function that redacts the known keys in a text, everything that looks like a key, and a guard's findings."""
-
-    def __init__(self, keys: Iterable[str], findings: Callable[[str], str] | None = None) -> None:
-        """`findings` redacts the findings of the guard of --crucible-redact; None without one."""
-        self._known = set(keys)
-        self._hide = hider(self._known)
-        self._findings = findings
-
-    def __call__(self, text: str) -> str:
-        text = self._hide(text)
-        return text if self._findings is None else self._findings(text)
-
-    def redact_cut(self, text: str) -> str:
-        """Return a text of pytest's redacted: half of what a guard would find may stand beside an ellipsis, where pytest cut it."""
-        return self(text if self._findings is None else remove_cut_words(text))
-
-    def learn(self, *keys: str) -> None:
-        """Redact these keys, too, from now on."""
-        if not self._known.issuperset(keys):
-            self._known.update(keys)
-            self._hide = hider(self._known)
 
 
 def key_redactor(config: pytest.Config) -> KeyRedactor:
@@ -56,8 +35,7 @@ def key_redactor(config: pytest.Config) -> KeyRedactor:
         findings = _findings_redactor(config)
         config.stash[_KEYS] = KeyRedactor(secrets_in(_secret_sources(config), os.environ), findings)
         config.pluginmanager.register(ReportRedactor(config, config.stash[_KEYS]), "crucible-hidden-keys")
-        if findings is not None:
-            config.pluginmanager.register(ShownRedactor(config, findings), "crucible-shown-redactor")
+        config.pluginmanager.register(ShownRedactor(config, config.stash[_KEYS]), "crucible-shown-redactor")
     return config.stash[_KEYS]
 
 
@@ -88,6 +66,15 @@ class ReportRedactor:
         if self._hide(line) != line:
             warning_message.line = self._hide(line)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self) -> None:
+        """Redact the reports that the terminal prints at the end once more: some may show what was found late."""
+        terminal: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        for reports in terminal.stats.values() if terminal is not None and self._hide.finds_late() else ():
+            reports[:] = [
+                self._without_keys(report) if isinstance(report, pytest.TestReport) else report for report in reports
+            ]
+
     def _without_keys(self, report: Report) -> Report:
         hook = self._config.hook
         data = hook.pytest_report_to_serializable(config=self._config, report=report)
@@ -101,7 +88,7 @@ class ReportRedactor:
         return rebuilt
 
 
-def _findings_redactor(config: pytest.Config) -> Callable[[str], str] | None:
+def _findings_redactor(config: pytest.Config) -> FindingsRedactor | None:
     """Return the function that redacts the findings of the guard of --crucible-redact; None without the option."""
     name = read_settings(config).redact
     if not name:

@@ -6,19 +6,23 @@ The ids of tests themselves stay: xdist, --lf and pytest's cache recognise tests
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
 
 import pytest
 from _pytest.junitxml import xml_key
 
+from pytest_crucible.session.key_redactor import KeyRedactor
+
 
 class ShownRedactor:
     """A pytest plugin that redacts names of tests on the terminal and in JUnit files, and log files and live logs."""
 
-    def __init__(self, config: pytest.Config, hide: Callable[[str], str]) -> None:
+    def __init__(self, config: pytest.Config, hide: KeyRedactor) -> None:
         self._config = config
         self._hide = hide
         self._relative_id: Callable[[Any], Any] = config.cwd_relative_nodeid
@@ -41,12 +45,27 @@ class ShownRedactor:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Redact the names in the JUnit file, which pytest writes afterwards."""
+        """Redact the JUnit file, which pytest writes afterwards."""
         xml = self._config.stash.get(xml_key, None)
         for test in [] if xml is None else xml.node_reporters_ordered:
             element = test.to_xml()
-            element.attrib.update({name: self._hide(value) for name, value in element.attrib.items()})
+            for part in element.iter():
+                part.attrib.update({name: self._hide(value) for name, value in part.attrib.items()})
+                part.text = part.text and self._hide(part.text)
             test.to_xml = partial(_same, element)  # type: ignore[method-assign]
+
+    def pytest_unconfigure(self) -> None:
+        """Redact the log file once more, after its last line: what its first lines show may have been found since."""
+        # Under xdist all workers write to one file, and the controller ends last.
+        if hasattr(self._config, "workerinput") or not self._hide.finds_late():
+            return
+        plugin = self._config.pluginmanager.get_plugin("logging-plugin")
+        file = Path(getattr(getattr(plugin, "log_file_handler", None), "baseFilename", os.devnull))
+        if file.is_file():
+            text = file.read_text(encoding="utf-8", errors="surrogateescape")
+            redacted = "".join(map(self._hide, text.splitlines(keepends=True)))
+            if redacted != text:
+                file.write_text(redacted, encoding="utf-8", errors="surrogateescape")
 
 
 class _RedactingFormatter(logging.Formatter):

@@ -38,7 +38,8 @@ class Resources:
         fresh: Iterable[str] = (),
         limiters: Callable[[], Limiters] = Limiters,
         spending: Callable[[], Spending] = Spending,
-        hide: Callable[[str], str] = str,
+        hide: Callable[[str], str] | None = None,
+        hide_keys: Callable[[str], str] | None = None,
         seed: int = 0,
         emit: Callable[[], Emit] = lambda: ignore_event,
         run_code: bool = False,
@@ -48,13 +49,14 @@ class Resources:
 
         With `on_unsent` no request is sent: it receives them instead.
 
-        `hide` redacts keys in stored texts; `emit` is called when the first event is emitted, and may raise SpecError.
+        `hide` redacts stored texts and `hide_keys` all else that is stored, as in RunStore; `emit` is called when the first event
+        is emitted, and may raise SpecError.
         """
         self._location = store
         self._cache = cache
         self._fresh = frozenset(fresh)
         self._limiters = limiters
-        self._hide = hide
+        self._hide, self._hide_keys = hide, hide_keys
         self._spending = spending
         self._seed = seed
         self._emit = emit
@@ -116,7 +118,7 @@ class Resources:
         """The run store. Raises StoreError, the same one each time: a server that is down would be waited for again and again."""
         if self._unusable is None:
             try:
-                return RunStore(self._location, self._hide)
+                return RunStore(self._location, self._hide, self._hide_keys)
             except StoreError as error:
                 self._unusable = error
         raise self._unusable

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pytest
 
+from pytest_crucible.adversary.built_in import FAMILIES
 from pytest_crucible.adversary.certificates import Smoothing
 from pytest_crucible.backends.ensembles.normalisers import NORMALISERS
 from pytest_crucible.records.errors import SpecError
@@ -55,7 +56,7 @@ def robustness_marks(item: pytest.Item, added: str | None) -> list[RobustnessMar
     if "none" in names:
         raise SpecError(f"--crucible-attacks={added}: none runs no attacks; leave the others out")
     known = {name for mark in marks for name in mark.attacks}
-    more = tuple(name for name in dict.fromkeys(names) if name not in known)
+    more = tuple(name for name in _expand_families(names) if name not in known)
     return [*marks, *([RobustnessMark(attacks=more)] if more else [])]
 
 
@@ -72,7 +73,7 @@ def read_mark(mark: pytest.Mark) -> RobustnessMark:
                 f"@pytest.mark.robustness has {name!r} among its attacks: write a name, such as 'homoglyph'"
             )
     given = dict(mark.kwargs)
-    given["attacks"] = tuple(dict.fromkeys(mark.args))
+    given["attacks"] = _expand_families(mark.args)
     given["strength"] = _strengths(given.get("strength", STRENGTH))
     given["protect"] = _patterns(given.get("protect", ()))
     for name, least in (("draws", 1), ("queries", 1)):
@@ -93,6 +94,11 @@ def read_mark(mark: pytest.Mark) -> RobustnessMark:
         if given.get(name) is not None and not isinstance(given[name], str):
             raise SpecError(f"@pytest.mark.robustness has {name}={given[name]!r}: write a text")
     return RobustnessMark(**given)
+
+
+def _expand_families(names: Iterable[str]) -> tuple[str, ...]:
+    """Return each attack once; a family stands for its attacks."""
+    return tuple(dict.fromkeys(attack for name in names for attack in FAMILIES.get(name, (name,))))
 
 
 def labels(mark: RobustnessMark, attack: str, *, has_strength: bool) -> Iterator[tuple[str, float]]:

@@ -22,6 +22,7 @@ from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.gc_tuning import collecting_seldom
+from pytest_crucible.sample.slots import MOST_OPEN
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.enter_experiment import EnteredExperiment, ExperimentEntry
@@ -80,7 +81,7 @@ class ExperimentRunner:
             item.warn(CrucibleWarning(printable(warning)))
         # Stored replies are copied first: only the other units cost requests.
         entered = ExperimentEntry(self.store, self.settings, self.run).enter(experiment, stage, answered)
-        threads = DaemonThreads(self.settings.concurrency)
+        threads = DaemonThreads(MOST_OPEN * self.settings.concurrency)
         try:
             on_unit_done = self._begin_spending(experiment, entered.done)
             call = Call.prepare(item, experiment, self.loop, threads, self.deadline, on_unit_done)

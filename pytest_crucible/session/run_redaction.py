@@ -13,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_crucible.detectors.replacements import RunRedaction
 
+_VALUES = "values"
 PASSED = "crucible_redaction"
 """What a worker is passed: the key and the folder."""
 
@@ -22,6 +23,7 @@ def pass_redaction(config: pytest.Config) -> dict[str, str]:
     if _SHARED not in config.stash:
         folder = tempfile.mkdtemp(prefix="crucible-numbers-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        (Path(folder) / _VALUES).mkdir(mode=0o700)
         config.stash[_SHARED] = {"key": os.urandom(32).hex(), "folder": folder}
     return config.stash[_SHARED]
 
@@ -30,6 +32,7 @@ def run_redaction(config: pytest.Config) -> RunRedaction:
     """Return the common state of this run's redactions."""
     from pytest_crucible.detectors.numbers import SharedNumbers
     from pytest_crucible.detectors.replacements import RunRedaction
+    from pytest_crucible.detectors.shared_values import SharedValues
 
     if _REDACTION not in config.stash:
         worker = getattr(config, "workerinput", {})
@@ -40,8 +43,9 @@ def run_redaction(config: pytest.Config) -> RunRedaction:
             # A worker on another machine numbers its placeholders by itself.
             config.stash[_REDACTION] = RunRedaction(bytes.fromhex(shared["key"]), process=worker["workerid"])
         else:
-            key = bytes.fromhex(shared["key"])
-            config.stash[_REDACTION] = RunRedaction(key, SharedNumbers(Path(shared["folder"]), key))
+            key, folder = bytes.fromhex(shared["key"]), Path(shared["folder"])
+            values = SharedValues(folder / _VALUES, key)
+            config.stash[_REDACTION] = RunRedaction(key, SharedNumbers(folder, key), values)
     return config.stash[_REDACTION]
 
 

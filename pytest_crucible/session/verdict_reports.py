@@ -8,8 +8,10 @@ from typing import Any, Literal, cast
 import pytest
 
 from pytest_crucible.records import Analysis, Verdict
+from pytest_crucible.report.printable import printable
 from pytest_crucible.report.verdict_text import evidence, sentence
 from pytest_crucible.session.expected_failures import ExpectedFailure, apply_expected_failure
+from pytest_crucible.session.part_reports import part_id, part_location
 
 
 class VerdictRepr:
@@ -35,7 +37,7 @@ def verdict_reports(
     expected: ExpectedFailure | None = None,
 ) -> list[pytest.TestReport]:
     """Return setup, call and teardown reports of a verdict, so that every plugin that reads test reports sees it."""
-    text = sentence(verdict, analysis, family_size)
+    text = printable(sentence(verdict, analysis, family_size))
     setup, call, teardown = (
         _report(verdict, analysis, text, when, undecided_fails) for when in ("setup", "call", "teardown")
     )
@@ -56,9 +58,8 @@ def _report(verdict: Verdict, analysis: Analysis, text: str, when: Any, undecide
     outcome: Any = _outcome(verdict, undecided_fails) if when == "call" else "passed"
     reprs = {"passed": None, "skipped": (plan.path, plan.line + 1, f"Skipped: {text}"), "failed": VerdictRepr(text)}
     return pytest.TestReport(
-        nodeid=_node_id(f"{plan.nodeid}::{verdict.subject}"),
-        # The end of the nodeid would not do: with -v pytest rewrites the dots of a number in it.
-        location=(plan.path, plan.line, f"{plan.nodeid.partition('::')[2]} {verdict.subject}"),
+        nodeid=part_id(plan.nodeid, verdict.subject),
+        location=part_location(plan.path, plan.line, plan.nodeid, verdict.subject),
         keywords={"crucible": 1},
         outcome=outcome,
         longrepr=cast(Any, reprs[outcome]),
@@ -66,17 +67,6 @@ def _report(verdict: Verdict, analysis: Analysis, text: str, when: Any, undecide
         # pytest copies the properties of the call and of the teardown into JUnit files.
         user_properties=_properties(verdict, analysis, text) if when != "setup" else [],
     )
-
-
-def _node_id(text: str) -> Any:
-    """Return a verdict's id whole: pytest 9.2 takes it apart, and would read `answer[v1] >= 0.70` as a parametrised test."""
-    try:
-        from _pytest.nodeid import NodeId
-    except ImportError:
-        return text
-    # One name, without parameters: JUnit files take the text apart again, which no plugin can change.
-    path, _, rest = text.partition("::")
-    return NodeId(path=path, names=(rest,))
 
 
 def _properties(verdict: Verdict, analysis: Analysis, text: str) -> list[tuple[str, object]]:

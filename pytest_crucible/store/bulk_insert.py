@@ -25,24 +25,29 @@ ROWS_PER_STATEMENT = 20
 """Rows that one INSERT of SQLite has."""
 
 
-def insert_many(connection: Connection, table: Table, rows: Sequence[Row], *, over: bool) -> None:
-    """Insert rows, all with the same columns. A row whose key exists is left unchanged, or replaced with `over`."""
+def insert_many(connection: Connection, table: Table, rows: Sequence[Row], *, over: bool) -> int:
+    """Insert rows, all with the same columns, and return how many were new or, with `over`, have replaced stored ones.
+
+    Without `over` a row whose key exists is left unchanged.
+    """
     dialect, names = f"{connection.dialect.name}.{connection.dialect.driver}", tuple(rows[0])
     plain = _with_json_as_text(table, rows)
     statement, by_place = _compile(dialect, table, names, over, 1)
     if by_place is None:
-        connection.exec_driver_sql(statement, plain)
-        return
+        return connection.exec_driver_sql(statement, plain).rowcount
     values = list(map(itemgetter(*by_place), plain))
     whole = len(values) - len(values) % ROWS_PER_STATEMENT
+    inserted = 0
     if whole:
         many = [
             tuple(chain.from_iterable(values[at : at + ROWS_PER_STATEMENT]))
             for at in range(0, whole, ROWS_PER_STATEMENT)
         ]
-        connection.exec_driver_sql(_compile(dialect, table, names, over, ROWS_PER_STATEMENT)[0], many)
+        many_at_once = _compile(dialect, table, names, over, ROWS_PER_STATEMENT)[0]
+        inserted += connection.exec_driver_sql(many_at_once, many).rowcount
     if whole < len(values):
-        connection.exec_driver_sql(statement, values[whole:])
+        inserted += connection.exec_driver_sql(statement, values[whole:]).rowcount
+    return inserted
 
 
 # The key is the dialect's name: each engine has a dialect of its own, and would compile all statements again.

@@ -14,6 +14,13 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
 from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.private_files import (
+    STORE_FOLDER,
+    NotPrivateError,
+    close_to_others,
+    create_closed,
+    create_store_folder,
+)
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.store import schema
@@ -108,15 +115,31 @@ def _explanation(error: SQLAlchemyError) -> str:
 
 
 def _sqlite_url(path: Path) -> URL:
+    """Return the URL of a file, in a folder that exists from now on. Raises StoreError."""
+    with _explain_files(path):
+        if path.parent.name == STORE_FOLDER:
+            create_store_folder(path.parent)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return URL.create("sqlite", database=str(path))
+
+
+def _close_file(path: Path) -> None:
+    """Create the file of an SQLite store, which only its owner can read and change. Raises StoreError."""
+    with _explain_files(path):
+        create_closed(path)
+        # SQLite gives these the permissions that the database has when it creates them.
+        for beside in ("-wal", "-shm", "-journal"):
+            close_to_others(path.with_name(path.name + beside))
+
+
+@contextlib.contextmanager
+def _explain_files(path: Path) -> Iterator[None]:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        ignore = path.parent / ".gitignore"
-        if path.parent.name == ".crucible" and not ignore.exists():
-            # Prompts and replies do not belong into commits.
-            ignore.write_text("*\n", encoding="utf-8")
+        yield
+    except NotPrivateError as error:
+        raise StoreError(f"run store {str(path)!r} cannot be made private: {error}") from error
     except OSError as error:
         raise StoreError(f"run store {str(path)!r} cannot be created: {error}") from error
-    return URL.create("sqlite", database=str(path))
 
 
 def _create_engine(url: str | URL, busy_s: float) -> Engine:
@@ -125,6 +148,9 @@ def _create_engine(url: str | URL, busy_s: float) -> Engine:
         return _postgresql(parsed, busy_s)
     if parsed.get_backend_name() != "sqlite":
         raise ArgumentError(f"a run store is in SQLite or PostgreSQL, not in {parsed.get_backend_name()}")
+    # A URL may name a folder that is not there, which SQLite reports.
+    if parsed.database and Path(parsed.database).parent.is_dir():
+        _close_file(Path(parsed.database))
     engine = create_engine(url, connect_args={"timeout": busy_s})
 
     @event.listens_for(engine, "connect")

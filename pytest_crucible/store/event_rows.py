@@ -17,21 +17,25 @@ NOT_STORED = frozenset({"request.start", "sample.start", "sample.stop", "experim
 """Emitted to listeners only: `request.stop` has the time of a request; samples and experiments have tables of their own."""
 
 
-def event_rows(events: Iterable[tuple[str, Event]], hide: Callable[[str], str]) -> list[dict[str, Any]]:
-    """Return rows of the table `events` for (run, event) pairs. `hide` redacts their texts.
+def event_rows(
+    events: Iterable[tuple[str, Event]], hide: Callable[[str], str], hide_id: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """Return rows of the table `events` for (run, event) pairs. `hide` redacts their texts, `hide_id` ids of samples.
 
     It never raises: a fact that JSON has no form for is stored as its repr.
 
     >>> event = Event(name="request.stop", at=9.0, facts={"error": "429", "output_tokens": 3, "finish": "stop"})
-    >>> [row] = event_rows([("run", event)], str)
+    >>> [row] = event_rows([("run", event)], str, str)
     >>> row["error"], row["output_tokens"], row["facts"]
     ('429', 3, {'finish': 'stop'})
     """
     redacted: Redacted = {}
-    return [_row(run, event, hide, redacted) for run, event in events]
+    return [_row(run, event, hide, hide_id, redacted) for run, event in events]
 
 
-def _row(run: str, event: Event, hide: Callable[[str], str], redacted: Redacted) -> dict[str, Any]:
+def _row(
+    run: str, event: Event, hide: Callable[[str], str], hide_id: Callable[[str], str], redacted: Redacted
+) -> dict[str, Any]:
     """Return the row of one event. Only its sample, error and facts may hold texts of a server, which are redacted."""
     facts = dict(event.facts)
     error = facts.pop("error", None)
@@ -39,7 +43,7 @@ def _row(run: str, event: Event, hide: Callable[[str], str], redacted: Redacted)
         "run": run,
         "experiment": event.experiment,
         "arm": event.arm,
-        "sample": sanitize_text(hide(event.sample)),
+        "sample": hide_id(sanitize_text(event.sample)),
         "epoch": event.repeat,
         "name": event.name,
         "at": event.at,

@@ -25,7 +25,8 @@ from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store import outcomes, reused_outcomes, schema, stored_samples
 from pytest_crucible.store.decisions import load_decisions
 from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.events import Place, load_events
+from pytest_crucible.store.event_tally import Place
+from pytest_crucible.store.events import load_events
 from pytest_crucible.store.past_comparisons import (
     candidates_on_samples,
     has_new_replies,
@@ -115,9 +116,9 @@ class StoredExperiment:
         """Return each sample's metadata, in the dataset's order."""
         return stored_samples.metadata_values(self.store, self.plan.dataset_sha256)
 
-    def sample_ids(self, positions: Sequence[int]) -> Mapping[int, str]:
-        """Return the ids of the samples at some positions."""
-        return stored_samples.sample_ids(self.store, self.plan.dataset_sha256, positions)
+    def samples(self, positions: Sequence[int]) -> Mapping[int, Sample]:
+        """Return the samples at some positions."""
+        return stored_samples.samples(self.store, self.plan.dataset_sha256, positions)
 
     def seed(self) -> int:
         """Return the seed of the run."""

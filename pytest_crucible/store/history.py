@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, select
 
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.process_secrets import require_no_key
 from pytest_crucible.records.sweeps import CHOOSING
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors, insert_or_ignore
@@ -28,9 +29,11 @@ def list_runs(
     with explain_errors(store.location), store.engine.connect() as connection:
         facts = {row["id"]: dict(row) for row in connection.execute(select(*_COLUMNS)).mappings()}
         tests, arms = _tests(connection), _arms(connection)
-        verdicts, tags = _verdicts(connection), _tags(connection)
+        verdicts, tags, reasons = _verdicts(connection), _tags(connection), _reasons(connection)
         order = newest_first(connection)
-    summaries = (_run_summary(facts[run], tests[run], arms[run], verdicts[run], tags[run]) for run in order)
+    summaries = (
+        _run_summary(facts[run], tests[run], arms[run], verdicts[run], tags[run], reasons[run]) for run in order
+    )
     matching = [
         summary
         for summary in summaries
@@ -44,17 +47,20 @@ def list_runs(
 def check_tag(name: str) -> None:
     """Raise SpecError for a tag that a shell would need quoted after `tag:`, or that is too long for the database."""
     longest = schema.LONGEST_TAG
+    require_no_key(name, "tag")
     if not re.fullmatch(r"[\w.+/-]+", name) or len(name) > longest:
         raise SpecError(
             f"tag {name!r:.120} is not valid: write 1 to {longest} letters, digits and . _ - + /, for example main or release/2.1"
         )
 
 
-def add_tag(store: RunStore, run: str, name: str, *, at: str, promoted: bool = False, forced: bool = False) -> None:
+def add_tag(
+    store: RunStore, run: str, name: str, *, at: str, promoted: bool = False, forced: bool = False, why: str = ""
+) -> None:
     """Tag a run. Several runs may have one tag: it means the last of them. Raises SpecError."""
     check_tag(name)
     table = schema.tags
-    row = {"name": name, "run": run, "at": at, "promoted": promoted, "forced": forced}
+    row = {"name": name, "run": run, "at": at, "promoted": promoted, "forced": forced, "why": why or None}
     same = (table.c.name == name, table.c.run == run, table.c.promoted == promoted)
     with explain_errors(store.location), store.engine.begin() as connection:
         # Again: its row must become the last one.
@@ -67,7 +73,12 @@ _COLUMNS = tuple(schema.runs.c[name] for name in ("id", "started", "finished", "
 
 
 def _run_summary(
-    row: Mapping[str, Any], tests: Sequence[str], arms: Sequence[str], states: Mapping[str, int], tags: Iterable[str]
+    row: Mapping[str, Any],
+    tests: Sequence[str],
+    arms: Sequence[str],
+    states: Mapping[str, int],
+    tags: Iterable[str],
+    reasons: Mapping[str, str],
 ) -> RunSummary:
     return RunSummary(
         id=row["id"],
@@ -81,6 +92,7 @@ def _run_summary(
         arms=tuple(dict.fromkeys(arms)),
         verdicts=dict(states),
         tags=tuple(dict.fromkeys(tags)),
+        reasons=dict(reasons),
     )
 
 
@@ -99,6 +111,16 @@ def _arms(connection: Connection) -> Mapping[str, list[str]]:
 def _tags(connection: Connection) -> Mapping[str, list[str]]:
     table = schema.tags
     return _group_values(connection, select(table.c.run, table.c.name).order_by(table.c.id))
+
+
+def _reasons(connection: Connection) -> Mapping[str, dict[str, str]]:
+    """Return why runs were made baselines, by run and tag."""
+    table = schema.tags
+    query = select(table.c.run, table.c.name, table.c.why).where(table.c.why.is_not(None)).order_by(table.c.id)
+    reasons: dict[str, dict[str, str]] = defaultdict(dict)
+    for run, name, why in connection.execute(query):
+        reasons[run][name] = why
+    return reasons
 
 
 def _verdicts(connection: Connection) -> Mapping[str, dict[str, int]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Result, Select, Table, func, select
+from sqlalchemy import Connection, Result, Select, Table, func, select
 
 from pytest_crucible.records import HUMAN, ORDERS, ArmOutcomes, Draws, Lost, ScoreColumns, Unit
 from pytest_crucible.store import schema
@@ -34,28 +36,45 @@ def load_outcomes(
 
 def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
     """Return everything stored about the arm with this key, as the arm with this number. None has no outcomes."""
-    replies, observations, lost = schema.replies, schema.observations, schema.lost
+    lost = schema.lost
     with explain_errors(store.location), store.engine.connect() as connection:
-        units = connection.execute(_unit_query(replies).where(replies.c.arm == arm))
-        columns = _columns(units, 4)
-        scores = _scores(
-            connection, arm, _metrics(connection, select(observations.c.metric).where(observations.c.arm == arm))
-        )
-        labels = select(observations.c.metric).where(observations.c.arm == arm, observations.c.label.is_not(None))
-        names = _metrics(connection, labels)
-        return ArmOutcomes(
-            positions=columns[0],
-            repeats=columns[1],
-            failures=columns[2],
-            skipped=columns[3],
-            scores=scores,
-            labels=frozenset(names),
-            told=_load_texts(connection, arm, [name for name in names if name.endswith((HUMAN, ORDERS))]),
+        outcomes = store.written.outcomes(arm, partial(_counts, connection, arm)) or _read(connection, arm)
+        return replace(
+            outcomes,
+            told=_load_texts(
+                connection, arm, sorted(name for name in outcomes.labels if name.endswith((HUMAN, ORDERS)))
+            ),
             lost=[
                 Lost(Unit(row.position, 0, number, row.epoch), row.metric or None, row.reason, row.detail or "")
                 for row in connection.execute(select(lost).where(lost.c.arm == arm))
             ],
         )
+
+
+def _counts(connection: Connection, arm: int | None) -> tuple[int, int]:
+    """Return how many replies and observations of an arm are stored."""
+    replies, observations = (
+        connection.execute(select(func.count()).select_from(table).where(table.c.arm == arm)).scalar_one()
+        for table in (schema.replies, schema.observations)
+    )
+    return replies, observations
+
+
+def _read(connection: Connection, arm: int | None) -> ArmOutcomes:
+    """Return an arm's outcomes without lost values and texts."""
+    replies, observations = schema.replies, schema.observations
+    units = connection.execute(_unit_query(replies).where(replies.c.arm == arm))
+    positions, repeats, failures, skipped = _columns(units, 4)
+    of_arm = select(observations.c.metric).where(observations.c.arm == arm)
+    return ArmOutcomes(
+        positions=positions,
+        repeats=repeats,
+        failures=failures,
+        skipped=skipped,
+        scores=_scores(connection, arm, _metrics(connection, of_arm)),
+        labels=frozenset(_metrics(connection, of_arm.where(observations.c.label.is_not(None)))),
+        lost=[],
+    )
 
 
 def reply_texts(store: RunStore, experiment: int, number: int, positions: Sequence[int]) -> dict[int, str]:

@@ -15,9 +15,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import secrets
+import string
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+from pytest_crucible.records.redaction import redact
 
 SHORTEST = 3
 """The fewest characters of a referenced text: shorter ones occur anywhere, and forms of samples would differ."""
@@ -44,6 +48,15 @@ def sample_texts(input: Any, metadata: Any) -> dict[str, str]:
 def text_form(text: str) -> str:
     """Return a text as written between the quotes of JSON."""
     return _ENCODE(text)[1:-1]
+
+
+def redact_form(form: str, hide: Callable[[str], str]) -> str:
+    """Return a form whose own texts are redacted. References to other texts stay."""
+    # A word that no text has stands for the control characters of a reference, which JSON would write as those of a text.
+    mark = "".join(secrets.choice(string.ascii_lowercase) for _ in range(24))
+    marked = _REFERENCE.sub(rf"{mark}\1{mark}", form)
+    redacted = _ENCODE(redact(json.loads(marked), hide))
+    return re.sub(rf"{mark}([imr]\d+){mark}", "\x01\\1\x02", redacted)
 
 
 def form_of(messages: Any, texts: Mapping[str, str]) -> str:

@@ -60,8 +60,8 @@ def clear(store: RunStore, what: Prunable) -> int:
             if what.before is not None:
                 connection.execute(delete(schema.reply_cache).where(schema.reply_cache.c.created < what.before))
             _remove_datasets(connection)
-            _remove_messages(connection)
-            _remove_texts(connection)
+            remove_messages(connection)
+            remove_texts(connection)
         with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("VACUUM")
             if store.engine.dialect.name == "sqlite":
@@ -106,14 +106,14 @@ def _remove_datasets(connection: Connection) -> None:
     connection.execute(delete(schema.twins).where(schema.twins.c.variant.not_in(named)))
 
 
-def _remove_messages(connection: Connection) -> None:
+def remove_messages(connection: Connection) -> None:
     """Delete messages that no call refers to any more."""
     table = schema.calls
     used = select(table.c.messages).where(table.c.messages.is_not(None))
     connection.execute(delete(schema.messages).where(schema.messages.c.id.not_in(used)))
 
 
-def _remove_texts(connection: Connection) -> None:
+def remove_texts(connection: Connection) -> None:
     """Delete texts that no row refers to any more."""
     texts, tables = schema.texts, (schema.replies, schema.calls, schema.reply_cache)
     references = [table.c[name] for table in tables for name in REFERENCES if name in table.c]

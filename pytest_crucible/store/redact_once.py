@@ -39,9 +39,16 @@ class RedactOnce:
         self._remember(text, redacted)
         return redacted
 
+    def is_redacted(self, text: str) -> bool:
+        """Return whether this function has returned the text, unchanged or not."""
+        return any(generation.get(text) == text for generation in (self._young, self._old))
+
     def _remember(self, text: str, redacted: str) -> None:
         with self._lock:
             if len(self._young) >= MOST_TEXTS or self._characters >= MOST_CHARACTERS:
                 self._young, self._old, self._characters = {}, self._young, 0
             self._young[text] = redacted
             self._characters += len(text)
+            if redacted != text and len(redacted) >= SHORTEST:
+                self._young[redacted] = redacted
+                self._characters += len(redacted)

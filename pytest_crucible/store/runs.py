@@ -9,17 +9,22 @@ from sqlalchemy import Column, ColumnElement, Engine, Table, case, delete, func,
 
 from pytest_crucible.records import Draws, Plan, PlannedVariant, Sample, Variant, Verdict
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.process_secrets import process_hider
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import from_plain, plain_or_repr, to_plain
 from pytest_crucible.store import schema
 from pytest_crucible.store.bulk_insert import insert_many
 from pytest_crucible.store.engine import explain_errors, insert_or_ignore, open_engine, redact_location
 from pytest_crucible.store.find_run import find_run
+from pytest_crucible.store.hidden_ids import IdRedactor
 from pytest_crucible.store.redact_once import RedactOnce
+from pytest_crucible.store.redact_parameters import ParameterRedactor
 from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
+from pytest_crucible.store.store_key import read_store_key
 from pytest_crucible.store.twin_rows import twin_row, variant_rows
 from pytest_crucible.store.writer import Writer
+from pytest_crucible.store.written_rows import WrittenRows
 
 _PART = 5_000
 """Samples entered at a time: their rows take much more memory than the samples."""
@@ -28,15 +33,27 @@ _PART = 5_000
 class RunStore:
     """A database of runs. Every method raises StoreError when the database fails."""
 
-    def __init__(self, location: str, hide: Callable[[str], str] = str) -> None:
-        """`hide` redacts each text before it is stored."""
+    def __init__(
+        self,
+        location: str,
+        hide: Callable[[str], str] | None = None,
+        hide_keys: Callable[[str], str] | None = None,
+    ) -> None:
+        """`hide` redacts each text before it is stored, `hide_keys` names and ids too: without them, what the process knows."""
         self.location = redact_location(location)
-        self.hide = hide
-        self.redact_once = RedactOnce(hide)
+        self.hide = hide or process_hider()
+        self.redact_once = RedactOnce(self.hide)
         self._where, self.run_id = location, ""
         self.engine: Engine = open_engine(location)
+        redactor = ParameterRedactor(hide_keys or self.hide, self.redact_once.is_redacted)
+        redactor.install(self.engine)
+        self.written = WrittenRows(redactor.redact)
         try:
-            load_spill_files(self.engine, location)
+            with explain_errors(self.location):
+                self.key = read_store_key(self.engine)
+                """Read while the database works: it signs what a database that fails does not take."""
+            self.hide_id = IdRedactor(self.hide, self.key)
+            load_spill_files(self.engine, self.key, location)
         except BaseException:
             self.close()
             raise
@@ -50,8 +67,10 @@ class RunStore:
             self.engine,
             self.location,
             self.redact_once,
-            lambda rows: write_spill_file(self._where, self.run_id, rows),
+            lambda rows: write_spill_file(self._where, self.key, self.run_id, rows),
             lambda: self.run_id,
+            self.hide_id,
+            self.written,
         )
 
     # -- runs ---------------------------------------------------------------------------------------------------
@@ -260,8 +279,19 @@ class RunStore:
             # Rows take much more room than samples.
             for start in range(0, len(samples), _PART):
                 part = enumerate(samples[start : start + _PART], start=start)
-                rows = [_sample_row(dataset, position, sample, self.hide) for position, sample in part]
+                rows = [self._sample_row(dataset, position, sample) for position, sample in part]
                 insert_many(connection, table, rows, over=lacking)
+
+    def _sample_row(self, dataset: str, position: int, sample: Sample) -> dict[str, Any]:
+        return {
+            "dataset": dataset,
+            "position": position,
+            "sample_id": self.hide_id(sanitize_text(sample.id)),
+            "sample_group": sample.group and self.hide_id(sanitize_text(sample.group)),
+            "input": redact(plain_or_repr(sample.input), self.hide),
+            "expected": redact(plain_or_repr(sample.expected), self.hide),
+            "metadata": redact(plain_or_repr(sample.metadata), self.hide) if sample.metadata else None,
+        }
 
     def _add_twins(self, planned: PlannedVariant, variant: Variant, samples: Sequence[Sample]) -> None:
         table = schema.twins
@@ -288,15 +318,3 @@ class RunStore:
 
 def _sum(column: Column[Any], more: int) -> ColumnElement[Any]:
     return func.coalesce(column, 0) + more
-
-
-def _sample_row(dataset: str, position: int, sample: Sample, hide: Callable[[str], str]) -> dict[str, Any]:
-    return {
-        "dataset": dataset,
-        "position": position,
-        "sample_id": hide(sanitize_text(sample.id)),
-        "sample_group": sample.group and hide(sanitize_text(sample.group)),
-        "input": redact(plain_or_repr(sample.input), hide),
-        "expected": redact(plain_or_repr(sample.expected), hide),
-        "metadata": redact(plain_or_repr(sample.metadata), hide) if sample.metadata else None,
-    }

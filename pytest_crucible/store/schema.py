@@ -60,6 +60,8 @@ tags = Table(
     Column("promoted", Boolean, nullable=False),
     # Whether it was promoted although not all its verdicts were met.
     Column("forced", Boolean, nullable=False),
+    # The reason that was given for it.
+    Column("why", Text),
     UniqueConstraint("name", "run", "promoted"),
 )
 
@@ -377,6 +379,14 @@ registry_head = Table(
     Column("digest", String(64), nullable=False),
 )
 
+store_key = Table(
+    "store_key",
+    metadata,
+    # Always 1.
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("key", LargeBinary(32), nullable=False),
+)
+
 ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
     (reply_cache, known_adapters, events, arms.c.requests, arms.c.cache_hits, arms.c.cache_since),
     (tags, runs.c.manifest),
@@ -391,6 +401,7 @@ ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
     (repeats.c.training,),
     (decisions, training_sets, model_versions, registry_log, registry_head),
     (variants.c.name, variants.c.sha256, twins),
+    (store_key, tags.c.why),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away."""
 

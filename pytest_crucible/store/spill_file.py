@@ -1,6 +1,8 @@
 """Spill files: rows that the database refused, in a file, until the next run enters them.
 
-The file is next to an SQLite store. If that disk is full, or the store is a server's, it is in the directory for temporary files.
+The file is next to an SQLite store. If that disk is full, or the store is a server's, it is in the user's folder for temporary
+files. Both folders are closed to other users, and a file is signed with the key that the store has: rows of anybody else, and of
+another store, are never entered.
 """
 
 from __future__ import annotations
@@ -8,9 +10,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import hashlib
+import hmac
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,47 +21,56 @@ from typing import Any
 from sqlalchemy import Connection, Engine, LargeBinary, Table, select
 
 from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.private_files import is_own_folder, own_folder, runtime_folder
 from pytest_crucible.store import schema
 from pytest_crucible.store.bulk_insert import insert_many
 from pytest_crucible.store.engine import explain_errors, redact_location
 
 Rows = tuple[Table, bool, Sequence[Mapping[str, Any]]]
 """A table, whether rows replace those with the same key, and the rows."""
+_TABLES = {
+    table.name: table
+    for table in (
+        *(schema.texts, schema.replies, schema.messages, schema.calls, schema.observations, schema.lost),
+        *(schema.events, schema.reply_cache, schema.known_adapters),
+    )
+}
+"""The tables that a writer writes, and no other."""
 
 
-def write_spill_file(location: str, run: str, rows: Iterable[Rows]) -> Path | None:
-    """Write rows to a file and return its path; None if no directory can be written."""
-    lines = [json.dumps({"run": run})]
-    lines += [
+def write_spill_file(location: str, key: bytes, run: str, rows: Iterable[Rows]) -> Path | None:
+    """Write signed rows to a file and return its path; None if no folder can be written. `key` is the store's."""
+    lines = [
         json.dumps([table.name, overwrite, list(map(dict, many))], default=_binary)
         for table, overwrite, many in rows
         if many
     ]
-    for folder in _folders(location):
+    body = "\n".join([json.dumps({"run": run}), *lines]) + "\n"
+    for folder in (_folder_beside, _runtime_folder):
         with contextlib.suppress(OSError):
-            return _write(folder, "\n".join(lines) + "\n")
+            return _write(own_folder(folder(location)), f"{_signature(key, body)}\n{body}")
     return None
 
 
-def load_spill_files(engine: Engine, location: str) -> int:
+def load_spill_files(engine: Engine, key: bytes, location: str) -> int:
     """Enter the files of runs that this store has, and return how many there were. Raises StoreError."""
     loaded = 0
-    for path in _files(location):
+    for path in waiting_rows(location):
         ours = path.with_suffix(f".{os.getpid()}")
         # Another process was faster.
         with contextlib.suppress(FileNotFoundError):
             path.rename(ours)
-            loaded += _take(engine, location, ours, path.with_suffix(".jsonl"))
+            loaded += _take(engine, key, location, ours, path.with_suffix(".jsonl"))
     return loaded
 
 
-def _take(engine: Engine, location: str, path: Path, original: Path) -> bool:
+def _take(engine: Engine, key: bytes, location: str, path: Path, original: Path) -> bool:
     try:
-        head, *lines = path.read_text(encoding="utf-8").splitlines()
         with explain_errors(redact_location(location)), engine.begin() as connection:
+            head, *lines = _read_signed(path, key)
             is_ours = _knows(connection, json.loads(head)["run"])
             for name, overwrite, many in map(json.loads, lines) if is_ours else ():
-                table = schema.metadata.tables[name]
+                table = _spilling_table(name)
                 insert_many(connection, table, [_with_bytes(table, row) for row in many], over=overwrite)
     except BaseException as error:
         path.rename(original)
@@ -71,6 +82,24 @@ def _take(engine: Engine, location: str, path: Path, original: Path) -> bool:
         raise
     path.unlink() if is_ours else path.rename(original)
     return is_ours
+
+
+def _read_signed(path: Path, key: bytes) -> list[str]:
+    """Return the lines of a file after its signature. Raises ValueError for a file that this store did not write."""
+    signature, _, body = path.read_text(encoding="utf-8").partition("\n")
+    if not hmac.compare_digest(signature.encode(), _signature(key, body).encode()):
+        raise ValueError("it was not written for this store, or was changed since")
+    return body.splitlines()
+
+
+def _spilling_table(name: str) -> Table:
+    if name not in _TABLES:
+        raise ValueError(f"table {name!r} is not one that waits in files")
+    return _TABLES[name]
+
+
+def _signature(key: bytes, body: str) -> str:
+    return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()
 
 
 def _binary(value: bytes) -> str:
@@ -88,17 +117,30 @@ def _knows(connection: Connection, run: str) -> bool:
     return connection.execute(select(schema.runs.c.id).where(schema.runs.c.id == run)).first() is not None
 
 
+def _folder_beside(location: str) -> Path:
+    """Return the folder beside an SQLite store. Raises OSError for a store on a server."""
+    if "://" in location:
+        raise OSError("a server's store has no folder beside it")
+    return Path(f"{location}.unsaved")
+
+
+def _runtime_folder(location: str) -> Path:
+    """Return the store's folder among this user's temporary files. Raises NotPrivateError, which is an OSError."""
+    where = location if "://" in location else str(Path(location).resolve())
+    return runtime_folder() / f"{hashlib.sha256(where.encode()).hexdigest()[:16]}.unsaved"
+
+
 def _folders(location: str) -> Iterator[Path]:
-    if "://" not in location:
-        yield Path(f"{location}.unsaved")
-        location = str(Path(location).resolve())
-    name = hashlib.sha256(location.encode()).hexdigest()[:16]
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    yield Path(tempfile.gettempdir()) / f"pytest-crucible-{user}-{name}.unsaved"
+    """Yield the folders that may have files. What another user has made, or can reach, has none of ours."""
+    for folder in (_folder_beside, _runtime_folder):
+        with contextlib.suppress(OSError):
+            if is_own_folder(folder(location)):
+                yield folder(location)
 
 
-def _files(location: str) -> list[Path]:
-    candidates = [path for folder in _folders(location) if folder.is_dir() for path in sorted(folder.iterdir())]
+def waiting_rows(location: str) -> list[Path]:
+    """Return the files with rows that wait for a store."""
+    candidates = [path for folder in _folders(location) for path in sorted(folder.iterdir())]
     return [path for path in candidates if path.suffix == ".jsonl" or _is_orphan(path)]
 
 
@@ -119,11 +161,11 @@ def _is_orphan(path: Path) -> bool:
 
 def _write(folder: Path, text: str) -> Path:
     """Write the whole file to the disk, or nothing."""
-    folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{time.time_ns()}-{os.getpid()}.jsonl"
     draft = path.with_suffix(".draft")
     try:
-        with draft.open("w", encoding="utf-8") as file:
+        # No other user reaches into the folder; the file's own mode is for copies of it.
+        with os.fdopen(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())

@@ -58,8 +58,12 @@ def _with_long_text_apart(row: Any, ids: dict[str, bytes]) -> Any:
     return {**row, "text": None, "text_id": _text_id(text, ids)} if is_long else {**row, "text": text, "text_id": None}
 
 
-def _text_id(text: str | None, ids: dict[str, bytes]) -> bytes | None:
+def text_id(text: str) -> bytes:
     """Return 128 bits of the text's SHA-256. With 64, a model could be made to write two texts with one id."""
+    return hashlib.sha256(text.encode()).digest()[:16]
+
+
+def _text_id(text: str | None, ids: dict[str, bytes]) -> bytes | None:
     if text is not None and text not in ids:
-        ids[text] = hashlib.sha256(text.encode()).digest()[:16]
+        ids[text] = text_id(text)
     return None if text is None else ids[text]

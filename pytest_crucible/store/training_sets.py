@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from pytest_crucible.records.process_secrets import hide_encoded
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors, insert_or_ignore
 from pytest_crucible.store.runs import RunStore
@@ -17,7 +18,8 @@ def add_training_set(
     store: RunStore, sha256: str, *, name: str, created: str, card: Mapping[str, Any], origins: str
 ) -> None:
     """Store the card and the origins of a file, once: equal files have equal rows, and the first export counts."""
-    body = zlib.compress(origins.encode("utf-8"))
+    # Compressed, it would pass where all other texts are redacted.
+    body = zlib.compress(hide_encoded(origins, store.hide).encode("utf-8"))
     row = {"sha256": sha256, "name": name, "created": created, "card": dict(card), "origins": body}
     with explain_errors(store.location), store.engine.begin() as connection:
         connection.execute(insert_or_ignore(store.engine.dialect, schema.training_sets), row)

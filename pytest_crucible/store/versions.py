@@ -13,8 +13,10 @@ from sqlalchemy import Connection, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.model_gates import GateEntry
+from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.registry import LogEntry, Version
-from pytest_crucible.records.serialize import canonical, from_plain
+from pytest_crucible.records.serialize import canonical, from_plain, to_plain
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.registry_log import Head, LogRow, append_rows, read_log, require_intact
@@ -30,8 +32,18 @@ class StoredRegistry:
     head: Head
 
     @cached_property
-    def entries(self) -> tuple[LogEntry, ...]:
+    def log(self) -> tuple[LogEntry | GateEntry, ...]:
+        """All rows, in their order."""
         return tuple(_entry(json.loads(row.body)) for row in self.rows)
+
+    @cached_property
+    def entries(self) -> tuple[LogEntry, ...]:
+        """The changes of versions."""
+        return tuple(entry for entry in self.log if isinstance(entry, LogEntry))
+
+    def gates(self, model: str) -> list[GateEntry]:
+        """Return the gates that a model has had, the present one last."""
+        return [entry for entry in self.log if isinstance(entry, GateEntry) and entry.model == model]
 
     @cached_property
     def state(self) -> RegistryState:
@@ -47,17 +59,17 @@ def load_registry(store: RunStore, *, check: bool = True) -> StoredRegistry:
     return StoredRegistry(rows, head)
 
 
-def append_entries(store: RunStore, registry: StoredRegistry, entries: Sequence[LogEntry]) -> bool:
+def append_entries(store: RunStore, registry: StoredRegistry, entries: Sequence[LogEntry | GateEntry]) -> bool:
     """Append entries in one transaction; return False, with nothing written, where the registry has changed since."""
     with explain_errors(store.location), store.engine.begin() as connection:
-        return append_rows(connection, registry.head, [canonical(entry) for entry in entries])
+        return append_rows(connection, registry.head, [_stored(store, entry) for entry in entries])
 
 
 def add_version(store: RunStore, registry: StoredRegistry, version: Version, entry: LogEntry) -> bool:
     """Enter a version with its first log entry in one transaction; return False where the registry has changed since."""
-    body, key = canonical(version), version_key(version.identity, version.adapter.parameters)
+    body, key = _stored(store, version), version_key(version.identity, version.adapter.parameters)
     row = {"model": version.model, "number": version.number, "key": key, "body": body}
-    bodies = [canonical(replace(entry, digest=_digest(body)))]
+    bodies = [_stored(store, replace(entry, digest=_digest(body)))]
     try:
         with explain_errors(store.location), store.engine.begin() as connection:
             if not append_rows(connection, registry.head, bodies):
@@ -128,6 +140,11 @@ def runs_in_log(connection: Connection) -> set[str]:
     return {run for body in bodies if (run := json.loads(body).get("run"))}
 
 
+def _stored(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
+    """Return a record as the JSON that is stored, redacted first: its hash is that of the stored text."""
+    return canonical(redact(to_plain(record), store.hide))
+
+
 def _body(store: RunStore, model: str, number: int) -> str | None:
     table = schema.model_versions
     query = select(table.c.body).where(table.c.model == model, table.c.number == number)
@@ -136,7 +153,9 @@ def _body(store: RunStore, model: str, number: int) -> str | None:
     return body
 
 
-def _entry(plain: dict[str, Any]) -> LogEntry:
+def _entry(plain: dict[str, Any]) -> LogEntry | GateEntry:
+    if "gate" in plain:
+        return from_plain(GateEntry, plain)
     # All its values but one are as JSON has them: `from_plain` takes ten times as long, and a log may have 20,000 rows.
     plain["forced"] = tuple(plain["forced"])
     return LogEntry(**plain) if plain.keys() <= _FIELDS else from_plain(LogEntry, plain)

@@ -26,6 +26,7 @@ from pytest_crucible.store.event_rows import event_rows
 from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.spill_file import Rows
 from pytest_crucible.store.texts import refer_to_texts
+from pytest_crucible.store.written_rows import TABLES, WrittenRows
 
 INTERVAL_S = 0.25
 """Seconds between commits."""
@@ -84,13 +85,19 @@ class Writer:
         hide: Callable[[str], str],
         keep: Callable[[Sequence[Rows]], Path | None],
         run: Callable[[], str] = str,
+        hide_id: Callable[[str], str] = str,
+        written: WrittenRows | None = None,
     ) -> None:
-        """`hide` redacts each text; `keep` writes a spill file; `run` returns the id of the current run."""
+        """`hide` redacts each text, `hide_id` ids; `keep` writes a spill file; `run` returns the id of the current run.
+
+        `written` receives the rows that are committed.
+        """
         self._engine = engine
-        self._hide = hide
+        self._hide, self._hide_id = hide, hide_id
         self._keep = keep
         self._calls = CallRows(hide, run)
         self._location = location
+        self._written = written or WrittenRows()
         self._waiting, self._in_hand = _Batch(), _Batch()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
@@ -209,7 +216,11 @@ class Writer:
                 self._keep(batch.tables())
                 return
             with explain_errors(self._location):
-                _write(self._engine, batch)
+                is_new = _write(self._engine, batch)
+            if is_new:
+                self._written.add(batch.rows)
+            else:
+                self._written.discard()
         except Exception as error:  # nothing above this thread would see it: the session raises it
             message = (
                 error if isinstance(error, StoreError) else f"run store {self._location!r} cannot take it: {error!r}"
@@ -219,7 +230,7 @@ class Writer:
     def _add_late_rows(self, batch: _Batch) -> None:
         """Add the rows of events and calls, which need the time of this thread."""
         if batch.events:
-            batch.rows[schema.events] = event_rows(batch.events, self._hide)
+            batch.rows[schema.events] = event_rows(batch.events, self._hide, self._hide_id)
         if batch.calls:
             batch.rows[schema.calls], batch.rows[schema.messages] = self._calls.rows(batch.calls)
 
@@ -239,10 +250,14 @@ def _in_order(table: Table, rows: list[Row]) -> list[Row]:
     return sorted(rows, key=itemgetter(*names)) if names[0] in rows[0] else rows
 
 
-def _write(engine: Engine, batch: _Batch) -> None:
+def _write(engine: Engine, batch: _Batch) -> bool:
+    """Write a batch. Return whether all outcomes and events in it are new to the database."""
+    is_new = True
     with engine.begin() as connection:
         for table, overwrite, many in batch.tables():
-            insert_many(connection, table, many, over=overwrite)
+            inserted = insert_many(connection, table, many, over=overwrite)
+            is_new &= inserted == len(many) or table not in TABLES
+    return is_new
 
 
 def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
@@ -270,7 +285,8 @@ def _observation_row(observation: Observation, arm: int, hide: Callable[[str], s
         "position": observation.unit.position,
         "epoch": observation.unit.repeat,
         "metric": observation.metric,
-        "value": None if observation.value is None or is_label else float(observation.value),
+        # SQLite returns -0.0 as 0.0.
+        "value": None if observation.value is None or is_label else float(observation.value) + 0.0,
         "is_bool": isinstance(observation.value, bool),
         "label": sanitize_text(hide(str(observation.value))) if is_label else None,
         "reason": sanitize_text(hide(observation.reason)) or None,

@@ -6,12 +6,13 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.telemetry.notice_urls import public_host
 
 ENDINGS = ("ended", "missed", "broken")
 # A service that does not answer must not keep pytest from ending.
@@ -73,19 +74,6 @@ def _read_variable(name: str, value: Any) -> str:
     return match[1] or match[2]
 
 
-def secret_parts(url: str) -> Iterator[str]:
-    """Yield the texts to redact for a URL: the whole URL, and its parts that look like tokens.
-
-    >>> list(secret_parts("slack://T0KENAAAA/B0KENBBB"))
-    ['slack://T0KENAAAA/B0KENBBB', 'T0KENAAAA/B0KENBBB', 'T0KENAAAA', 'B0KENBBB']
-    """
-    yield url
-    rest = url.partition("://")[2]
-    if rest:
-        yield rest
-    yield from (part for part in re.split(r"[/?&=@:]", rest) if len(part) >= 8 and re.search(r"\d", part))
-
-
 def send_notices(notices: Sequence[Notice], environment: Mapping[str, str]) -> list[str]:
     """Send each notice once to each URL; return a sentence for each that was not sent."""
     failures = [_unset(name) for name in dict.fromkeys(n.variable for n in notices) if not environment.get(name)]
@@ -93,7 +81,9 @@ def send_notices(notices: Sequence[Notice], environment: Mapping[str, str]) -> l
     messages = [{"url": url, "title": notice.title, "body": notice.body} for url, notice in urls.items()]
     reasons = _deliver(messages) if messages else []
     return failures + [
-        _not_sent(notice.variable, reason) for notice, reason in zip(urls.values(), reasons, strict=True) if reason
+        _not_sent(notice.variable, reason, public_host(url))
+        for (url, notice), reason in zip(urls.items(), reasons, strict=True)
+        if reason
     ]
 
 
@@ -114,5 +104,6 @@ def _unset(variable: str) -> str:
     return _not_sent(variable, "the variable is not set")
 
 
-def _not_sent(variable: str, reason: str) -> str:
-    return f"warning: the message to ${variable} was not sent: {reason}"
+def _not_sent(variable: str, reason: str, host: str = "") -> str:
+    place = f" ({host})" if host else ""
+    return f"warning: the message to ${variable}{place} was not sent: {reason}"

@@ -32,7 +32,11 @@ ATTACKS = [
     Attacks({"both": {"chain": ["case_noise", "character_swap"]}}).get("both"),
     Attacks(offered={"shout": lambda text: text.upper()}).get("shout"),
 ]
-EDITING = [attack for attack in ATTACKS if attack.kind in ("characters", "words")]
+EDITING = [
+    attack
+    for attack in ATTACKS
+    if attack.kind in ("characters", "words") or (attack.kind == "obfuscation" and attack.has_strength)
+]
 LETTERS = st.text(st.sampled_from("abc ABC\n.,!'09{}<>`$é"), max_size=60) | st.just(TEXT)
 FEW = settings(max_examples=choose_examples(25))
 
@@ -59,7 +63,7 @@ def test_edits_lead_to_the_text_and_touch_nothing_protected(attack, text, streng
     assert perturb(attack, text, strength, seed) == result
 
 
-@by_name([attack for attack in ATTACKS if attack.kind in ("characters", "words", "meaning") or attack.name == "both"])
+@by_name([*EDITING, *(attack for attack in ATTACKS if attack.kind == "meaning" or attack.name == "both")])
 @FEW
 @given(text=LETTERS)
 def test_strength_0_changes_nothing(attack, text):

@@ -47,7 +47,8 @@ def test_every_command_has_a_help_of_its_own(name, crucible):
 
     assert said.returncode == 0
     assert said.stdout.startswith(f"Usage: crucible {name} ")
-    # watch runs pytest, whose output it passes on: `crucible models --json` has what it registered. tinker has commands of its own.
+    # watch runs pytest, whose output it passes on: `crucible models --json` has what it registered. gate and tinker have
+    # commands of their own.
     assert "--json" in said.stdout or name == "watch"
 
 

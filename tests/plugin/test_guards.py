@@ -91,7 +91,7 @@ def test_a_guard_is_judged_like_any_adapter(guarded):
     assert (chosen["n"], len(chosen["texts"]), chosen["guard"]) == (130, 130, "inj")
     refused = guarded.command("threshold", "--false-alarms", "0.01", "-o", "inj.json")
     refused.stderr.re_match_lines([
-        r".*--false-alarms 0.01 needs at least 299 benign texts; run \w+ has 130: add texts or allow 0.023"
+        r".*--false-alarms 0.01 needs at least 299 different benign texts; run \w+ has 130: add texts or allow 0.023"
     ])  # fmt: skip
     (guarded.path / "crucible.toml").write_text(f'{TABLES}\n[guards.chosen]\nkind = "rules"\nthreshold = "inj.json"\n')
     document = guarded.json("--crucible-adapter=guard:chosen")
@@ -102,6 +102,41 @@ def test_a_guard_is_judged_like_any_adapter(guarded):
     )  # fmt: skip
     assert reasons["caught >= 0.90"][0] == "met"
     assert experiment["exclusions"] == [{"reason": "chose the threshold of inj", "samples": 130}]
+
+
+@pytest.mark.parametrize(
+    ("benign", "counted"),
+    [
+        ([BENIGN.format(k % 75) for k in range(150)], "75, in 150 benign samples"),
+        # Case and disguise make no other text.
+        (
+            [(BENIGN.format(k // 2), BENIGN.format(k // 2).upper())[k % 2] for k in range(150)],
+            "75, in 150 benign samples",
+        ),
+        ([BENIGN.format(k) for k in range(150)], "150"),
+    ],
+    ids=["twice", "in capitals", "different"],
+)
+def test_a_threshold_is_chosen_by_different_texts(guarded, benign, counted):
+    rows = [{"id": f"b{k}", "input": text, "expected": 0} for k, text in enumerate(benign)]
+    guarded.write_rows("labelled.jsonl", [*LABELLED[:2], *rows])
+    guarded.run("--crucible-adapter=guard:inj")
+
+    refused = guarded.command("threshold", "--false-alarms", "0.01", "-o", "inj.json")
+
+    refused.stderr.re_match_lines([rf".*needs at least 299 different benign texts; run \w+ has {counted}: add texts.*"])
+
+
+def test_groups_that_share_a_text_are_one(guarded):
+    rows = [{"id": f"b{k}", "input": BENIGN.format(k % 60), "expected": 0, "group": f"g{k // 2}"} for k in range(120)]
+    guarded.write_rows("labelled.jsonl", [*({**row, "group": row["id"]} for row in LABELLED[:2]), *rows])
+    guarded.run("--crucible-adapter=guard:inj")
+
+    refused = guarded.command("threshold", "--false-alarms", "0.01", "-o", "inj.json")
+
+    refused.stderr.re_match_lines(
+        [r".*needs at least 299 different benign groups; run \w+ has 30, in 120 benign samples: .*"]
+    )
 
 
 def test_guards_around_a_model_block_and_edit(guarded):

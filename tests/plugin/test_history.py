@@ -176,6 +176,10 @@ def test_to_promote_by_force_is_written_down(suite, crucible):
 
     assert read(crucible, "promote", "latest", "--as", "main", "--force")["forced"] is True
     assert "by force (its verdicts are 1 missed)" in crucible("promote", "latest", "--as", "main", "--force")[1]
+    _, out, _ = crucible("promote", "latest", "--as", "main", "--force", "--why", "a demo")
+    assert "is now main, by force (its verdicts are 1 missed) because 'a demo': compare with" in out
+    assert read(crucible, "runs")[0]["reasons"] == {"main": "a demo"}
+    assert crucible("runs")[1].rstrip().endswith("main (a demo)")
 
 
 @pytest.mark.slow

@@ -172,6 +172,20 @@ def test_it_says_what_was_ruled_in_places_that_a_screen_reader_finds(opened):
     assert names == ["show", "by", "order", "group"]
 
 
+def test_each_row_of_a_sample_begins_with_its_question_and_reply(opened):
+    page = opened()
+    explorer = first(page)
+    row = explorer.locator(".item").first
+    row.locator(".excerpt", has_text="\u2192").wait_for()
+    panel = page.locator("details.reading summary .excerpt").first.inner_text()
+
+    assert 0 < len(row.locator(".excerpt").inner_text()) <= 250
+    assert panel
+    heading = page.locator("h1").inner_text()
+    assert re.search(r"v2 (is|did) (better|worse) than v1|comparisons", heading), heading
+    assert heading.endswith(".")
+
+
 def test_it_is_used_by_keyboard_alone(opened):
     page = opened()
 

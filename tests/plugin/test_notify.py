@@ -75,5 +75,7 @@ def test_a_run_that_breaks_and_a_message_that_cannot_be_sent(suite, inbox, monke
     result = suite.run("--crucible-adapter=v2")
     assert result.ret == 0
     assert len(inbox) == 1
-    result.stdout.fnmatch_lines(["warning: the message to $NOWHERE was not sent: the service did not take it"])
+    result.stdout.fnmatch_lines(
+        ["warning: the message to $NOWHERE (127.0.0.1) was not sent: the service did not take it"]
+    )
     assert TOKEN not in result.stdout.str()

@@ -86,9 +86,25 @@ def test_a_version_reaches_production_and_is_rolled_back(registry, crucible):
         4,
         "crucible rollback: claims has no earlier production version to restore\n",
     )
+    # The reason stands beside the version that was withdrawn.
+    restored, withdrawn = crucible("models")[1].splitlines()[1:]
+    assert ("too slow" in restored, withdrawn.endswith("; too slow")) == (False, True)
     _, log = crucible("models", "--log")
-    assert "production -> rolled-back  -             too slow" in log
-    assert "registry: 2 versions, 7 log rows that match their hashes" in crucible("doctor")[1]
+    assert "production -> rolled-back  -             -     too slow" in log
+    assert "registry: 2 versions, 8 log rows that match their hashes" in crucible("doctor")[1]
+
+
+def test_a_version_that_a_promotion_retired_is_withdrawn_once(registry, crucible):
+    assert crucible("promote", "latest", "--to", "production")[0] == 0
+
+    assert crucible("retire", "claims@1", "--why", "it lies")[1] == (
+        "claims@1 was retired by a promotion; from now on no rollback restores it\n"
+    )
+    rows = crucible("models", "--log")[1].splitlines()
+    assert "retired -> withdrawn" in rows[-1]
+    assert "claims@1 is retired already" in crucible("retire", "claims@1", "--why", "again")[1]
+    assert crucible("models", "--log")[1].splitlines() == rows
+    assert crucible("rollback", "claims", "--why", "too slow")[0] == 4
 
 
 def test_versions_are_adapters_and_are_stored_by_number(registry, crucible):

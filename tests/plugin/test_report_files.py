@@ -55,7 +55,8 @@ def test_verdicts_that_a_hook_has_waived_stay_waived(suite, monkeypatch):
     main(["report", "-o", "run.md"])
 
     text = (suite.path / "run.md").read_text(encoding="utf-8")
-    assert text.startswith("## ✅ 2 verdicts: 2 met")
+    assert text.startswith("## ✅ poor is worse than v2 by 70.0 points ")
+    assert "both gates hold.\n\n2 verdicts: 2 met\n" in text
     assert "waived until Friday" in text
 
 
@@ -106,7 +107,8 @@ def test_on_github_the_job_has_a_summary_and_each_verdict_a_note(suite, monkeypa
     result = suite.run(*POOR)
 
     summary = (suite.path / "summary.md").read_text(encoding="utf-8")
-    assert summary.startswith("before\n## ❌ 2 verdicts: 2 missed\n")
+    assert summary.startswith("before\n## ❌ poor is worse than v2 by 70.0 points ")
+    assert "none of 2 gates holds: 2 are missed.\n\n2 verdicts: 2 missed\n" in summary
     result.stdout.fnmatch_lines(
         [
             "::error file=test_sums.py,line=*,title=test_sums.py%3A%3Atest_sums::exact_match >= 0.70: missed: *",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+
 import pytest
 
 from pytest_crucible.sandbox import containment, is_allowed
@@ -35,6 +37,22 @@ def test_programs_are_run_where_that_is_allowed(code, run):
     assert result.ret == 0
     result.stdout.fnmatch_lines(["humaneval_pass >= 0.70  0.750 *4     0  met*"])
     assert not is_allowed()
+
+
+@pytest.mark.skipif(not containment().complete, reason=containment().missing or "it is complete")
+def test_the_seed_of_the_tests_is_stored_and_the_same_for_both_arms(code):
+    code.test(
+        CODE.replace("@pytest.mark.quality", '@pytest.mark.ab_compare("humaneval_pass")\n    @pytest.mark.quality')
+    )
+    code.write_rows("answers/v1.jsonl", [{"sample_id": f"p{k}", "text": "    return x + x"} for k in range(4)])
+    code.run("--crucible-run-code", "--crucible-adapter=v2", "--compare=v1", "--crucible-report=rows.csv")
+
+    rows = csv.DictReader((code.path / "rows.csv").read_text().splitlines())
+    stored = [row["label"] for row in rows if row["metric"] == "humaneval_seed"]
+
+    assert len(stored) == 8
+    assert len(set(stored)) == 1
+    assert int(stored[0]) > 1
 
 
 def test_without_leave_nothing_is_scored_and_it_says_what_to_do(code):

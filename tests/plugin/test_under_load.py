@@ -13,7 +13,7 @@ import pytest
 from openai_server import OpenAIServer
 from run_documents import of_arms
 
-from pytest_crucible.backends import circuit_breaker, retried
+from pytest_crucible.backends import attempts, circuit_breaker
 
 pytestmark = pytest.mark.usefixtures("warm_programs")
 
@@ -61,7 +61,7 @@ def asked(suite, server: OpenAIServer, **settings: Any) -> None:
 @pytest.fixture
 def _retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes seconds between two requests takes hundredths of them."""
-    monkeypatch.setattr(retried, "FIRST_S", 0.02)
+    monkeypatch.setattr(attempts, "FIRST_S", 0.02)
     for name in ("DOUBT_AFTER_S", "PROBE_S"):
         monkeypatch.setattr(circuit_breaker, name, 0.02)
 
@@ -306,3 +306,19 @@ def test_a_sample_that_took_too_long_leaves_none_either(served, server, source):
     until(lambda: server.counts()["concurrent"] == 0)
     assert result.ret == 1
     assert server.counts()["cancelled"] == 2
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_what_a_servers_refusals_cost_is_said_after_the_run(served, server, options):
+    asked(served, server, retries=0)
+    server.behave(fault="429", fault_share=0.3, fault_after_s=0.0, retry_after="0.2", latency_s=0.02, quiet=True)
+
+    result = served.run("--crucible-adapter=v2", *options)
+
+    assert result.ret == 0
+    result.stdout.re_match_lines(
+        [r".*test_sums: waiting for the server's rate was \d\d % of the time: it refuses [23]\d % at any rate"]
+    )
+    assert not [
+        line for line in result.outlines if " lost" in line and " 0 " not in line and "lost  verdict" not in line
+    ]

@@ -65,18 +65,22 @@ class Window:
             self.cubic.grow(1.0, self._plateau())
             self._update()
 
-    def refuse(self, now: float, sent_at: float, crowd: float) -> bool:
+    def is_cause(self, sent_at: float, crowd: float) -> bool:
         """Record a refusal; return whether concurrency is its cause."""
         if sent_at < self.cubic.cut_at:
             return False
         # Half a request more than ever accepted: the maximum fades, so it is not a whole number.
         is_beyond = self.most_accepted > 0 and crowd > self.most_accepted + 0.5
         self.beyond = self.beyond + 1 if is_beyond else 0.0
-        accepted = max(1.0, math.floor(self.most_accepted), self.held)
-        if self.beyond < BEYOND_REFUSALS or accepted >= self.size:
-            return False
-        self._cut(now, accepted)
-        return True
+        return self.beyond >= BEYOND_REFUSALS and self._accepted < self.size
+
+    def cut_to_accepted(self, now: float) -> None:
+        """Limit the window to the largest number that was accepted."""
+        self._cut(now, self._accepted)
+
+    @property
+    def _accepted(self) -> float:
+        return max(1.0, math.floor(self.most_accepted), self.held)
 
     def overload(self, now: float, sent_at: float) -> None:
         """Record an overload error or a timeout: if there are many, shrink the window by up to a half.

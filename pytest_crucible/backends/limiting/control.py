@@ -10,10 +10,9 @@ from pytest_crucible.backends.limiting.limits import Limits
 from pytest_crucible.backends.limiting.rate import Pacing
 from pytest_crucible.backends.limiting.tokens_per_minute import TokenMeter
 from pytest_crucible.records import Reply
-from pytest_crucible.records.errors import BackendError, Retryable
+from pytest_crucible.records.errors import REFUSALS, BackendError, Retryable
 
 REFUSED = "429"
-OVERLOADED = frozenset({"503", "529", "timeout"})
 # A failure that does not depend on the server's load.
 UNKNOWN = "connection"
 # Longer pauses are not applied to all requests.
@@ -37,6 +36,7 @@ class Sent:
     spare: bool
     settled: bool = False
     """Whether it is known to be accepted, or has ended."""
+    refused: bool = False
 
 
 class Control:
@@ -88,12 +88,17 @@ class Control:
             self.window.accept(sent.crowd)
             self.pacing.accept(sent.paced)
 
-    def end(self, now: float, sent: Sent, outcome: Reply | BaseException | None) -> None:
-        """Record the end of a request. Cancellations and errors of other parts are ignored."""
+    def end(
+        self, now: float, sent: Sent, outcome: Reply | BaseException | None, share_before: float | None = None
+    ) -> None:
+        """Record the end of a request. Cancellations and errors of other parts are ignored.
+
+        `share_before`: if this refusal completes a cluster of refusals, the share of refusals before it.
+        """
         self.window.leave(spare=sent.spare)
         self.token_meter.settle(sent.charged, _tokens(outcome))
         if isinstance(outcome, Retryable):
-            self._fail(now, sent, outcome)
+            self._fail(now, sent, outcome, share_before)
         elif isinstance(outcome, Reply | BackendError):
             self.accept(sent)
 
@@ -110,21 +115,46 @@ class Control:
         if tokens_a_second is not None:
             self.token_meter.server_limit = tokens_a_second * 60
 
-    def _fail(self, now: float, sent: Sent, error: Retryable) -> None:
-        pause_s = max(0.0, error.retry_after_s or 0.0)
-        if pause_s > LONGEST_PAUSE_S:
-            pause_s = 0.0
-        if error.kind == REFUSED:
-            self.pacing.backoff.refuse()
-            # A refusal that is due to concurrency must not slow the rate as well.
-            if not self.window.refuse(now, sent.at, sent.crowd):
-                self.pacing.refuse(now, self.paused_until, sent.at, pause_s)
-        elif error.kind in OVERLOADED:
-            if error.kind == "timeout" or not self.window.refuse(now, sent.at, sent.crowd):
-                self.window.overload(now, sent.at)
+    @property
+    def tolerates_refusals(self) -> bool:
+        """True if one more refusal does not show that the server is queried too fast."""
+        return not self._is_limited or self.pacing.chance.share > 0
+
+    @property
+    def _is_limited(self) -> bool:
+        return min(self.pacing.cubic.limit, self.window.cubic.limit) < math.inf
+
+    def _fail(self, now: float, sent: Sent, error: Retryable, share_before: float | None) -> None:
+        if error.kind in REFUSALS:
+            self._refuse(now, sent, error, share_before)
+        elif error.kind == "timeout":
+            self.window.overload(now, sent.at)
         elif error.kind != UNKNOWN:
             self.accept(sent)
-        self.paused_until = max(self.paused_until, now + pause_s)
+
+    def _refuse(self, now: float, sent: Sent, error: Retryable, share_before: float | None) -> None:
+        """Record a refusal. One that may be chance concerns only its own request, which waits by itself."""
+        is_chance = self.pacing.is_chance(sent.at)
+        stops_all = share_before is not None or error.quota_exhausted
+        is_crowded = self.window.is_cause(sent.at, sent.crowd)
+        # Above a number of concurrent requests, too, a few are refused by chance.
+        is_crowded = is_crowded and (stops_all or self.window.cubic.limit < math.inf or not self.tolerates_refusals)
+        if not stops_all and is_chance and not is_crowded:
+            self.pacing.begin_trial_if_due(now)
+            return
+        # Near a limit that is known, the refusals before were not chance.
+        if share_before and not self._is_limited:
+            self.pacing.chance.adopt(share_before)
+        # A refusal that is due to concurrency must not slow the rate as well.
+        if is_crowded:
+            self.window.cut_to_accepted(now)
+        elif error.kind == REFUSED:
+            self.pacing.refuse(now, self.paused_until, sent.at)
+        else:
+            self.window.overload(now, sent.at)
+        pause_s = max(0.0, error.retry_after_s or 0.0)
+        if stops_all and pause_s <= LONGEST_PAUSE_S:
+            self.paused_until = max(self.paused_until, now + pause_s)
 
 
 def _tokens(outcome: Reply | BaseException | None) -> float | None:

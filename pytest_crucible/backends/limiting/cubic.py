@@ -64,6 +64,12 @@ class CubicLimit:
             self.age = 0.0
             self.depth = 0.0
 
+    def lift(self) -> None:
+        """Forget the limit."""
+        self.limit = self.base = math.inf
+        self.age = self.depth = 0.0
+        self.searching = 1.0
+
     def cut(self, now: float, before: float, to: float) -> None:
         """Record a refusal at rate `before`: go down to `to`.
 

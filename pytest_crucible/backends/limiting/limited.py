@@ -62,6 +62,7 @@ class Limited(Wrapper):
         with paused_clock():
             permit = await self._limiter.acquire(request.arm)
         waited = asyncio.get_running_loop().time() - started
+        self._limiter.record_wait(waited)
         if waited > NOTICED_S:
             self._publish_wait(request, waited)
         return permit

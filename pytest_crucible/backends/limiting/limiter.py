@@ -8,9 +8,12 @@ from collections import deque
 from pytest_crucible.backends.limiting.control import Control, Sent
 from pytest_crucible.backends.limiting.headers import RateLimitHeaders, certain_rate
 from pytest_crucible.backends.limiting.limits import Limits
+from pytest_crucible.backends.limiting.load import Load, describe_limit
+from pytest_crucible.backends.limiting.refusal_clusters import RefusalHistory
 from pytest_crucible.backends.limiting.round_robin import RoundRobin
 from pytest_crucible.backends.limiting.state import LimiterState
 from pytest_crucible.records import Reply
+from pytest_crucible.records.errors import REFUSALS, Retryable
 
 # A request in flight for longer will not be refused: servers refuse at once, but models take their time to answer.
 REFUSAL_S = 1.0
@@ -24,6 +27,8 @@ class Limiter:
         self._waiting: RoundRobin[asyncio.Future[_Permit]] = RoundRobin()
         self._recent: deque[Sent] = deque()
         """Requests that may still be refused, oldest first."""
+        self._history = RefusalHistory()
+        self._load = Load()
         self._timer: asyncio.TimerHandle | None = None
         self._server_limits: tuple[float | None, float | None] = (None, None)
 
@@ -81,14 +86,37 @@ class Limiter:
         with self._state as control:
             return max(0.0, control.paused_until - now)
 
+    def record_wait(self, seconds: float) -> None:
+        """Record the seconds for which a request waited for the server's rate."""
+        self._load.waited_s += seconds
+
+    def load(self) -> Load:
+        """Return what the server's rate has cost since the last `restart_load`. Thread-safe."""
+        with self._state as control:
+            self._load.cause = describe_limit(control, self._load.refused_share)
+        return self._load
+
+    def restart_load(self) -> None:
+        """Begin to count again: another experiment begins."""
+        self._load = Load()
+
+    def excuses(self, refusals: int) -> bool:
+        """Return whether so many refusals of one request in a row are chance, and not a limit or the request's own fault."""
+        with self._state as control:
+            return control.tolerates_refusals and self._history.explains(refusals)
+
     def close(self) -> None:
         self._set_timer(None)
         self._state.close()
 
     def _end(self, sent: Sent, outcome: Reply | BaseException | None) -> None:
         now = asyncio.get_running_loop().time()
+        is_refusal = isinstance(outcome, Retryable) and outcome.kind in REFUSALS
+        share_before = self._history.find_cluster(now, sent) if is_refusal else None
+        self._load.refused += is_refusal
+        self._load.in_flight_s += now - sent.at
         with self._state as control:
-            control.end(now, sent, outcome)
+            control.end(now, sent, outcome, share_before)
         sent.settled = True
         if self._waiting:
             self._serve()
@@ -121,6 +149,8 @@ class Limiter:
 
     def _issue(self, sent: Sent) -> _Permit:
         self._recent.append(sent)
+        self._history.add(sent)
+        self._load.sent += 1
         return _Permit(self, sent)
 
     def _accept_old(self, control: Control, now: float) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import math
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_crucible.backends.limiting.control import Control
 from pytest_crucible.backends.limiting.limiter import Limiter
 from pytest_crucible.backends.limiting.limits import Limits
+from pytest_crucible.backends.limiting.load import Load, total_load
 from pytest_crucible.backends.limiting.state import LimiterState, PrivateState
+from pytest_crucible.records.private_files import runtime_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,15 @@ class Limiters:
         """Return the longest pause in seconds that a server has asked for."""
         return max((limiter.paused_s(now) for limiter in tuple(self._limiters.values())), default=0.0)
 
+    def load(self) -> Load:
+        """Return what the rates of all servers have cost in the present experiment. Thread-safe."""
+        return total_load(limiter.load() for limiter in tuple(self._limiters.values()))
+
+    def restart_load(self) -> None:
+        """Begin to count again: another experiment begins."""
+        for limiter in tuple(self._limiters.values()):
+            limiter.restart_load()
+
     def close(self) -> None:
         for limiter in self._limiters.values():
             limiter.close()
@@ -63,4 +73,4 @@ class Limiters:
 def _path(run: str, server: str) -> Path:
     # Not guessable: the run's id is drawn at random, and the server's name holds a digest of the key.
     name = hashlib.sha256(f"{run} {server}".encode()).hexdigest()[:24]
-    return Path(tempfile.gettempdir()) / f"pytest-crucible-{name}"
+    return runtime_folder() / f"limits-{name}"

@@ -18,6 +18,16 @@ class Permit(Protocol):
         """
 
 
+class RefusalJudge(Protocol):
+    """Knows how often the server refuses, and counts the time that it costs."""
+
+    def record_wait(self, seconds: float) -> None:
+        """Record the seconds for which a request waited for the server's rate."""
+
+    def excuses(self, refusals: int) -> bool:
+        """Return whether so many refusals of one request in a row are chance, and not a limit or the request's own fault."""
+
+
 class SparePermits(Protocol):
     """Permits for spare requests: hedges."""
 

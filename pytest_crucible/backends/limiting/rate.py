@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 
+from pytest_crucible.backends.limiting.chance_share import ChanceShare
 from pytest_crucible.backends.limiting.cubic import CubicLimit
-from pytest_crucible.backends.limiting.futile_backoff import BackoffCheck
+from pytest_crucible.backends.limiting.rate_trial import MAX_SHARE, RateTrial
 
 # Requests sent below the last limit before a higher rate is tried: about one refusal in 200 requests is the cost of
 # staying at the limit.
 PLATEAU = 100.0
-# If refusals come with a pause, the time spent below the limit before the next one is risked, in pauses.
-PAUSE_COST = 5.0
 MIN_CUT, MAX_CUT = 0.03, 0.5
+# A limit that is cut before so many acceptances was cut too little, or refuses by chance.
+EARLY = PLATEAU / 2
 # Accepted requests assumed before the first: a refusal among few requests shows less about the rate than among many.
 PRIOR = 5.0
 # Lowest rate, in requests per second, if everything is refused.
@@ -31,17 +32,17 @@ class Pacing:
     """The rate at which requests may start; infinite until a request is refused or a limit is set or reported."""
 
     __slots__ = (
-        "backoff",
+        "chance",
         "cubic",
         "filled_at",
         "most",
-        "pause_s",
         "rate",
         "sent",
         "sent_at",
         "server_limit",
         "since",
         "tokens",
+        "trial",
     )
 
     def __init__(self, most: float = math.inf) -> None:
@@ -51,7 +52,8 @@ class Pacing:
         """Requests per second that the server reports as its limit."""
         self.rate = most
         self.cubic = CubicLimit()
-        self.backoff = BackoffCheck()
+        self.chance = ChanceShare()
+        self.trial = RateTrial()
         self.tokens = 1.0
         self.filled_at = 0.0
         self.sent = 0.0
@@ -59,8 +61,6 @@ class Pacing:
         self.sent_at = -math.inf
         self.since = math.inf
         """Time of the last cut, or of the first request."""
-        self.pause_s = 0.0
-        """The pause that the last refusal asked for."""
 
     def delay(self, now: float, paused_until: float) -> float:
         """Return the seconds until the next request may start."""
@@ -71,7 +71,10 @@ class Pacing:
 
     def take(self, now: float) -> bool:
         """Record a request; return whether the next one has to wait, so that acceptance shows what the server allows."""
-        self.backoff.send()
+        self.chance.send()
+        self.trial.send(now)
+        if self.trial.is_over(now):
+            self._end_trial(now)
         if self.rate < math.inf:
             self.sent += 1
             self.tokens -= 1
@@ -86,41 +89,54 @@ class Pacing:
 
     def accept(self, paced: bool) -> None:
         self.cubic.accepted_since = 1.0
-        if not paced or self.cubic.limit == math.inf:
+        if not paced or self.cubic.limit == math.inf or self.trial.is_running:
             return
-        plateau = self._plateau()
-        self.cubic.grow(DOUBLING * self.cubic.limit / self.rate, plateau)
-        self._update(plateau)
-        if self.rate > 1.1 * self.backoff.mark:
-            self.backoff.begin(self.rate)
+        self.cubic.grow(DOUBLING * self.cubic.limit / self.rate, PLATEAU)
+        self._update()
 
-    def refuse(self, now: float, paused_until: float, sent_at: float, pause_s: float) -> None:
+    def is_chance(self, sent_at: float) -> bool:
+        """Record a refusal; return whether it does not show that the rate is too high: it may be chance, or tells of a trial."""
+        self.trial.refuse(sent_at)
+        exceeds = self.chance.refuse()
+        return self.cubic.limit == math.inf or self.trial.is_running or not exceeds
+
+    def begin_trial_if_due(self, now: float) -> None:
+        """Try half the rate if there are many refusals that may be chance."""
+        rate, _ = self._rate_before(now)
+        if self.trial.is_running or not self.trial.is_due(now, rate):
+            return
+        if self.trial.is_free and not self.trial.cuts:
+            self.trial.top = rate
+        self.trial.begin(now, rate)
+        if self.rate == math.inf:
+            self.tokens, self.filled_at = 0.0, now
+        self._begin(now)
+
+    def refuse(self, now: float, paused_until: float, sent_at: float) -> None:
         """Slow down. A request sent before the last cut is ignored: it shows the former rate."""
-        self.pause_s = pause_s
         if sent_at < self.cubic.cut_at:
             return
         before, accepted = self._rate_before(now)
-        if not self.backoff.mark:
-            self.backoff.begin(before)
-        if self.backoff.is_futile(before):
-            self._return_to_top(now)
-        elif not self.backoff.is_tolerable:
-            self._fill(now, paused_until)
-            if self.rate == math.inf:
-                self.tokens = 0.0
-            share = max(MAX_CUT, min(1 - MIN_CUT, accepted))
-            self.cubic.cut(now, before, max(SLOWEST, before * share))
-            self._begin(now)
+        accepted = min(accepted, self.chance.accepted_part())
+        is_free = self.cubic.limit == math.inf
+        self.trial.cut(before, is_free=is_free, is_early=not is_free and self.cubic.age < EARLY)
+        self._fill(now, paused_until)
+        if self.rate == math.inf:
+            self.tokens = 0.0
+        self.cubic.cut(now, before, max(SLOWEST, before * max(MAX_CUT, min(1 - MIN_CUT, accepted))))
+        self.chance.restart()
+        self._begin(now)
+        self.begin_trial_if_due(now)
 
     def allow(self, most: float) -> None:
         """Apply another user limit; the smallest one holds."""
         self.most = min(self.most, most)
-        self._update(self._plateau())
+        self._update()
 
     def set_server_limit(self, limit: float) -> None:
         """Apply the requests per second that the server reports as its limit."""
         self.server_limit = limit
-        self._update(self._plateau())
+        self._update()
 
     def _rate_before(self, now: float) -> tuple[float, float]:
         """Return the rate until now, and the accepted share of its requests (pauses count, although nothing was sent)."""
@@ -129,22 +145,29 @@ class Pacing:
             return min(self.rate, max(1.0, self.sent / lately)), 1.0
         return self.rate, (self.sent - 1 + PRIOR) / (self.rate * (now - self.since) + PRIOR)
 
-    def _return_to_top(self, now: float) -> None:
-        self.cubic.limit, self.cubic.age = self.backoff.top, self._plateau()
-        self.backoff.begin(self.backoff.top)
+    def _end_trial(self, now: float) -> None:
+        """Keep the part of the rate whose refusals are chance."""
+        trial, before, half = self.trial, self.trial.share, self.trial.rate
+        top, is_unlimited = trial.top, trial.is_free and trial.is_flat
+        share = trial.end()
+        if not share and self.cubic.limit < math.inf:
+            pass  # the cuts were right
+        elif share >= MAX_SHARE:
+            self.cubic.cut(now, half, max(SLOWEST, half * (1 - share)))
+        elif is_unlimited:
+            self.chance.adopt(share)
+            self.cubic.lift()
+        else:
+            self.chance.adopt(share)
+            self.cubic.cut(now, top, max(SLOWEST, top * min(1.0, (1 - before) / (1 - share))))
         self._begin(now)
 
     def _begin(self, now: float) -> None:
         self.sent, self.since = 0.0, now
-        self._update(self._plateau())
+        self._update()
 
-    def _update(self, plateau: float) -> None:
-        self.rate = min(self.most, self.server_limit, self.cubic.value(plateau))
-
-    def _plateau(self) -> float:
-        if not self.pause_s or self.cubic.base == math.inf:
-            return PLATEAU
-        return max(PLATEAU, PAUSE_COST * self.pause_s * self.cubic.base)
+    def _update(self) -> None:
+        self.rate = min(self.most, self.server_limit, self.trial.rate, self.cubic.value(PLATEAU))
 
     def _fill(self, now: float, paused_until: float) -> None:
         """Add tokens for the time that has passed, except during pauses; tokens are not saved up."""

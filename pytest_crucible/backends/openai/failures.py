@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pytest_crucible.backends.http.connection import Response
-from pytest_crucible.backends.openai.limits import retry_after
+from pytest_crucible.backends.openai.limits import has_exhausted_quota, retry_after
 from pytest_crucible.backends.openai.settings import Settings
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
@@ -66,7 +66,10 @@ def _error(response: Response, body: Mapping[str, Any], settings: Settings) -> B
         )
     if status in _RETRYABLE or status >= 500:
         return Retryable(
-            f"{_model(settings)}: {description}", kind=str(status), retry_after_s=retry_after(response.headers)
+            f"{_model(settings)}: {description}",
+            kind=str(status),
+            retry_after_s=retry_after(response.headers),
+            quota_exhausted=has_exhausted_quota(response.headers),
         )
     return BackendError(f"{_model(settings)}: {description}", kind=str(status))
 

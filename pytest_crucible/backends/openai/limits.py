@@ -13,8 +13,10 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST = 64
 _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h|d)")
 # A larger number of seconds is a point in time.
-# Three years in seconds, longer than any wait; timestamps are above 1.7e9.
-_TIMESTAMP = 1e8
+# Three years in seconds, longer than any wait; timestamps are above 1.7e9, and those in milliseconds (OpenRouter) above 1.7e12.
+_TIMESTAMP, _TIMESTAMP_MS = 1e8, 1e11
+# What is left of a quota: x-ratelimit-remaining-tokens, anthropic-ratelimit-requests-remaining, RateLimit-Remaining, ...
+_REMAINING = re.compile(r"(?:x-)?(?:[a-z]{1,20}-)?rate-?limit-(?:[a-z_-]{1,40}-)?remaining(?:-[a-z_-]{1,40})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,30 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     seconds = parse_seconds(header)
     if seconds is None and header:
         seconds = _seconds_until(header)
-    return seconds if seconds is not None else _reset(read_headers(headers))
+    if seconds is None:
+        seconds = _reset(read_headers(headers))
+    return seconds if seconds is not None else _reset_of_exhausted(headers)
+
+
+def has_exhausted_quota(headers: Mapping[str, str]) -> bool:
+    """Return whether a response's headers report a quota of which nothing is left.
+
+    >>> has_exhausted_quota({"x-ratelimit-remaining-requests": "12", "x-ratelimit-remaining-tokens": "0"})
+    True
+    """
+    return bool(_exhausted(headers))
+
+
+def _exhausted(headers: Mapping[str, str]) -> list[str]:
+    """Return the names of the headers that say that nothing is left."""
+    return [name for name, value in headers.items() if value.strip() == "0" and _REMAINING.fullmatch(name)]
+
+
+def _reset_of_exhausted(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds until the last exhausted quota is renewed."""
+    texts = [headers.get(name.replace("remaining", "reset"), "") for name in _exhausted(headers)]
+    resets = [parse_seconds(text) for text in texts]
+    return max((reset for reset in resets if reset is not None), default=None)
 
 
 def parse_seconds(text: str) -> float | None:
@@ -84,6 +109,8 @@ def parse_seconds(text: str) -> float | None:
     # Checked before the units: a bare number is seconds, or a timestamp.
     if re.fullmatch(r"\d+(\.\d*)?|\.\d+", text):
         value = float(text)
+        if value > _TIMESTAMP_MS:
+            value /= 1000
         return max(0.0, value - time.time()) if value > _TIMESTAMP else value
     parts = _PART.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:

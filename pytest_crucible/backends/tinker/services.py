@@ -29,6 +29,7 @@ from pytest_crucible.backends.tinker.service_address import (
 from pytest_crucible.backends.tinker.session_environment import SessionEnvironment
 from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.records.errors import BackendError, SpecError
+from pytest_crucible.records.private_files import STORE_FOLDER, create_store_folder
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.health import HealthMonitor
@@ -76,7 +77,8 @@ class TinkerServices:
         from pytest_crucible.local_model.server.process import LocalServer, ServerFailed
 
         try:
-            server = LocalServer.start(self._root / ".crucible" / "tinker", base=self.local_base)
+            create_store_folder(self._root / STORE_FOLDER)
+            server = LocalServer.start(self._root / STORE_FOLDER / "tinker", base=self.local_base)
         except (ServerFailed, OSError) as error:
             raise SpecError(f"the local Tinker server cannot be started: {_in_one_line(error)}") from None
         self.hide.learn(server.key)

@@ -27,15 +27,22 @@ class EmbeddingScorer:
         self, model: str | None = None, *, root: Path, revision: str | None = None, precision: Precision | None = None
     ) -> None:
         """`model` is a directory or the name of a model on the hub; default MiniLM. Raises SpecError if it is not available."""
+        directory = minilm() if model is None else find_directory(model, revision, root, extra=EXTRA)
+        # Before the library is imported, which reads the directory.
+        sha256 = digest(directory)
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
             raise missing_extra("a similarity scorer", EXTRA) from error
-        directory = minilm() if model is None else find_directory(model, revision, root, extra=EXTRA)
-        sha256 = digest(directory)
         self._device, fine = choose_machine(precision)
         with hidden_progress_bars():
-            self._model: Any = SentenceTransformer(str(directory), device=self._device, model_kwargs={"dtype": fine})
+            self._model: Any = SentenceTransformer(
+                str(directory),
+                device=self._device,
+                model_kwargs={"dtype": fine, "use_safetensors": True},
+                trust_remote_code=False,
+                local_files_only=True,
+            )
         # Eight batches of the model in one computation: it sorts texts by length within them.
         self._batched: Batched[str, Any] = Batched(self._compute, batch_size=BATCH_SIZES[self._device] * 8)
         name = MINILM if model is None else Path(model).name

@@ -33,16 +33,18 @@ class NliScorer:
         precision: Precision | None = None,
     ) -> None:
         """Raises SpecError if the model is not available, does not name its labels, or has them swapped."""
+        directory = find_directory(model, revision, root, extra=EXTRA)
+        sha256 = digest(directory)
         try:
             from transformers import AutoModelForSequenceClassification, AutoTokenizer
         except ImportError as error:
             raise missing_extra("an entailment scorer of kind 'nli'", EXTRA) from error
-        directory = find_directory(model, revision, root, extra=EXTRA)
-        sha256 = digest(directory)
         self._device, self._precision = choose_machine(precision)
         with hidden_progress_bars():
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(directory)
-            loaded = AutoModelForSequenceClassification.from_pretrained(directory, dtype=self._precision)
+            self._tokenizer: Any = AutoTokenizer.from_pretrained(directory, trust_remote_code=False)
+            loaded = AutoModelForSequenceClassification.from_pretrained(
+                directory, dtype=self._precision, use_safetensors=True, trust_remote_code=False
+            )
         self._model: Any = loaded.to(self._device).eval()
         self._labels = find_labels(self._model.config.id2label, model)
         self._max_tokens = _max_tokens(self._tokenizer, self._model.config)

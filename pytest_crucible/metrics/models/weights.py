@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from pytest_crucible.metrics.models.safe_files import check_model_files
 from pytest_crucible.records.errors import SpecError
 
 # Weights, configuration and tokenizer. Only safetensors, because other weight formats can run code.
-PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model", "*/config.json")
+PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model", "*/*.json", "*/*.safetensors")
 
 
 def find_directory(model: str, revision: str | None, root: Path, *, extra: str) -> Path:
@@ -36,7 +37,11 @@ def find_directory(model: str, revision: str | None, root: Path, *, extra: str) 
 
 
 def digest(directory: Path) -> str:
-    """Return a SHA-256 over all files that determine the model's output. Raises SpecError if there are no weights."""
+    """Return a SHA-256 over all files that determine the model's output.
+
+    Raises SpecError if there are no weights, or if loading the model could run code that its files name.
+    """
+    check_model_files(directory)
     files = sorted({path for pattern in PATTERNS for path in directory.glob(pattern)})
     if not any(path.suffix == ".safetensors" for path in files):
         raise SpecError(f"model directory {directory} has no *.safetensors: save the model with safetensors")

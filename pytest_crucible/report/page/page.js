@@ -185,6 +185,9 @@ class Explorer {
     if (gain) side.append(made("span", { className: gain > 0 ? "better" : "worse", textContent: gain > 0 ? "  \u25b2 better" : "  \u25bc worse" }));
     const id = made("span", { className: "id" }, made("code", { textContent: ids[k] }), groups[k] ? ` ${groups[k]}` : "");
     const button = made("button", { type: "button", className: "item", ariaExpanded: "false" }, id, side);
+    const excerpt = made("span", { className: "excerpt", dir: "auto" });
+    button.append(excerpt);
+    this.exchange(k).then(([input, , said]) => { excerpt.textContent = excerptOf(input, said); });
     const row = made("li", {}, button);
     button.addEventListener("click", () => this.drill(row, button, k));
     return row;
@@ -217,10 +220,26 @@ class Explorer {
   async texts(part) {
     if (!this.parts.has(part)) {
       if (this.parts.size >= 20) this.parts.delete(this.parts.keys().next().value);  // what is looked at fits in memory
-      this.parts.set(part, await unpacked(`part-${this.scene}-${part}`));
+      this.parts.set(part, unpacked(`part-${this.scene}-${part}`));  // the promise: the rows of a page ask for a part at once
     }
     return this.parts.get(part);
   }
+}
+
+// Of a conversation, which is here as JSON, the last message.
+function questionOf(input) {
+  if (!input.startsWith("[")) return input;
+  try {
+    const last = JSON.parse(input).at(-1)?.content;
+    return typeof last === "string" ? last : input;
+  } catch { return input; }
+}
+
+function excerptOf(input, said) {
+  if (input === CUT) return "";
+  const flat = (text) => { const line = text.replace(/\s+/g, " ").trim(); return line.length > 120 ? `${line.slice(0, 119)}\u2026` : line; };
+  const reply = flat(said[0]?.[0]?.[1] ?? "");
+  return flat(questionOf(input)) + (reply ? `  \u2192  ${reply}` : "");
 }
 
 function told([became, text, detail, seconds, tokens]) {

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -21,7 +22,7 @@ from pytest_crucible.report.page.forest import chart_forest, differences, levels
 from pytest_crucible.report.page.html_tables import blanks, laid_out
 from pytest_crucible.report.page.pictures import distribution, pairs, waiting
 from pytest_crucible.report.page.sample_panels import SamplePanel, excerpt_panels, slowest
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import LONGEST_ESCAPE, printable
 from pytest_crucible.report.truncate import worst_states
 
 HERE = Path(__file__).parent
@@ -82,7 +83,12 @@ def render_view(view: View) -> str:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(HERE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_show_text,
     )
     environment.filters["laid_out"] = laid_out
     environment.filters["printable"] = printable
@@ -91,6 +97,11 @@ def _environment() -> Environment:
     environment.filters["forest_of"] = chart_forest
     environment.filters["drawn_curves"] = draw_curves
     return environment
+
+
+def _show_text(value: Any) -> Any:
+    """Return what a template shows of a value: of any text but markup, control characters as escapes."""
+    return printable(value, len(value) * LONGEST_ESCAPE) if type(value) is str else value
 
 
 def _scene(chapter: Chapter, state: State | None, room: int, seed: int) -> Scene:

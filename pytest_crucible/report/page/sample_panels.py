@@ -9,6 +9,7 @@ import numpy as np
 
 from pytest_crucible.records import Exchange
 from pytest_crucible.records.number_format import seconds
+from pytest_crucible.records.question_text import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.experiment_page import Chapter
 from pytest_crucible.report.page.archive import text_of
@@ -19,6 +20,8 @@ from pytest_crucible.report.sections import section_excerpts
 HOW_MANY = 5
 # Characters of a text in a panel; the sample's row in the archive has more.
 A_REPLY = 4_000
+# Characters of an input beside the id of its sample, about a line.
+AN_EXCERPT = 120
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,8 @@ class SamplePanel:
     expected: str
     replies: tuple[tuple[str, str], ...]
     """Arm, and its reply or the state of its sample."""
+    excerpt: str
+    """The beginning of its question, on one line."""
 
 
 def excerpt_panels(chapter: Chapter) -> dict[str, tuple[SamplePanel, ...]]:
@@ -58,6 +63,7 @@ def _panel(chapter: Chapter, position: int, why: str) -> SamplePanel:
         input=_short(text_of(exchange.input)),
         expected=_short(text_of(exchange.expected)),
         replies=tuple(zip(chapter.arms, _answers(exchange), strict=True)),
+        excerpt=_excerpt(question_text(exchange.input)),
     )
 
 
@@ -66,6 +72,11 @@ def _answers(exchange: Exchange) -> Sequence[str]:
         _short(text_of(fold_reasoning(arm[0].text) or f"({arm[0].state}: {arm[0].detail})")) if arm else "(no reply)"
         for arm in exchange.replies
     ]
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text[: 10 * AN_EXCERPT].split())
+    return printable(line if len(line) <= AN_EXCERPT else f"{line[: AN_EXCERPT - 1]}\u2026")
 
 
 def _short(text: str) -> str:

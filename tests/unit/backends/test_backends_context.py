@@ -20,7 +20,8 @@ def test_a_pause_is_told_while_it_lasts(retry_after_s, told):
     async def refused() -> tuple[str, str]:
         shared, now = BackendContext(), asyncio.get_running_loop().time()
         limiters = [shared.limiters.of(server, Limits()) for server in ("a", "b")]
-        limiters[0].try_acquire("v2").release(Retryable("busy", kind="429", retry_after_s=retry_after_s))
+        exhausted = Retryable("busy", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
+        limiters[0].try_acquire("v2").release(exhausted)
         limiters[1].try_acquire("v2").release(Reply(text="4"))
         return shared.waits_for(now), shared.waits_for(now + 300)
 

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_crucible.datasets.delimited import read_csv
 from pytest_crucible.exports.formats import FORMATS, find_writer, write_file
 from pytest_crucible.exports.parquet import write_parquet
 from pytest_crucible.exports.text import write_csv, write_jsonl
+from pytest_crucible.presets import EXPORTS
+from pytest_crucible.presets.cns3.antagonist.export import COLUMNS as FINDINGS
 from pytest_crucible.records import ExportTable
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.formula_cells import unguard_cell
+from pytest_crucible.store.tables import EVENTS, OBSERVATIONS, REPEATS, REPLIES, TABLES, VARIANTS
 
 COLUMNS = {"sample": "text", "epoch": "integer", "value": "number", "skipped": "flag", "facts": "json"}
 TEXT = st.text(st.characters(codec="utf-8"))
@@ -64,11 +70,64 @@ def test_csv_comes_back_as_text(rows):
     assert read[0] == list(COLUMNS)
     assert len(read) == len(rows) + 1
     for (sample, repeat, value, skipped, facts), row in zip(read[1:], rows, strict=True):
-        assert sample == (row[0] or "")
+        assert unguard_cell(sample) == (row[0] or "")
         assert repeat == ("" if row[1] is None else str(row[1]))
         assert (float(value) if value else None) == row[2]
         assert skipped == ("" if row[3] is None else str(row[3]))
-        assert (facts if isinstance(row[4], str) else json.loads(facts or "null")) == row[4]
+        assert (unguard_cell(facts) if isinstance(row[4], str) else json.loads(facts or "null")) == row[4]
+
+
+# Signs, what may stand before them, and apostrophes: drawn often enough to meet.
+FORMULA_TEXT = st.text(st.sampled_from("=+-@\uff1d' \t\r\n\u00a0\ufeff\x001a"), min_size=1, max_size=6) | TEXT.filter(
+    bool
+)
+EVERY_TABLE = {
+    "observations": OBSERVATIONS,
+    "replies": REPLIES,
+    "repeats": REPEATS,
+    "variants": VARIANTS,
+    "events": EVENTS,
+    "findings": FINDINGS,
+}
+CELLS = {
+    "text": FORMULA_TEXT,
+    "json": FORMULA_TEXT | st.integers(),
+    "number": st.floats(allow_nan=False, allow_infinity=False),
+    "integer": st.integers(),
+    "flag": st.booleans(),
+}
+# As spreadsheets see it: blanks and controls before the sign are skipped.
+STARTS_AS_FORMULA = re.compile(r"[\s\x00-\x20\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+
+
+def test_every_table_of_an_export_is_known_here():
+    assert set(EVERY_TABLE) == {*TABLES, *EXPORTS}
+
+
+@given(data=st.data(), name=st.sampled_from(sorted(EVERY_TABLE)))
+def test_no_text_of_a_csv_file_is_a_formula_and_all_texts_come_back(data, name, tmp_path_factory):
+    columns = EVERY_TABLE[name]
+    row = tuple(data.draw(CELLS[kind]) for kind in columns.values())
+    path = tmp_path_factory.mktemp("csv") / "table.csv"
+    path.write_bytes(written(write_csv, [row], columns))
+
+    cells = list(csv.reader(io.StringIO(path.read_bytes().decode(), newline="")))[1]
+    [(_, read)] = read_csv(path)
+
+    assert not any(
+        STARTS_AS_FORMULA.match(cell) for cell, value in zip(cells, row, strict=True) if isinstance(value, str)
+    )
+    assert read == {column: str(value) for column, value in zip(columns, row, strict=True)}
+
+
+def test_numbers_are_written_as_numbers():
+    assert written(write_csv, [("-5", -5, -0.5, True, -5)]).decode().splitlines()[1] == "'-5,-5,-0.5,True,-5"
+
+
+def test_an_apostrophe_in_a_file_of_another_program_stays(tmp_path):
+    (tmp_path / "table.csv").write_text("id,input\n1,'=1\n")
+
+    assert list(read_csv(tmp_path / "table.csv")) == [(2, {"id": "1", "input": "'=1"})]
 
 
 @given(ROWS)

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from pytest_crucible.detectors.characters import read_codes
 from pytest_crucible.guards import repeats
+from pytest_crucible.guards.characters import read_codes
 from pytest_crucible.guards.repeats import REACH, LongText, drop_repeats
 
 

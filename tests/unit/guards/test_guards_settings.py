@@ -64,7 +64,7 @@ def test_bad_tables_are_refused(name, table, message):
         ('[guards.a]\nkind = "rules"\nthreshold = "crucible.toml"', "a", "cannot be read"),
         ('[guards.a]\nkind = "pii"\ntypes = ["EMAIL_ADRESS"]', "a", "did you mean 'EMAIL_ADDRESS'?"),
         ('[guards.a]\nkind = "pii"\ntypes = []', "a", "write a list"),
-        ('[guards.a]\nkind = "pii"\nphones = "x"', "a", 'write "context" or "phonenumbers"'),
+        ('[guards.a]\nkind = "pii"\nphones = "x"', "a", "write one of auto, context, phonenumbers"),
         ('[guards.a]\nkind = "nowhere:f"', "a", "cannot be imported"),
         ('[guards.a]\nkind = "judge"\nadapter = "x"\nquestion = "y"', "a", "can only be queried in a pytest session"),
     ],

@@ -32,7 +32,7 @@ from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_blocks, solutions
 from pytest_crucible.metrics.judges.verdicts import NoVerdict, read_verdict
 from pytest_crucible.presets.cns3 import citations, claims, thinker
-from pytest_crucible.records import Adapter, reasoning
+from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.report import markdown
@@ -144,6 +144,9 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "local_model/server/transport.py": {"parse_head": head},
     "local_model/tokens.py": {"encode": lambda text: TOKENIZER.encode(text)},
     "records/reasoning.py": {"reasoning_length": reasoning.reasoning_length},
+    "records/formula_cells.py": {"guard_cell": formula_cells.guard_cell, "unguard_cell": formula_cells.unguard_cell},
+    "records/key_forms.py": {"hider": hider({"planted"})},
+    "records/process_secrets.py": {"hide_encoded": lambda text: process_secrets.hide_encoded(text, str)},
     "records/redaction.py": {"hider": hider({"planted"})},
     "report/align_numbers.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
     "report/markdown.py": {"plain": markdown.plain, "code": markdown.code},
@@ -160,6 +163,7 @@ NO_REPLIES = {
     "importers/columns.py": CONFIGURATION,
     "importers/directories.py": FILE_NAME,
     "importers/lm_eval.py": FILE_NAME,
+    "metrics/models/safe_files.py": "reads the configuration of a model in a local directory",
     "records/amounts.py": CONFIGURATION,
     "records/registry.py": CONFIGURATION,
     "records/durations.py": CONFIGURATION,

@@ -108,7 +108,21 @@ def test_production_wants_proof_and_says_what_would_be(production):
     assert refusal(production, run) == (
         "run close does not prove exact >= 0.75 (n = 240; about 651 would): add samples, or promote to staged"
     )
-    assert promote_run(production, request(run, settings={"proven": False}))[-1].state == "production"
+    assert promote_run(production, request(run, "staged"))[-1].state == "staged"
+
+
+def test_rules_that_are_weaker_than_those_of_the_gate_are_refused(production):
+    run = measure(production, "second", v2=0.9, v1=0.85)
+    weaker = {"proven": False, "max_age_days": 90}
+
+    assert refusal(production, run, settings=weaker).splitlines() == [
+        "[registry] has max_age_days = 90.0, but gate 1 of claims has 30.0: restore it, or change the gate with "
+        "`crucible gate freeze claims --why TEXT`",
+        "[registry] has proven = no, but gate 1 of claims has yes: restore it, or change the gate with "
+        "`crucible gate freeze claims --why TEXT`",
+    ]
+    stricter = {"max_age_days": 10, "era_alpha": 0.05}
+    assert changes(promote_run(production, request(run, settings=stricter)))[-1] == ("claims@2", "production")
 
 
 def test_a_regression_gate_without_a_margin_proves_nothing(production):
@@ -142,9 +156,9 @@ CANDIDATE = {
         {"status": "interrupted"},
         "is interrupted, not finished: continue it with --crucible-resume",
     ),
-    "left out": (
-        {"manifest": {"deselected": ["test_a.py::test_hard"]}},
-        "left out test_hard: run it without -k, -m and --lf",
+    "a run of an earlier version": (
+        {"manifest": {"settings": {}}},
+        "has no record of what it collected: run it again with this version of pytest-crucible",
     ),
 }
 

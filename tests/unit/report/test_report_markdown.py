@@ -11,8 +11,13 @@ from pytest_crucible.sections.worst_samples import WorstSample
 def test_the_ruling_comes_first_and_then_the_tables(run):
     lines = render_markdown(run()).splitlines()
 
-    assert lines[0] == "## ❌ 3 verdicts: 1 missed, 2 met"
-    assert lines[2:5] == [
+    assert lines[:3] == [
+        "## ❌ v2 did worse than v1 on 198 samples, by 3.5 points [-1.6, 8.7] (exact), but that v2 is worse is not proven; "
+        "2 of 3 gates hold, 1 is missed.",
+        "",
+        "3 verdicts: 1 missed, 2 met",
+    ]
+    assert lines[4:7] == [
         "| target | estimate [95 % interval] | n | lost | verdict |",
         "| :-- | :-- | --: | --: | :-- |",
         "| `exact >= 0.80` | 0.810 [0.750, 0.858] | 200 | 0 | ✅ met<br>"
@@ -41,7 +46,7 @@ def test_what_was_not_judged_shows_its_estimates(run, analysis, plan):
         run(analysis(plan(targets=(), contrasts=()), targets=(), comparisons=()), verdicts=(), family_size=0)
     )
 
-    assert text.startswith("## no verdicts\n")
+    assert text.startswith("## No gate was decided.\n\nno verdicts\n")
     assert "0.810 [0.750, 0.858]" in text.partition("<details>")[0]
 
 
@@ -89,7 +94,8 @@ def test_a_mistake_in_the_suite_has_no_row_and_is_told_all_the_same(run):
 
     text = render_markdown(run(verdicts=(met, *others, mistaken)))
 
-    assert text.startswith("## ❌ 4 verdicts: 1 missed, 1 undecided, 2 met; 1 error in the suite\n")
+    assert "2 of 4 gates hold, 1 is missed, 1 is in error.\n" in text
+    assert "\n4 verdicts: 1 missed, 1 undecided, 2 met; 1 error in the suite\n" in text
     assert "- test_sums: typo >= 1: error in the suite: no number" in text
 
 
@@ -118,3 +124,16 @@ def test_verdicts_are_never_left_out(run):
 
     assert "<details>" not in found
     assert "`exact: v2 vs v1`" in found
+
+
+def test_a_worst_sample_shows_its_question_the_expected_answer_and_the_reply(run, analysis):
+    worst = WorstSample(
+        metric="exact", value=0.0, baseline_value=1.0, sample="q7", reply="5", input="What is\n2 + 2?", expected="4"
+    )
+    text = render_markdown(run(analysis(worst=(worst,))))
+
+    shown = text.partition("<summary>Worst samples</summary>")[2].partition("</details>")[0]
+    assert (
+        "question:\n\n```text\nWhat is\n2 + 2?\n```\n\nexpected:\n\n```text\n4\n```\n\nreply:\n\n```text\n5\n```"
+        in shown
+    )

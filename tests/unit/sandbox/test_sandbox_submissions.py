@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -173,6 +174,15 @@ def primes(n):
         except OSError: pass
     os._exit(0)
 """,
+    "forged exceptions": """
+import os, struct
+def primes(n):
+    quiet = '["list", ["list", "StopIteration"], "", null]'
+    for value in ("null", '["list", 1, 2, 3]', quiet):
+        value = '["list", "raised", %s]' % value
+        os.write(3, struct.pack(">I", len(value)) + value.encode())
+    return []
+""",
     "endless answer": "import os, struct\ndef primes(n):\n  os.write(3, struct.pack('>I', 1 << 31) + b'x'); return []",
     "deep answer": "def primes(n):\n  x = []\n  for _ in range(100000): x = [x]\n  return x",
     "deep forged answer": "import os, struct\ndef primes(n):\n  b = b'[' * 100000\n  os.write(3, struct.pack('>I', len(b)) + b)",
@@ -181,6 +191,8 @@ def primes(n):
     "quiet exception": "class Quiet(BaseException): pass\ndef primes(n): raise Quiet",
     "generator exit": "def primes(n): raise GeneratorExit",
     "stop iteration": "def primes(n): raise StopIteration",
+    "own stop iteration": "class Own(StopIteration): pass\ndef primes(n): raise Own",
+    "stop iteration in a coroutine": "async def primes(n): raise StopIteration",
     "function for data": "def primes(n): return primes",
     "coroutine for data": "async def primes(n): return []",
     "object for data": "def primes(n): return object()",
@@ -359,6 +371,94 @@ def test_tests_that_cannot_judge_refuse_the_code(sandbox, tests, setup, detail):
 
     assert result.status == "refused"
     assert result.detail.startswith(detail)
+
+
+@pytest.mark.parametrize(
+    "kind", ["StopIteration", "StopAsyncIteration", "GeneratorExit", "KeyboardInterrupt", "SkipTest", "Own"]
+)
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "assert all(map(double, [1, 2]))",
+        "assert next(map(double, [1]), 2) == 2",
+        "assert list(iter(lambda: double(1), None)) == []",
+        "import asyncio\nasync def go():\n    return [x async for x in numbers()]\n"
+        "async def numbers():\n    yield double(1)\nassert asyncio.run(go()) == []",
+        "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): assert double(1) == 2\n"
+        "assert unittest.TextTestRunner().run(unittest.makeSuite(T) if hasattr(unittest, 'makeSuite') else "
+        "unittest.defaultTestLoader.loadTestsFromTestCase(T)).wasSuccessful()",
+    ],
+    ids=["all", "next", "iter", "async for", "unittest"],
+)
+def test_no_exception_of_the_code_ends_the_tests_quietly(sandbox, tests, kind):
+    setup = "from unittest import SkipTest\nclass Own(StopIteration): pass\n"
+
+    result = sandbox.run(double(f"{setup}def double(x): raise {kind}", tests, setup=setup))
+
+    assert result.status == "failed"
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [
+        "compile('a b', 'f', 'exec')",
+        "int('x')",
+        "{}['x']",
+        "[][1]",
+        "open('none')",
+        "b'\\xff'.decode()",
+        "'\\udc00'.encode()",
+        "import_module('no_such')",
+        "exit(3)",
+        "fail(KeyError(1, 'two'))",
+        "fail(ValueError(object()))",
+        "fail(ExceptionGroup('all', [ValueError()]))",
+    ],
+)
+def test_the_text_of_an_exception_arrives_as_it_was(sandbox, raised):
+    code = f"from importlib import import_module\nfrom sys import exit\ndef fail(error): raise error\ndef double(x): {raised}"
+    tests = "try: double(1)\nexcept BaseException as error: print(str(error), end='')"
+    try:
+        exec(code, names := {})
+        names["double"](1)
+    except BaseException as error:
+        text = str(error)
+
+    output = sandbox.run(double(code, tests)).output
+
+    assert output == text if " object at " not in text else output.startswith("<object object at ")
+
+
+def test_arguments_of_an_exception_arrive_when_they_are_plain_data(sandbox):
+    tests = "try: double(1)\nexcept OSError as error: assert error.errno == 7 and error.args == (7, 'seven')"
+
+    assert sandbox.run(double("def double(x): raise OSError(7, 'seven')", tests)).detail == ""
+
+
+GUESSER = """
+import random
+random.seed({seed})
+def double(x): return random.random()
+"""
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_code_cannot_draw_what_its_tests_draw(sandbox, seed):
+    tests = "import random\nassert double(1) == random.random()"
+
+    assert sandbox.run(double(GUESSER.format(seed=seed), tests)).status == "failed"
+    assert sandbox.run(double("import random\ndef double(x): return random.random()", tests)).status == "failed"
+
+
+def test_a_stored_seed_draws_the_same_tests_again(sandbox):
+    draw = "import random\nprint(random.random())\ndouble(1)"
+    first = double("def double(x): return x", draw)
+    again = replace(first, seed=first.seed)
+    other = replace(first, seed=1)
+
+    outputs = [sandbox.run(program).output for program in (first, again, other)]
+
+    assert outputs[0] == outputs[1] != outputs[2]
 
 
 def test_both_processes_are_confined_and_the_code_does_not_hold_the_tests(sandbox):

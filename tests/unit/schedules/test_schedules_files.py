@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.schedules.files import Schedule, programs_folder, render_schedule
+from pytest_crucible.schedules.files import Schedule, programs_path, render_schedule
+from pytest_crucible.schedules.quoting import shell_line
 from pytest_crucible.schedules.times import next_times, parse_times
 
 SHOW = "import json, os, sys; print(json.dumps([os.getcwd(), *sys.argv[1:]]))"
@@ -137,9 +138,29 @@ def test_a_first_word_is_a_program_and_not_shell_syntax(tmp_path):
 
 
 def test_programs_are_found_where_a_scheduler_does_not_look():
-    assert programs_folder(sys.executable, ("pytest",)) == str(Path(sys.executable).parent)
-    assert programs_folder(sys.executable, ("sh",)) == str(Path(shutil.which("sh") or "").parent)
-    assert programs_folder(sys.executable, ("./run", "x")) == ""
+    """Whatever word comes first: those of this environment, then those of the folder in which the program was found."""
+    here, system = str(Path(sys.executable).parent), str(Path(shutil.which("env") or "").parent)
+
+    assert programs_path(sys.executable, ("pytest",)) == here
+    assert programs_path(sys.executable, ("./run", "x")) == here
+    assert programs_path(sys.executable, ("no-such-program",)) == here
+    for command in (("env", "A=1", "pytest"), ("sh", "-c", "pytest -q"), ("nice", "pytest")):
+        assert programs_path(sys.executable, command).split(":") == [here, system]
+
+
+def test_a_program_that_another_one_starts_is_found(tmp_path):
+    program = tmp_path / "own" / "measure"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "measured $A"\n')
+    program.chmod(0o755)
+    command = ("env", "A=1", "measure")
+
+    line = shell_line(command, folder=str(tmp_path), programs=programs_path(str(program.parent / "python"), command))
+
+    done = subprocess.run(
+        ["/bin/sh", "-c", line], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"}, check=True
+    )
+    assert done.stdout == "measured 1\n"
 
 
 def test_days_are_those_of_each_scheduler(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from answer_builders import arm, inputs_of
 
@@ -23,5 +25,13 @@ def test_a_baseline_that_has_served_many_sessions_is_suggested_for_a_fresh_run(s
     baselines = stored_baselines.compute(inputs_of(arm(a=[True]), arm(a=[True]), stored=Served(sessions)))
     notes = [note.text for note in stored_baselines.view(baselines or (), ()).notes]
 
-    sentence = f"v1: its stored replies have served 10 sessions; {RISK}: --crucible-fresh calls the model again"
+    sentence = f"v1: 10 sessions have compared with the same stored replies of it; {RISK}: --crucible-fresh calls its model again"
     assert notes == ([sentence] if suggested else [])
+
+
+def test_a_baseline_of_recorded_replies_is_never_suggested():
+    inputs = inputs_of(arm(a=[True]), arm(a=[True]), stored=Served(100))
+    candidate, baseline = inputs.plan.arms
+    recorded = replace(inputs, plan=replace(inputs.plan, arms=(candidate, replace(baseline, recorded=True))))
+
+    assert stored_baselines.compute(recorded) is None

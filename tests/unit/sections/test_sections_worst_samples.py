@@ -24,7 +24,8 @@ def test_the_worst_samples_are_those_that_fell_furthest_behind():
 def test_the_document_has_what_a_reader_needs():
     [first, *_] = worst_samples.view(worst_of(arm(a=[1.0, 0.0]), arm(a=[3.0, 2.0])), ()).document
 
-    assert first == {"sample": "1", "metric": "a", "value": 0.0, "baseline_value": 2.0, "reply": "reply 1"}
+    assert first == {"sample": "1", "metric": "a", "value": 0.0, "baseline_value": 2.0, "reply": "reply 1",
+                     "input": "input 1", "expected": "1"}  # fmt: skip
 
 
 def test_without_a_baseline_they_are_the_lowest():

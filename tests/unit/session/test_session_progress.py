@@ -1,13 +1,16 @@
-"""The live line is shown on a terminal only."""
+"""The live line is shown on a terminal only; elsewhere there is a line now and then."""
 
 from __future__ import annotations
 
 import io
+import re
 
 import pytest
 from _pytest.terminal import TerminalReporter
 from experiment_builders import ALONE
 
+from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.records.errors import Retryable
 from pytest_crucible.sample.engine import Progress
 from pytest_crucible.session.progress import Show, progress_display
 
@@ -30,7 +33,11 @@ def display(
     config.pluginmanager.register(TerminalReporter(config, screen), "terminalreporter")
     if worker:
         config.workerinput = {}  # type: ignore[attr-defined]  # as xdist sets it
-    return progress_display(config, "evals/test_math.py::test_sums", lambda: "waiting for a permit"), screen
+    shared = BackendContext()
+    for _ in range(3):
+        circuit = shared.circuits.of("http://a/v1 key", "server http://a/v1")
+        circuit.fail(Retryable("nobody is there", kind="connection"), ("a",), 0.0, 0.0)
+    return progress_display(config, "evals/test_math.py::test_sums", shared), screen
 
 
 def test_counts_and_the_cause_of_a_wait_are_shown_and_cleared(pytester):
@@ -39,7 +46,7 @@ def test_counts_and_the_cause_of_a_wait_are_shown_and_cleared(pytester):
     text = screen.getvalue()
     show(None)
 
-    assert "test_sums  500/2,000  3 lost  waiting for a permit" in text
+    assert "test_sums  500/2,000  3 lost  waiting until server http://a/v1 answers again" in text
     assert "evals" not in text
     assert screen.getvalue().endswith("\x1b[1G")
 
@@ -55,3 +62,15 @@ def test_nothing_is_shown_elsewhere(pytester, options, facts):
     show(None)
 
     assert screen.getvalue() == ""
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then(pytester, monkeypatch):
+    monkeypatch.setattr("pytest_crucible.session.progress_log.LOG_EVERY_S", 0.0)
+    show, screen = display(pytester, is_terminal=False)
+    show(Progress(total=300, done=120, lost=1))
+    show(None)
+
+    assert re.fullmatch(
+        r"\ncrucible: test_sums  120/300  1 lost  waiting until server http://a/v1 answers again  0 s left\n",
+        screen.getvalue(),
+    )

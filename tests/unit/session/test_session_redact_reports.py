@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible.records.redaction import HIDDEN
-from pytest_crucible.session.redact_reports import KeyRedactor, key_redactor
+from pytest_crucible.session.key_redactor import KeyRedactor
+from pytest_crucible.session.redact_reports import key_redactor
 
 SECRET = "s3cret-value-of-the-gateway"
 

@@ -79,7 +79,7 @@ FACTS = st.dictionaries(
 @given(FACTS)
 def test_every_fact_finds_its_place(facts):
     """In a column of its own, or in the JSON; and nothing stands in two places."""
-    [row] = event_rows([("run1", Event(name="n", at=0.0, facts=facts))], str)
+    [row] = event_rows([("run1", Event(name="n", at=0.0, facts=facts))], str, str)
     said = row["facts"] or {}
     json.dumps(said, allow_nan=False)
 
@@ -100,13 +100,13 @@ def test_an_event_is_stored_as_if_it_were_the_only_one_of_its_batch(several):
     told = [("run1", Event(name="n", at=0.0, facts=facts)) for facts in several]
     hide = hider(["a-key-of-ours"])
 
-    assert repr(event_rows(told, hide)) == repr([row for one in told for row in event_rows([one], hide)])
+    assert repr(event_rows(told, hide, hide)) == repr([row for one in told for row in event_rows([one], hide, hide)])
 
 
 def test_facts_that_are_alike_are_hidden_in_every_event():
     told = [("run1", Event(name="n", at=0.0, facts={"finish": "a-key-of-ours"}))] * 3
 
-    assert [row["facts"] for row in event_rows(told, hider(["a-key-of-ours"]))] == [{"finish": HIDDEN}] * 3
+    assert [row["facts"] for row in event_rows(told, hider(["a-key-of-ours"]), str)] == [{"finish": HIDDEN}] * 3
 
 
 def test_facts_that_are_plain_come_back_as_they_were(store):

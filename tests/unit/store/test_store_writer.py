@@ -229,7 +229,10 @@ def test_what_a_full_disk_did_not_take_is_taken_in_by_the_next_run(store, path):
 
 def test_what_was_kept_of_another_store_is_left_alone(store, path):
     write_spill_file(
-        str(path), "another run", [(schema.replies, False, [{"arm": 1, "position": 0, "epoch": 0, "skipped": False}])]
+        str(path),
+        store.key,
+        "another run",
+        [(schema.replies, False, [{"arm": 1, "position": 0, "epoch": 0, "skipped": False}])],
     )
 
     RunStore(str(path)).close()
@@ -242,7 +245,7 @@ def test_what_was_kept_of_another_store_is_left_alone(store, path):
 def test_what_a_killed_process_was_about_to_take_in_is_taken_in_by_the_next_one(store, path):
     _, arm = entered(store)
     row = {"arm": arm, "position": 0, "epoch": 0, "skipped": False}
-    kept = write_spill_file(str(path), "run", [(schema.replies, False, [row])])
+    kept = write_spill_file(str(path), store.key, "run", [(schema.replies, False, [row])])
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     taken = kept.rename(kept.with_suffix(f".{gone.pid}"))
@@ -342,7 +345,7 @@ def test_texts_that_no_database_takes_cost_no_row(where, path, request):
 
 
 def test_what_cannot_be_read_of_what_was_kept_is_said(store, path):
-    kept = write_spill_file(str(path), "run", [])
+    kept = write_spill_file(str(path), store.key, "run", [])
     kept.write_text("half a li")
 
     with pytest.raises(StoreError, match="move the file away to continue without them"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.redaction import hider
+from pytest_crucible.telemetry.notice_urls import public_host, secret_parts
 from pytest_crucible.telemetry.notices import Notice, read_notify_settings, send_notices
 
 
@@ -35,3 +37,30 @@ def test_a_variable_that_is_not_set_is_a_warning():
     assert send_notices([Notice("A", "t", "b"), Notice("A", "t", "b")], {}) == [
         "warning: the message to $A was not sent: the variable is not set"
     ]
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://hooks.slack.com/services/T0/B0/x1", "hooks.slack.com"),
+        ("json://127.0.0.1:8080/r00m", "127.0.0.1"),
+        ("jsons://user:p4ssw0rd@[2001:db8::1]:8443/r00m", "2001:db8::1"),
+        ("jsons://[2001:DB8:0::1]/r00m-t0ken", "2001:db8::1"),
+        ("mailto://me:p4ssw0rd@mail42.example.org?to=you", "mail42.example.org"),
+        ("ntfy://localhost/t0pic-0f-mine", "localhost"),
+        ("slack://T0KENAAAA/B0KENBBB/C0KENCCC", ""),
+        ("tgram://123456789:AAF0_token-of-a-bot/42", ""),
+        ("discord://4174216298/JHMHI8qBe7bk2ZwO5U711o3dV_js", ""),
+        ("no url", ""),
+    ],
+)
+def test_the_host_of_a_url_is_no_secret_and_a_token_in_its_place_is(url, host):
+    parts = set(secret_parts(url))
+
+    assert public_host(url) == host
+    assert host not in parts
+    assert url in parts
+    hidden = hider(parts)(f"{url} and host {host}.")
+    assert hidden == f"(key hidden) and host {host}."
+    for token in ("p4ssw0rd", "T0KENAAAA", "B0KENBBB", "4174216298", "123456789", "t0pic-0f-mine"):
+        assert token not in url or token in parts

@@ -184,7 +184,30 @@ def test_room_comes_back_whatever_the_request_came_to(limiter, outcome):
     within(work)
 
 
-def test_everybody_pauses_for_as_long_as_a_server_asks(limiter):
+def test_a_refusal_pauses_nobody_else(limiter):
+    turns = limiter()
+
+    async def work() -> None:
+        turns.try_acquire("v2").release(Retryable("too much", kind="429", retry_after_s=3.0))
+        assert turns.try_acquire("v1")
+
+    within(work)
+
+
+def test_everybody_pauses_when_refusals_cluster(limiter):
+    turns = limiter()
+
+    async def work() -> None:
+        leases = [turns.try_acquire("v2") for _ in range(60)]
+        for lease in leases[50:]:
+            lease.release(Retryable("too much", kind="429", retry_after_s=3.0))
+        assert turns.try_acquire("v1") is None
+        assert turns.paused_s(asyncio.get_running_loop().time()) == 3.0
+
+    within(work)
+
+
+def test_everybody_pauses_for_as_long_as_a_server_asks_whose_quota_is_exhausted(limiter):
     turns, started = limiter(), []
 
     async def ask(arm: str) -> None:
@@ -193,7 +216,8 @@ def test_everybody_pauses_for_as_long_as_a_server_asks(limiter):
         lease.release(REPLY)
 
     async def work() -> None:
-        turns.try_acquire("v2").release(Retryable("too much", kind="429", retry_after_s=3.0))
+        exhausted = Retryable("too much", kind="429", retry_after_s=3.0, quota_exhausted=True)
+        turns.try_acquire("v2").release(exhausted)
         assert turns.try_acquire("v1") is None
         await asyncio.gather(ask("v1"), ask("v2"))
 
@@ -206,7 +230,8 @@ def test_nobody_pauses_for_longer_than_a_run_takes(limiter, retry_after_s):
     turns = limiter()
 
     async def work() -> None:
-        turns.try_acquire("v2").release(Retryable("come tomorrow", kind="429", retry_after_s=retry_after_s))
+        exhausted = Retryable("come tomorrow", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
+        turns.try_acquire("v2").release(exhausted)
         started = asyncio.get_running_loop().time()
         await turns.acquire("v1")
         assert asyncio.get_running_loop().time() - started < 30
@@ -300,7 +325,8 @@ def test_there_is_none_while_the_limiter_backs_off_and_for_some_time_after(limit
 
     async def work() -> None:
         assert turns.try_spare()
-        turns.try_acquire("v2").release(Retryable("too much", kind="429", retry_after_s=retry_after_s))
+        exhausted = Retryable("too much", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
+        turns.try_acquire("v2").release(exhausted)
         assert turns.try_spare() is None
         await asyncio.sleep(4)
         assert turns.try_spare() is None

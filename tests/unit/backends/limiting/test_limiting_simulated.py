@@ -8,7 +8,7 @@ import pytest
 from asking import ask_all, ask_for
 from simulated_servers import Bucket, Chance, Minutes, SimulatedServer, Slots
 
-from pytest_crucible.backends.retried import _Wait
+from pytest_crucible.backends.attempts import DRAWS
 
 SETTLED_S, END_S = 5, 60
 """What happens before is learning."""
@@ -18,7 +18,7 @@ MEAN = math.exp(0.3**2 / 2)
 
 @pytest.fixture(autouse=True)
 def _same_draws() -> None:
-    _Wait._draws.seed(0)
+    DRAWS.seed(0)
 
 
 @pytest.mark.parametrize("retry_after_s", [None, 1.0], ids=["without-retry-after", "with-retry-after"])

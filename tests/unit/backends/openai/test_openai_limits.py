@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.openai.limits import ReportedLimits, parse_seconds, read_headers, retry_after
+from pytest_crucible.backends.openai.limits import (
+    ReportedLimits,
+    has_exhausted_quota,
+    parse_seconds,
+    read_headers,
+    retry_after,
+)
 
 
 @pytest.mark.parametrize(
@@ -105,3 +111,24 @@ def test_an_answer_without_limits_has_none(headers):
 @pytest.mark.parametrize("value", ["\u00b2", "9" * 5000, "-1", "many", ""])
 def test_a_limit_that_is_no_number_is_not_known(value):
     assert read_headers({"x-ratelimit-limit-requests": value}) is None
+
+
+@pytest.mark.parametrize(
+    ("headers", "exhausted", "seconds"),
+    [
+        ({"x-ratelimit-remaining": "0", "x-ratelimit-reset": "20"}, True, 20.0),
+        ({"x-ratelimit-remaining-requests": "3", "x-ratelimit-remaining-tokens": "0"}, True, None),
+        ({"anthropic-ratelimit-requests-remaining": "0", "retry-after": "20"}, True, 20.0),
+        ({"ratelimit-remaining": "0", "ratelimit-reset": "7"}, True, 7.0),
+        ({"x-ratelimit-remaining": "12", "x-ratelimit-reset": "20"}, False, None),
+        ({"x-ratelimit-limit": "0"}, False, None),
+        ({}, False, None),
+    ],
+)
+def test_a_quota_is_exhausted_where_nothing_remains(headers, exhausted, seconds):
+    assert has_exhausted_quota(headers) is exhausted
+    assert retry_after(headers) == seconds
+
+
+def test_a_point_in_time_may_be_in_milliseconds():
+    assert parse_seconds(f"{(time.time() + 20) * 1000:.0f}") == pytest.approx(20, abs=1)

@@ -1,0 +1,42 @@
+"""Runs code as a second user of this machine, where the tests run as root."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_NOBODY = 65534
+OTHER = pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be two users of one machine"
+)
+
+
+def run_as_other_user(code: str, folder: Path) -> str:
+    """Run Python code as user `nobody`, who can reach the folder, and return what it prints."""
+    # It imports as root, because the other user may not be able to read this interpreter's libraries.
+    become = f"os.setgroups([]); os.setgid({_NOBODY}); os.setuid({_NOBODY})"
+    program = f"import os, sys; sys.path[:] = {sys.path!r}; import pytest_crucible.store.engine; {become}\n{code}"
+    with _parents_open(folder):
+        result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@contextlib.contextmanager
+def _parents_open(folder: Path) -> Iterator[None]:
+    """Let others go through the folder's parents: pytest closes its temporary folders."""
+    closed = {path: stat.S_IMODE(path.stat().st_mode) for path in folder.parents if not path.stat().st_mode & 0o001}
+    for path, mode in closed.items():
+        path.chmod(mode | 0o011)
+    try:
+        yield
+    finally:
+        for path, mode in closed.items():
+            path.chmod(mode)
