@@ -10,7 +10,8 @@
     |  +- Unanswered   a server answers others, and not this request        -> that sample is lost, and counts as tried
     |  +- Uncached     the reply is not in the cache, and no model may be called -> that sample is lost, the experiment fails
     |  +- Refused      every request would be refused                       -> the experiment stops
-    +- StoreError      the run store cannot be read or written              -> sampling stops
+    +- StoreError      the run store cannot be opened                        -> experiments fail at their setup, other tests run
+    |                  ... or not be read or written during the run          -> sampling stops
     +- NotEnoughData   raised inside `stats` only                           -> analyse turns it into a note
 
 Messages are sentences without capital and full stop: what was given, what was expected, what to do.

@@ -23,7 +23,7 @@ from pytest_crucible.builtin import registered_sections
 from pytest_crucible.metrics.models.llm_judge import Judge
 from pytest_crucible.presets import configure
 from pytest_crucible.records import Arm, Plan
-from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.records.errors import CrucibleError, SpecError, StoreError
 from pytest_crucible.records.model_gates import SuiteRecord
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sections.run import load_sections
@@ -46,6 +46,7 @@ from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.stored_arms import with_stored_runs
 from pytest_crucible.session.suite_record import DESELECTED, NOT_PLANNED, record_suite
+from pytest_crucible.session.unusable_store import UnusableStore
 
 if TYPE_CHECKING:
     from pytest_crucible.session.sweep_choice import SweepChoice
@@ -66,6 +67,7 @@ class ExperimentCollection:
         self.lines: dict[str, str] = {}
         self.problems: list[str] = []
         self.failures = PlanningFailures()
+        self.unusable_store = UnusableStore(self.marked.experiment_of)
         self._config = config
         self._settings = settings
         self._resources = resources
@@ -131,6 +133,8 @@ class ExperimentCollection:
             check_sample(self._settings.sample, self.experiments.values())
         # Training takes long, so it starts only when everything else is valid.
         if self._trained_names() and not self.problems and not self._settings.estimate:
+            if self._spends:
+                self._resources.open_store()
             self._train(opener)
         if not self.problems and self._data.runs_checks:
             self._compare_training_files()
@@ -144,11 +148,32 @@ class ExperimentCollection:
 
     def store_plans(self, run: str) -> bool:
         """Store the run and all plans, unless no request will be sent; return whether requests will be sent."""
-        spends = not (self._config.option.collectonly or self._settings.sample is not None or self._settings.estimate)
-        if self.plans() and spends and not self.problems:
+        if self.plans() and not self.problems:
             with self._gather_errors():
-                self._store_run(run)
-        return bool(self.plans()) and spends
+                if self._spends:
+                    self._store_run(run)
+                # An estimate reads how long earlier replies were.
+                elif self._settings.estimate and not self._config.option.collectonly:
+                    self._resources.open_store()
+        if self.unusable_store.sentence:
+            self._drop_plans()
+        return bool(self.plans()) and self._spends
+
+    @property
+    def _spends(self) -> bool:
+        """Whether the session will run its experiments and store them."""
+        settings = self._settings
+        return not (self._config.option.collectonly or settings.sample is not None or settings.estimate)
+
+    def _drop_plans(self) -> None:
+        """Plan nothing, since the run store cannot be used: the tests have errors at their setup."""
+        # Beside other errors, and where no test is set up, this one is reported with them.
+        if self.problems or self._config.option.collectonly:
+            self.problems.append(self.unusable_store.sentence)
+        self.experiments.clear()
+        self.joined.clear()
+        self.lines.clear()
+        self.sweep = None
 
     def _store_run(self, run: str) -> None:
         store = self._resources.store
@@ -290,6 +315,8 @@ class ExperimentCollection:
     def _gather_errors(self, where: str = "") -> Iterator[None]:
         try:
             yield
+        except StoreError as error:
+            self.unusable_store.record(error)
         except CrucibleError as error:
             self.problems.append(f"{where}: {error}" if where else str(error))
         except pytest.exit.Exception:

@@ -162,7 +162,11 @@ class ExperimentItems:
         position = experiment.position(sample_id)
         if position is None:
             pytest.skip(f"no sample {sample_id!r} here")
-        lines = run_single_sample(item, experiment, position, self._resources.loop)
+        try:
+            lines = run_single_sample(item, experiment, position, self._resources.loop)
+        # The reply cache is in the store.
+        except StoreError as error:
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         self._messages.lines += map(self._hide.redact_cut, lines)
 
 

@@ -120,7 +120,9 @@ class JoinedItems:
                 report.wasxfail = f"one wrong answer: {outcome.detail}"
         if call.when == "teardown":
             try:
-                store_item(outcome, joined, sample_id(item), self._resources.writer, observed)
+                # A session that runs one sample, or only estimates, has stored no plan.
+                if joined.arms:
+                    store_item(outcome, joined, sample_id(item), self._resources.writer, observed)
             finally:
                 if SPAN in item.stash:
                     item.stash[SPAN].stop(outcome)

@@ -15,6 +15,7 @@ from pytest_crucible.backends.limiting.limiters import Limiters
 from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.backends.protocol import Backend, Closeable
 from pytest_crucible.records import Emit
+from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.registry import Version
 from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.store.replies import StoredReplies
@@ -60,6 +61,7 @@ class Resources:
         self._seed = seed
         self._emit = emit
         self._on_unsent = on_unsent
+        self._unusable: StoreError | None = None
         self._restores: list[Callable[[], object]] = []
         if run_code:
             from pytest_crucible import sandbox
@@ -113,8 +115,17 @@ class Resources:
 
     @cached_property
     def store(self) -> RunStore:
-        """The run store. Raises StoreError."""
-        return RunStore(self._location, self._hide, self._hide_keys)
+        """The run store. Raises StoreError, the same one each time: a server that is down would be waited for again and again."""
+        if self._unusable is None:
+            try:
+                return RunStore(self._location, self._hide, self._hide_keys)
+            except StoreError as error:
+                self._unusable = error
+        raise self._unusable
+
+    def open_store(self) -> None:
+        """Open the run store before anything is spent whose result it could not take. Raises StoreError."""
+        _ = self.store
 
     def find_version(self, name: str) -> Version:
         """Return the registered version that a name means now. Raises SpecError and StoreError."""

@@ -147,6 +147,7 @@ class CrucibleSession:
     def register_plugins(self) -> None:
         """Register the plugins that this session has: its data checks, stages, estimate and messages."""
         self.config.pluginmanager.register(self._check_items, "crucible-checks")
+        self.config.pluginmanager.register(self._collection.unusable_store, "crucible-unusable-store")
         for name, plugin in (("crucible-stages", self._stages), ("crucible-estimate", self._estimate)):
             if plugin is not None:
                 self.config.pluginmanager.register(plugin, name)

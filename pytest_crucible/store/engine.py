@@ -72,8 +72,9 @@ _CAUSES = {
     "connection refused": "cannot be reached: start its server, or name another store with --crucible-store",
     "closed the connection": "has lost its server: start it again, then resume with --crucible-resume",
     "terminating connection": "has lost its server: start it again, then resume with --crucible-resume",
-    "could not translate": "cannot be reached: the host does not exist",
-    "failed to resolve": "cannot be reached: the host does not exist",
+    "timeout expired": "cannot be reached, its server does not answer: check the URL, or name another store with --crucible-store",
+    "could not translate": "cannot be reached: the host does not exist: check the URL",
+    "failed to resolve": "cannot be reached: the host does not exist: check the URL",
     "authentication failed": "refuses this user and password: check the URL",
     "unable to open": "cannot be opened: check that its directory exists and can be written to",
 }
@@ -110,7 +111,7 @@ def _explanation(error: SQLAlchemyError) -> str:
             return sentence
     if isinstance(error, ArgumentError | NoSuchModuleError):
         return "is not a database that can be reached: write a path, or a URL such as postgresql://host/name"
-    return f"cannot be used: {message.strip().splitlines()[0]}"
+    return f"cannot be used ({message.strip().splitlines()[0]}): repair it, or name another store with --crucible-store"
 
 
 def _sqlite_url(path: Path) -> URL:
@@ -154,7 +155,8 @@ def _create_engine(url: str | URL, busy_s: float) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _settings(connection: Any, _record: Any) -> None:
-        _use_wal(connection, busy_s)
+        if not _is_foreign(connection):
+            _use_wal(connection, busy_s)
         # Durable against kill -9; only a power cut can take the last commits. https://sqlite.org/pragma.html#pragma_synchronous
         connection.execute("PRAGMA synchronous=NORMAL")
 
@@ -176,6 +178,12 @@ def _postgresql(url: URL, busy_s: float) -> Engine:
             f"run store {redact_location(url.render_as_string(hide_password=False))!r} needs psycopg, which is not installed: "
             'pip install "pytest-crucible[postgres]"'
         ) from error
+
+
+def _is_foreign(connection: sqlite3.Connection) -> bool:
+    """Return whether another program made the database. WAL mode would change its file, before it is refused."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return bool(tables) and schema.store_format.name not in tables
 
 
 def _use_wal(connection: sqlite3.Connection, busy_s: float) -> None:

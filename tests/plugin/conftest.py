@@ -138,6 +138,19 @@ class Suite:
         assert "Traceback" not in result.stdout.str() + result.stderr.str()
         result.stdout.no_fnmatch_line("*verdict*")
 
+    def cannot_store(self, result: pytest.RunResult, sentence: str, *, errors: int = 1, passed: int = 0) -> None:
+        """Exit status 1, one sentence at the setup of each experiment, and no verdict."""
+        shown = result.stdout.str() + result.stderr.str()
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        counts = result.parseoutcomes()
+        assert (counts.get("errors", counts.get("error", 0)), counts.get("passed", 0)) == (errors, passed)
+        assert not counts.keys() & {"failed", "xfailed"}
+        result.stdout.fnmatch_lines([f"*{sentence}"])
+        assert "Traceback" not in shown
+        assert "INTERNALERROR" not in shown
+        result.stdout.no_fnmatch_line("*verdict*")
+        assert self.calls() == []
+
     def json(self, *arguments: str, run: Callable[..., pytest.RunResult] | None = None) -> dict[str, Any]:
         """Run, and read the whole run as data."""
         (run or self.run)("--crucible-json=run.json", *arguments)

@@ -76,7 +76,7 @@ def test_eight_workers_and_two_processes_write_at_once_and_nothing_is_lost_or_do
         ),
         (
             "postgresql://me:planted-word@[broken/runs",
-            "run store 'postgresql://(key hidden)@*broken/runs' cannot be reached: the host does not exist",
+            "run store 'postgresql://(key hidden)@*broken/runs' cannot be reached: the host does not exist: check the URL",
         ),
     ],
     ids=["nobody there", "no URL"],
@@ -86,5 +86,5 @@ def test_a_server_that_cannot_be_used_is_said_without_the_password(suite, url, s
 
     result = suite.run(*ARMS, f"--crucible-store={url}")
 
-    suite.refuses(result, sentence)
+    suite.cannot_store(result, sentence)
     assert "planted" not in result.stdout.str() + result.stderr.str()

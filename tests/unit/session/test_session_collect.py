@@ -197,13 +197,14 @@ def test_a_session_that_sends_no_requests_stores_nothing(pytester, resources, ho
     assert "store" not in vars(resources)
 
 
-def test_a_store_that_cannot_be_opened_is_an_error_and_not_a_crash(pytester, tmp_path):
+def test_nothing_is_planned_for_a_store_that_cannot_be_opened(pytester, tmp_path):
     (tmp_path / "folder").mkdir()
     resources = Resources(str(tmp_path / "folder"), cache="off")
     collection = collected(resources, collect_items(pytester, EXPERIMENT))
-    collection.store_plans("run")
 
-    assert len(collection.problems) == 1
+    assert not collection.store_plans("run")
+    assert (collection.plans(), collection.problems) == ([], [])
+    assert "cannot be opened" in collection.unusable_store.sentence
     with pytest.raises(StoreError):
         _ = resources.store
     resources.close()

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_crucible.backends.limiting.limiters import Limiters
 from pytest_crucible.records import Reply, Request
+from pytest_crucible.records.errors import StoreError
 from pytest_crucible.session.resources import Resources
 
 
@@ -64,6 +65,19 @@ def test_a_backend_whose_close_raises_leaves_nothing_open(tmp_path):
     assert limiters.closed
     assert store.engine.pool.checkedout() == 0
     assert not {"loop", "writer", "store"} & set(resources.__dict__)
+
+
+def test_a_store_that_cannot_be_opened_is_tried_once(tmp_path):
+    (tmp_path / "crucible.db").write_text("something else " * 100)
+    resources = Resources(str(tmp_path / "crucible.db"), cache="auto")
+    errors = []
+
+    for _ in range(2):
+        with pytest.raises(StoreError) as raised:
+            resources.open_store()
+        errors.append(raised.value)
+
+    assert errors[0] is errors[1]
 
 
 def test_all_backends_are_closed_in_their_order_although_one_raises(tmp_path):

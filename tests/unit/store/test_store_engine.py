@@ -98,6 +98,15 @@ def test_it_is_of_a_newer_version(made):
     )
 
 
+def test_a_table_is_missing(made):
+    with closing(sqlite3.connect(made)) as connection, connection:
+        connection.execute("DROP TABLE runs")
+
+    assert refusal(made) == (
+        f"run store {str(made)!r} cannot be used (no such table: runs): repair it, or name another store with --crucible-store"
+    )
+
+
 def test_a_file_is_in_the_way_of_its_directory(tmp_path):
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "runs.db"
