@@ -58,7 +58,7 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _NOT_RUN = re.compile(r"\b(pip install|git clone|tox|mkdocs|(?<!crucible )export|cd|ls)\b")
 """Commands that need the network, an installation or a shell of their own."""
 LANGUAGES = {"python", "console", "sql", "toml", "ini", "json", "jsonl", "yaml", "text"}
-MOST_COMMANDS = 71
+MOST_COMMANDS = 70
 """Each starts a pytest of its own: a page that wants another one shares, or includes a part of, one that is there."""
 
 
