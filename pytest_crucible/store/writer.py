@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, Table
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
 from pytest_crucible.records import Event, Lost, Observation, Outcome
 from pytest_crucible.records.errors import StoreError
@@ -238,7 +238,9 @@ class Writer:
         """Return where the rows are now. Rows that any database would refuse are not kept: the next run could not enter them."""
         tables = batch.tables()
         rows = quantity(sum(len(many) for _, _, many in tables), "row")
-        path = self._keep(tables) if isinstance(error.__cause__, OperationalError) else None
+        # A damaged file raises a DatabaseError as such; rows that are invalid raise one of its subclasses.
+        is_database = isinstance(error.__cause__, OperationalError) or type(error.__cause__) is DatabaseError
+        path = self._keep(tables) if is_database else None
         if path is None:
             return f"{rows} of this run not saved"
         return f"{rows} of this run kept in {str(path)!r}, from where the next run takes them"

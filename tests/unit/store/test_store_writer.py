@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import event, select, text
 
 from pytest_crucible.records import Event, Fingerprint, ModelCall, Observation, Outcome, Plan, Reply, Sample, Unit
 from pytest_crucible.records.errors import StoreError
@@ -211,6 +211,23 @@ def test_calls_that_cannot_be_turned_into_rows_are_no_silent_loss(store):
     writer.add(Outcome(Unit(0, 0, 0, 0), calls=[call], sample=Sample(id="a", input="?")), arm, [], [])
 
     with pytest.raises(StoreError, match=r"cannot take it: JSONDecodeError.* \(1 row of this run not saved\)"):
+        writer.close()
+
+
+def test_rows_that_a_damaged_file_does_not_take_are_kept(store, path):
+    _, arm = entered(store)
+    writer = store.writer()
+    with store.engine.begin() as connection:
+        (page,) = connection.execute(text("SELECT rootpage FROM sqlite_master WHERE name = 'replies'")).scalars()
+        (size,) = connection.execute(text("PRAGMA page_size")).scalars()
+        connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
+    store.engine.dispose()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
+    writer.add(Outcome(Unit(0, 0, 0, 0)), arm, [], [])
+
+    with pytest.raises(StoreError, match="1 row of this run kept in"):
         writer.close()
 
 
