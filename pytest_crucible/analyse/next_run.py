@@ -107,7 +107,7 @@ def _claim_to_prove(contrast: Contrast, difference: Difference) -> Contrast:
     """Return the claim that more samples would settle, if the estimate is the truth.
 
     Above minus the relevant difference, that the candidate is not worse by it; beyond it, a regression. An improvement is
-    decided by its one-sided bound, as with a margin of 0; that there is none, by a regression.
+    decided by its one-sided bound, as with a margin of 0; the absence of one by a regression.
     """
     value = difference.value or 0.0
     if contrast.alternative == "superior" and contrast.margin is None and value > 0:

@@ -34,7 +34,7 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Of each sample, the share of its replies that the metric applies to."""
+    """The share of each sample's replies that the metric applies to."""
 
     observed: Floats
     """Of the replies that are known; NaN if all are lost, or none was asked for."""

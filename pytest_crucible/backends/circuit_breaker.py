@@ -71,7 +71,7 @@ class Circuit:
 
     @property
     def has_answered(self) -> bool:
-        """Whether the server has answered any request, in this run or in the one that is resumed."""
+        """Return whether the server has answered any request, in this run or in the one that is resumed."""
         return self._answered_before or self._answered_at > -math.inf
 
     def note_earlier_answers(self) -> None:
@@ -123,7 +123,7 @@ class Circuit:
 
     @property
     def _is_silent(self) -> bool:
-        """Whether enough requests had no answer to say that the server does not answer."""
+        """Return whether enough requests had no answer to say that the server does not answer."""
         return len(self._silent) >= (MIN_SILENT if self.has_answered else MIN_SILENT_AT_FIRST)
 
     @property

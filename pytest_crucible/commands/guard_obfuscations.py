@@ -1,4 +1,4 @@
-"""What a guard makes of the obfuscations of a text: the same table for every kind of guard."""
+"""A guard's decisions on the obfuscations of a text: the same table for every kind of guard."""
 
 from __future__ import annotations
 

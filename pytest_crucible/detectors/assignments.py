@@ -37,7 +37,7 @@ _FEWEST_JOINED = 8
 
 
 class _Name(NamedTuple):
-    """What the name of a value says of it."""
+    """The kind of value that a name announces."""
 
     is_password: bool
     is_qualified: bool

@@ -22,7 +22,7 @@ ALIKE = 0.7
 """Similarity from which words of a changed text are taken for a changed value: a typo in six letters has 0.83."""
 
 _AROUND = ".,;:!?\"'()[]{}<>"
-"""Punctuation around a word, which is no part of a value."""
+"""Punctuation around a word, which is not part of a value."""
 
 Exchange = Callable[[Iterable[tuple[str, str]]], Iterable[tuple[str, str]]]
 """Passes new (type, value) pairs to the other processes of a run, and returns those that they have found."""
@@ -71,7 +71,7 @@ class FoundValues:
             for count in range(max(size - 1, 1), size + 2):
                 windows = (words[at : at + count] for at in range(len(words) - count + 1))
                 for window in (" ".join(window) for window in windows if not before.issuperset(window)):
-                    # Where a value is found already, what is around it is none.
+                    # Words around a value that is found already are not another value.
                     if self._is_alike(value, window) and not self.find(window):
                         stripped = window.strip(_AROUND) or window
                         self.learn(stripped, [Span(kind, 0, len(stripped))])
@@ -153,7 +153,7 @@ class FoundValues:
 
 
 class _FoldTable(dict[int, str]):
-    """What each character is without disguise, as `str.translate` takes it; computed when first asked for."""
+    """The undisguised form of each character, as `str.translate` takes it; computed when first asked for."""
 
     def __init__(self, fold: Callable[[str], str]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What encodings in a text say: base64 and hex, in one piece or broken into lines or groups."""
+"""Decodes the encoded parts of a text: base64 and hex, in one piece or broken into lines or groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEX = re.compile(
 )
 _ESCAPED = re.compile(r"(?:\\x|0x)[2-7][0-9a-fA-F](?:[\s,]{0,2}(?:\\x|0x)[0-9a-fA-F]{2}){7,}+")
 _NOT_HEX = re.compile(rf"\\x|0x|{_BETWEEN_BYTES}")
-# A byte that begins a character of several before one that does not go on with it, or the reverse.
+# Not UTF-8: the first byte of a longer character without its second one, or a later byte without a first one.
 _NO_UTF8 = re.compile(rb"[\xc0-\xff][^\x80-\xbf]|(?:^|[\x00-\x7f])[\x80-\xbf]")
 # Of a text that was encoded, most characters are printable. Random bytes are seldom valid UTF-8 to begin with.
 _PRINTABLE_SHARE = 0.9

@@ -12,7 +12,7 @@ Demands = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuiteRecord:
-    """What pytest collected of a suite, before any request was sent."""
+    """The part of a suite that pytest collected, before any request was sent."""
 
     settings: Demands
     """The settings of the session that decide how hard its verdicts are to meet."""
@@ -26,7 +26,7 @@ class SuiteRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelGate:
-    """What a run has to show before a version of the model is promoted."""
+    """The demands that a run has to meet before a version of the model is promoted."""
 
     suite: tuple[str, ...]
     """The arguments with which pytest collects it, from its root directory; empty for everything that pytest collects."""
@@ -69,5 +69,5 @@ class GateChange:
 
     @property
     def text(self) -> str:
-        """What differs, as a table names it."""
+        """Return the place and the demand, as a table names them."""
         return " ".join(part for part in (self.place, self.demand) if part)

@@ -7,7 +7,7 @@ import json
 import math
 import types
 import typing
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
@@ -143,3 +143,20 @@ def _of_several(members: list[Any]) -> Builder:
 def _field_builders(kind: Any) -> dict[str, Builder]:
     """Return the builders of a record's fields, on first use: a record may contain others of its own class."""
     return {name: _builder(of) for name, of in typing.get_type_hints(kind).items()}
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield every text in plain data, names of fields included.
+
+    >>> list(texts_in({"a": ["b", 1]}))
+    ['a', 'b']
+    """
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield str(name)
+            yield from texts_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from texts_in(inner)

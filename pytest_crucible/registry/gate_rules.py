@@ -34,7 +34,7 @@ class GateCheck:
 
     @property
     def remedy(self) -> str:
-        """How to change the gate, or to have another one from the start."""
+        """Return how to change the gate, or how to freeze another first one."""
         if not self.number:
             return f"name the tests of its gate with `crucible gate freeze {self.version.model} SUITE`"
         return f"change the gate with `crucible gate freeze {self.version.model} --why TEXT`"

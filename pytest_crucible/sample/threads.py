@@ -51,6 +51,6 @@ class DaemonThreads(Executor):
                     future.set_result(result)
 
     def _become_idle(self) -> None:
-        # A thread that goes on with queued work is not idle.
+        # A thread that continues with queued work is not idle.
         if self._work.empty():
             self._idle.release()

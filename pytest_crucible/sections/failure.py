@@ -1,4 +1,4 @@
-"""What is shown of a section that raised: one sentence in its place, its traceback with -v, its exception in JSON."""
+"""The view of a section that raised: one sentence in its place, its traceback with -v, its exception in JSON."""
 
 from __future__ import annotations
 

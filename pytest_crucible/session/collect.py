@@ -161,7 +161,7 @@ class ExperimentCollection:
 
     @property
     def _spends(self) -> bool:
-        """Whether the session will run its experiments and store them."""
+        """Return whether the session will run its experiments and store them."""
         settings = self._settings
         return not (self._config.option.collectonly or settings.sample is not None or settings.estimate)
 

@@ -1,4 +1,4 @@
-"""What an experiment demands of a candidate, as text: everything that can make its verdicts easier to meet.
+"""The demands of an experiment on a candidate, as text: everything that can make its verdicts easier to meet.
 
 A run records it of its own experiments, and the gate of a model holds it. Nothing here opens an adapter or a judge.
 """

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_crucible.records import ModelCall, NoTwin, Sample
+from pytest_crucible.records.serialize import texts_in
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.redact_reports import key_redactor
 
@@ -30,7 +31,7 @@ class LearnedFindings:
         # All samples first: a twin is read with what any of them holds.
         for experiment in planned:
             for sample in experiment.dataset.samples:
-                for text in _texts([sample.id, sample.group, sample.input, sample.expected, sample.metadata]):
+                for text in texts_in([sample.id, sample.group, sample.input, sample.expected, sample.metadata]):
                     self._redactor(text)
         for experiment in planned:
             for sample in experiment.dataset.samples:
@@ -45,20 +46,7 @@ class LearnedFindings:
             self._learn_twins(sample, sent)
 
     def _learn_twins(self, sample: Sample, changed: Iterable[Any]) -> None:
-        original = "\n".join(_texts(sample.input))
+        original = "\n".join(texts_in(sample.input))
         if self._redactor is not None and self._redactor.values.find(original):
-            for text in _texts(list(changed)):
+            for text in texts_in(list(changed)):
                 self._redactor.values.learn_changed(original, text)
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in a value, names of fields too."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield str(name)
-            yield from _texts(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _texts(inner)

@@ -1,4 +1,4 @@
-"""What a session demands of a candidate in all of its experiments, as text: settings, tables of the configuration, plugins."""
+"""The demands of a session on a candidate in all of its experiments, as text: settings, tables of the configuration, plugins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pytest collected of a suite: the demands of its experiments, and those that it leaves out, with the reason."""
+"""Records what pytest collected of a suite: the demands of its experiments, and those that it leaves out, with the reason."""
 
 from __future__ import annotations
 

@@ -6,14 +6,14 @@ import contextlib
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sqlalchemy import bindparam, select
 
 from pytest_crucible.backends.cache.policy import CachedReply, KnownAdapter
 from pytest_crucible.records import Reply
-from pytest_crucible.records.serialize import from_plain, to_plain
+from pytest_crucible.records.serialize import from_plain, texts_in, to_plain
 from pytest_crucible.store.batches import BatchReader
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.negative_cache import AbsentKeys
@@ -87,7 +87,7 @@ class StoredReplies:
         """Return whether redaction would change the reply or its encoded fields, so that a cached copy would differ."""
         store, texts = self._store(), (reply.text, reply.reasoning)
         # Search the texts, not their JSON: after the two characters of an escaped line break a secret is not recognised.
-        others = "\n".join(_strings(json.loads(fields))) if "\\" in fields else fields
+        others = "\n".join(texts_in(json.loads(fields))) if "\\" in fields else fields
         return store.hide(others) != others or any(store.redact_once(text) != text for text in texts if text)
 
     def _enter_introduced(self) -> None:
@@ -163,19 +163,6 @@ def _defaults() -> dict[str, Any]:
 def _storable_texts(reply: Reply) -> dict[str, str]:
     """Return the texts of a reply that a database can store as they are. JSON can write the others in ASCII."""
     return {name: text for name in _APART if (text := getattr(reply, name)) == sanitize_text(text)}
-
-
-def _strings(plain: Any) -> Iterator[str]:
-    """Yield every text in plain data, keys included."""
-    if isinstance(plain, str):
-        yield plain
-    elif isinstance(plain, dict):
-        for name, value in plain.items():
-            yield str(name)
-            yield from _strings(value)
-    elif isinstance(plain, list | tuple):
-        for item in plain:
-            yield from _strings(item)
 
 
 _APART = ("text", "reasoning")

@@ -1,4 +1,4 @@
-"""What a server's rate has cost: requests refused, and the part of the time in which requests waited instead of being answered."""
+"""The cost of a server's rate: requests refused, and the part of the time in which requests waited instead of being answered."""
 
 from __future__ import annotations
 

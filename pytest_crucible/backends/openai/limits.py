@@ -82,17 +82,17 @@ def has_exhausted_quota(headers: Mapping[str, str]) -> bool:
     >>> has_exhausted_quota({"x-ratelimit-remaining-requests": "12", "x-ratelimit-remaining-tokens": "0"})
     True
     """
-    return bool(_exhausted(headers))
+    return bool(_find_exhausted(headers))
 
 
-def _exhausted(headers: Mapping[str, str]) -> list[str]:
+def _find_exhausted(headers: Mapping[str, str]) -> list[str]:
     """Return the names of the headers that say that nothing is left."""
     return [name for name, value in headers.items() if value.strip() == "0" and _REMAINING.fullmatch(name)]
 
 
 def _reset_of_exhausted(headers: Mapping[str, str]) -> float | None:
     """Return the seconds until the last exhausted quota is renewed."""
-    texts = [headers.get(name.replace("remaining", "reset"), "") for name in _exhausted(headers)]
+    texts = [headers.get(name.replace("remaining", "reset"), "") for name in _find_exhausted(headers)]
     resets = [parse_seconds(text) for text in texts]
     return max((reset for reset in resets if reset is not None), default=None)
 

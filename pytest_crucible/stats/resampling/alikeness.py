@@ -1,4 +1,4 @@
-"""Are two arms alike? Permutation tests of "the two replies to a sample could be exchanged", with a studentised difference.
+"""Permutation tests of "the two replies to a sample could be exchanged", with a studentised difference.
 
 Under that hypothesis every arrangement is as likely as the observed one, whatever the shape of the scores, so that the tests are
 exact for any number of samples, also for scores without bounds (Pesarin & Salmaso 2010, Permutation Tests for Complex Data;

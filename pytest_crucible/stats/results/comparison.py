@@ -94,7 +94,7 @@ class ComparisonResult:
 
     @property
     def proven(self) -> bool:
-        """Whether the bounds show that the difference has its sign; `significant` says that the arms are not alike."""
+        """Return whether the bounds show that the difference has its sign; `significant` says that the arms are not alike."""
         return self.proof_p is not None and self.proof_p <= self.alpha
 
     @property

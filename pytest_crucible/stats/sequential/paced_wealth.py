@@ -38,7 +38,7 @@ _MOST_BETS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class PacedBets:
-    """What is bet on, in its order, scaled so that the largest has size 1, and 1 / (s sqrt(k)) before each."""
+    """The values that are bet on, in their order, scaled so that the largest has size 1, and 1 / (s sqrt(k)) before each."""
 
     totals: Array
     sizes: Array

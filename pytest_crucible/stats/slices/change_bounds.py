@@ -34,7 +34,7 @@ _Terms = Sequence[tuple[float, UnitSums]]
 
 
 class Excess(Protocol):
-    """How far one arm's extreme exceeds the other's."""
+    """The amount by which one arm's extreme exceeds the other's."""
 
     def lower(self, alpha: float) -> float:
         """Return the lower bound, at a one-sided alpha."""
@@ -48,7 +48,7 @@ class Excess(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _OfContrasts:
-    """Of all contrasts of both arms the largest ones."""
+    """The largest of all contrasts of both arms."""
 
     first: Sequence[_Terms]
     second: Sequence[_Terms]
