@@ -1,4 +1,4 @@
-"""`crucible attacks`: list the attacks that a marker can name, or try one on a text."""
+"""`crucible guards attacks`: list the attacks that a marker can name, or try one on a text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def command(name: str | None, text: str | None, strength: float, draws: int, see
     attacks = Attacks(read_table(Path(), "attacks"), root=Path())
     if name is None:
         if text is not None:
-            raise SpecError("--text needs the NAME of an attack: crucible attacks homoglyph --text T")
+            raise SpecError("--text needs the NAME of an attack: crucible guards attacks homoglyph --text T")
         _list([attacks.get(known) for known in attacks.names], as_json=as_json)
         return
     attack = attacks.get(name)

@@ -1,4 +1,4 @@
-"""`crucible check`: the standard data checks on a dataset."""
+"""`crucible data check`: the standard data checks on a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`crucible contamination`: the samples that a model may have been trained on."""
+"""`crucible data contamination`: the samples that a model may have been trained on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`crucible curve`: the checkpoints of a cookbook training on a suite, as a curve with intervals."""
+"""`crucible models curve`: the checkpoints of a cookbook training on a suite, as a curve with intervals."""
 
 from __future__ import annotations
 

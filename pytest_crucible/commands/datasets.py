@@ -1,4 +1,4 @@
-"""`crucible datasets`: the datasets that a marker can name, and the content of one."""
+"""`crucible data list`: the datasets that a marker can name, and the content of one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEADERS = ("name", "samples", "licence", "here", "task")
 A_LOOK = 400
 
 
-@click.command("datasets", short_help="The datasets that a marker can name, and the content of one.")
+@click.command("list", short_help="The datasets that a marker can name, and the content of one.")
 @click.argument("name", default="")
 @field_option
 @output_option
@@ -41,7 +41,7 @@ def command(name: str, fields: Sequence[str], output: Path | None, as_json: bool
     if not name:
         if output is not None:
             raise SpecError(
-                f"-o {output} writes the profile of one dataset: name it, as in crucible datasets gsm8k -o {output}"
+                f"-o {output} writes the profile of one dataset: name it, as in crucible data list gsm8k -o {output}"
             )
         print_result(catalogue_lines(), catalogue(), as_json=as_json)
         return

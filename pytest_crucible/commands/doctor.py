@@ -19,9 +19,7 @@ from pytest_crucible.store.schema import FORMAT
 from pytest_crucible.store.versions import load_registry, load_versions
 
 
-@click.command(
-    "doctor", short_help="Check the run store and adapters; with RUN, whether that run can be reproduced here."
-)
+@click.command("doctor", short_help="Check the run store and adapters, or whether RUN repeats.")
 @click.argument("run", default="")
 @store_option
 @json_option

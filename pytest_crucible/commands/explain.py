@@ -1,4 +1,4 @@
-"""`crucible explain`: slices in which the difference between the arms of a stored run is unlike that elsewhere."""
+"""`crucible show --why-better`: slices in which the difference between the arms of a stored run is unlike that elsewhere."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from pytest_crucible.runs.explain import ExplainedExperiment, explain_run
 from pytest_crucible.sections import slice_search
 
 
-@click.command("explain", short_help="Where the difference between two arms lies.")
+@click.command("show")
 @run_argument
+@click.option("--why-better", is_flag=True, expose_value=False, help="Where the difference between two arms lies.")
 @click.option(
     "--metric", default="", metavar="M", show_default="the main metric", help="Metric whose difference is searched."
 )

@@ -1,4 +1,4 @@
-"""`crucible fairness`: the extremes of the slices of a field in a stored run, and how they changed between its arms."""
+"""`crucible show --by`: the extremes of the slices of a field in a stored run, and how they changed between its arms."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ from pytest_crucible.runs.fairness import ExperimentFairness, load_fairness, par
 from pytest_crucible.sections import fairness, slices
 
 
-@click.command("fairness", short_help="Gaps between the slices of a field, in a stored run.")
+@click.command("show")
 @run_argument
-@click.option("--by", required=True, metavar="FIELD", help="Field as in a target: sex, 'sex & race', 'age(25, 45)'.")
+@click.option(
+    "--by",
+    default="",
+    metavar="FIELD",
+    help="Gaps between the slices of a field, named as in a target: sex, 'sex & race', 'age(25, 45)'.",
+)
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Metric to compare; may be repeated.")
 @click.option(
     "--reference", default="", metavar="SLICE", show_default="the largest", help="Slice to subtract from others."

@@ -1,4 +1,4 @@
-"""`crucible gate`: freeze what a run has to show before a version of a model is promoted, and show it."""
+"""`crucible models gate`: freeze what a run has to show before a version of a model is promoted, and show it."""
 
 from __future__ import annotations
 
@@ -24,15 +24,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry
 
 
-@click.group("gate", short_help="What a run has to show before a version of a model is promoted.")
-def command() -> None:
-    """Freeze and show the gate of a model: the experiments, datasets, targets and comparisons that each promotion asks for.
-
-    Each command takes --json.
-    """
-
-
-@command.command("freeze")
+@click.command("freeze", short_help="Freeze what a run has to show.")
 @click.argument("model")
 @click.argument("suite", nargs=-1)
 @click.option(
@@ -69,7 +61,7 @@ def freeze(model: str, suite: tuple[str, ...], variables: tuple[str, ...], why: 
     print_result(_frozen_lines(frozen), frozen, as_json=as_json)
 
 
-@command.command("show")
+@click.command("show", short_help="Show the gate of a model, and how it has changed.")
 @click.argument("model")
 @store_option
 @json_option
@@ -78,7 +70,7 @@ def show(model: str, store: str, as_json: bool) -> None:
     with existing_store(store) as opened:
         gates = load_registry(opened).gates(model)
     if not gates:
-        raise SpecError(f"{model} has no gate: freeze one with `crucible gate freeze {model} SUITE`")
+        raise SpecError(f"{model} has no gate: freeze one with `crucible models gate freeze {model} SUITE`")
     print_result(_shown_lines(gates), gates, as_json=as_json)
 
 

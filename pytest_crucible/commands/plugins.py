@@ -10,6 +10,7 @@ import inspect
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import click
 import pluggy
 
 from pytest_crucible import builtin, hookspecs
@@ -62,6 +63,29 @@ def program_plugins() -> ProgramPlugins:
 def commands() -> dict[str, Any]:
     """Return all commands by name, in the order of the help. Raises SpecError when two plugins offer one name."""
     return builtin.merge_offers(program_plugins().hook.pytest_crucible_commands(), "command")
+
+
+def pages_of(command: str) -> dict[str, str]:
+    """Return option -> name of a page: `--by` -> `show --by`, a command that `show` calls where it is given the option."""
+    return {name.rpartition(" ")[2]: name for name in commands() if name.startswith(f"{command} --")}
+
+
+class WithPages(click.Command):
+    """A command whose help also has the options that show a page."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the command, and those that show a page with options of its own."""
+        super().format_options(ctx, formatter)
+        pages = pages_of(ctx.command_path.partition(" ")[2])
+        options = [
+            option.get_help_record(ctx)
+            for name, page in pages.items()
+            for option in load_object(commands()[page]).params
+            if name in option.opts
+        ]
+        if options:
+            with formatter.section("Pages, each with a --help of its own"):
+                formatter.write_dl([record for record in options if record])
 
 
 def importers() -> dict[str, Reader]:

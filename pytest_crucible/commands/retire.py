@@ -1,4 +1,4 @@
-"""`crucible retire`: withdraw a version."""
+"""`crucible models retire`: withdraw a version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`crucible rollback`: restore the production version before this one."""
+"""`crucible models rollback`: restore the production version before this one."""
 
 from __future__ import annotations
 

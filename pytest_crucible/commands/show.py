@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
+from pytest_crucible.commands.plugins import WithPages
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
@@ -27,7 +28,7 @@ LONGEST_LINE = 100_000
 verbose_option = click.option("-v", "--verbose", count=True, help="Also methods and estimates; -vv the worst samples.")
 
 
-@click.command("show", short_help="Show a stored run, or one sample's conversations.")
+@click.command("show", cls=WithPages, short_help="Show a stored run, or one sample's conversations.")
 @run_argument
 @store_option
 @verbose_option

@@ -1,4 +1,4 @@
-"""`crucible threshold`: the lowest threshold of a guard whose false-alarm rate is bounded, from the benign samples of a run."""
+"""`crucible guards threshold`: the lowest threshold of a guard whose false-alarm rate on benign samples is bounded."""
 
 from __future__ import annotations
 
