@@ -87,16 +87,16 @@ SCHEMES = {"hf": "pytest_crucible.datasets.hugging_face:release"}
 FIGURES = ("forest", "estimates", "distributions", "pairs", "latency")
 REPORTERS = {
     "bib": "pytest_crucible.report.latex:render_bibtex",
-    "csv": "pytest_crucible.runs.observation_reports:csv_report",
-    "html": "pytest_crucible.runs.samples:html_report",
+    "csv": "pytest_crucible.runs.reporters:csv_report",
+    "html": "pytest_crucible.runs.reporters:html_report",
     "ipynb": "pytest_crucible.report.notebook:render_notebook",
     "json": "pytest_crucible.report.json:render_json",
-    "jsonl": "pytest_crucible.runs.observation_reports:jsonl_report",
+    "jsonl": "pytest_crucible.runs.reporters:jsonl_report",
     "md": "pytest_crucible.report.markdown:render_markdown",
-    "parquet": "pytest_crucible.runs.parquet_report:parquet_report",
+    "parquet": "pytest_crucible.runs.reporters:parquet_report",
     "tex": "pytest_crucible.report.latex:render_latex",
     **{
-        f"{name}.{kind}": f"pytest_crucible.runs.figure_reports:{name}_{kind}"
+        f"{name}.{kind}": f"pytest_crucible.runs.reporters:{name}_{kind}"
         for name in FIGURES
         for kind in ("svg", "pdf")
     },

@@ -10,8 +10,8 @@ from tabulate import tabulate
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.report.printable import printable, printable_cell
-from pytest_crucible.runs.existing_store import existing_store
-from pytest_crucible.runs.explain import ExplainedExperiment, explain_run
+from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.slices import ExplainedExperiment, explain_run
 from pytest_crucible.sections import slice_search
 
 

@@ -13,8 +13,8 @@ from pytest_crucible.records import Comparison, Table
 from pytest_crucible.records.number_format import p_equals, with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.printable import printable, printable_cell
-from pytest_crucible.runs.existing_store import existing_store
-from pytest_crucible.runs.fairness import ExperimentFairness, load_fairness, parse_by
+from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.slices import ExperimentFairness, load_fairness, parse_by
 from pytest_crucible.sections import fairness, slices
 
 

@@ -19,7 +19,7 @@ from pytest_crucible.registry.model_gate import FrozenGate, GateRequest, freeze_
 from pytest_crucible.registry.register import check_model
 from pytest_crucible.registry.settings import read_registry_settings
 from pytest_crucible.registry.suite_collection import collect_suite
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry
 

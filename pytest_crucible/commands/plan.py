@@ -14,8 +14,8 @@ from pytest_crucible.commands.options import json_option, print_result, store_op
 from pytest_crucible.plan.sample_size import ASSUMED, samples_to_detect, samples_to_prove
 from pytest_crucible.records import Analysis, PairVariability
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.sections.usage import Usages
 
 HEADS = ("metric", "baseline", "the arms differ", "samples", "replies", "tokens", "cost")

@@ -13,7 +13,7 @@ from pytest_crucible.commands.options import json_option, print_result, store_op
 from pytest_crucible.commands.runs import rules_note
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.registry import LogEntry
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.run_store import existing_store
 
 if TYPE_CHECKING:
     from pytest_crucible.records.registry import Version

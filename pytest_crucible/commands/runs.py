@@ -12,8 +12,8 @@ from pytest_crucible.commands.options import json_option, print_result, store_op
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.rules import RULES_VERSION, rules_of
-from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.provenance import utc_now
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.history import add_tag, check_tag, list_runs
 from pytest_crucible.store.runs import RunStore
 

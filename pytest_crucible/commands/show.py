@@ -17,8 +17,8 @@ from pytest_crucible.report.conversation import conversation_lines
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
-from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.conversations import find_position, load_conversations, load_sample
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sample_rows import all_sample_ids

@@ -11,7 +11,7 @@ from pytest_crucible.plan.stages import parse_stages, stage_number
 from pytest_crucible.records import Plan
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.records.stages import Stage, StageDecision
-from pytest_crucible.runs.stage_looks import look_after_stage
+from pytest_crucible.runs.evaluate import look_after_stage
 from pytest_crucible.runs.stages import ending_text, load_decision, store_decision
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.stage_run import StageRun
