@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.adversary.attack import Attack
@@ -17,6 +16,7 @@ from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records import NoTwin, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import import_from_here
+from pytest_crucible.report.printable import headed_lines
 
 HEADERS = ("name", "kind", "what it does")
 
@@ -66,7 +66,7 @@ def _list(attacks: list[Attack], *, as_json: bool) -> None:
         }
         for attack in attacks
     ]
-    print_result(tabulate(rows, headers=HEADERS, tablefmt="plain").splitlines(), documents, as_json=as_json)
+    print_result(headed_lines(HEADERS, rows), documents, as_json=as_json)
 
 
 def _try(attack: Attack, text: str, strength: float, seed: int, number: int) -> dict[str, Any]:

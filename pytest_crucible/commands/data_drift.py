@@ -19,7 +19,7 @@ from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
 from pytest_crucible.datasets.drift.view import drift_view
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.report.view_files import check_format, view_lines, write_view
+from pytest_crucible.report.markdown import check_format, view_lines, write_view
 
 
 @click.command("drift", short_help="Which fields have drifted from one dataset to another.")

@@ -7,7 +7,6 @@ from functools import partial
 from itertools import pairwise
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.registry_options import gate_line, project_root, user_name, utc_time
@@ -19,6 +18,7 @@ from pytest_crucible.registry.model_gate import FrozenGate, GateRequest, freeze_
 from pytest_crucible.registry.register import check_model
 from pytest_crucible.registry.settings import read_registry_settings
 from pytest_crucible.registry.suite_collection import collect_suite
+from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry
@@ -97,6 +97,8 @@ def _demand_lines(entry: GateEntry) -> Iterator[str]:
     rows += [(f"{RULES} {name}", value) for name, value in sorted(gate.rules.items())]
     for nodeid, demands in sorted(gate.experiments.items()):
         rows += [(nodeid, ""), *((f"  {name}", short_value(value)) for name, value in sorted(demands.items()))]
+    from tabulate import tabulate
+
     # A leading blank marks the demands of an experiment.
     yield from tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True).splitlines()
 
@@ -104,4 +106,4 @@ def _demand_lines(entry: GateEntry) -> Iterator[str]:
 def _change_lines(entry: GateEntry, changes: Sequence[GateChange]) -> Iterator[str]:
     heads = ("demand", f"gate {entry.number - 1}", f"gate {entry.number}")
     rows = [(change.text, short_value(change.old), short_value(change.new)) for change in changes]
-    yield from tabulate([heads, *rows], tablefmt="plain", disable_numparse=True).splitlines()
+    yield from aligned_lines([heads, *rows])

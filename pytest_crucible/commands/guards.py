@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.commands.guard_obfuscations import detect_obfuscated, obfuscation_lines
@@ -17,7 +16,7 @@ from pytest_crucible.guards.settings import GuardSettings
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import aligned_lines, printable
 
 HEADERS = ("name", "kind", "threshold", "action", "on error")
 
@@ -60,7 +59,7 @@ def _list(guards: Guards, *, as_json: bool) -> None:
     """Print the guards. Raises SpecError, after the others are listed, for those whose tables cannot be used."""
     settings, problems = _read_settings(guards)
     rows = [_row(guard) for guard in settings]
-    lines = tabulate([HEADERS, *rows], tablefmt="plain", disable_numparse=True).splitlines()
+    lines = aligned_lines([HEADERS, *rows])
     nothing = ["no guards here: add a table [guards.NAME] to crucible.toml"]
     broken = [{"name": name, "error": problem} for name, problem in problems.items()]
     if settings or as_json or not problems:

@@ -12,6 +12,7 @@ from pytest_crucible.commands.options import json_option, print_result, store_op
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.rules import RULES_VERSION, rules_of
+from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.history import add_tag, check_tag, list_runs
@@ -49,14 +50,11 @@ def tag(run: str, name: str, force: bool, why: str, store: str, as_json: bool) -
 
 
 def _lines(listed: Sequence[RunSummary]) -> Iterator[str]:
-    # Imported here: `verdict_counts` is used by commands that print no table.
-    from tabulate import tabulate
-
     if not listed:
         yield "no run matches"
         return
     heads = ("run", "started", "commit", "arms", "experiments", "verdicts", "tags")
-    yield from tabulate([heads, *map(_row, listed)], tablefmt="plain", disable_numparse=True).splitlines()
+    yield from aligned_lines([heads, *map(_row, listed)])
 
 
 def _row(run: RunSummary) -> tuple[str, ...]:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.commands.registry_options import project_root
 from pytest_crucible.commands.tinker_service import project_services
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.report.printable import aligned_lines
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.service import Service
@@ -186,7 +186,7 @@ def confirm(action: str, service: Service, *, yes: bool) -> None:
 def _print_table(
     heads: Sequence[str], rows: Sequence[Sequence[Any]], cursor: Any, what: str, listed: Sequence[Any], *, as_json: bool
 ) -> None:
-    lines = tabulate([heads, *rows], tablefmt="plain", disable_numparse=True).splitlines() if rows else [f"no {what}s"]
+    lines = aligned_lines([heads, *rows]) if rows else [f"no {what}s"]
     if cursor is not None and cursor.total_count > len(rows):
         lines.append(f"{len(rows):,} of {cursor.total_count:,} {what}s: --limit {cursor.total_count} lists all")
     print_result(lines, [item.model_dump(mode="json") for item in listed], as_json=as_json)

@@ -13,7 +13,7 @@ from pytest_crucible.analyse.analysis import main_metric, score_table
 from pytest_crucible.exports.formats import Write
 from pytest_crucible.exports.text import write_csv, write_jsonl
 from pytest_crucible.records import Analysis, Run, SampleColumns
-from pytest_crucible.report.experiment_page import Chapter
+from pytest_crucible.report.model import Chapter
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.runs import RunStore
@@ -97,9 +97,9 @@ def _draw_figure(draw: Callable[[Run, Sequence[Chapter]], Any], kind: str, run: 
 def html_report(run: Run) -> str:
     """Return a run as one HTML page."""
     # Imported here: other formats need no templates.
+    from pytest_crucible.report.html import render_html
     from pytest_crucible.report.model import build_report
-    from pytest_crucible.report.page.render import render_html
-    from pytest_crucible.report.truncate import worst_first
+    from pytest_crucible.report.sections import worst_first
 
     run = worst_first(run)
     with chapters(run) as chapters_of_run:

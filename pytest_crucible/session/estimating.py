@@ -29,7 +29,7 @@ from pytest_crucible.records import Outcome, Plan, Unit
 from pytest_crucible.records.forecasts import ArmEstimate
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.report.estimate_lines import estimate_lines
+from pytest_crucible.report.plan_lines import estimate_lines
 from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.threads import DaemonThreads
