@@ -23,7 +23,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.redaction import hider, redact
 from pytest_crucible.records.secret_settings import secrets_in
-from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.serialize import pick, to_plain
 from pytest_crucible.report.printable import aligned_lines, headed_lines, printable
 
 HEADERS = ("name", "backend", "where", "parameters")
@@ -177,11 +177,7 @@ def _facts(dataset: Release) -> dict[str, Any]:
     places = {file.name: file.local_path() for file in dataset.files}
     here = sum(path is not None for path in places.values())
     return {
-        "name": dataset.name,
-        "says": dataset.says,
-        "samples": dataset.samples,
-        "licence": dataset.licence,
-        "source": dataset.source,
+        **pick(dataset, "name says samples licence source"),
         "here": "yes" if here == len(places) else f"{here} of {len(places)} files" if here else "no",
         "files": [
             {
