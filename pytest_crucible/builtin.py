@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pluggy
+
+from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
     import pytest
@@ -144,6 +146,33 @@ COMMANDS = {
 """The commands of the `crucible` program, in the order of its help."""
 
 
+SECTIONS = {
+    "many_arms": Placed(10, "pytest_crucible.sections.many_arms"),
+    "losses": Placed(20, "pytest_crucible.sections.losses"),
+    "robustness": Placed(30, "pytest_crucible.sections.robustness"),
+    "cache": Placed(70, "pytest_crucible.sections.cache"),
+    "reruns": Placed(80, "pytest_crucible.sections.reruns"),
+    "candidates": Placed(90, "pytest_crucible.sections.candidates"),
+    "stored_baselines": Placed(100, "pytest_crucible.sections.stored_baselines"),
+    "variance": Placed(110, "pytest_crucible.sections.variance"),
+    "drift": Placed(120, "pytest_crucible.sections.drift"),
+    "training": Placed(130, "pytest_crucible.sections.training"),
+    "data_checks": Placed(140, "pytest_crucible.sections.data_checks"),
+    "contamination": Placed(150, "pytest_crucible.sections.contamination"),
+    "judges": Placed(160, "pytest_crucible.sections.judges"),
+    "usage": Placed(170, "pytest_crucible.sections.usage"),
+    "diversity": Placed(180, "pytest_crucible.sections.diversity"),
+    "detection": Placed(190, "pytest_crucible.sections.detection"),
+    "slices": Placed(200, "pytest_crucible.sections.slices"),
+    "fairness": Placed(210, "pytest_crucible.sections.fairness"),
+    "twins": Placed(220, "pytest_crucible.sections.twins"),
+    "slice_search": Placed(230, "pytest_crucible.sections.slice_search"),
+    "worst_samples": Placed(240, "pytest_crucible.sections.worst_samples"),
+    "findings": Placed(250, "pytest_crucible.presets.cns3.antagonist.section"),
+}
+"""The sections of reports, with their places among those of features."""
+
+
 @hookimpl(trylast=True)
 def pytest_crucible_dataset(name: str) -> Release | None:
     return find_release(name)
@@ -167,10 +196,8 @@ def pytest_crucible_commands() -> Mapping[str, str]:
     return COMMANDS
 
 
-def pytest_crucible_sections() -> Mapping[str, Section | str]:
-    from pytest_crucible.runs.report_sections import BUILT_IN
-
-    return BUILT_IN
+def pytest_crucible_sections() -> Mapping[str, Placed]:
+    return SECTIONS
 
 
 def find_release(name: str) -> Release | None:
@@ -214,8 +241,16 @@ def registered_reporters(config: pytest.Config) -> dict[str, Callable[[Run], str
 
 def registered_sections(config: pytest.Config) -> dict[str, Section | str]:
     """Return all sections of reports by name, the built-in ones first. Raises SpecError for a name that is taken."""
+    return ordered_sections(config.hook.pytest_crucible_sections(config=config))
+
+
+def ordered_sections(offers: Sequence[Mapping[str, Section | str | Placed]]) -> dict[str, Section | str]:
+    """Return the sections of all plugins in the order of reports. Raises SpecError for a name that is taken."""
     # pluggy calls what was registered last first; the plugin registers its own implementations before any conftest.
-    return merge_offers(reversed(config.hook.pytest_crucible_sections(config=config)), "section")
+    offered = merge_offers(reversed(offers), "section")
+    placed = {name: section for name, section in offered.items() if isinstance(section, Placed)}
+    first = {name: section.section for name, section in sorted(placed.items(), key=lambda item: item[1].place)}
+    return {**first, **{name: section for name, section in offered.items() if name not in placed}}
 
 
 def merge_offers(offers: Iterable[Mapping[str, Any]], what: str) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from pytest_crucible.commands.options import (
     reach_option,
     store_option,
 )
-from pytest_crucible.commands.plugins import importers
 from pytest_crucible.commands.show import print_run, verbose_option
 from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.metric_kinds import Declared
@@ -33,6 +32,7 @@ from pytest_crucible.runs.compare import StoredArm, compare_runs
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.imported import ImportedRun
 from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.plugins import importers
 from pytest_crucible.store.find_run import TAGGED
 from pytest_crucible.store.runs import RunStore
 

@@ -23,7 +23,6 @@ from pytest_crucible.commands.options import (
     reach_option,
     store_option,
 )
-from pytest_crucible.commands.plugins import importers
 from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.metric_kinds import Declared
 from pytest_crucible.importers.results import ImportedFile
@@ -36,6 +35,7 @@ from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.imported import ImportedRun
 from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.plugins import importers
 from pytest_crucible.store.runs import RunStore
 
 

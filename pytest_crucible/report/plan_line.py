@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pytest_crucible.records import FEWEST_LEVELS, DetectableEffect, Plan
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.robustness import SMOOTHED
-from pytest_crucible.records.views import experiment_name
 from pytest_crucible.report.effect_lines import effect_lines
 from pytest_crucible.report.printable import printable_cell
 
@@ -17,12 +16,17 @@ WIDTH = 80
 
 
 def announcement(
-    plan: Plan, foresight: Sequence[DetectableEffect], not_queried: Sequence[str] = (), *, replayed: bool = False
+    plan: Plan,
+    foresight: Sequence[DetectableEffect],
+    not_queried: Sequence[str] = (),
+    *,
+    further: Sequence[str] = (),
+    replayed: bool = False,
 ) -> str:
     """Return lines of at most 80 columns: arms and samples, then each metric, then parts without requests.
 
     `crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies`, and below it
-    `  accuracy: can detect differences of 8.8 points or more`.
+    `  accuracy: can detect differences of 8.8 points or more`. `further` are lines of features.
     """
     name = plan.nodeid.partition("::")[2]
     arms = " vs ".join(arm.name for arm in plan.arms)
@@ -30,12 +34,8 @@ def announcement(
     first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
     lines += effect_lines(first, plan.groups)
     lines += _factor_lines(plan)
-    lines += _sweep_lines(plan)
     lines += _attack_lines(plan)
-    if plan.look_alpha is not None:
-        lines.append("  looks after every sample, and stops when all verdicts are settled (--crucible-stop)")
-    if len(plan.stages) > 1:
-        lines.append(f"  {_stages(plan)}")
+    lines += [f"  {line}" for line in further]
     if not_queried:
         lines.append(f"  {', '.join(not_queried)} not queried: the test compares nothing (@pytest.mark.ab_compare)")
     if replayed:
@@ -55,31 +55,6 @@ def _attack_lines(plan: Plan) -> Iterator[str]:
         samples = next((variant.samples for variant in plan.variants if variant.name == SMOOTHED), 0)
         total = robustness.certificate_requests * sum(plan.draws(arm).size for arm in range(len(plan.arms))) * samples
         yield f"  certificates: {robustness.certificate_requests:,} requests for each sample and arm, {total:,} in all"
-
-
-def _sweep_lines(plan: Plan) -> Iterator[str]:
-    sweep = plan.sweep
-    if sweep is None:
-        return
-    if sweep.test != plan.nodeid:
-        yield f"  {sweep.family}: the winner of its sweep, which {experiment_name(sweep.test)} chooses"
-        return
-    which = f"{sweep.choosing:,} other samples" if sweep.confirm else "the same samples"
-    members = f"{sweep.trials} trials" if sweep.trials else f"{len(sweep.members)} members"
-    replies = sweep.choosing * (sweep.trials or len(sweep.members)) * plan.draws(0).size
-    yield (f"  {sweep.family}: first {members} compete by {sweep.by} on {which}, with at most {replies:,} replies")
-
-
-def _stages(plan: Plan) -> str:
-    """Return `stages: smoke (20), dev (100), full`, from the stage at which the experiment begins."""
-    stages = plan.stages[plan.first_stage :]
-    if len(stages) == 1:
-        return f"begins at the last stage, {stages[0].name}"
-    sizes = ", ".join(
-        stage.name if stage.samples is None else f"{stage.name} ({min(stage.samples, plan.selected):,})"
-        for stage in stages
-    )
-    return f"stages: {sizes}; the session ends when a miss is proven"
 
 
 def _wrap_line(line: str) -> str:

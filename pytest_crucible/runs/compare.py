@@ -24,9 +24,8 @@ from pytest_crucible.runs.common_variants import comparable_terms, variant_notes
 from pytest_crucible.runs.evaluate import analyse_together, concluded_run
 from pytest_crucible.runs.fields import load_fields
 from pytest_crucible.runs.moved_arms import MovedArm
-from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.runs.plugins import installed_extensions
 from pytest_crucible.sections.inputs import NoStoredDetails
-from pytest_crucible.sections.run import load_sections
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.stored_samples import (
     all_sample_ids,
@@ -84,7 +83,7 @@ def compare_runs(
         )
     analyses, family_size = analyse_together(
         lambda: [(inputs, NoStoredDetails()) for inputs, _ in compared],
-        load_sections(BUILT_IN),
+        installed_extensions().sections,
         alpha=alpha,
         declared=sum(contrast.shares_alpha for inputs, _ in compared for contrast in inputs.plan.contrasts),
     )

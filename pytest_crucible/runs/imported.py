@@ -16,6 +16,7 @@ from pytest_crucible.records import Contrast, Lost, MetricFacts, Observation, Ou
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.imported_plan import ImportedTask, ImportOptions, names_of
+from pytest_crucible.runs.plugins import installed_extensions
 from pytest_crucible.runs.provenance import environment_facts, utc_now
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
@@ -68,7 +69,15 @@ class ImportedRun:
                 _enter(task, store, run, writer)
         finally:
             writer.close()
-        return conclude(store, run, alpha=self.alpha, strict=False, interrupted=False, amend=lambda verdict: None)
+        return conclude(
+            store,
+            run,
+            extensions=installed_extensions(),
+            alpha=self.alpha,
+            strict=False,
+            interrupted=False,
+            amend=lambda verdict: None,
+        )
 
     def evaluate_unstored(self) -> Run:
         """Return the run with its verdicts, as `enter` does, but do not store it."""

@@ -56,7 +56,7 @@ def build_manifest(command: Sequence[str], directory: Path, root: Path, settings
     return {
         "command": list(command),
         "directory": os.path.relpath(directory, root),
-        "settings": {name: _plain(value) for name, value in dataclasses.asdict(settings).items()},
+        "settings": {name: _plain(value) for name, value in settings.by_option().items()},
         "adapters": configured_adapters(root),
         "prices": _or_none(lambda: read_prices(root)),
         "packages": dict(sorted(installed_packages())),

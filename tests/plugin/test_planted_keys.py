@@ -15,7 +15,7 @@ import pytest
 from test_secret_places import cells
 
 from pytest_crucible.cli import main
-from pytest_crucible.commands.plugins import commands
+from pytest_crucible.runs.plugins import commands
 from pytest_crucible.records.object_reference import load_object
 
 VARIABLE, VALUE = "MODEL_API_KEY", "zebra quartz 7341"
