@@ -89,61 +89,66 @@ SCHEMES = {"hf": "pytest_crucible.datasets.hugging_face:release"}
 FIGURES = ("forest", "estimates", "distributions", "pairs", "latency")
 REPORTERS = {
     "bib": "pytest_crucible.report.latex:render_bibtex",
-    "csv": "pytest_crucible.runs.observation_reports:csv_report",
-    "html": "pytest_crucible.runs.samples:html_report",
+    "csv": "pytest_crucible.runs.reporters:csv_report",
+    "html": "pytest_crucible.runs.reporters:html_report",
     "ipynb": "pytest_crucible.report.notebook:render_notebook",
     "json": "pytest_crucible.report.json:render_json",
-    "jsonl": "pytest_crucible.runs.observation_reports:jsonl_report",
+    "jsonl": "pytest_crucible.runs.reporters:jsonl_report",
     "md": "pytest_crucible.report.markdown:render_markdown",
-    "parquet": "pytest_crucible.runs.parquet_report:parquet_report",
+    "parquet": "pytest_crucible.runs.reporters:parquet_report",
     "tex": "pytest_crucible.report.latex:render_latex",
     **{
-        f"{name}.{kind}": f"pytest_crucible.runs.figure_reports:{name}_{kind}"
-        for name in FIGURES
-        for kind in ("svg", "pdf")
+        f"{name}.{kind}": f"pytest_crucible.runs.reporters:{name}_{kind}" for name in FIGURES for kind in ("svg", "pdf")
     },
 }
 
 COMMANDS = {
-    # `import` is a word of Python, so its module is `import_`.
-    name: f"pytest_crucible.commands.{'import_' if name == 'import' else name.replace('-', '_')}:command"
-    for name in (
-        "runs",
-        "show",
-        "compare",
-        "fairness",
-        "explain",
-        "report",
-        "trend",
-        "plan",
-        "promote",
-        "gate",
-        "register",
-        "rollback",
-        "retire",
-        "models",
-        "watch",
-        "curve",
-        "schedule",
-        "adapters",
-        "datasets",
-        "check",
-        "contamination",
-        "data-drift",
-        "metrics",
-        "attacks",
-        "guards",
-        "threshold",
-        "calibrate",
-        "export",
-        "import",
-        "gc",
-        "doctor",
-        "tinker-server",
-        "tinker",
-    )
+    "runs list": "pytest_crucible.commands.runs:list_all",
+    "runs tag": "pytest_crucible.commands.runs:tag",
+    "show": "pytest_crucible.commands.show:command",
+    "show --by": "pytest_crucible.commands.fairness:command",
+    "show --why-better": "pytest_crucible.commands.explain:command",
+    "compare": "pytest_crucible.commands.compare:command",
+    "report": "pytest_crucible.commands.report:command",
+    "trend": "pytest_crucible.commands.trend:command",
+    "export": "pytest_crucible.commands.export:command",
+    "import": "pytest_crucible.commands.import_:command",
+    "adapters": "pytest_crucible.commands.adapters:command",
+    "metrics": "pytest_crucible.commands.metrics:command",
+    "plan": "pytest_crucible.commands.plan:command",
+    "calibrate": "pytest_crucible.commands.calibrate:command",
+    "doctor": "pytest_crucible.commands.doctor:command",
+    "gc": "pytest_crucible.commands.gc:command",
+    "models list": "pytest_crucible.commands.models:command",
+    "models register": "pytest_crucible.commands.register:command",
+    "models promote": "pytest_crucible.commands.promote:command",
+    "models rollback": "pytest_crucible.commands.rollback:command",
+    "models retire": "pytest_crucible.commands.retire:command",
+    "models gate freeze": "pytest_crucible.commands.gate:freeze",
+    "models gate show": "pytest_crucible.commands.gate:show",
+    "models watch": "pytest_crucible.commands.watch:command",
+    "models schedule": "pytest_crucible.commands.schedule:command",
+    "models curve": "pytest_crucible.commands.curve:command",
+    "data list": "pytest_crucible.commands.datasets:command",
+    "data check": "pytest_crucible.commands.check:command",
+    "data drift": "pytest_crucible.commands.data_drift:command",
+    "data contamination": "pytest_crucible.commands.contamination:command",
+    "guards list": "pytest_crucible.commands.guards:list_all",
+    "guards try": "pytest_crucible.commands.guards:try_one",
+    "guards train": "pytest_crucible.commands.guards:train",
+    "guards threshold": "pytest_crucible.commands.threshold:command",
+    "guards attacks": "pytest_crucible.commands.attacks:command",
+    "tinker server": "pytest_crucible.commands.tinker_server:command",
+    "tinker runs": "pytest_crucible.commands.tinker:runs",
+    "tinker checkpoints": "pytest_crucible.commands.tinker:checkpoints",
+    "tinker download": "pytest_crucible.commands.tinker:download",
+    "tinker upload": "pytest_crucible.commands.tinker_upload:upload",
+    "tinker publish": "pytest_crucible.commands.tinker:publish",
+    "tinker ttl": "pytest_crucible.commands.tinker:ttl",
+    "tinker delete": "pytest_crucible.commands.tinker:delete",
 }
-"""The commands of the `crucible` program, in the order of its help."""
+"""The commands of the `crucible` program, in the order of its help. `models register` is in the group `models`, and
+`show --by` is a page: `crucible show` calls that command where it is given the option."""
 
 
 SECTIONS = {
@@ -225,7 +230,7 @@ def check_dataset_name(name: str) -> None:
     near = closest_name(family, DATASETS)
     if near is not None:
         raise DatasetError(
-            f"dataset {name!r} does not exist: did you mean {near + colon + part!r}? `crucible datasets` lists them"
+            f"dataset {name!r} does not exist: did you mean {near + colon + part!r}? `crucible data list` lists them"
         )
 
 

@@ -112,7 +112,11 @@ def pytest_crucible_importers() -> Mapping[str, Reader | str]:  # type: ignore[e
 
 @hookspec
 def pytest_crucible_commands() -> Mapping[str, click.Command | str]:  # type: ignore[empty-body]  # a hook has none
-    """Commands of the `crucible` program by name: a click command, or "module:attribute" to import when it is called."""
+    """Commands of the `crucible` program by name: a click command, or "module:attribute" to import when it is called.
+
+    `models register` is a command of the group `models`, and `models list` what that group does without a command. `show --by` is a
+    page of `show`: a command that `crucible show` calls where it is given the option `--by`, which the command declares itself.
+    """
 
 
 # -- internal: for the features of this package. They may change in any release. ------------------------------------------

@@ -26,7 +26,7 @@ from pytest_crucible.records.registry import Version
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.run_store import existing_store
 
 
 class Adapters:

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.adapters.config import read_adapters
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records.redaction import hider, redact
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.report.printable import aligned_lines
 
 HEADERS = ("name", "backend", "where", "parameters")
 
@@ -30,7 +30,7 @@ def command(as_json: bool) -> None:
         (adapter["name"], adapter["backend"], _settings(adapter["options"]), _settings(adapter["parameters"]))
         for adapter in adapters
     ]
-    lines = tabulate([HEADERS, *rows], tablefmt="plain").splitlines()
+    lines = aligned_lines([HEADERS, *rows])
     nothing = ["no adapters here: add a table [adapters.NAME] to crucible.toml"]
     print_result(lines if rows else nothing, adapters, as_json=as_json)
 

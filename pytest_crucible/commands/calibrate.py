@@ -9,7 +9,7 @@ from pytest_crucible.commands.load import stored_inputs
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.aa_report import self_test_lines
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.run_store import existing_store
 
 
 @click.command("calibrate", short_help="The suite's false alarm rate: an A/A test on a stored run.")

@@ -1,4 +1,4 @@
-"""`crucible check`: the standard data checks on a dataset."""
+"""`crucible data check`: the standard data checks on a dataset."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pytest_crucible.datasets.checks.standard import run_standard
 from pytest_crucible.datasets.checks.view import check_view, count_text
 from pytest_crucible.records import Sample
 from pytest_crucible.records.data_checks import CheckResult
+from pytest_crucible.report.markdown import check_format, write_view
 from pytest_crucible.report.printable import printable
-from pytest_crucible.report.view_files import check_format, write_view
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.runs.wrong_labels import Contradicted, find_contradicted
 
 _MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL"}

@@ -29,10 +29,9 @@ from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.compare import StoredArm, compare_runs
-from pytest_crucible.runs.existing_store import existing_store
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 from pytest_crucible.runs.plugins import importers
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.find_run import TAGGED
 from pytest_crucible.store.runs import RunStore
 

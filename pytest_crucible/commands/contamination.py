@@ -1,4 +1,4 @@
-"""`crucible contamination`: the samples that a model may have been trained on."""
+"""`crucible data contamination`: the samples that a model may have been trained on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pytest_crucible.datasets.overlap.view import overlap_view
 from pytest_crucible.records import Sample
 from pytest_crucible.records.contamination import Overlap
 from pytest_crucible.records.errors import DatasetError, SpecError
-from pytest_crucible.report.view_files import check_format, view_lines, write_view
+from pytest_crucible.report.markdown import check_format, view_lines, write_view
 
 
 @click.command("contamination", short_help="The samples that a model may have been trained on.")

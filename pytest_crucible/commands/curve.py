@@ -1,4 +1,4 @@
-"""`crucible curve`: the checkpoints of a cookbook training on a suite, as a curve with intervals."""
+"""`crucible models curve`: the checkpoints of a cookbook training on a suite, as a curve with intervals."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.registry.log_directory import label_of, read_log_directory, training_means
 from pytest_crucible.registry.sources import Checkpoint
-from pytest_crucible.report.view_files import check_format, view_lines, write_view
-from pytest_crucible.runs.curve import measure_curves
-from pytest_crucible.runs.curve_view import curve_view
+from pytest_crucible.report.markdown import check_format, view_lines, write_view
+from pytest_crucible.runs.curve import curve_view, measure_curves
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
 

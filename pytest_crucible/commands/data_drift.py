@@ -1,4 +1,4 @@
-"""`crucible data-drift`: which fields have drifted from one dataset to another."""
+"""`crucible data drift`: which fields have drifted from one dataset to another."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
 from pytest_crucible.datasets.drift.view import drift_view
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.report.view_files import check_format, view_lines, write_view
+from pytest_crucible.report.markdown import check_format, view_lines, write_view
 
 
-@click.command("data-drift", short_help="Which fields have drifted from one dataset to another.")
+@click.command("drift", short_help="Which fields have drifted from one dataset to another.")
 @click.argument("old")
 @click.argument("new")
 @click.option("--field", "fields", multiple=True, metavar="NAME", help="Compare only this field; may be repeated.")

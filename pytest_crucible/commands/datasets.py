@@ -1,4 +1,4 @@
-"""`crucible datasets`: the datasets that a marker can name, and the content of one."""
+"""`crucible data list`: the datasets that a marker can name, and the content of one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.builtin import DATASETS, find_release
 from pytest_crucible.commands.dataset_argument import field_option, load_dataset, output_option
@@ -20,14 +19,14 @@ from pytest_crucible.datasets.release import Release
 from pytest_crucible.records import Origin, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import aligned_lines, headed_lines, printable
 
 HEADERS = ("name", "samples", "licence", "here", "task")
 # Characters of a field of the first sample: enough to recognise it; a field can be a whole document.
 A_LOOK = 400
 
 
-@click.command("datasets", short_help="The datasets that a marker can name, and the content of one.")
+@click.command("list", short_help="The datasets that a marker can name, and the content of one.")
 @click.argument("name", default="")
 @field_option
 @output_option
@@ -41,7 +40,7 @@ def command(name: str, fields: Sequence[str], output: Path | None, as_json: bool
     if not name:
         if output is not None:
             raise SpecError(
-                f"-o {output} writes the profile of one dataset: name it, as in crucible datasets gsm8k -o {output}"
+                f"-o {output} writes the profile of one dataset: name it, as in crucible data list gsm8k -o {output}"
             )
         print_result(catalogue_lines(), catalogue(), as_json=as_json)
         return
@@ -63,9 +62,11 @@ def catalogue() -> list[dict[str, Any]]:
 def catalogue_lines() -> list[str]:
     """Return a line for each dataset, and the folder of their files."""
     rows = [(row["name"], f"{row['samples']:,}", row["licence"], row["here"], row["says"]) for row in catalogue()]
-    align = ("left", "right", "left", "left", "left")
-    table = tabulate(rows, headers=HEADERS, tablefmt="plain", colalign=align, disable_numparse=True)
-    return [*table.splitlines(), "", f"files are in {os.environ.get('CRUCIBLE_DATA') or cache_folder()}"]
+    return [
+        *headed_lines(HEADERS, rows, right=(1,)),
+        "",
+        f"files are in {os.environ.get('CRUCIBLE_DATA') or cache_folder()}",
+    ]
 
 
 def lines_of(name: str, described: Description, origin: Origin | None) -> list[str]:
@@ -84,14 +85,14 @@ def lines_of(name: str, described: Description, origin: Origin | None) -> list[s
     ]
     first = {**to_plain(described.first), **described.first.metadata}
     fields = [(f"first {key}", _look(first[key])) for key in described.columns]
-    return tabulate([*rows, *fields], tablefmt="plain", disable_numparse=True).splitlines()
+    return aligned_lines([*rows, *fields])
 
 
 def _write_profile(name: str, samples: Sequence[Sample], output: Path) -> None:
     # Loads scipy, which the other descriptions do without.
     from pytest_crucible.datasets.profiles import profile_samples
     from pytest_crucible.datasets.profiles.view import profile_view
-    from pytest_crucible.report.view_files import check_format, write_view
+    from pytest_crucible.report.markdown import check_format, write_view
 
     check_format(output)
     write_view(profile_view(name, profile_samples(samples)), output)

@@ -11,17 +11,15 @@ from pytest_crucible.adapters.config import read_adapters
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.number_format import quantity
-from pytest_crucible.runs.existing_store import existing_store
-from pytest_crucible.runs.reproduce import ReproductionCheck, reproduction_checks
+from pytest_crucible.runs.provenance import ReproductionCheck, reproduction_checks
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
 from pytest_crucible.store.versions import load_registry, load_versions
 
 
-@click.command(
-    "doctor", short_help="Check the run store and adapters; with RUN, whether that run can be reproduced here."
-)
+@click.command("doctor", short_help="Check the run store and adapters, or whether RUN repeats.")
 @click.argument("run", default="")
 @store_option
 @json_option

@@ -1,4 +1,4 @@
-"""`crucible explain`: slices in which the difference between the arms of a stored run is unlike that elsewhere."""
+"""`crucible show --why-better`: slices in which the difference between the arms of a stored run is unlike that elsewhere."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.report.printable import printable, printable_cell
-from pytest_crucible.runs.existing_store import existing_store
-from pytest_crucible.runs.explain import ExplainedExperiment, explain_run
+from pytest_crucible.report.printable import printable, table_lines
+from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.slices import ExplainedExperiment, explain_run
 from pytest_crucible.sections import slice_search
 
 
-@click.command("explain", short_help="Where the difference between two arms lies.")
+@click.command("show")
 @run_argument
+@click.option("--why-better", is_flag=True, expose_value=False, help="Where the difference between two arms lies.")
 @click.option(
     "--metric", default="", metavar="M", show_default="the main metric", help="Metric whose difference is searched."
 )
@@ -58,11 +58,7 @@ def _lines(explained: ExplainedExperiment) -> Iterator[str]:
         return
     yield head
     for table in slice_search.view(result, ()).tables:
-        aligned = ["right" if title in table.numbers else "left" for title in table.heads]
-        rows = [[printable_cell(cell) for cell in row.cells] for row in table.rows]
-        yield from tabulate(
-            rows, headers=table.heads, tablefmt="plain", colalign=aligned, disable_numparse=True
-        ).splitlines()
+        yield from table_lines(table)
         yield f"    {table.note}"
     yield from _importance_lines(result)
 

@@ -1,4 +1,4 @@
-"""`crucible fairness`: the extremes of the slices of a field in a stored run, and how they changed between its arms."""
+"""`crucible show --by`: the extremes of the slices of a field in a stored run, and how they changed between its arms."""
 
 from __future__ import annotations
 
@@ -6,21 +6,25 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.records import Comparison, Table
+from pytest_crucible.records import Comparison
 from pytest_crucible.records.number_format import p_equals, with_interval
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.report.printable import printable, printable_cell
-from pytest_crucible.runs.existing_store import existing_store
-from pytest_crucible.runs.fairness import ExperimentFairness, load_fairness, parse_by
+from pytest_crucible.report.printable import printable, table_lines
+from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.slices import ExperimentFairness, load_fairness, parse_by
 from pytest_crucible.sections import fairness, slices
 
 
-@click.command("fairness", short_help="Gaps between the slices of a field, in a stored run.")
+@click.command("show")
 @run_argument
-@click.option("--by", required=True, metavar="FIELD", help="Field as in a target: sex, 'sex & race', 'age(25, 45)'.")
+@click.option(
+    "--by",
+    default="",
+    metavar="FIELD",
+    help="Gaps between the slices of a field, named as in a target: sex, 'sex & race', 'age(25, 45)'.",
+)
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Metric to compare; may be repeated.")
 @click.option(
     "--reference", default="", metavar="SLICE", show_default="the largest", help="Slice to subtract from others."
@@ -58,24 +62,11 @@ def _lines(experiment: ExperimentFairness) -> Iterator[str]:
             # The table of decisions has the rates of all slices already.
             is_repeated = table.title.startswith("By ") and experiment.decisions
             if table.verbosity < 3 and not is_repeated:
-                yield from ("", *_table_lines(table))
+                yield from ("", *table_lines(table), *([f"    {table.note}"] if table.note else []))
         for note in view.notes:
             yield from ("", note.text)
     if experiment.changes:
         yield from ("", *map(_change_line, experiment.changes))
-
-
-def _table_lines(table: Table) -> Iterator[str]:
-    aligned = ["right" if head in table.numbers else "left" for head in table.heads]
-    yield from tabulate(
-        [[printable_cell(cell) for cell in row.cells] for row in table.rows],
-        headers=table.heads,
-        tablefmt="plain",
-        colalign=aligned,
-        disable_numparse=True,
-    ).splitlines()
-    if table.note:
-        yield f"    {table.note}"
 
 
 def _change_line(change: Comparison) -> str:

@@ -1,4 +1,4 @@
-"""`crucible gate`: freeze what a run has to show before a version of a model is promoted, and show it."""
+"""`crucible models gate`: freeze what a run has to show before a version of a model is promoted, and show it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import partial
 from itertools import pairwise
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.registry_options import gate_line, project_root, user_name, utc_time
@@ -19,20 +18,13 @@ from pytest_crucible.registry.model_gate import FrozenGate, GateRequest, freeze_
 from pytest_crucible.registry.register import check_model
 from pytest_crucible.registry.settings import read_registry_settings
 from pytest_crucible.registry.suite_collection import collect_suite
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.report.printable import aligned_lines
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry
 
 
-@click.group("gate", short_help="What a run has to show before a version of a model is promoted.")
-def command() -> None:
-    """Freeze and show the gate of a model: the experiments, datasets, targets and comparisons that each promotion asks for.
-
-    Each command takes --json.
-    """
-
-
-@command.command("freeze")
+@click.command("freeze", short_help="Freeze what a run has to show.")
 @click.argument("model")
 @click.argument("suite", nargs=-1)
 @click.option(
@@ -69,7 +61,7 @@ def freeze(model: str, suite: tuple[str, ...], variables: tuple[str, ...], why: 
     print_result(_frozen_lines(frozen), frozen, as_json=as_json)
 
 
-@command.command("show")
+@click.command("show", short_help="Show the gate of a model, and how it has changed.")
 @click.argument("model")
 @store_option
 @json_option
@@ -78,7 +70,7 @@ def show(model: str, store: str, as_json: bool) -> None:
     with existing_store(store) as opened:
         gates = load_registry(opened).gates(model)
     if not gates:
-        raise SpecError(f"{model} has no gate: freeze one with `crucible gate freeze {model} SUITE`")
+        raise SpecError(f"{model} has no gate: freeze one with `crucible models gate freeze {model} SUITE`")
     print_result(_shown_lines(gates), gates, as_json=as_json)
 
 
@@ -105,6 +97,8 @@ def _demand_lines(entry: GateEntry) -> Iterator[str]:
     rows += [(f"{RULES} {name}", value) for name, value in sorted(gate.rules.items())]
     for nodeid, demands in sorted(gate.experiments.items()):
         rows += [(nodeid, ""), *((f"  {name}", short_value(value)) for name, value in sorted(demands.items()))]
+    from tabulate import tabulate
+
     # A leading blank marks the demands of an experiment.
     yield from tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True).splitlines()
 
@@ -112,4 +106,4 @@ def _demand_lines(entry: GateEntry) -> Iterator[str]:
 def _change_lines(entry: GateEntry, changes: Sequence[GateChange]) -> Iterator[str]:
     heads = ("demand", f"gate {entry.number - 1}", f"gate {entry.number}")
     rows = [(change.text, short_value(change.old), short_value(change.new)) for change in changes]
-    yield from tabulate([heads, *rows], tablefmt="plain", disable_numparse=True).splitlines()
+    yield from aligned_lines([heads, *rows])

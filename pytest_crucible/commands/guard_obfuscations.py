@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tabulate import tabulate
-
 from pytest_crucible.adversary.built_in import FAMILIES, OBFUSCATION, make_attack
 from pytest_crucible.adversary.twins import Draw
 from pytest_crucible.guards.guard import Guard
 from pytest_crucible.records import NoTwin, Sample
 from pytest_crucible.records.detections import Detection
+from pytest_crucible.report.printable import aligned_lines
 
 HEADERS = ("obfuscation", "flagged", "score", "category")
 CLEAN = "(none)"
@@ -39,5 +38,4 @@ def obfuscation_lines(detections: Mapping[str, Detection]) -> list[str]:
         for name, detection in detections.items()
     ]
     flagged = sum(detection.flagged for name, detection in detections.items() if name != CLEAN)
-    table = tabulate([HEADERS, *rows], tablefmt="plain", disable_numparse=True).splitlines()
-    return [*table, f"flagged in {flagged} of {len(detections) - 1} obfuscations"]
+    return [*aligned_lines([HEADERS, *rows]), f"flagged in {flagged} of {len(detections) - 1} obfuscations"]

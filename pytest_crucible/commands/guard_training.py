@@ -14,20 +14,16 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.labels import label_number
 from pytest_crucible.records.suggestions import closest_name
 
-EXAMPLE = "crucible guards train texts.csv -o linear.safetensors"
 # Common names for the field of labels.
 _LABEL_NAMES = ("label", "labels", "target", "class", "attack", "injection")
 _LABELS = '1 or 0, true or false, "attack" or "benign"'
 
 
-def train_guard(file: str, output: str | None, fields: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+def train_guard(file: str, output: str, fields: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
     """Fit a guard to a file of labelled texts and write it. Returns lines and a document about it.
 
     Raises SpecError for texts or labels that cannot be used, and for a file that cannot be written.
     """
-    if not file or not output:
-        missing = "-o PATH, the file to write" if file else "FILE, the labelled texts"
-        raise SpecError(f"train has no {missing}: write {EXAMPLE}")
     from pytest_crucible.guards.linear import fit_linear, save_linear
 
     renamed = dict(map(parse_field, fields))

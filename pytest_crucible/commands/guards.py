@@ -3,86 +3,63 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.commands.guard_obfuscations import detect_obfuscated, obfuscation_lines
-from pytest_crucible.commands.guard_training import EXAMPLE, train_guard
+from pytest_crucible.commands.guard_training import train_guard
 from pytest_crucible.commands.options import json_option, print_result
-from pytest_crucible.guards.settings import RESERVED, GuardSettings
+from pytest_crucible.guards.settings import GuardSettings
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import aligned_lines, printable
 
 HEADERS = ("name", "kind", "threshold", "action", "on error")
-(TRAIN,) = RESERVED
-_OF_A_TEXT = ("--text", "--obfuscations")
 
 
-@click.command("guards", short_help="The guards that this directory configures; try or train one.")
-@click.argument("name", default="")
-@click.argument("file", default="")
-@click.option("--text", metavar="TEXT", help="Text to try the guard on.")
-@click.option("--obfuscations", is_flag=True, help="Try the guard on each obfuscation of the text, too.")
-@click.option("-o", "--output", metavar="PATH", help="With train: the file to write, a safetensors file.")
-@click.option(
-    "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="With train: a field of the file, input=text."
-)
+@click.command("list", short_help="The guards that this directory configures.")
 @json_option
-def command(
-    name: str,
-    file: str,
-    text: str | None,
-    obfuscations: bool,
-    output: str | None,
-    fields: Sequence[str],
-    as_json: bool,
-) -> None:
-    """List the guards in crucible.toml or pyproject.toml of this directory.
+def list_all(as_json: bool) -> None:
+    """List the guards in crucible.toml or pyproject.toml of this directory."""
+    _list(Guards(Path.cwd()), as_json=as_json)
 
-    NAME --text TEXT tries one, with --obfuscations also on the text in other writings. `train FILE -o PATH` fits a guard of kind
-    "linear" to labelled texts: fields input and expected.
-    """
-    given = {"--text": text is not None, "--obfuscations": obfuscations, "-o": output, "--field": fields}
-    _refuse_unused(name, {repr(file): file, **given})
-    if name == TRAIN:
-        lines, document = train_guard(file, output, fields)
-        print_result(lines, document, as_json=as_json)
-        return
-    guards = Guards(Path.cwd())
-    if not name:
-        _list(guards, as_json=as_json)
-    elif text is None:
-        raise SpecError(f"guard {name!r} has no text to read: add --text TEXT")
-    elif obfuscations:
-        detections = asyncio.run(detect_obfuscated(guards.open(name), text))
+
+@click.command("try", short_help="What a guard decides on a text.")
+@click.argument("name")
+@click.option("--text", required=True, metavar="TEXT", help="Text to try the guard on.")
+@click.option("--obfuscations", is_flag=True, help="Try the guard on each obfuscation of the text, too.")
+@json_option
+def try_one(name: str, text: str, obfuscations: bool, as_json: bool) -> None:
+    """Show what the guard NAME decides on a text, and which parts of it it has found."""
+    guard = Guards(Path.cwd()).open(name)
+    if obfuscations:
+        detections = asyncio.run(detect_obfuscated(guard, text))
         print_result(map(printable, obfuscation_lines(detections)), detections, as_json=as_json)
     else:
-        detection = asyncio.run(guards.open(name).detect(text))
+        detection = asyncio.run(guard.detect(text))
         print_result(map(printable, detection_lines(name, text, detection)), detection, as_json=as_json)
 
 
-def _refuse_unused(name: str, given: Mapping[str, object]) -> None:
-    """Raise SpecError for an argument that this use of the command would ignore."""
-    if name == TRAIN:
-        unused, usage = list(_OF_A_TEXT), EXAMPLE
-    else:
-        unused, usage = [key for key in given if key not in _OF_A_TEXT or not name], "crucible guards NAME --text TEXT"
-    ignored = next((key for key in unused if given[key]), None)
-    if ignored is not None:
-        raise SpecError(f"{ignored} cannot be used here: write {usage}")
+@click.command("train", short_help='Fit a guard of kind "linear" to labelled texts.')
+@click.argument("file")
+@click.option("-o", "--output", required=True, metavar="PATH", help="The file to write, a safetensors file.")
+@click.option("--field", "fields", multiple=True, metavar="OURS=THEIRS", help="A field of the file, input=text.")
+@json_option
+def train(file: str, output: str, fields: Sequence[str], as_json: bool) -> None:
+    """Fit a guard of kind "linear" to the labelled texts of FILE, whose fields are input and expected."""
+    lines, document = train_guard(file, output, fields)
+    print_result(lines, document, as_json=as_json)
 
 
 def _list(guards: Guards, *, as_json: bool) -> None:
     """Print the guards. Raises SpecError, after the others are listed, for those whose tables cannot be used."""
     settings, problems = _read_settings(guards)
     rows = [_row(guard) for guard in settings]
-    lines = tabulate([HEADERS, *rows], tablefmt="plain", disable_numparse=True).splitlines()
+    lines = aligned_lines([HEADERS, *rows])
     nothing = ["no guards here: add a table [guards.NAME] to crucible.toml"]
     broken = [{"name": name, "error": problem} for name, problem in problems.items()]
     if settings or as_json or not problems:

@@ -33,8 +33,7 @@ from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 from pytest_crucible.runs.plugins import importers
 from pytest_crucible.store.runs import RunStore
 

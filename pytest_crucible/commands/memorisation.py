@@ -1,4 +1,4 @@
-"""The parts of `crucible contamination` that ask a model: the order test and min-K%."""
+"""The parts of `crucible data contamination` that ask a model: the order test and min-K%."""
 
 from __future__ import annotations
 

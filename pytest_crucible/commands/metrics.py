@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.builtin import METRICS
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.metrics import Metric
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.report.printable import headed_lines
 
 HEADERS = ("name", "kind", "better", "range", "meaning")
 
@@ -28,7 +28,7 @@ def command(as_json: bool) -> None:
         (metric.name, metric.facts.kind or "", metric.facts.direction, _range(metric), _sentence(metric))
         for metric in metrics
     ]
-    lines = tabulate(rows, headers=HEADERS, tablefmt="plain").splitlines()
+    lines = headed_lines(HEADERS, rows)
     print_result(lines, [_facts(metric) for metric in metrics], as_json=as_json)
 
 

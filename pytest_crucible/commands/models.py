@@ -15,7 +15,7 @@ from pytest_crucible.records.model_gates import GateEntry
 from pytest_crucible.records.number_format import quantity, with_interval
 from pytest_crucible.records.registry import LogEntry, VersionStatus
 from pytest_crucible.registry.transitions import known_model
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.version_states import PRODUCTION
 from pytest_crucible.store.versions import load_registry, load_versions
@@ -27,7 +27,7 @@ HEADS = ("version", "state", "since", "run", "evidence")
 LOG_HEADS = ("row", "at", "by", "version", "change", "run", "gate", "why")
 
 
-@click.command("models", short_help="The versions of registered models, with state and evidence.")
+@click.command("list", short_help="The versions of registered models, with state and evidence.")
 @click.argument("name", default="")
 @click.option("--log", "shows_log", is_flag=True, help="Every change of state, the first one first.")
 @click.option(
@@ -91,7 +91,7 @@ def _rank_lines(ranking: Ranking) -> Iterator[str]:
 
 def _lines(rows: Sequence[tuple[VersionStatus, LogEntry | None]]) -> Iterator[str]:
     if not rows:
-        yield "no model is registered: `crucible register ADAPTER --model NAME` registers one"
+        yield "no model is registered: `crucible models register ADAPTER --model NAME` registers one"
         return
     table = (
         (

@@ -14,7 +14,7 @@ from pytest_crucible.records.process_secrets import process_hider
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_STORE
-from pytest_crucible.runs.pytest_configuration import session_store
+from pytest_crucible.runs.run_store import session_store
 
 # RUN is a run's id, or its beginning. Empty by default, which the run store resolves to the latest run.
 run_argument = click.argument("run", default="")

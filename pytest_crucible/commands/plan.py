@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.analyse.pair_variability import pair_variabilities
 from pytest_crucible.commands.load import stored_inputs
@@ -14,8 +13,9 @@ from pytest_crucible.commands.options import json_option, print_result, store_op
 from pytest_crucible.plan.sample_size import ASSUMED, samples_to_detect, samples_to_prove
 from pytest_crucible.records import Analysis, PairVariability
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.sections.usage import Usages
 
 HEADS = ("metric", "baseline", "the arms differ", "samples", "replies", "tokens", "cost")
@@ -164,9 +164,7 @@ def _lines(needs: Sequence[Need]) -> Iterator[str]:
         )
         for need in needs
     ]
-    yield from tabulate(
-        [HEADS, *rows], tablefmt="plain", disable_numparse=True, colalign=("left",) * 3 + ("right",) * 4
-    ).splitlines()
+    yield from aligned_lines([HEADS, *rows], right=range(3, 7))
 
 
 def _differ(spread: PairVariability) -> str:

@@ -1,4 +1,4 @@
-"""`crucible register`: make an adapter a version of a model."""
+"""`crucible models register`: make an adapter a version of a model."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ import click
 from pytest_crucible import builtin
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.report_files import check_writable, report_files, write_report
+from pytest_crucible.runs.run_store import existing_store
 
 
 @click.command("report", short_help="Write report files of a stored run.")

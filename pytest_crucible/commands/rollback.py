@@ -1,4 +1,4 @@
-"""`crucible rollback`: restore the production version before this one."""
+"""`crucible models rollback`: restore the production version before this one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pytest_crucible.commands.registry_options import entry_line, registry_folde
 from pytest_crucible.records.registry import LogEntry
 from pytest_crucible.registry.transitions import Note, change_state, known_model, rollback
 from pytest_crucible.registry.weights import check_weights
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.versions import StoredRegistry, load_version
 
 

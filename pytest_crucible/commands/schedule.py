@@ -1,4 +1,4 @@
-"""`crucible schedule`: write the file that makes GitHub, systemd or cron run a command."""
+"""`crucible models schedule`: write the file that makes GitHub, systemd or cron run a command."""
 
 from __future__ import annotations
 

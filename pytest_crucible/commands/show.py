@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
+from pytest_crucible.commands.pages import WithPages
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
@@ -16,8 +17,8 @@ from pytest_crucible.report.conversation import conversation_lines
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
-from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.conversations import find_position, load_conversations, load_sample
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sample_rows import all_sample_ids
@@ -27,7 +28,7 @@ LONGEST_LINE = 100_000
 verbose_option = click.option("-v", "--verbose", count=True, help="Also methods and estimates; -vv the worst samples.")
 
 
-@click.command("show", short_help="Show a stored run, or one sample's conversations.")
+@click.command("show", cls=WithPages, short_help="Show a stored run, or one sample's conversations.")
 @run_argument
 @store_option
 @verbose_option

@@ -1,4 +1,4 @@
-"""`crucible threshold`: the lowest threshold of a guard whose false-alarm rate is bounded, from the benign samples of a run."""
+"""`crucible guards threshold`: the lowest threshold of a guard whose false-alarm rate on benign samples is bounded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_crucible.commands.options import json_option, print_result, run_argu
 from pytest_crucible.guards.thresholds import ThresholdFile, write_threshold
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.benign_scores import BenignScores, read_benign_scores
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.classifiers.thresholds import benign_texts_needed, choose_threshold, smallest_rate
 
 

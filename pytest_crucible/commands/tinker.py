@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.commands.registry_options import project_root
 from pytest_crucible.commands.tinker_service import project_services
-from pytest_crucible.commands.tinker_upload import upload
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.report.printable import aligned_lines
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.service import Service
@@ -37,22 +36,11 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 path_argument = click.argument("path")
 
 
-@click.group("tinker", short_help="Training runs and checkpoints of a Tinker service.")
-def command() -> None:
-    """List, download, upload, publish and delete training runs and checkpoints of a Tinker service.
-
-    Each command names the service on standard error, and takes --json.
-    """
-
-
-command.add_command(upload)
-
-
-@command.command("runs")
+@click.command("runs")
 @limit_option
 @service_option
 @json_option
-def list_runs(limit: int, service: str | None, as_json: bool) -> None:
+def runs(limit: int, service: str | None, as_json: bool) -> None:
     """List training runs, the latest request first."""
     with open_service(service) as opened:
         listed = opened.within("list training runs", lambda: opened.rest.list_training_runs(limit=limit))
@@ -63,12 +51,12 @@ def list_runs(limit: int, service: str | None, as_json: bool) -> None:
     _print_table(RUN_HEADS, rows, listed.cursor, "training run", listed.training_runs, as_json=as_json)
 
 
-@command.command("checkpoints")
+@click.command("checkpoints")
 @click.argument("run", default="")
 @limit_option
 @service_option
 @json_option
-def list_checkpoints(run: str, limit: int, service: str | None, as_json: bool) -> None:
+def checkpoints(run: str, limit: int, service: str | None, as_json: bool) -> None:
     """List checkpoints of RUN, or of all runs, the newest first."""
     with open_service(service) as opened:
         rest = opened.rest
@@ -89,7 +77,7 @@ def list_checkpoints(run: str, limit: int, service: str | None, as_json: bool) -
     _print_table(CHECKPOINT_HEADS, rows, listed.cursor, "checkpoint", listed.checkpoints, as_json=as_json)
 
 
-@command.command("download")
+@click.command("download")
 @path_argument
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="A directory, or a .tar file.")
 @service_option
@@ -106,7 +94,7 @@ def download(path: str, output: Path, service: str | None, as_json: bool) -> Non
     print_result([f"wrote {output}", *size_lines(sizes)], {"output": str(output), "files": sizes}, as_json=as_json)
 
 
-@command.command("publish")
+@click.command("publish")
 @path_argument
 @click.option("--off", is_flag=True, help="Make it private again.")
 @yes_option
@@ -123,13 +111,13 @@ def publish(path: str, off: bool, yes: bool, service: str | None, as_json: bool)
     print_result([f"{path} is {'private' if off else 'public'}"], {"path": path, "public": not off}, as_json=as_json)
 
 
-@command.command("ttl")
+@click.command("ttl")
 @path_argument
 @click.argument("seconds")
 @yes_option
 @service_option
 @json_option
-def set_time_to_live(path: str, seconds: str, yes: bool, service: str | None, as_json: bool) -> None:
+def ttl(path: str, seconds: str, yes: bool, service: str | None, as_json: bool) -> None:
     """Let the service delete the checkpoint PATH after SECONDS, from an hour to ten years, or `never`."""
     lasts = None if seconds == NEVER else _whole(seconds)
     with open_service(service, path) as opened:
@@ -140,7 +128,7 @@ def set_time_to_live(path: str, seconds: str, yes: bool, service: str | None, as
     print_result([f"{path} {end}"], {"path": path, "ttl_seconds": lasts}, as_json=as_json)
 
 
-@command.command("delete")
+@click.command("delete")
 @click.argument("paths", nargs=-1, required=True)
 @yes_option
 @service_option
@@ -198,7 +186,7 @@ def confirm(action: str, service: Service, *, yes: bool) -> None:
 def _print_table(
     heads: Sequence[str], rows: Sequence[Sequence[Any]], cursor: Any, what: str, listed: Sequence[Any], *, as_json: bool
 ) -> None:
-    lines = tabulate([heads, *rows], tablefmt="plain", disable_numparse=True).splitlines() if rows else [f"no {what}s"]
+    lines = aligned_lines([heads, *rows]) if rows else [f"no {what}s"]
     if cursor is not None and cursor.total_count > len(rows):
         lines.append(f"{len(rows):,} of {cursor.total_count:,} {what}s: --limit {cursor.total_count} lists all")
     print_result(lines, [item.model_dump(mode="json") for item in listed], as_json=as_json)

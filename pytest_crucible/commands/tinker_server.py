@@ -1,4 +1,4 @@
-"""`crucible tinker-server`: a Tinker service on this machine."""
+"""`crucible tinker server`: a Tinker service on this machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from pytest_crucible.records.private_files import STORE_FOLDER, create_store_fol
 PATH = click.Path(path_type=Path)
 
 
-@click.command(
-    "tinker-server", short_help="A Tinker service on this machine, with a small model that trains and samples."
-)
+@click.command("server", short_help="A Tinker service on this machine, with a small model that trains and samples.")
 @click.option("--port", type=int, default=0, help="Port on 127.0.0.1; 0 for a free one.")
 @click.option("--directory", type=PATH, default=f"{STORE_FOLDER}/tinker", help="Directory of the checkpoints.")
 @click.option("--base", type=PATH, show_default="the one in this package", help="Directory of a base model.")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.records.redaction import hider
-from pytest_crucible.runs.pytest_configuration import find_configuration
+from pytest_crucible.runs.run_store import find_configuration
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices

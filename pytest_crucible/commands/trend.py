@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, clusters_of, metric_facts
 from pytest_crucible.analyse.scores import scores
@@ -16,7 +15,8 @@ from pytest_crucible.commands.options import json_option, print_result, store_op
 from pytest_crucible.records import MetricFacts, RunSummary, TrendPoint
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import with_interval
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.report.printable import aligned_lines
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.history import list_runs
 
 SIGNS = {"proven": "<- changed, proven", "other samples": "<- other samples"}
@@ -92,5 +92,4 @@ def _lines(points: Sequence[TrendPoint], nodeid: str, metric: str, level: float)
         )
         for point in points
     ]  # fmt: skip
-    align = ("left",) * 4 + ("right",) * 2 + ("left",)
-    yield from tabulate([heads, *rows], tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
+    yield from aligned_lines([heads, *rows], right=(4, 5))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from tabulate import tabulate
-
 from pytest_crucible.records import AATest
 from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.report.printable import aligned_lines
 
 _HEADS = ("metric", "dealt to two arms", "samples", "method", "false alarms [99 % interval]", "")
 
@@ -24,7 +23,7 @@ def self_test_lines(run: str, experiments: Mapping[str, Sequence[AATest]]) -> It
     for nodeid, tests in experiments.items():
         yield ""
         yield nodeid
-        yield from tabulate([_HEADS, *map(_row, tests)], tablefmt="plain", disable_numparse=True).splitlines()
+        yield from aligned_lines([_HEADS, *map(_row, tests)])
     yield ""
     yield _conclusion(all_tests)
 

@@ -70,6 +70,11 @@ def commands() -> dict[str, Any]:
     return builtin.merge_offers(program_plugins().hook.pytest_crucible_commands(), "command")
 
 
+def pages_of(command: str) -> dict[str, str]:
+    """Return option -> name of a page: `--by` -> `show --by`, a command that `show` calls where it is given the option."""
+    return {name.rpartition(" ")[2]: name for name in commands() if name.startswith(f"{command} --")}
+
+
 def importers() -> dict[str, Reader]:
     """Return the readers of all formats by the harness's name, in the order in which they are tried. Raises SpecError."""
     offers = builtin.merge_offers(reversed(program_plugins().hook.pytest_crucible_importers()), "importer")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.records import DetectableEffect, Plan
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.report.plan_line import announcement
+from pytest_crucible.report.plan_lines import announcement
 
 
 @dataclass

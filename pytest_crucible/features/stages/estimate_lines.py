@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tabulate import tabulate
-
 from pytest_crucible.features.stages.forecasts import ArmEstimate, Forecast
 from pytest_crucible.records.number_format import dollars, quantity, seconds, three_digits
+from pytest_crucible.report.printable import aligned_lines
 
 HEADS = ("", "replies", "stored", "cached", "requests", "tokens", "cost", "time")
 
@@ -51,8 +50,7 @@ def _row(estimate: ArmEstimate) -> list[str]:
 
 
 def _align(rows: list[list[str]]) -> list[str]:
-    align = ("left", "right", "right", "right", "left", "left", "left", "left")
-    return tabulate([list(HEADS), *rows], tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
+    return aligned_lines([HEADS, *rows], right=(1, 2, 3))
 
 
 def forecast_text(forecast: Forecast | None, form: Callable[[float], str]) -> str:
@@ -64,10 +62,10 @@ def forecast_text(forecast: Forecast | None, form: Callable[[float], str]) -> st
     return f"{form(forecast.value)} [{form(forecast.low)}, {form(forecast.high)}]"
 
 
-def _amount(value: float) -> str:
+def _count_text(value: float) -> str:
     """Return a number of requests or tokens with three digits.
 
-    >>> _amount(164.0), _amount(52_345.0), _amount(1_234_567.0)
+    >>> _count_text(164.0), _count_text(52_345.0), _count_text(1_234_567.0)
     ('164', '52.3k', '1.23M')
     """
     for size, unit in ((1e6, "M"), (1e3, "k")):
@@ -77,8 +75,8 @@ def _amount(value: float) -> str:
 
 
 FORMATS: Mapping[str, Callable[[float], str]] = {
-    "requests": _amount,
-    "tokens": _amount,
+    "requests": _count_text,
+    "tokens": _count_text,
     "usd": dollars,
     "seconds": seconds,
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pytest_crucible.plan.option_conflicts import option_conflicts
 
 from pytest_crucible.options import OPTIONS
-from pytest_crucible.plan.option_conflicts import option_conflicts
 
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 

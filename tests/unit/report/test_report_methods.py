@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_crucible.report.methods import METHODS, cited_keys, method_statements
-from pytest_crucible.report.references import known_references
+from pytest_crucible.report.methods import METHODS, cited_keys, known_references, method_statements
 from pytest_crucible.sections import fairness, many_arms, slice_search, sweep
 from pytest_crucible.stats import TABLE
 

@@ -7,9 +7,9 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from pytest_crucible.runs.report_sections import BUILT_IN
 
 from pytest_crucible.records import Claim, View
-from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections.run import add_views, compute_sections, load_sections, may_decide
 from tests.report_builders import make_analysis, make_plan
 

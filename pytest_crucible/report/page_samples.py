@@ -1,4 +1,4 @@
-"""All samples embedded in the page: columns for filtering, and texts in compressed parts that are unpacked on demand."""
+"""The samples of the page: those most worth reading, and a compressed archive of as many as there is room for."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ import base64
 import gzip
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from pytest_crucible.records import ArmReply, Exchange
+from pytest_crucible.records.number_format import seconds
+from pytest_crucible.records.question_text import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
-from pytest_crucible.report.experiment_page import Chapter
-from pytest_crucible.report.page.sample_order import in_turns, orders
+from pytest_crucible.report.model import Chapter
 from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.report.sections import section_excerpts
 
 # Samples whose texts are compressed together.
 PART = 200
@@ -138,3 +143,106 @@ def _round_number(value: float | None) -> float | None:
         return None
     short = float(f"{value:.6g}")
     return int(short) if short.is_integer() else short
+
+
+Order = npt.NDArray[np.int64]
+
+
+def orders(chapter: Chapter, seed: int) -> dict[str, Order]:
+    """Return all positions in each order, by the name of what comes first. Unknown values come last."""
+    rankings = {"the worst": _worst(chapter), "the slowest": _slowest(chapter)}
+    drawn = np.random.default_rng(seed).permutation(len(chapter.columns.ids))
+    return {**{name: order for name, order in rankings.items() if order is not None}, f"a draw with seed {seed}": drawn}
+
+
+def in_turns(orders: dict[str, Order]) -> Iterator[int]:
+    """Yield the first position of each order, then the second of each; every position once."""
+    placed = set()
+    for places in zip(*(order.tolist() for order in orders.values()), strict=True):
+        for place in places:
+            if place not in placed:
+                placed.add(place)
+                yield place
+
+
+def _worst(chapter: Chapter) -> Order | None:
+    """Furthest behind the first baseline, and lowest among those that are equally far."""
+    if chapter.metric is None:
+        return None
+    sign = 1.0 if chapter.facts[chapter.metric].direction == "higher" else -1.0
+    scores = [sign * np.asarray(arm, dtype=float) for arm in chapter.columns.scores[chapter.metric]]
+    behind = scores[0] - scores[1] if len(scores) > 1 else np.zeros_like(scores[0])
+    # lexsort takes its first key last.
+    return np.lexsort((scores[0], behind))
+
+
+def _slowest(chapter: Chapter) -> Order | None:
+    took = np.asarray(chapter.columns.latency_s[0], dtype=float)
+    return None if np.isnan(took).all() else np.argsort(-took, kind="stable")
+
+
+# Panels of each kind: a reader opens a few, and the archive has all samples.
+HOW_MANY = 5
+# Characters of a text in a panel; the sample's row in the archive has more.
+A_REPLY = 4_000
+# Characters of an input beside the id of its sample, about a line.
+AN_EXCERPT = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplePanel:
+    """One sample: the reason it is shown, its input, and the first reply of each arm."""
+
+    sample: str
+    why: str
+    input: str
+    expected: str
+    replies: tuple[tuple[str, str], ...]
+    """Arm, and its reply or the state of its sample."""
+    excerpt: str
+    """The beginning of its question, on one line."""
+
+
+def excerpt_panels(chapter: Chapter) -> dict[str, tuple[SamplePanel, ...]]:
+    """Return the samples that sections show, by the title of the section."""
+    place = {name: k for k, name in enumerate(chapter.columns.ids)}
+    panels: dict[str, tuple[SamplePanel, ...]] = {}
+    for title, excerpt in section_excerpts(chapter.analysis):
+        if excerpt.sample in place:
+            panels[title] = (*panels.get(title, ()), _panel(chapter, place[excerpt.sample], excerpt.reason))
+    return panels
+
+
+def slowest(chapter: Chapter) -> tuple[SamplePanel, ...]:
+    """Return the samples for which the candidate's answer took longest."""
+    took = np.nan_to_num(np.asarray(chapter.columns.latency_s[0], dtype=float), nan=-1.0)
+    order = np.argsort(-took, kind="stable")[:HOW_MANY]
+    return tuple(_panel(chapter, int(k), f"answered in {seconds(float(took[k]))}") for k in order if took[k] > 0)
+
+
+def _panel(chapter: Chapter, position: int, why: str) -> SamplePanel:
+    [exchange] = chapter.read([position])
+    return SamplePanel(
+        sample=printable(chapter.columns.ids[position], AN_ID),
+        why=why,
+        input=_short(text_of(exchange.input)),
+        expected=_short(text_of(exchange.expected)),
+        replies=tuple(zip(chapter.arms, _answers(exchange), strict=True)),
+        excerpt=_excerpt(question_text(exchange.input)),
+    )
+
+
+def _answers(exchange: Exchange) -> Sequence[str]:
+    return [
+        _short(text_of(fold_reasoning(arm[0].text) or f"({arm[0].state}: {arm[0].detail})")) if arm else "(no reply)"
+        for arm in exchange.replies
+    ]
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text[: 10 * AN_EXCERPT].split())
+    return printable(line if len(line) <= AN_EXCERPT else f"{line[: AN_EXCERPT - 1]}\u2026")
+
+
+def _short(text: str) -> str:
+    return printable(text, A_REPLY)

@@ -1,17 +1,45 @@
-"""`crucible_store` as a session would read it here: pytest's configuration file, found and parsed without importing pytest."""
+"""The run store of a command: the one that a session would use here, opened if it exists."""
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import iniconfig
 
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.nesting import TooDeep, parse
 from pytest_crucible.records.settings import DEFAULT_STORE
+
+if TYPE_CHECKING:
+    from pytest_crucible.store.runs import RunStore
+
+
+@contextlib.contextmanager
+def existing_store(where: str) -> Iterator[RunStore]:
+    """Open an existing run store; opening a missing path would create an empty one. Raises SpecError."""
+    # A database URL cannot be checked without connecting; opening it reports the error.
+    if "://" not in where and not Path(where).is_file():
+        raise SpecError(_missing(Path(where)))
+    # Imported here: every command has the option --store, and a database library takes long to load.
+    from pytest_crucible.store.runs import RunStore
+
+    with contextlib.closing(RunStore(where)) as store:
+        yield store
+
+
+def _missing(where: Path) -> str:
+    """Return where the store was looked for, and the one in a parent folder, where pytest's root directory may be."""
+    here = Path.cwd()
+    problem = f"no run store at {str(where)!r}" + ("" if where.is_absolute() else f" in {str(here)!r}")
+    above = next((folder / where for folder in here.parents if (folder / where).is_file()), None)
+    if above is None or where.is_absolute():
+        return f"{problem}: run a suite first, or name another store"
+    return f"{problem}, but one at {str(above)!r}: go there, or name that one"
+
 
 # Searched in pytest's order: https://docs.pytest.org/en/stable/reference/customize.html#finding-the-rootdir
 FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")

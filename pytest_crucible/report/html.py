@@ -1,31 +1,29 @@
-"""The page: a template filled with the report's cells, its pictures, and its samples."""
+"""The HTML page: templates filled with the report's cells, its pictures and its samples."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
-from pytest_crucible.records import State, View
-from pytest_crucible.report.experiment_page import Chapter
-from pytest_crucible.report.model import Report
-from pytest_crucible.report.page.archive import ROOM, Archive, archive_samples
-from pytest_crucible.report.page.curves import draw_curves
-from pytest_crucible.report.page.forest import chart_forest, differences, levels
-from pytest_crucible.report.page.html_tables import blanks, laid_out
-from pytest_crucible.report.page.pictures import distribution, pairs, waiting
-from pytest_crucible.report.page.sample_panels import SamplePanel, excerpt_panels, slowest
+from pytest_crucible.records import Row, State, Table, View, experiment_name
+from pytest_crucible.report.model import Chapter, Report
+from pytest_crucible.report.page_samples import ROOM, Archive, SamplePanel, archive_samples, excerpt_panels, slowest
+from pytest_crucible.report.pictures import chart_forest, differences, distribution, draw_curves, levels, pairs, waiting
 from pytest_crucible.report.printable import LONGEST_ESCAPE, printable
-from pytest_crucible.report.truncate import worst_states
+from pytest_crucible.report.sections import worst_states
+from pytest_crucible.report.tables import DIGIT, POINT, align_estimates, typeset
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "page"
 # A mark is added to the word, and colour only repeats it.
 MARKS = {"met": "✓", "missed": "✗", "undecided": "?"}
 # Experiments up to which the samples of all are open.
@@ -150,3 +148,64 @@ def _is_binary(chapter: Chapter, metric: str) -> bool:
 def _hash(text: str) -> str:
     """Return the hash by which a content security policy allows a style or script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One cell of a page's table. `kind` decides its layout: word, number, estimate or verdict."""
+
+    kind: str
+    head: str
+    text: str
+    interval: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Body:
+    """Rows under one name, or under none."""
+
+    name: str
+    rows: tuple[tuple[Row, tuple[Cell, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """A table as a page sets it."""
+
+    heads: tuple[tuple[str, str], ...]
+    """Kind and text of each column's head."""
+    bodies: tuple[Body, ...]
+
+
+def laid_out(grid: Table, many: bool = False) -> Layout:
+    """Return the table's cells by column; with several experiments the rows of each are under its name."""
+    columns = [_column(grid, k) for k in range(len(grid.heads))]
+    heads = tuple(
+        (column[0].kind if column else "word", head) for column, head in zip(columns, grid.heads, strict=True)
+    )
+    rows = tuple(zip(grid.rows, zip(*columns, strict=True), strict=True))
+    return Layout(heads=heads, bodies=tuple(_bodies(rows)) if many else (Body(name="", rows=rows),))
+
+
+def blanks(text: str) -> Markup:
+    """Return a text with its aligning blanks in elements of their own."""
+    # Style sheets of a page too narrow for columns hide these elements.
+    return Markup(re.sub(f"[{DIGIT}{POINT}]+", r'<span class="blank">\g<0></span>', str(escape(text))))
+
+
+def _bodies(rows: tuple[tuple[Row, tuple[Cell, ...]], ...]) -> Iterator[Body]:
+    for nodeid, of_one in groupby(rows, key=lambda pair: pair[0].experiment):
+        yield Body(name=experiment_name(nodeid), rows=tuple(of_one))
+
+
+def _column(grid: Table, k: int) -> list[Cell]:
+    head, cells = grid.heads[k], [row.cells[k] for row in grid.rows]
+    if head == "verdict":
+        return [Cell(kind="verdict", head=head, text=cell) for cell in cells]
+    if grid.is_number(k):
+        return [Cell(kind="number", head=head, text=typeset(cell)) for cell in cells]
+    if any(cell.endswith("]") for cell in cells):
+        return [
+            Cell(kind="estimate", head=head, text=text, interval=interval) for text, interval in align_estimates(cells)
+        ]
+    return [Cell(kind="word", head=head, text=printable(cell, 300)) for cell in cells]
