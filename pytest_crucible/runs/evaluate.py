@@ -27,7 +27,7 @@ from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, 
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.robustness import SAME_ANSWER
 from pytest_crucible.runs.complete_samples import complete_samples
-from pytest_crucible.runs.plugins import Extensions
+from pytest_crucible.runs.plugins import Extensions, installed_extensions
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis
 from pytest_crucible.sections import Section
@@ -48,13 +48,14 @@ def conclude(
     strict: bool,
     interrupted: bool,
     amend: Callable[[Verdict], Verdict | None],
-    extensions: Extensions,
+    extensions: Extensions | None = None,
     memory: str = "off",
 ) -> Run:
     """Analyse everything that a run has stored, decide all verdicts together, store and return them.
 
-    `amend` may replace a verdict; `memory` is the setting crucible_memory.
+    `amend` may replace a verdict; `extensions` are those that are installed, if not given; `memory` is the setting crucible_memory.
     """
+    extensions = extensions or installed_extensions()
     alpha = alpha_at_end(store, run, extensions, alpha)
     by_key, family_size = analyse_run(
         store, run, extensions, alpha=alpha, interrupted=interrupted, memory=memory, strict=strict

@@ -44,7 +44,6 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.evaluate import conclude
-from pytest_crucible.runs.plugins import installed_extensions
 from pytest_crucible.runs.provenance import environment_facts, utc_now
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
@@ -100,7 +99,6 @@ class ImportedRun:
         return conclude(
             store,
             run,
-            extensions=installed_extensions(),
             alpha=self.alpha,
             strict=False,
             interrupted=False,
