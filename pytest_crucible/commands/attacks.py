@@ -30,7 +30,7 @@ HEADERS = ("name", "kind", "what it does")
 @click.option("--draws", type=click.IntRange(1), default=1, show_default=True, help="How many results.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws the edits.")
 @json_option
-def command(name: str | None, text: str | None, strength: float, draws: int, seed: int, as_json: bool) -> None:
+def try_attack(name: str | None, text: str | None, strength: float, draws: int, seed: int, as_json: bool) -> None:
     """List the attacks of the package and of crucible.toml; those of a conftest.py are known only to its tests.
 
     With NAME and --text, print the attacked text.

@@ -51,7 +51,7 @@ _SHARE = click.FloatRange(0, 1, max_open=True)
     "--allow-gate-samples", is_flag=True, default=None, help="Also use samples that verdicts depend on; recorded."
 )
 @json_option
-def command(runs: tuple[str, ...], store: str, output: Path | None, what: str, as_json: bool, **settings: Any) -> None:
+def export(runs: tuple[str, ...], store: str, output: Path | None, what: str, as_json: bool, **settings: Any) -> None:
     """Write a table of a stored run into a file: one row for each observation, reply, repeat, event, finding or variant.
 
     With --what sft, dpo or kto: write a training set from the practice samples of one or several runs. With --what adversarial

@@ -1,22 +1,34 @@
-"""`crucible guards`: the guards that this directory configures; tries one on a text; trains a linear one."""
+"""`crucible guards`: list those of this directory, try one on a text, train a linear one, choose a threshold."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.commands.guard_obfuscations import detect_obfuscated, obfuscation_lines
-from pytest_crucible.commands.guard_training import train_guard
-from pytest_crucible.commands.options import json_option, print_result
+from pytest_crucible.adversary.built_in import FAMILIES, OBFUSCATION, make_attack
+from pytest_crucible.adversary.twins import Draw
+from pytest_crucible.commands.options import json_option, parse_field, print_result, run_argument, store_option
+from pytest_crucible.datasets import load_file
+from pytest_crucible.guards.guard import Guard
 from pytest_crucible.guards.settings import GuardSettings
+from pytest_crucible.metrics.guards import read_expected
+from pytest_crucible.records import NoTwin, Sample
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.labels import label_number
 from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.report.printable import aligned_lines, printable
+from pytest_crucible.runs.run_store import existing_store
+
+if TYPE_CHECKING:
+    from pytest_crucible.runs.benign_scores import BenignScores
 
 HEADERS = ("name", "kind", "threshold", "action", "on error")
 
@@ -95,3 +107,148 @@ def detection_lines(name: str, text: str, detection: Detection) -> list[str]:
     category = f", {detection.category}" if detection.category else ""
     span_lines = [f"  {span.type} {span.start}-{span.end}: {text[span.start : span.end]}" for span in detection.spans]
     return [f"{name}: {verdict}, score {detection.score:.3g}{category}", *span_lines]
+
+
+OBFUSCATION_HEADS = ("obfuscation", "flagged", "score", "category")
+CLEAN = "(none)"
+
+
+def obfuscate(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the obfuscations that apply to a text, each with the whole text written so; first the text as it is."""
+    yield CLEAN, text
+    for name in FAMILIES[OBFUSCATION]:
+        perturbed = Draw(attack=make_attack(name), strength=1.0, number=0, seed=0).perturb(
+            text, Sample(id="text", input=text)
+        )
+        if not isinstance(perturbed, NoTwin):
+            yield name, perturbed.text
+
+
+async def detect_obfuscated(guard: Guard, text: str) -> dict[str, Detection]:
+    """Return the guard's detection for each obfuscation of a text."""
+    return {name: await guard.detect(obfuscated) for name, obfuscated in obfuscate(text)}
+
+
+def obfuscation_lines(detections: Mapping[str, Detection]) -> list[str]:
+    """Return the table, and how many of the obfuscations the guard flags."""
+    rows = [
+        (name, "yes" if detection.flagged else "no", f"{detection.score:.3g}", detection.category)
+        for name, detection in detections.items()
+    ]
+    flagged = sum(detection.flagged for name, detection in detections.items() if name != CLEAN)
+    return [*aligned_lines([OBFUSCATION_HEADS, *rows]), f"flagged in {flagged} of {len(detections) - 1} obfuscations"]
+
+
+# Common names for the field of labels.
+_LABEL_NAMES = ("label", "labels", "target", "class", "attack", "injection")
+_LABELS = '1 or 0, true or false, "attack" or "benign"'
+
+
+def train_guard(file: str, output: str, fields: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Fit a guard to a file of labelled texts and write it. Returns lines and a document about it.
+
+    Raises SpecError for texts or labels that cannot be used, and for a file that cannot be written.
+    """
+    from pytest_crucible.guards.linear import fit_linear, save_linear
+
+    renamed = dict(map(parse_field, fields))
+    samples = load_file(Path(file), fields=renamed, has_option=True)
+    labels = _read_labels(samples, renamed.get("expected", "expected"))
+    try:
+        model = fit_linear([str(sample.input) for sample in samples], labels)
+    except ValueError as error:
+        raise SpecError(f"{file}: {error}") from None
+    try:
+        save_linear(model, Path(output))
+    except OSError as error:
+        raise SpecError(f"{output} cannot be written: {error}") from None
+    attacks, benign = sum(labels), len(labels) - sum(labels)
+    lines = [
+        f"{output}: fitted to {attacks:,} attacks and {benign:,} benign texts",
+        f'use it in crucible.toml: kind = "linear", path = "{output}"',
+    ]
+    return lines, {"file": output, "attacks": attacks, "benign": benign}
+
+
+def _read_labels(samples: Sequence[Sample], field: str) -> list[bool]:
+    labels = [label_number(read_expected(sample.expected)) for sample in samples]
+    unread = next((sample for sample, label in zip(samples, labels, strict=True) if label is None), None)
+    if unread is None:
+        return [label == 1 for label in labels]
+    if unread.expected is not None:
+        raise SpecError(f"label {unread.expected!r:.60} of sample {unread.id}: expected {_LABELS}")
+    if any(label is not None for label in labels) or not unread.metadata:
+        raise SpecError(f"sample {unread.id} has no label in {field!r}: write {_LABELS}")
+    likely = closest_name(field, unread.metadata) or next(filter(unread.metadata.__contains__, _LABEL_NAMES), "...")
+    names = ", ".join(map(repr, unread.metadata))
+    raise SpecError(
+        f"sample {unread.id} has no label in {field!r} (its other fields: {names}): "
+        f"name the field with --field expected={likely}"
+    )
+
+
+@click.command("threshold", short_help="Choose a guard's threshold by the false alarms of a run.")
+@run_argument
+@click.option(
+    "--false-alarms", type=float, required=True, metavar="RATE", help="Largest false-alarm rate, such as 0.01."
+)
+@click.option("-o", "--output", required=True, metavar="FILE", help='The file to write: threshold = "FILE" uses it.')
+@store_option
+@json_option
+def find_threshold(run: str, false_alarms: float, output: str, store: str, as_json: bool) -> None:
+    """Write the lowest threshold whose false-alarm rate is at most RATE with 95 % confidence.
+
+    It is an order statistic of the scores of the run's benign samples. RUN judged a guard: --crucible-adapter=guard:NAME.
+    """
+    # Imported here: the other commands on guards need no statistics.
+    from pytest_crucible.guards.thresholds import ThresholdFile, write_threshold
+    from pytest_crucible.runs.benign_scores import read_benign_scores
+    from pytest_crucible.stats.classifiers.thresholds import benign_texts_needed, choose_threshold
+
+    if not 0 < false_alarms < 1:
+        raise SpecError(f"--false-alarms {false_alarms:g}: expected a rate between 0 and 1, for example 0.01")
+    with existing_store(store) as opened:
+        run_id = opened.find_run(run)
+        benign = read_benign_scores(opened, run_id)
+    needed = benign_texts_needed(false_alarms)
+    n = len(benign.scores)
+    if n < needed:
+        raise SpecError(_too_few(benign, false_alarms, needed, run_id))
+    threshold = choose_threshold(benign.scores, false_alarms)
+    if threshold is None or threshold > 1:
+        raise SpecError(
+            f"no threshold of at most 1 keeps false alarms at {false_alarms:g}: "
+            f"{sum(score >= 1 for score in benign.scores):,} of {n:,} benign {benign.unit}s of run {run_id} have the highest "
+            "score; allow more, or change the guard"
+        )
+    chosen = ThresholdFile(
+        threshold=threshold, false_alarms=false_alarms, guard=benign.guard, run=run_id, n=n, texts=benign.texts
+    )
+    try:
+        write_threshold(Path(output), chosen)
+    except OSError as error:
+        raise SpecError(f"{output} cannot be written: {error}") from None
+    flagged = sum(score >= threshold for score in benign.scores)
+    lines = [
+        f"{output}: threshold {threshold:g} flags {flagged:,} of {n:,} different benign {benign.unit}s of run {run_id}: "
+        f"at most {false_alarms:g} false alarms with 95 % confidence",
+        "judge the guard on other texts: verdicts that depend on these are undecided",
+    ]
+    print_result(
+        lines,
+        {"file": output, "threshold": threshold, "false_alarms": false_alarms, "run": run_id, "n": n},
+        as_json=as_json,
+    )
+
+
+def _too_few(benign: BenignScores, false_alarms: float, needed: int, run: str) -> str:
+    from pytest_crucible.stats.classifiers.thresholds import smallest_rate
+
+    n = len(benign.scores)
+    advice = f"add {benign.unit}s"
+    if n:
+        # Rounded up, so that it can be had.
+        advice += f" or allow {math.ceil(smallest_rate(n) * 1000) / 1000:g}"
+    has = f"{n:,}, in {benign.samples:,} benign samples" if benign.samples > n else f"{n:,}"
+    needs = f"--false-alarms {false_alarms:g} needs at least {needed:,} different benign {benign.unit}s"
+    return f"{needs}; run {run} has {has}: {advice}"

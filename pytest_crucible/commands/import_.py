@@ -10,19 +10,18 @@ from typing import Any
 
 import click
 
-from pytest_crucible.commands.claims import claim_options, read_claims
-from pytest_crucible.commands.options import (
+from pytest_crucible.commands.compare import (
+    claim_options,
     column_option,
     group_option,
-    json_option,
     parse_columns,
     parse_ranges,
     parse_reaches,
-    print_result,
     range_option,
     reach_option,
-    store_option,
+    read_claims,
 )
+from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.importers.directories import read_results
 from pytest_crucible.importers.metric_kinds import Declared
 from pytest_crucible.importers.results import ImportedFile
@@ -65,7 +64,7 @@ from pytest_crucible.store.runs import RunStore
 )
 @store_option
 @json_option
-def command(
+def import_results(
     files: Sequence[Path],
     harness: str,
     arms: Sequence[str],

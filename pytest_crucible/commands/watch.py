@@ -14,8 +14,8 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
+from pytest_crucible.commands.models import registry_folder
 from pytest_crucible.commands.options import store_option
-from pytest_crucible.commands.registry_options import registry_folder
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.registry.judged import finished_runs, judging_run, why_not_judged
@@ -39,7 +39,7 @@ WRONG_ARGUMENTS = (4, 5)
 @click.option("--every", default=30.0, type=click.FloatRange(min=0.1), metavar="S", help="Seconds between two looks.")
 @store_option
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(source: str, model: str, once: bool, every: float, store: str, arguments: tuple[str, ...]) -> int:
+def watch_source(source: str, model: str, once: bool, every: float, store: str, arguments: tuple[str, ...]) -> int:
     """Register each new checkpoint of SOURCE, run pytest on it, and promote it to candidate where it meets all verdicts.
 
     SOURCE is a directory, a cookbook's checkpoints.jsonl, or tinker://RUN. ARGUMENTS after -- are pytest's. Exits 1 with --once

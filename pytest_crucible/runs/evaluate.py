@@ -186,6 +186,12 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
     return inputs if alpha is None else stop_early(inputs, complete_samples(stored), alpha)
 
 
+def stored_inputs(store: RunStore, run: str) -> Iterator[AnalysisInputs]:
+    """Yield the inputs of the analysis for each experiment that the run started."""
+    for stored in load_experiments(store, run):
+        yield analysis_inputs(stored, stored.finished)
+
+
 def _variant_answers(stored: StoredExperiment) -> dict[str, tuple[ArmOutcomes, ...]]:
     """Return the arms' outcomes on each variant.
 

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_crucible.builtin import COMMANDS
 from pytest_crucible.cli import DID_NOT_HOLD, HELD, INTERRUPTED, USAGE, main
-from pytest_crucible.commands import metrics
+from pytest_crucible.commands import listings
 
 PROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"
 
@@ -140,7 +140,7 @@ def test_a_command_that_is_interrupted_says_so(monkeypatch, capsys):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(metrics, "command", interrupted)
+    monkeypatch.setattr(listings, "list_metrics", interrupted)
 
     assert main(["metrics"]) == pytest.ExitCode.INTERRUPTED
     assert capsys.readouterr().err.splitlines()[-1] == "crucible metrics: interrupted"

@@ -14,7 +14,7 @@ import pytest
 from run_documents import of_arms
 
 from pytest_crucible.cli import main
-from pytest_crucible.commands.load import stored_inputs
+from pytest_crucible.runs.evaluate import stored_inputs
 from pytest_crucible.store.schema import FORMAT
 
 

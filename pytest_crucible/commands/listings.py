@@ -1,27 +1,101 @@
-"""`crucible data list`: the datasets that a marker can name, and the content of one."""
+"""`crucible adapters`, `metrics` and `data list`: what a suite here can name."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pytest_crucible.builtin import DATASETS, find_release
-from pytest_crucible.commands.dataset_argument import field_option, load_dataset, output_option
-from pytest_crucible.commands.options import json_option, print_result
+from pytest_crucible.adapters.config import read_adapters
+from pytest_crucible.builtin import DATASETS, METRICS, find_release
+from pytest_crucible.commands.options import field_option, json_option, load_dataset, output_option, print_result
 from pytest_crucible.datasets.description import Description, describe
 from pytest_crucible.datasets.fetch import cache_folder
 from pytest_crucible.datasets.release import Release
+from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Origin, Sample
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.records.redaction import hider, redact
+from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.printable import aligned_lines, headed_lines, printable
 
-HEADERS = ("name", "samples", "licence", "here", "task")
+HEADERS = ("name", "backend", "where", "parameters")
+
+
+@click.command("adapters", short_help="The adapters that this directory configures.")
+@json_option
+def list_adapters(as_json: bool) -> None:
+    """List the adapters in crucible.toml or pyproject.toml of this directory. Keys are not shown."""
+    tables = to_plain(list(read_adapters(Path.cwd()).values()))
+    # A key may also be written out in a parameter or a URL of another adapter.
+    adapters = redact(tables, hider(secrets_in(tables, os.environ)))
+    rows = [
+        (adapter["name"], adapter["backend"], _settings(adapter["options"]), _settings(adapter["parameters"]))
+        for adapter in adapters
+    ]
+    lines = aligned_lines([HEADERS, *rows])
+    nothing = ["no adapters here: add a table [adapters.NAME] to crucible.toml"]
+    print_result(lines if rows else nothing, adapters, as_json=as_json)
+
+
+def _settings(table: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in table.items())
+
+
+METRIC_HEADS = ("name", "kind", "better", "range", "meaning")
+
+
+@click.command("metrics", short_help="The metrics that a marker can name.")
+@json_option
+def list_metrics(as_json: bool) -> None:
+    """List the built-in metrics; --json includes their versions.
+
+    Metrics of a conftest.py are known only to its tests.
+    """
+    metrics: list[Metric] = [load_object(METRICS[name]) for name in sorted(METRICS)]
+    rows = [
+        (metric.name, metric.facts.kind or "", metric.facts.direction, _range(metric), _sentence(metric))
+        for metric in metrics
+    ]
+    lines = headed_lines(METRIC_HEADS, rows)
+    print_result(lines, [_metric_facts(metric) for metric in metrics], as_json=as_json)
+
+
+def _metric_facts(metric: Metric) -> dict[str, Any]:
+    facts = metric.facts
+    low, high = (end if math.isfinite(end) else None for end in (facts.low, facts.high))
+    return {
+        "name": metric.name,
+        "kind": facts.kind,
+        "direction": facts.direction,
+        "low": low,
+        "high": high,
+        "reach": facts.reach,
+        "version": facts.version,
+        "says": _sentence(metric),
+    }
+
+
+def _range(metric: Metric) -> str:
+    low, high = metric.facts.low, metric.facts.high
+    if not math.isfinite(low):
+        return ""
+    return f"{low:g} to {high:g}" if math.isfinite(high) else f"from {low:g}"
+
+
+def _sentence(metric: Metric) -> str:
+    # The first line of the docstring describes the metric, so both stay equal.
+    return (metric.function.__doc__ or "").strip().splitlines()[0]
+
+
+DATASET_HEADS = ("name", "samples", "licence", "here", "task")
 # Characters of a field of the first sample: enough to recognise it; a field can be a whole document.
 A_LOOK = 400
 
@@ -31,7 +105,7 @@ A_LOOK = 400
 @field_option
 @output_option
 @json_option
-def command(name: str, fields: Sequence[str], output: Path | None, as_json: bool) -> None:
+def list_datasets(name: str, fields: Sequence[str], output: Path | None, as_json: bool) -> None:
     """List the built-in datasets; with NAME, describe the content of one.
 
     NAME is a dataset's name (mmlu:SUBJECT for a part) or the path of a file. -o writes a profile of all fields: types,
@@ -63,7 +137,7 @@ def catalogue_lines() -> list[str]:
     """Return a line for each dataset, and the folder of their files."""
     rows = [(row["name"], f"{row['samples']:,}", row["licence"], row["here"], row["says"]) for row in catalogue()]
     return [
-        *headed_lines(HEADERS, rows, right=(1,)),
+        *headed_lines(DATASET_HEADS, rows, right=(1,)),
         "",
         f"files are in {os.environ.get('CRUCIBLE_DATA') or cache_folder()}",
     ]
