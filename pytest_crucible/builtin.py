@@ -78,7 +78,7 @@ DATASETS = {
     **dict.fromkeys(("gsm8k", "gsm8k-train"), "pytest_crucible.datasets.gsm8k:release"),
     "humaneval": "pytest_crucible.datasets.humaneval:release",
     **dict.fromkeys(("mmlu", "mmlu-dev"), "pytest_crucible.datasets.mmlu:release"),
-    **dict.fromkeys(("scifact-dev", "scifact-train"), "pytest_crucible.presets.cns3.data:release"),
+    **dict.fromkeys(("scifact-dev", "scifact-train"), "pytest_crucible.presets.cns3.scifact:release"),
 }
 """Name -> the function that returns its release; a part after a colon in the name is passed to that function."""
 SCHEMES = {"hf": "pytest_crucible.datasets.hugging_face:release"}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from _pytest.outcomes import OutcomeException
 
+from pytest_crucible import presets
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.judge import open_judge
@@ -21,7 +22,6 @@ from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.builtin import registered_sections
 from pytest_crucible.metrics.models.llm_judge import Judge
-from pytest_crucible.presets import configure
 from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, SpecError, StoreError
 from pytest_crucible.records.model_gates import SuiteRecord
@@ -107,7 +107,7 @@ class ExperimentCollection:
             raise SpecError("--crucible-estimate sends nothing and needs no workers: leave out -n")
         # Loaded for its errors: a broken plugin ends the session before any request is sent.
         load_sections(registered_sections(self._config))
-        self._resources.on_close(configure.configure(self._config.rootpath))
+        self._resources.on_close(presets.configure(self._config.rootpath))
         context = adapter_context(self._config, self._settings, self._resources.shared, self._resources.find_version)
         opener, self.guards = Opener(context), context.guards
         judges = partial(self._open_judge, opener)

@@ -31,7 +31,7 @@ from pytest_crucible.local_model.server.messages import Refusal
 from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_blocks, solutions
 from pytest_crucible.metrics.judges.verdicts import NoVerdict, read_verdict
-from pytest_crucible.presets.cns3 import citations, claims, thinker
+from pytest_crucible.presets.cns3 import claims, thinker
 from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
@@ -123,8 +123,10 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "metrics/choice_cues.py": {"choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ")},
     "metrics/judges/verdicts.py": {"read_verdict": verdict},
     "presets/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
-    "presets/cns3/claims.py": {"parse": claims.parse},
-    "presets/cns3/citations.py": {"mentioned": citations.mentioned_ids, "training": citations.ids_in_training},
+    "presets/cns3/claims.py": {
+        "parse": claims.parse,
+        "mentioned": claims.mentioned_ids, "training": claims.ids_in_training,
+    },
     "backends/ensembles/normalisers.py": dict(normalisers.NORMALISERS),
     "backends/openai/failures.py": {f"status {status}": error_of(status) for status in (400, 404)},
     "backends/openai/limits.py": {"parse_seconds": limits.parse_seconds},
@@ -174,9 +176,8 @@ NO_REPLIES = {
     "local_model/server/listing.py": "the version of an SDK, from a header",
     "metrics/text.py": "the pattern is the user's: see below",
     "metrics/patterns.py": "the pattern is the user's: see below",
-    "presets/cns3/antagonist/rules.py": CONFIGURATION,
-    "presets/cns3/overlap.py": r"its pattern is \w+",
-    "presets/cns3/tfidf.py": r"its pattern is \w+",
+    "presets/cns3/antagonist.py": CONFIGURATION,
+    "presets/cns3/judgement.py": r"its pattern is \w+",
 }
 ATOMS = (
     *(

@@ -13,12 +13,13 @@ import numpy as np
 from pytest_crucible.analyse.scores import Floats, Scores
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.analyse.targets import estimate_mean
-from pytest_crucible.presets.cns3.antagonist.rules import Severity
-from pytest_crucible.presets.cns3.antagonist.stored import METRIC, Flagged, from_text
-from pytest_crucible.records import Claim, Estimate, MetricFacts, Row, Table, View
+from pytest_crucible.presets.cns3.antagonist import METRIC, Flagged, Severity, from_text
+from pytest_crucible.records import Claim, ColumnKind, Estimate, ExportTable, MetricFacts, Row, Table, View
 from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.tables import UNIT, labels
 
 decides = False  # no claim of it can fail the session
 
@@ -208,3 +209,29 @@ def _share(estimate: Estimate | None) -> dict[str, Any] | None:
     if estimate is None:
         return None
     return {"value": estimate.value, "n": estimate.n, **interval_ends(estimate.interval), "method": estimate.method}
+
+
+COLUMNS: Mapping[str, ColumnKind] = {
+    **UNIT,
+    "finding": "text",
+    "severity": "text",
+    "caused_by": "text",
+    "evidence": "json",
+    "labelled": "flag",
+}
+
+
+def findings(store: RunStore, run: str) -> ExportTable:
+    """Return every finding with its evidence. `labelled`: a person found it too; None if no person has looked."""
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        for *unit, text in labels(store, run, METRIC):
+            yield from ((*unit, *row) for row in _finding_rows(from_text(text)))
+
+    return ExportTable(columns=COLUMNS, rows=rows())
+
+
+def _finding_rows(reply: Flagged) -> Iterator[tuple[Any, ...]]:
+    for finding in reply.findings:
+        labelled = None if reply.gold is None else finding.name in reply.gold
+        yield finding.name, finding.severity, finding.caused_by, dict(finding.evidence), labelled
