@@ -74,14 +74,14 @@ METRICS = {
     **{f"thinker.{name}": f"pytest_crucible.presets.cns3.named_metrics:thinker_{name}" for name in THINKER},
 }
 DATASETS = {
-    **dict.fromkeys(("fever", "fever-train"), "pytest_crucible.datasets.fever:release"),
-    **dict.fromkeys(("gsm8k", "gsm8k-train"), "pytest_crucible.datasets.gsm8k:release"),
-    "humaneval": "pytest_crucible.datasets.humaneval:release",
-    **dict.fromkeys(("mmlu", "mmlu-dev"), "pytest_crucible.datasets.mmlu:release"),
+    **dict.fromkeys(("fever", "fever-train"), "pytest_crucible.datasets.benchmarks:fever"),
+    **dict.fromkeys(("gsm8k", "gsm8k-train"), "pytest_crucible.datasets.benchmarks:gsm8k"),
+    "humaneval": "pytest_crucible.datasets.benchmarks:humaneval",
+    **dict.fromkeys(("mmlu", "mmlu-dev"), "pytest_crucible.datasets.benchmarks:mmlu"),
     **dict.fromkeys(("scifact-dev", "scifact-train"), "pytest_crucible.presets.cns3.scifact:release"),
 }
 """Name -> the function that returns its release; a part after a colon in the name is passed to that function."""
-SCHEMES = {"hf": "pytest_crucible.datasets.hugging_face:release"}
+SCHEMES = {"hf": "pytest_crucible.datasets.benchmarks:hugging_face"}
 """Scheme of a name, as in `hf://ORG/NAME:SPLIT` -> the function that returns the release of each such name."""
 # Each needs matplotlib, and is written as SVG or PDF.
 FIGURES = ("forest", "estimates", "distributions", "pairs", "latency")

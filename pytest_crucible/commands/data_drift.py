@@ -12,11 +12,10 @@ from pytest_crucible.commands.dataset_argument import output_option
 from pytest_crucible.commands.embeddings import embeddings_option
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.datasets import load_rows
-from pytest_crucible.datasets.checks.columns import MissingColumn
-from pytest_crucible.datasets.checks.embeddings import open_embed
-from pytest_crucible.datasets.drift import compare_datasets, load_rows_of_file
-from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
-from pytest_crucible.datasets.drift.view import drift_view
+from pytest_crucible.datasets.columns import MissingColumn
+from pytest_crucible.datasets.contamination.compare import open_embed
+from pytest_crucible.datasets.contamination.drift import compare_datasets, load_rows_of_file, tfidf_vectors
+from pytest_crucible.datasets.contamination.drift_view import drift_view
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.view_files import check_format, view_lines, write_view

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_crucible.commands.adapter_argument import Adapters
 from pytest_crucible.commands.dataset_argument import load_dataset
-from pytest_crucible.datasets.checks.columns import text_of
+from pytest_crucible.datasets.columns import text_of
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import BackendError, DatasetError, NotEnoughData, SpecError
 from pytest_crucible.records.number_format import p_equals

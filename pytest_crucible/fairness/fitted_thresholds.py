@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.datasets.parts import fold as fold_of
+from pytest_crucible.datasets.selection import fold as fold_of
 from pytest_crucible.fairness.threshold_rules import Rule, Threshold, Thresholds
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.records import Sample

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from pytest_crucible.datasets.checks.check import Check
+from pytest_crucible.datasets.check import Check
 from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.plan.contrasts import is_sequence, parse_contrast
 from pytest_crucible.plan.targets import parse_target

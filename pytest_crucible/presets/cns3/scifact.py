@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pytest_crucible.datasets.jsonl import read_rows
+from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.datasets.release import OfficialFile, Release
 from pytest_crucible.presets.cns3.claims import CENTRAL, Claim, Label, Relation, render
 from pytest_crucible.records.errors import DatasetError

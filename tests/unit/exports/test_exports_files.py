@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.datasets.delimited import read_csv
+from pytest_crucible.datasets.formats import read_csv
 from pytest_crucible.exports.formats import FORMATS, find_writer, write_file
 from pytest_crucible.exports.parquet import write_parquet
 from pytest_crucible.exports.text import write_csv, write_jsonl

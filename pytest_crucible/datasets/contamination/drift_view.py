@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pytest_crucible.datasets.drift.compare import DriftReport
-from pytest_crucible.datasets.drift.kinds import MOST_CODES
-from pytest_crucible.datasets.drift.row import DriftRow
+from pytest_crucible.datasets.contamination.drift import MOST_CODES, DriftReport, DriftRow
 from pytest_crucible.records import Note, Row, State, Statement, Table, View
 from pytest_crucible.records.number_format import p_value, quantity
 from pytest_crucible.stats.data_drift import FieldDrift

@@ -1,21 +1,80 @@
-"""Finds texts whose sets of words are similar, exactly, without comparing every pair.
-
-The similarity is Jaccard's: words in both texts over words in either. Of two sets with a similarity of at least t, both
-begin with a common
-word among their first |x| - ceil(t |x|) + 1 words, in any common order of words (prefix filter: Chaudhuri et al. 2006,
-Bayardo et al.
-2007). Pairs that pass it are compared by signatures, of which the distance is at most that of the sets; the rest are counted.
-"""
+"""Texts that are equal or similar: their words as numbers, and pairs of texts with a high Jaccard similarity, exactly."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.datasets.overlap.words import Encoded, Numbers, Vocabulary, sort_unique
+from pytest_crucible.datasets.duplicates import normalise_text
+
+_WORD = re.compile(r"\w+")
+Numbers = npt.NDArray[np.int64]
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text: runs of letters, digits and underscores, in lower case.
+
+    >>> split_words("It's 2-fold, in vivo.")
+    ['it', 's', '2', 'fold', 'in', 'vivo']
+    """
+    return _WORD.findall(text.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Texts as numbers of words, one text after the other."""
+
+    words: Numbers
+    """The number of each word in the vocabulary; -1 for a word that is not in it."""
+    lengths: Numbers
+    """The number of words of each text."""
+    distinct: Numbers
+    """The number of different words of each text, those that are not in the vocabulary included."""
+
+    @property
+    def texts(self) -> Numbers:
+        """The text that each word belongs to."""
+        return np.repeat(np.arange(len(self.lengths)), self.lengths)
+
+
+class Vocabulary:
+    """The words of some texts, numbered from the rarest to the most frequent; equally rare words by name."""
+
+    def __init__(self, texts: Iterable[Sequence[str]]) -> None:
+        counts: Counter[str] = Counter()
+        for words in texts:
+            counts.update(set(words))
+        ranked = sorted(counts.items(), key=lambda item: (item[1], item[0]))
+        self._numbers = {word: number for number, (word, _) in enumerate(ranked)}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def encode(self, texts: Sequence[Sequence[str]]) -> Encoded:
+        """Return texts as numbers of words."""
+        lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        # Maps, not generators: this loop is most of the time of a comparison with a million rows.
+        numbers = map(self._numbers.get, chain.from_iterable(texts), repeat(-1))
+        flat = np.fromiter(numbers, dtype=np.int64, count=lengths.sum())
+        distinct = np.fromiter(map(len, map(set, texts)), dtype=np.int64, count=len(texts))
+        return Encoded(flat, lengths, distinct)
+
+
+def sort_unique(keys: Numbers) -> Numbers:
+    """Return the different keys in order, as `np.unique` does, which is slower on keys that are nearly sorted."""
+    if not len(keys):
+        return keys
+    ordered = np.sort(keys)
+    unique: Numbers = ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+    return unique
+
 
 # Two words of 64 bits: more bits reject more pairs, and cost as much more for each.
 _SIGNATURE_WORDS = 2
@@ -167,3 +226,37 @@ else:  # pragma: no cover - numpy before 2.0
         """Return the number of bits of each word."""
         counts: Numbers = _BITS[words.view(np.uint16)].reshape(len(words), -1).sum(axis=1)
         return counts
+
+
+# Texts that are looked up at a time, which bounds the memory for pairs.
+_CHUNK = 4000
+
+
+def find_equal(texts: Sequence[str]) -> Numbers:
+    """Return the positions of all texts that are equal to another one after normalising; empty texts are not compared.
+
+    >>> find_equal(["Two plus two?", "two  plus two?", "three"]).tolist()
+    [0, 1]
+    """
+    positions: dict[str, list[int]] = {}
+    for position, text in enumerate(texts):
+        positions.setdefault(normalise_text(text), []).append(position)
+    positions.pop("", None)
+    return np.array(sorted(k for group in positions.values() if len(group) > 1 for k in group), dtype=np.int64)
+
+
+def find_similar(texts: Sequence[str], least: float) -> Numbers:
+    """Return the positions of all texts that have a Jaccard similarity of at least `least` with another one.
+
+    >>> find_similar(["a b c d e f g h i x", "a b c d e f g h i y", "z"], 0.8).tolist()
+    [0, 1]
+    """
+    words = [split_words(text) for text in texts]
+    vocabulary = Vocabulary(words)
+    index = SimilarSets(words, vocabulary, least)
+    is_similar = np.zeros(len(texts), dtype=bool)
+    for start in range(0, len(texts), _CHUNK):
+        for pairs in index.find(vocabulary.encode(words[start : start + _CHUNK])):
+            others = pairs.texts + start != pairs.indexed
+            is_similar[pairs.indexed[others]] = True
+    return np.flatnonzero(is_similar)

@@ -1,24 +1,91 @@
-"""The expectation that a field has not drifted since another dataset."""
+"""The expectations that a model was not trained on the samples, and that a field has not drifted since another dataset."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.checks.arguments import check_choice, check_flag, check_share
-from pytest_crucible.datasets.checks.check import Check, CheckContext, Finder, Finding
-from pytest_crucible.datasets.checks.columns import MissingColumn, Table
-from pytest_crucible.datasets.checks.embeddings import open_embed
-from pytest_crucible.datasets.checks.expectation import column_check
-from pytest_crucible.datasets.drift.compare import compare_datasets
-from pytest_crucible.datasets.drift.kinds import FieldKind
-from pytest_crucible.datasets.drift.row import DriftRow
-from pytest_crucible.datasets.drift.rows import load_rows_of_file
-from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
+import numpy as np
+
+from pytest_crucible.datasets import identify
+from pytest_crucible.datasets.check import Check, CheckContext, Finder, Finding
+from pytest_crucible.datasets.columns import MissingColumn, Table
+from pytest_crucible.datasets.contamination.compare import (
+    compare_with_file,
+    find_similar_embeddings,
+    open_embed,
+    sample_texts,
+)
+from pytest_crucible.datasets.contamination.drift import (
+    DriftRow,
+    FieldKind,
+    compare_datasets,
+    load_rows_of_file,
+    tfidf_vectors,
+)
+from pytest_crucible.datasets.contamination.matching import NEAR_MATCH, read_training_rows
+from pytest_crucible.datasets.expectation import (
+    check_choice,
+    check_flag,
+    check_number,
+    check_share,
+    column_check,
+    row_check,
+)
+from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import p_equals
 from pytest_crucible.stats.data_drift import FieldDrift
+
+
+@row_check
+def expect_not_contaminated(
+    against: Any, near: float = NEAR_MATCH, drop: bool = False, embeddings: bool = False
+) -> Check:
+    """Expect that no row of the file `against` matches a sample: equal, containing, similar, or of its group.
+
+    `near` is the Jaccard similarity from which on a row is similar. With `embeddings`, so is a row of the same meaning, whose
+    MiniLM embedding (extra [semantic]) has a cosine of at least 0.9. With `drop`, matched samples are not sent instead of failing
+    the check.
+    """
+    if not isinstance(against, str | Path):
+        raise SpecError("against must be the path of a training file, such as 'train.jsonl'")
+    check_number("near", near)
+    if not 0.5 <= near <= 1:
+        raise SpecError(f"near is {near!r}; write a similarity from 0.5 to 1")
+    check_flag("drop", drop)
+    check_flag("embeddings", embeddings)
+
+    def bind(context: CheckContext) -> Finder:
+        return lambda table: _find_matches(table, context, str(against), near, embeddings)
+
+    return Check(
+        subject="", call="", find=bind(CheckContext()), columns=("input",), files=(str(against),), bind=bind, drops=drop
+    )
+
+
+def _find_matches(table: Table, context: CheckContext, against: str, near: float, embeddings: bool) -> Finding:
+    samples = table.samples
+    sha256 = identify("", samples).sha256
+    path = context.folder / against
+    overlap = compare_with_file(samples, path, dataset_sha256=sha256, name=against, near=near, cache=context.cache)
+    if overlap.problem:
+        raise SpecError(f"{against} cannot be checked: {overlap.problem}; correct against=")
+    positions = {match.position for match in overlap.matches}
+    if embeddings:
+        positions |= _similar_positions(samples, path)
+    failing = np.array(sorted(positions), dtype=np.intp)
+    text = f"match a row of {against}"
+    return Finding(message=f"unlike every row of {against}", fault=text, failing=failing, checked=len(samples))
+
+
+def _similar_positions(samples: Sequence[Sample], path: Path) -> set[int]:
+    texts = sample_texts(samples)
+    similar = {entry.sample for entry in find_similar_embeddings(texts, read_training_rows(path), open_embed())}
+    return {position for position, text in enumerate(texts) if text.id in similar}
+
 
 METHODS: dict[str, FieldKind | None] = {"auto": None, "ks": "numbers", "chi2": "categories", "mmd": "texts"}
 
@@ -50,14 +117,14 @@ def expect_no_data_drift(
         raise SpecError("baseline must be the path of a file, such as 'march.jsonl'")
 
     def bind(context: CheckContext) -> Finder:
-        return lambda table: _find(
+        return lambda table: _find_drift(
             table, column, context.folder / baseline, str(baseline), margin, alpha, METHODS[method], embeddings
         )
 
     return Check(subject="", call="", find=bind(CheckContext()), files=(str(baseline),), shares_alpha=True, bind=bind)
 
 
-def _find(
+def _find_drift(
     table: Table,
     column: str,
     path: Path,
@@ -83,10 +150,10 @@ def _find(
         raise SpecError(f"the field cannot be compared: {row.note}")
     if margin is not None and row.drift is not None and row.drift.distance is None:
         raise SpecError("texts have no distance to compare with a margin; remove margin")
-    return _finding(row, margin, alpha)
+    return _drift_finding(row, margin, alpha)
 
 
-def _finding(row: DriftRow, margin: float | None, alpha: float) -> Finding:
+def _drift_finding(row: DriftRow, margin: float | None, alpha: float) -> Finding:
     return Finding(
         message=drift_text(row, alpha, margin),
         checked=row.parts[0].n[1],
@@ -94,7 +161,7 @@ def _finding(row: DriftRow, margin: float | None, alpha: float) -> Finding:
         is_met=not row.fails(alpha),
         is_open=row.state == "undecided",
         p_value=row.p_value(margin),
-        adjust=lambda p, size: _finding(replace(row, p_adjusted=p).decide(margin, alpha, size), margin, alpha),
+        adjust=lambda p, size: _drift_finding(replace(row, p_adjusted=p).decide(margin, alpha, size), margin, alpha),
     )
 
 

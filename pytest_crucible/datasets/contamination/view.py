@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_crucible.datasets.overlap.matching import SHORT
-from pytest_crucible.datasets.overlap.similar_embeddings import LEAST_COSINE, Similar
+from pytest_crucible.datasets.contamination.compare import LEAST_COSINE, Similar
+from pytest_crucible.datasets.contamination.matching import SHORT
 from pytest_crucible.records import Note, Row, Statement, Table, View
 from pytest_crucible.records.contamination import How, Match, Overlap
 from pytest_crucible.records.number_format import quantity
