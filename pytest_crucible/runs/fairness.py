@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_crucible.analyse.analysis import analyse, main_metric, metric_facts, score_table
-from pytest_crucible.fairness import parities
+from pytest_crucible.fairness import decisions
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Comparison, Contrast, MetricFacts, Plan
@@ -26,8 +26,8 @@ from pytest_crucible.store.runs import RunStore
 
 EXTREMES = ("gap", "ratio", "worst")
 PARITIES = (
-    *(parities.demographic_parity, parities.disparate_impact, parities.equalized_odds),
-    *(parities.predictive_parity, parities.calibration),
+    *(decisions.demographic_parity, decisions.disparate_impact, decisions.equalized_odds),
+    *(decisions.predictive_parity, decisions.calibration),
 )
 """Equal opportunity is a part of equalized odds."""
 
