@@ -21,7 +21,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, col
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.builtin import registered_sections
-from pytest_crucible.metrics.models.llm_judge import Judge
+from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, SpecError, StoreError
 from pytest_crucible.records.model_gates import SuiteRecord

@@ -25,7 +25,7 @@ WATCH = """
 
     atexit.register = watched_register
     STATE = {
-        "pytest_crucible.metrics.models.registry": ("_openers", "_opened"),
+        "pytest_crucible.metrics.models.scorers": ("_openers", "_opened"),
         "pytest_crucible.sandbox.consent": ("_grants",),
         "pytest_crucible.sandbox.pool": ("_shared",),
     }
@@ -123,13 +123,13 @@ def test_so_does_one_that_allows_code_and_configures_a_judge_and_rules(suite, ch
         """
         import pytest
         from pytest_crucible import sandbox
-        from pytest_crucible.metrics.models import registry
+        from pytest_crucible.metrics.models import scorers
         from pytest_crucible.presets.cns3 import antagonist
 
         @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
         async def test_sums(sample, sampler):
             assert sandbox.is_allowed()
-            assert registry.judge() is not None
+            assert scorers.judge() is not None
             assert [rule.name for rule in antagonist.rules()] == ["WEAK"]
             return await sampler.generate(sample.input)
         """

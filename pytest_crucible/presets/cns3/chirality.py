@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from pytest_crucible.metrics.definition import NotApplicable
-from pytest_crucible.metrics.models.protocol import SimilarityScorer
+from pytest_crucible.metrics.models.scorers import SimilarityScorer
 from pytest_crucible.records.errors import SpecError
 
 FROZEN = Path(__file__).parent / "frozen"

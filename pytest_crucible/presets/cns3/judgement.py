@@ -12,8 +12,14 @@ from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeVar
 
 from pytest_crucible.metrics.definition import NotApplicable
-from pytest_crucible.metrics.models.protocol import Entailment, Premise
-from pytest_crucible.metrics.models.registry import NO_ENTAILMENT, NO_SIMILARITY, entailment_scorer, similarity_scorer
+from pytest_crucible.metrics.models.scorers import (
+    NO_ENTAILMENT,
+    NO_SIMILARITY,
+    Entailment,
+    Premise,
+    entailment_scorer,
+    similarity_scorer,
+)
 from pytest_crucible.presets.cns3.chirality import Chirality, measure_chirality
 from pytest_crucible.presets.cns3.claims import CENTRAL, Citations, Extraction, parse, polarity_conflict
 from pytest_crucible.records import Reply, Sample

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
-from pytest_crucible.metrics.models.registry import (
+from pytest_crucible.metrics.models.scorers import (
     NO_ENTAILMENT,
     NO_SIMILARITY,
     entailment_scorer,

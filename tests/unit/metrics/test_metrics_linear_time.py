@@ -29,8 +29,8 @@ from pytest_crucible.local_model.server import archive, openai_formats, transpor
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.messages import Refusal
 from pytest_crucible.local_model.tokens import train_tokenizer
-from pytest_crucible.metrics import code_blocks, solutions
-from pytest_crucible.metrics.judges.verdicts import NoVerdict, read_verdict
+from pytest_crucible.metrics import code_execution, code_match
+from pytest_crucible.metrics.judges import NoVerdict, read_verdict
 from pytest_crucible.presets.cns3 import claims, thinker
 from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
 from pytest_crucible.records.errors import SpecError
@@ -108,24 +108,26 @@ def helm_name(text: str) -> None:
 
 
 READERS: dict[str, dict[str, Callable[[str], object]]] = {
-    "metrics/code_blocks.py": {"code_of": code_blocks.code_of},
-    "metrics/solutions.py": {"solution": lambda text: solutions.solution("def f(x):\n", text, "f")},
-    "metrics/squad.py": {"squad_normalise": metrics.squad_normalise},
+    "metrics/code_match.py": {"code_of": code_match.code_of},
+    "metrics/code_execution.py": {"solution": lambda text: code_execution.solution("def f(x):\n", text, "f")},
+    "metrics/text.py": {"squad_normalise": metrics.squad_normalise, "refuses": metrics.refuses},
     "metrics/schema.py": {"valid_json": scored(metrics.valid_json(fenced=True))},
-    "metrics/numbers.py": {"final_number": metrics.final_number},
-    "metrics/quantity_match.py": {
+    "metrics/numbers.py": {
+        "final_number": metrics.final_number,
         "quantities": metrics.quantities,
         "numeric_match": scored(metrics.numeric_match(which="marked")),
     },
-    "metrics/refusals.py": {"refuses": metrics.refuses},
-    "metrics/choice_reading.py": {"choice_of": metrics.choice_of, "choice_match": scored(metrics.chooses())},
-    "metrics/choice_text.py": {"choice_match": scored(metrics.chooses())},
-    "metrics/choice_cues.py": {"choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ")},
-    "metrics/judges/verdicts.py": {"read_verdict": verdict},
+    "metrics/choice.py": {
+        "choice_of": metrics.choice_of,
+        "choice_match": scored(metrics.chooses()),
+        "choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ"),
+    },
+    "metrics/judges.py": {"read_verdict": verdict},
     "presets/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
     "presets/cns3/claims.py": {
         "parse": claims.parse,
-        "mentioned": claims.mentioned_ids, "training": claims.ids_in_training,
+        "mentioned": claims.mentioned_ids,
+        "training": claims.ids_in_training,
     },
     "backends/ensembles/normalisers.py": dict(normalisers.NORMALISERS),
     "backends/openai/failures.py": {f"status {status}": error_of(status) for status in (400, 404)},
@@ -165,7 +167,7 @@ NO_REPLIES = {
     "importers/columns.py": CONFIGURATION,
     "importers/directories.py": FILE_NAME,
     "importers/lm_eval.py": FILE_NAME,
-    "metrics/models/safe_files.py": "reads the configuration of a model in a local directory",
+    "metrics/models/weights.py": "reads the configuration of a model in a local directory",
     "records/amounts.py": CONFIGURATION,
     "records/registry.py": CONFIGURATION,
     "records/durations.py": CONFIGURATION,
@@ -174,8 +176,6 @@ NO_REPLIES = {
     "store/history.py": CONFIGURATION,
     "local_model/server/base_models.py": CONFIGURATION,
     "local_model/server/listing.py": "the version of an SDK, from a header",
-    "metrics/text.py": "the pattern is the user's: see below",
-    "metrics/patterns.py": "the pattern is the user's: see below",
     "presets/cns3/antagonist.py": CONFIGURATION,
     "presets/cns3/judgement.py": r"its pattern is \w+",
 }
@@ -364,7 +364,7 @@ SLOW = re.escape(
     ],
 )
 def test_a_pattern_of_the_suite_that_takes_for_ever_is_one_clear_error(monkeypatch, metric, reply):
-    monkeypatch.setattr("pytest_crucible.metrics.patterns.MAX_SEARCH_S", 0.05)
+    monkeypatch.setattr("pytest_crucible.metrics.text.MAX_SEARCH_S", 0.05)
 
     with pytest.raises(TimeoutError, match=SLOW):
         metric(Reply(text=reply), SAMPLE)

@@ -11,8 +11,7 @@ import pytest
 
 from pytest_crucible import Metric, NotApplicable, Reply, Sample, cns3
 from pytest_crucible.builtin import METRICS
-from pytest_crucible.metrics.models.protocol import Entailment, EntailmentScorer, SimilarityScorer
-from pytest_crucible.metrics.models.registry import configure
+from pytest_crucible.metrics.models.scorers import Entailment, EntailmentScorer, SimilarityScorer, configure
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.presets.cns3 import chirality, named_metrics
 from pytest_crucible.presets.cns3.judgement import get_judgement

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from pytest_crucible.metrics.models.registry import configure
+from pytest_crucible.metrics.models.scorers import configure
 from pytest_crucible.presets.cns3 import chirality, named_metrics
 from pytest_crucible.presets.cns3.chirality import (
     FROZEN,
