@@ -22,8 +22,8 @@ from pytest_crucible.commands.options import (
 )
 from pytest_crucible.commands.plugins import importers
 from pytest_crucible.commands.show import print_run, verbose_option
-from pytest_crucible.importers.directories import read_results
-from pytest_crucible.importers.metric_kinds import Declared
+from pytest_crucible.importers.formats import read_results
+from pytest_crucible.importers.metric_facts import Declared
 from pytest_crucible.records import Contrast, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import DEFAULT_ALPHA

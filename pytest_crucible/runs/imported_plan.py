@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_crucible.datasets import identify
-from pytest_crucible.importers.metric_kinds import Declared, metric_facts
+from pytest_crucible.importers.metric_facts import Declared, metric_facts
 from pytest_crucible.importers.results import ImportedFile, Results
 from pytest_crucible.importers.tasks import Task
 from pytest_crucible.plan.contrasts import contrast_of_unnamed, with_declarations

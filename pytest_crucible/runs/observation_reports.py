@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 
-from pytest_crucible.exports.formats import Write
-from pytest_crucible.exports.text import write_csv, write_jsonl
+from pytest_crucible.exports.formats import Write, write_csv, write_jsonl
 from pytest_crucible.records import Run
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.tables import observations

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_crucible.exports.parquet import write_parquet
+from pytest_crucible.exports.formats import find_writer
 from pytest_crucible.records import Run
 from pytest_crucible.runs.observation_reports import observations_of
+
+write_parquet = find_writer("parquet")
 
 
 def parquet_report(run: Run) -> bytes:

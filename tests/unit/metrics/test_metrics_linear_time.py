@@ -24,7 +24,7 @@ from pytest_crucible.backends.openai import limits
 from pytest_crucible.backends.openai.failures import reply_or_error
 from pytest_crucible.backends.openai.settings import read_settings
 from pytest_crucible.backends.tinker import errors
-from pytest_crucible.importers import helm, known_metrics, metric_names, promptfoo, pydantic_evals, tables
+from pytest_crucible.importers import benchmark_runs, metric_facts, promptfoo, pydantic_evals, tables
 from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.messages import Refusal
@@ -102,9 +102,9 @@ def case_name(text: str) -> None:
 
 def helm_name(text: str) -> None:
     """The name of a statistic."""
-    helm._facts([text])
+    benchmark_runs._facts([text])
     stats = [{"name": {"name": text}, "mean": 1.0, "count": 1}]
-    helm._row({"instance_id": "a", "train_trial_index": 0, "stats": stats}, {})
+    benchmark_runs._helm_row({"instance_id": "a", "train_trial_index": 0, "stats": stats}, {})
 
 
 READERS: dict[str, dict[str, Callable[[str], object]]] = {
@@ -133,9 +133,8 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "backends/openai/failures.py": {f"status {status}": error_of(status) for status in (400, 404)},
     "backends/openai/limits.py": {"parse_seconds": limits.parse_seconds},
     "backends/tinker/errors.py": {"is_too_long": lambda text: errors._TOO_LONG.search(text)},
-    "importers/helm.py": {"names of statistics": helm_name},
-    "importers/known_metrics.py": {"is_known": known_metrics.is_known},
-    "importers/metric_names.py": {"spelling": metric_names.spelling},
+    "importers/benchmark_runs.py": {"names of statistics": helm_name},
+    "importers/metric_facts.py": {"is_known": metric_facts.is_known, "spelling": metric_facts.spelling},
     "importers/promptfoo.py": {"refuse_other_outputs": promptfoo_output},
     "importers/pydantic_evals.py": {"names of cases": case_name},
     "importers/tables.py": {
@@ -164,8 +163,7 @@ NO_REPLIES = {
     "backends/budget/amounts.py": CONFIGURATION,
     "backends/http/address.py": CONFIGURATION,
     "backends/openai/settings.py": CONFIGURATION,
-    "importers/columns.py": CONFIGURATION,
-    "importers/directories.py": FILE_NAME,
+    "importers/formats.py": FILE_NAME,
     "importers/lm_eval.py": FILE_NAME,
     "metrics/models/weights.py": "reads the configuration of a model in a local directory",
     "records/amounts.py": CONFIGURATION,

@@ -1,16 +1,48 @@
-"""The kind of an imported metric: declared in the file, known by the metric's name, or inferred from its values with a note."""
+"""Imported metrics: their kinds, declared in the file, known by name or inferred with a note, and names that targets can use."""
 
 from __future__ import annotations
 
 import math
+import re
+import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from typing import TypeVar
 
-from pytest_crucible.importers.known_metrics import facts_by_name, is_known
 from pytest_crucible.importers.results import Results
 from pytest_crucible.records import Direction, Kind, MetricFacts, Value
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.reach import check_reach
+
+
+def facts_by_name(name: str) -> MetricFacts:
+    """Return the facts of a metric that follow from its name.
+
+    >>> facts_by_name("Exact Match").high, facts_by_name("latency_ms").direction
+    (1.0, 'lower')
+    """
+    words, word = _word_lists(), _word(name)
+    if word in words["shares"]:
+        return MetricFacts(name=name, low=0.0, high=1.0)
+    is_spent = word in words["faults"] + words["amounts"]
+    return MetricFacts(name=name, direction="lower", low=0.0) if is_spent else MetricFacts(name=name)
+
+
+def is_known(name: str) -> bool:
+    return any(_word(name) in names for names in _word_lists().values())
+
+
+def _word(name: str) -> str:
+    """Return a name as one word, without what follows a dot: a part of a scorer's value, or a task's filter."""
+    return re.sub(r"\W+", "_", name.partition(".")[0].strip().lower())
+
+
+@cache
+def _word_lists() -> Mapping[str, list[str]]:
+    return tomllib.loads(files("pytest_crucible.importers").joinpath("known_metrics.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,3 +143,47 @@ def _kind(facts: MetricFacts, numbers: Sequence[float]) -> tuple[Kind, float, fl
 def _shape(facts: MetricFacts) -> str:
     shape = {"binary": "yes or no", "bounded": f"a score from {facts.low:g} to {facts.high:g}"}
     return shape.get(str(facts.kind), "a number without bounds")
+
+
+Item = TypeVar("Value")
+_NAME = re.compile(r"[A-Za-z_][\w.\-]*")
+_OTHER = re.compile(r"[^\w.\-]+")
+
+
+def with_our_names(results: Results) -> Results:
+    """Return the results with other characters in metric names replaced by `_`. Raises SpecError if two names become one."""
+    names = {name for row in results.rows for name in (*row.scores, *row.lost)} | set(results.facts)
+    ours = {name: spelling(name) for name in names}
+    if all(name == facts_of_metric for name, facts_of_metric in ours.items()):
+        return results
+    _check_names(ours)
+    rows = [
+        replace(row, scores=_rename_keys(row.scores, ours), lost=_rename_keys(row.lost, ours)) for row in results.rows
+    ]
+    facts = {ours[name]: replace(facts_of_metric, name=ours[name]) for name, facts_of_metric in results.facts.items()}
+    return replace(results, rows=rows, facts=facts)
+
+
+def spelling(name: str) -> str:
+    """Return the name as a target can write it.
+
+    >>> spelling("Correctness [GEval]"), spelling("2nd try")
+    ('Correctness_GEval', '_2nd_try')
+    """
+    if _NAME.fullmatch(name):
+        return name
+    name_part = _OTHER.sub("_", name).strip("_")
+    return name_part if _NAME.fullmatch(name_part) else f"_{name_part}"
+
+
+def _check_names(ours: Mapping[str, str]) -> None:
+    twice = [our_name for our_name, count in Counter(ours.values()).items() if count > 1]
+    if twice:
+        same = sorted(name for name, our_name in ours.items() if our_name == twice[0])
+        raise SpecError(
+            f"metrics {' and '.join(map(repr, same))} both become {twice[0]!r}: rename one of them in the file"
+        )
+
+
+def _rename_keys(of: Mapping[str, Item], ours: Mapping[str, str]) -> dict[str, Item]:
+    return {ours[name]: value for name, value in of.items()}
