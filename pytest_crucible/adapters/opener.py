@@ -27,7 +27,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.sweeps.grid import SWEEP, Family, member_name, read_family
 
 if TYPE_CHECKING:
-    from pytest_crucible.metrics.models.llm_judge import Judge
+    from pytest_crucible.metrics.models.scorers import Judge
     from pytest_crucible.training import Recipe, TrainedAdapter
 
 
