@@ -43,10 +43,10 @@ EXCEPTIONS = {
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.delimited"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.parquet"),
-    ("pytest_crucible.training.preferences", "pytest_crucible.training_sets.reading"),
-    ("pytest_crucible.training.rows", "pytest_crucible.datasets.jsonl"),
-    ("pytest_crucible.training_sets.duplicates", "pytest_crucible.datasets.overlap"),
-    ("pytest_crucible.training_sets.old_rows", "pytest_crucible.datasets.jsonl"),
+    ("pytest_crucible.training.losses", "pytest_crucible.training_sets.formats"),
+    ("pytest_crucible.training.encoding", "pytest_crucible.datasets.jsonl"),
+    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.overlap"),
+    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.jsonl"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
 the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read, guards query

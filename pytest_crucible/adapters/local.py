@@ -17,9 +17,9 @@ from pytest_crucible.local_model.lineages import read_lineage
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.training import find_trained
-from pytest_crucible.training.base import Base
+from pytest_crucible.training.files import hash_file
 from pytest_crucible.training.local_trainer import EmbeddedBase
-from pytest_crucible.training.tracked_reads import hash_file
+from pytest_crucible.training.recipe import Base
 
 RECIPE_OPTIONS = ("lora", "seed", "hyperparameters", "at", "save_every")
 OPTIONS = ("recipe", "checkpoint", "base", *RECIPE_OPTIONS)

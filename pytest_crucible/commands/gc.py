@@ -13,7 +13,7 @@ from pytest_crucible.commands.options import json_option, print_result, store_op
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.store.prune import clear, find_prunable
-from pytest_crucible.training.unfinished import UnfinishedTraining, find_unfinished, remove_unfinished
+from pytest_crucible.training.files import UnfinishedTraining, find_unfinished, remove_unfinished
 
 
 @click.command("gc", short_help="Remove old runs, cached replies and unfinished trainings.")

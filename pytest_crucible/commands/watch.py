@@ -23,7 +23,7 @@ from pytest_crucible.registry.register import check_model
 from pytest_crucible.registry.sources import SERVICE, Checkpoint, list_checkpoints
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry
-from pytest_crucible.training.locks import file_lock
+from pytest_crucible.training.files import file_lock
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.context import AdapterContext

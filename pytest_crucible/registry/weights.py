@@ -14,7 +14,7 @@ from pytest_crucible.adapters.weights import Weights
 from pytest_crucible.local_model.lineages import write_lineage
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.registry import StoredWeights, Version
-from pytest_crucible.training.tracked_reads import hash_file
+from pytest_crucible.training.files import hash_file
 
 
 def keep_weights(weights: Weights, folder: Path) -> Mapping[str, StoredWeights]:

@@ -14,8 +14,7 @@ from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.training_sets import Part, SourcedTrainingSet, TrainingSetRequest
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.training_sets import add_training_set
-from pytest_crucible.training_sets.build import Line
-from pytest_crucible.training_sets.card import CARD, HOLDOUT, ORIGINS, card_text, describe_file, origin_lines
+from pytest_crucible.training_sets.build import CARD, HOLDOUT, ORIGINS, Line, card_text, describe_file, origin_lines
 
 
 def write_training_set(

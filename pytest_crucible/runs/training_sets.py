@@ -20,12 +20,10 @@ from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.store.attempts import count_replies, load_attempts, sample_inputs, stored_kinds
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.training_sets import find_training_set
-from pytest_crucible.training.tracked_reads import hash_file
-from pytest_crucible.training_sets.build import Line, Shape, TrainingSet, build_set
-from pytest_crucible.training_sets.criterion import Criterion, make_criterion, parse_on
+from pytest_crucible.training.files import hash_file
+from pytest_crucible.training_sets.build import Line, Shape, TrainingSet, build_set, prompts_of, read_old_rows
 from pytest_crucible.training_sets.formats import find_format, with_messages
-from pytest_crucible.training_sets.old_rows import prompts_of, read_old_rows
-from pytest_crucible.training_sets.selection import select_adversarial, select_rows
+from pytest_crucible.training_sets.selection import Criterion, make_criterion, parse_on, select_adversarial, select_rows
 
 NO_CALL = "no stored call"
 

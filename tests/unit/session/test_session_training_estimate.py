@@ -11,7 +11,7 @@ from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records import Arm, Lineage
 from pytest_crucible.session.training_estimate import training_lines
 from pytest_crucible.training import Recipe
-from pytest_crucible.training.results import summarise_training
+from pytest_crucible.training.log import summarise_training
 
 
 def train(trainer): ...

@@ -17,8 +17,8 @@ from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.training import Recipe, TrainedAdapter, find_recipe
+from pytest_crucible.training.files import hash_file
 from pytest_crucible.training.local_trainer import EmbeddedTrainer
-from pytest_crucible.training.tracked_reads import hash_file
 
 
 def by_a_generator(trainer):

@@ -17,7 +17,7 @@ from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.training import RecipeTrainer, TrainingStopped
 from pytest_crucible.training.local_trainer import EmbeddedTrainer
-from pytest_crucible.training.preferences import Preference, dpo_loss
+from pytest_crucible.training.losses import Preference, dpo_loss
 
 ROW = {"prompt": "sum?", "chosen": "five", "rejected": "six"}
 USER = {"role": "user", "content": "sum?"}
