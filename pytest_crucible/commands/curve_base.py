@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.registry.log_directory import label_of
-from pytest_crucible.registry.sources import Checkpoint
+from pytest_crucible.registry.curve import Checkpoint, label_of
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:

@@ -72,7 +72,7 @@ def _check_registry(store: RunStore, where: str) -> Iterator[ReproductionCheck]:
         return
     # Imported here: a store without a registry needs no weights.
     from pytest_crucible.commands.registry_options import registry_folder
-    from pytest_crucible.registry.audit import registry_problems
+    from pytest_crucible.registry.versions import registry_problems
 
     problems = registry_problems(store, registry, versions, registry_folder(where))
     for problem in problems:

@@ -13,12 +13,18 @@ from pytest_crucible.commands.options import json_option, print_result, store_op
 from pytest_crucible.commands.registry_options import gate_line, project_root, user_name, utc_time
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.model_gates import GateChange, GateEntry
-from pytest_crucible.registry.gate_differences import RULES, gate_changes, rules_of
-from pytest_crucible.registry.gate_rules import short_value
-from pytest_crucible.registry.model_gate import FrozenGate, GateRequest, freeze_gate
-from pytest_crucible.registry.register import check_model
-from pytest_crucible.registry.settings import read_registry_settings
-from pytest_crucible.registry.suite_collection import collect_suite
+from pytest_crucible.registry.model_gate import (
+    RULES,
+    FrozenGate,
+    GateRequest,
+    freeze_gate,
+    gate_changes,
+    rules_of,
+    short_value,
+)
+from pytest_crucible.registry.promote import collect_suite
+from pytest_crucible.registry.rules import read_registry_settings
+from pytest_crucible.registry.versions import check_model
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry

@@ -101,9 +101,8 @@ def _promote(
         user_name,
         utc_time,
     )
-    from pytest_crucible.registry.promote import Promotion, promote_run
-    from pytest_crucible.registry.settings import read_registry_settings
-    from pytest_crucible.registry.suite_collection import collect_suite
+    from pytest_crucible.registry.promote import Promotion, collect_suite, promote_run
+    from pytest_crucible.registry.rules import read_registry_settings
 
     if force and not why:
         raise SpecError("--force needs a reason for the log: add --why TEXT")

@@ -10,7 +10,7 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.registry_options import registry_folder, user_name, utc_time
 from pytest_crucible.records.registry import Version
-from pytest_crucible.registry.register import check_model, register_version
+from pytest_crucible.registry.versions import check_model, register_version
 from pytest_crucible.store.runs import RunStore
 
 

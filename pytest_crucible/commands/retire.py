@@ -8,7 +8,7 @@ from pytest_crucible.adapters.versions import resolve_version
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.registry_options import entry_line, user_name, utc_time, why_option
 from pytest_crucible.records.registry import LogEntry
-from pytest_crucible.registry.transitions import Note, change_state, retirement
+from pytest_crucible.registry.versions import Note, change_state, retirement
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.store.versions import StoredRegistry
 

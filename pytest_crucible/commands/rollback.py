@@ -7,8 +7,7 @@ import click
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.registry_options import entry_line, registry_folder, user_name, utc_time, why_option
 from pytest_crucible.records.registry import LogEntry
-from pytest_crucible.registry.transitions import Note, change_state, known_model, rollback
-from pytest_crucible.registry.weights import check_weights
+from pytest_crucible.registry.versions import Note, change_state, check_weights, known_model, rollback
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.store.versions import StoredRegistry, load_version
 
