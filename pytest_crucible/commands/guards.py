@@ -13,7 +13,7 @@ from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.commands.guard_obfuscations import detect_obfuscated, obfuscation_lines
 from pytest_crucible.commands.guard_training import EXAMPLE, train_guard
 from pytest_crucible.commands.options import json_option, print_result
-from pytest_crucible.guards.settings import RESERVED, GuardSettings
+from pytest_crucible.guards.guard import RESERVED, GuardSettings
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import to_plain

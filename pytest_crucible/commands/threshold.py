@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.guards.thresholds import ThresholdFile, write_threshold
+from pytest_crucible.guards.normalise import ThresholdFile, write_threshold
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.benign_scores import BenignScores, read_benign_scores
 from pytest_crucible.runs.existing_store import existing_store

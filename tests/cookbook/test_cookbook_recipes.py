@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.cookbook.recipe_data import make_sums
+from pytest_crucible.cookbook.hub_cache import make_sums
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.reserved import make_stand_in
 

@@ -1,6 +1,6 @@
-"""Words that have to follow for a pattern to match, so that most places of a long text need not be tried.
+"""Words that a pattern needs, and those that it may match, read from it as the standard library parses it.
 
-The words are read from the pattern itself, as the standard library parses it.
+Most places of a long text need not be tried, because the words that have to follow are not there.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from typing import Any, NamedTuple
 # The only way to read a pattern that the standard library has.
 _PARSER: Any = vars(re)["_parser"]
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
+# Stands for what is in no word of the vocabulary: signs, blanks and any letters.
+_BREAK = "\0"
+
+_Items = Sequence[tuple[Any, Any]]
 
 
 class Need(NamedTuple):
@@ -24,9 +28,6 @@ class Need(NamedTuple):
     """The number of characters before that word, at most."""
 
 
-_Items = Sequence[tuple[Any, Any]]
-
-
 def read_needs(pattern: str) -> tuple[Need, ...]:
     r"""Return what words each match of a pattern has, in this order. Words at its very start are left out.
 
@@ -34,22 +35,22 @@ def read_needs(pattern: str) -> tuple[Need, ...]:
     [(['prompt', 'rules '], 9), (['now'], 25)]
     """
     items = list(_PARSER.parse(pattern))
-    needs = list(_read(items, is_apart=False, before=0))
+    needs = list(_read_sequence(items, is_apart=False, before=0))
     # What is looked ahead for at the end comes after all else.
     if items and str(items[-1][0]) == "ASSERT" and items[-1][1][0] == 1:
         others = items[:-1]
-        needs += _read(list(items[-1][1][1]), is_apart=_end_apart(others, False), before=_longest(others))
+        needs += _read_sequence(list(items[-1][1][1]), is_apart=_end_apart(others, False), before=_longest(others))
     return tuple(needs)
 
 
-def _read(items: _Items, *, is_apart: bool, before: int) -> Iterator[Need]:
+def _read_sequence(items: _Items, *, is_apart: bool, before: int) -> Iterator[Need]:
     """Yield the needs of a sequence. `is_apart`: a letter that follows would begin a word; `before`: what may come before it."""
     for k, item in enumerate(items):
         beginnings = _begin(items[k:]) if is_apart else None
         if beginnings and all(text[0].isalpha() for text in beginnings):
             yield Need(frozenset(beginnings), before)
         else:
-            yield from _read(_inside(item), is_apart=is_apart, before=before)
+            yield from _read_sequence(_inside(item), is_apart=is_apart, before=before)
         is_apart = _leaves_apart(item, is_apart)
         before += _longest([item])
 
@@ -145,3 +146,49 @@ def _end_apart(items: _Items, is_apart: bool) -> bool:
     for item in items:
         is_apart = _leaves_apart(item, is_apart)
     return is_apart
+
+
+def list_words(starts: Sequence[str], then: str) -> frozenset[str]:
+    """Return the words that a pattern spells out, behind literals that it may begin with.
+
+    >>> sorted(list_words(["ignor"], r"(?:e|ing)?\\W{1,3}(?:all\\W{1,3})?rules?"))
+    ['all', 'ignor', 'ignore', 'ignoring', 'rule', 'rules']
+    """
+    words: set[str] = set()
+    ends = _read_words(_PARSER.parse(then), list(starts), words)
+    for text in ends:
+        words.update(_split(text))
+    return frozenset(words)
+
+
+def _read_words(items: _Items, begun: list[str], words: set[str]) -> list[str]:
+    """Return the texts that a sequence may leave unfinished; finished words are added to the set."""
+    for item in items:
+        texts = [text + more for text, more in product(begun, _read_word_part(item, words))]
+        if any(_BREAK in text for text in texts):
+            words.update(word for text in texts for word in _split(text.rpartition(_BREAK)[0]))
+            # Behind a break only what comes after it goes on.
+            texts = [_BREAK + text.rpartition(_BREAK)[2] if _BREAK in text else text for text in texts]
+        begun = list(dict.fromkeys(texts))
+    return begun
+
+
+def _read_word_part(item: tuple[Any, Any], words: set[str]) -> list[str]:
+    name, value = str(item[0]), item[1]
+    if name == "LITERAL":
+        return [chr(value)]
+    if name == "BRANCH":
+        return [text for branch in value[1] for text in _read_words(branch, [""], words)]
+    if name == "SUBPATTERN":
+        return _read_words(value[3], [""], words)
+    if name == "IN" and all(str(kind) == "LITERAL" for kind, _ in value):
+        return [chr(code) for _, code in value]
+    if name in _REPEATS:
+        return [*([] if value[0] else [""]), *_read_words(value[2], [""], words)]
+    if name in ("ASSERT", "ASSERT_NOT"):
+        _read_words(value[1], [_BREAK], words)
+    return [_BREAK]
+
+
+def _split(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+", text)
