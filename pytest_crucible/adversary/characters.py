@@ -12,6 +12,7 @@ from random import Random
 
 from pytest_crucible.adversary.edits import (
     Edit,
+    Perturb,
     Perturbed,
     Source,
     apply_edits,
@@ -62,8 +63,6 @@ def neighbours(layout: str) -> dict[str, str]:
 def _is_near(one: tuple[float, int], other: tuple[float, int]) -> bool:
     return abs(one[1] - other[1]) <= 1 and (one[0] - other[0]) ** 2 + (one[1] - other[1]) ** 2 <= _NEAR**2
 
-
-Perturb = Callable[[Source, Random, float], Perturbed]
 
 # Unicode TR39 (confusables.txt), Cyrillic, Greek and Armenian; NFKC turns none of them into a Latin letter.
 HOMOGLYPHS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -11,6 +11,7 @@ from random import Random
 
 from pytest_crucible.adversary.edits import (
     Edit,
+    Perturb,
     Perturbed,
     Source,
     apply_edits,
@@ -23,8 +24,6 @@ from pytest_crucible.adversary.edits import (
     replace_words,
 )
 from pytest_crucible.records.errors import SpecError
-
-Perturb = Callable[[Source, Random, float], Perturbed]
 
 
 def make_word_deletion(words: str = "stop") -> Perturb:

@@ -19,8 +19,7 @@ from pytest_crucible.commands.registry_options import registry_folder
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.registry.curve import SERVICE, Checkpoint, list_checkpoints
-from pytest_crucible.registry.ranking import finished_runs, judging_run, why_not_judged
-from pytest_crucible.registry.versions import check_model
+from pytest_crucible.registry.versions import check_model, finished_runs, judging_run, why_not_judged
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry
 from pytest_crucible.training.files import file_lock

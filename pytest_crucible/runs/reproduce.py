@@ -14,7 +14,7 @@ from pytest_crucible.records.git import git_commit
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.redaction import HIDDEN
 from pytest_crucible.runs.provenance import environment_facts, installed_packages, machine_facts
-from pytest_crucible.sweeps.rounds import sweep_changes
+from pytest_crucible.sweeps.grid import sweep_changes
 
 # A new environment changes hundreds of packages: the first few are named, the others counted.
 MOST_PACKAGES = 5
