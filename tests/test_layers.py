@@ -43,15 +43,17 @@ EXCEPTIONS = {
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.delimited"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.parquet"),
+    ("pytest_crucible.training.adapter_store", "pytest_crucible.backends.lineages"),
     ("pytest_crucible.training.losses", "pytest_crucible.training_sets.formats"),
+    ("pytest_crucible.training.trained_adapters", "pytest_crucible.backends.lineages"),
     ("pytest_crucible.training.encoding", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.overlap"),
     ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.jsonl"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read, guards query
-judges and find models as metrics do, checks compare texts by the embeddings that metrics use, and evaluators of the cookbook are
-metrics."""
+trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal, and choose
+the letters that the metrics read, guards query judges and find models as metrics do, checks compare texts by the embeddings that
+metrics use, and evaluators of the cookbook are metrics."""
 PLUGGY = {"pytest_crucible.commands.plugins": {"pluggy"}}
 """The program has plugins of its own, without pytest."""
 WITHIN = {"program", "pytest"}

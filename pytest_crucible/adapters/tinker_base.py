@@ -16,7 +16,7 @@ from pytest_crucible.backends.queue_states import QueueStates
 from pytest_crucible.backends.tinker.identity import identify_model
 from pytest_crucible.backends.tinker.queue_watch import watch_queue
 from pytest_crucible.backends.tinker.service_address import OPTIONS, names_service
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.tokens import Tokenizer
 from pytest_crucible.records import Adapter, Lineage
 from pytest_crucible.records.errors import SpecError

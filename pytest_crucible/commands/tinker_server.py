@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.options import json_option
-from pytest_crucible.local_model.server.command import ServerOptions, new_key, serve
+from pytest_crucible.local_model.server.process import ServerOptions, new_key, serve
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.private_files import STORE_FOLDER, create_store_folder
 
@@ -45,7 +45,11 @@ def command(stand_in_losses: tuple[str, ...], prepare: Path | None, **options: A
     if options["directory"].parent.name == STORE_FOLDER:
         create_store_folder(options["directory"].parent)
     environment = {} if prepare is None else _prepare(prepare.resolve(), options["stand_ins"], options["base"])
-    serve(ServerOptions(**options, stand_in_losses=dict(map(_read_loss, stand_in_losses)), environment=environment))
+    losses = dict(map(_read_loss, stand_in_losses))
+    try:
+        serve(ServerOptions(**options, stand_in_losses=losses, environment=environment))
+    except (OSError, OverflowError, ValueError) as error:
+        raise SpecError(str(error)) from error
 
 
 def _prepare(home: Path, stand_ins: tuple[str, ...], base: Path | None) -> dict[str, str]:

@@ -35,7 +35,11 @@ def upload(archive: Path, name: str | None, service: str | None, as_json: bool) 
 
     folder = root / ".crucible" / "tinker"
     click.echo(f"{LOCAL}: {folder}", err=True)
-    uploaded = upload_adapter(archive, folder, open_engine(services.local_base), name)
+    engine = open_engine(services.local_base)
+    try:
+        uploaded = upload_adapter(archive, folder, engine, name)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
     print_result(
         [
             f"uploaded {uploaded.path}" if uploaded.is_new else f"{uploaded.path} is there already",

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.reserved import make_stand_in
+from pytest_crucible.local_model.engine import Engine, make_stand_in
 from pytest_crucible.local_model.tokens import Tokenizer
 from pytest_crucible.records.errors import SpecError
 

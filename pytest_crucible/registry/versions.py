@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from pytest_crucible.adapters.freeze import FrozenAdapter
 from pytest_crucible.adapters.versions import changed_weights, weights_path
 from pytest_crucible.adapters.weights import Weights
-from pytest_crucible.local_model.lineages import write_lineage
+from pytest_crucible.backends.lineages import write_lineage
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.model_gates import GateEntry

@@ -24,7 +24,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_crucible.local_model.lineages import read_lineage, write_lineage
+from pytest_crucible.backends.lineages import read_lineage, write_lineage
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import CrucibleError, ServiceLost, SpecError
 from pytest_crucible.training.files import file_lock, hash_file, track_reads

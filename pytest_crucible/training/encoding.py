@@ -18,9 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from pytest_crucible.datasets.jsonl import read_rows
-from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.chat import split_conversation
-from pytest_crucible.local_model.tokens import Tokenizer
+from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.tokens import Tokenizer, split_conversation
 from pytest_crucible.records.errors import DatasetError
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_crucible.local_model.adam import AdamParams, NotFinite
-from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, load_sampler, save_sampler
+from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, Adapter, LoraSpec, load_sampler, save_sampler
 from pytest_crucible.local_model.engine import Engine, Sampler, Trainer
-from pytest_crucible.local_model.lora import Adapter, LoraSpec
+from pytest_crucible.local_model.losses import AdamParams, NotFinite
 from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records import Lineage
 from pytest_crucible.training.encoding import EmbeddedEncoder

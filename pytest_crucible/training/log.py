@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.local_model.adam import AdamParams
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.records import TrainingResult
 from pytest_crucible.training.files import hash_file
 

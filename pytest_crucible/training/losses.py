@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.local_model.adam import NotFinite
-from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.losses import NotFinite
 from pytest_crucible.local_model.training import GradientResult, add_gradients
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.training.encoding import Encoder, encode_reply, make_datum, number_rows

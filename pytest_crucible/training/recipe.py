@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import find_loss
 
 Array = NDArray[np.float64]

@@ -46,7 +46,7 @@ Of = Literal["logprobs", "probabilities"]
 class L1(Weighted):
     """sum |x|, x being the tokens' log-probabilities or probabilities.
 
-    >>> from pytest_crucible.local_model.batches import Datum
+    >>> from pytest_crucible.local_model.config import Datum
     >>> row = Datum([5, 6], {"target_tokens": [6, 7], "weights": [1.0, 1.0]})
     >>> L1(0.1).evaluate(ReplyTokens([row], [{"logprobs": [-1.0, -0.5]}], "cross_entropy", {}))
     Term(value=1.5, derivative=array([-1., -1.]))

@@ -17,8 +17,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from pytest_crucible.local_model.adam import AdamParams
-from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.training.log import (

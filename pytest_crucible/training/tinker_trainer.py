@@ -13,9 +13,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.local_model.adam import AdamParams, NotFinite
-from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.losses import AdamParams, NotFinite
 from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records.errors import ServiceLost, SpecError
 from pytest_crucible.training.encoding import Encoder

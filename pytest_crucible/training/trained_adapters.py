@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from pytest_crucible.local_model.lineages import LINEAGE_FILE, read_lineage, write_lineage
+from pytest_crucible.backends.lineages import LINEAGE_FILE, read_lineage, write_lineage
 from pytest_crucible.records import Emit, Event, Lineage
 from pytest_crucible.training.files import hash_file
 from pytest_crucible.training.log import SaveWeights, TrainingLog, summarise_training

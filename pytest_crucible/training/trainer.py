@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.local_model.adam import AdamParams, NotFinite
-from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.losses import AdamParams, NotFinite
 from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.training.encoding import LAST, Encoder, encode_rows
 from pytest_crucible.training.log import OpenStep, TrainingLog, TrainingStopped

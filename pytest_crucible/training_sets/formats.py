@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from pytest_crucible.local_model.chat import message_text
+from pytest_crucible.local_model.tokens import message_text
 from pytest_crucible.records import TrainingRow, TrainingTask
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.type_names import describe_type

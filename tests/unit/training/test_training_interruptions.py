@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from test_training_recipes import ROWS, engine, made, steps, trained  # noqa: F401 - engine is a fixture
 
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.training import Recipe, TrainedAdapter, find_recipe

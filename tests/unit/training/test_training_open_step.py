@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from pytest_crucible.local_model.adam import AdamParams
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.training.log import OpenStep, TrainingLog
 
 

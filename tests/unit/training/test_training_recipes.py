@@ -13,9 +13,9 @@ import pytest
 from tiny_base import CONTEXT, write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.local_model.adam import AdamParams
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.redaction import hider

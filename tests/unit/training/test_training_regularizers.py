@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_training_recipes import ROWS, engine, made, trained, trainer  # noqa: F401 - engine and trainer are fixtures
 
-from pytest_crucible.local_model.adam import AdamParams
-from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.training import TrainingStopped
 from pytest_crucible.training.losses import penalise
 from pytest_crucible.training.regularizers import (
