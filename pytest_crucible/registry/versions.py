@@ -10,12 +10,9 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_crucible.adapters.freeze import FrozenAdapter
 from pytest_crucible.adapters.versions import changed_weights, weights_path
-from pytest_crucible.adapters.weights import Weights
-from pytest_crucible.backends.lineages import write_lineage
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.model_gates import GateEntry
@@ -43,6 +40,10 @@ from pytest_crucible.store.versions import (
 )
 from pytest_crucible.training.files import hash_file
 
+if TYPE_CHECKING:
+    from pytest_crucible.adapters.freeze import FrozenAdapter
+    from pytest_crucible.adapters.weights import Weights
+
 
 def keep_weights(weights: Weights, folder: Path) -> Mapping[str, StoredWeights]:
     """Copy the files of an adapter, with their lineage, and return where they are. Raises SpecError."""
@@ -68,6 +69,9 @@ def _keep_file(path: Path, weights: Weights, folder: Path) -> StoredWeights:
 
 def _copy(path: Path, weights: Weights, folder: Path) -> StoredWeights:
     """Copy into a draft, then rename it: a folder appears whole or not at all, also where two processes register at once."""
+    # Imported here: it loads numpy, which the list of versions does not need.
+    from pytest_crucible.backends.lineages import write_lineage
+
     folder.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=".copying-", dir=folder))
     try:
