@@ -16,8 +16,8 @@ from pytest_crucible.local_model.checkpoints import BASE_FILE, SAMPLER_FILE, fin
 from pytest_crucible.local_model.engine import PACKAGED
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.files import hash_file
 from pytest_crucible.training import find_trained
-from pytest_crucible.training.files import hash_file
 from pytest_crucible.training.local_trainer import EmbeddedBase
 from pytest_crucible.training.recipe import Base
 

@@ -18,11 +18,11 @@ from pytest_crucible.commands.options import store_option
 from pytest_crucible.commands.registry_options import registry_folder
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.files import file_lock
 from pytest_crucible.registry.curve import SERVICE, Checkpoint, list_checkpoints
 from pytest_crucible.registry.versions import check_model, finished_runs, judging_run, why_not_judged
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry
-from pytest_crucible.training.files import file_lock
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.context import AdapterContext

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_crucible.adapters.versions import changed_weights, weights_path
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.records.files import hash_file
 from pytest_crucible.records.model_gates import GateEntry
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.process_secrets import require_no_key
@@ -38,7 +39,6 @@ from pytest_crucible.store.versions import (
     next_number,
     version_key,
 )
-from pytest_crucible.training.files import hash_file
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.freeze import FrozenAdapter

@@ -14,13 +14,13 @@ from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.metrics.text import normalise
 from pytest_crucible.records import Adapter, Attempt, MetricFacts, Plan
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.files import hash_file
 from pytest_crucible.records.robustness import is_attacked
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.store.attempts import count_replies, load_attempts, sample_inputs, stored_kinds
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.training_sets import find_training_set
-from pytest_crucible.training.files import hash_file
 from pytest_crucible.training_sets.build import Line, Shape, TrainingSet, build_set, prompts_of, read_old_rows
 from pytest_crucible.training_sets.formats import find_format, with_messages
 from pytest_crucible.training_sets.selection import Criterion, make_criterion, parse_on, select_adversarial, select_rows

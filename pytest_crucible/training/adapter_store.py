@@ -27,7 +27,8 @@ from typing import Any, TypeVar
 from pytest_crucible.backends.lineages import read_lineage, write_lineage
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import CrucibleError, ServiceLost, SpecError
-from pytest_crucible.training.files import file_lock, hash_file, track_reads
+from pytest_crucible.records.files import file_lock, hash_file
+from pytest_crucible.training.files import track_reads
 from pytest_crucible.training.log import (
     SavedTraining,
     SavedTrainings,

@@ -12,8 +12,8 @@ from pytest_crucible.local_model.engine import Engine, Sampler, Trainer
 from pytest_crucible.local_model.losses import AdamParams, NotFinite
 from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records import Lineage
+from pytest_crucible.records.files import hash_file
 from pytest_crucible.training.encoding import EmbeddedEncoder
-from pytest_crucible.training.files import hash_file
 from pytest_crucible.training.log import SavedTraining, SavedWeights, SaveWeights
 from pytest_crucible.training.losses import Pass
 from pytest_crucible.training.recipe import Watch

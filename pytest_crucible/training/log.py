@@ -23,7 +23,7 @@ from typing import Any
 
 from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.records import TrainingResult
-from pytest_crucible.training.files import hash_file
+from pytest_crucible.records.files import hash_file
 
 
 class TrainingStopped(ValueError):

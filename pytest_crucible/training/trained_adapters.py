@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pytest_crucible.backends.lineages import LINEAGE_FILE, read_lineage, write_lineage
 from pytest_crucible.records import Emit, Event, Lineage
-from pytest_crucible.training.files import hash_file
+from pytest_crucible.records.files import hash_file
 from pytest_crucible.training.log import SaveWeights, TrainingLog, summarise_training
 from pytest_crucible.training.recipe import Recipe
 

@@ -16,8 +16,8 @@ from test_training_recipes import ROWS, engine, made, steps, trained  # noqa: F4
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.files import hash_file
 from pytest_crucible.training import Recipe, TrainedAdapter, find_recipe
-from pytest_crucible.training.files import hash_file
 from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
 

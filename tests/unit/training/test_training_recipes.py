@@ -18,10 +18,11 @@ from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import DatasetError, SpecError
+from pytest_crucible.records.files import file_lock, hash_file
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.training import Recipe, RecipeTrainer, TrainingStopped, find_recipe, find_trained, train_or_load
-from pytest_crucible.training.files import file_lock, hash_file, track_reads
+from pytest_crucible.training.files import track_reads
 from pytest_crucible.training.local_trainer import EmbeddedBase, EmbeddedTrainer
 
 ROWS = [{"prompt": f"{number}?", "completion": "five"} for number in range(8)]
