@@ -19,13 +19,12 @@ from typing import Any
 
 from pytest_crucible.backends.choices import CHOICES, score_choices
 from pytest_crucible.backends.engine_thread import EngineThread
+from pytest_crucible.backends.lineages import read_lineage
 from pytest_crucible.backends.token_stream import TokenStream
-from pytest_crucible.local_model.chat import render_prompt
-from pytest_crucible.local_model.checkpoints import load_sampler
+from pytest_crucible.local_model.checkpoints import Adapter, load_sampler
 from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
-from pytest_crucible.local_model.lineages import read_lineage
-from pytest_crucible.local_model.lora import Adapter
 from pytest_crucible.local_model.sampling import SamplingParams
+from pytest_crucible.local_model.tokens import render_prompt
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused, SpecError
 from pytest_crucible.records.type_names import describe_type

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 
 from pytest_crucible.local_model.engine import Sampler
-from pytest_crucible.local_model.sampling import SamplingParams
-from pytest_crucible.local_model.text_pieces import TextPieces
+from pytest_crucible.local_model.sampling import SamplingParams, TextPieces
 
 
 class TokenStream:

@@ -17,7 +17,7 @@ from pytest_crucible.backends.local import load_local, open_engine
 from pytest_crucible.backends.tinker.backend import TinkerBackend
 from pytest_crucible.backends.tinker.local_tokenizer import load_local_tokenizer
 from pytest_crucible.backends.tinker.prompts import prompt_tokens
-from pytest_crucible.local_model.chat import render_prompt
+from pytest_crucible.local_model.tokens import render_prompt
 from pytest_crucible.records import Reply, Request
 
 SYSTEM = {"role": "system", "content": "claim 7 of document 49\nis supported."}

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.local_model.chat import TEMPLATE, render_prompt
-from pytest_crucible.local_model.tokens import Tokenizer
+from pytest_crucible.local_model.tokens import TEMPLATE, Tokenizer, render_prompt
 
 
 class LocalTokenizer:
