@@ -30,10 +30,9 @@ PENDING: set[tuple[str, str]] = set()
 PENDING_PYTEST: set[str] = set()
 """Modules outside `session` that still import pytest."""
 EXCEPTIONS = {
-    ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.choice_reading"),
-    ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.numbers"),
-    ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.text"),
-    ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
+    ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.metrics.normalisers"),
+    ("pytest_crucible.backends.ensembles.settings", "pytest_crucible.metrics.normalisers"),
+    ("pytest_crucible.backends.offline", "pytest_crucible.datasets.jsonl"),
     ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.definition"),
     ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.models.attribution"),
     ("pytest_crucible.datasets.checks.embeddings", "pytest_crucible.metrics.models.embeddings"),
@@ -49,9 +48,8 @@ EXCEPTIONS = {
     ("pytest_crucible.training_sets.old_rows", "pytest_crucible.datasets.jsonl"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read, guards query
-judges and find models as metrics do, checks compare texts by the embeddings that metrics use, and evaluators of the cookbook are
-metrics."""
+the members of an ensemble agree by what the metrics call equal, guards query judges and find models as metrics do, checks compare
+texts by the embeddings that metrics use, and evaluators of the cookbook are metrics."""
 PLUGGY = {"pytest_crucible.commands.plugins": {"pluggy"}}
 """The program has plugins of its own, without pytest."""
 WITHIN = {"program", "pytest"}

@@ -12,13 +12,66 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TypeAlias
 
-from pytest_crucible.backends.protocol import Backend
-from pytest_crucible.backends.sample_clock import note_answer, note_request, paused_clock
-from pytest_crucible.backends.silent_requests import SILENT, Key, SilentRequests, request_key
-from pytest_crucible.backends.wrapper import Wrapper
+from pytest_crucible.backends.deadlines import note_answer, note_request, paused_clock
+from pytest_crucible.backends.protocol import Backend, Wrapper
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, Spent
+
+Key: TypeAlias = tuple[object, ...]
+
+# Kinds of failures in which no model answered in time; a gateway in front of the server says so by a status.
+SILENT = frozenset({"timeout", "504", "524"})
+
+
+def request_key(request: Request) -> Key:
+    """Return what the attempts of one request have in common, as other requests of its sample do."""
+    return request.experiment, request.arm, request.member, request.sample, request.repeat, request.draw
+
+
+class SilentRequests:
+    """The requests of one server that had no answer since the server last answered any."""
+
+    def __init__(self) -> None:
+        self._answers = 0
+        self._in_flight = self._peak = 0
+        self._first_sent: dict[Key, int] = {}
+        """Answers of the server when a request was first sent, until it is answered itself."""
+        self._silent: set[Key] = set()
+        self.attempts = 0
+        """How often they were sent."""
+
+    def __len__(self) -> int:
+        return len(self._silent)
+
+    def send(self, key: Key) -> None:
+        """Record that an attempt is sent."""
+        self._first_sent.setdefault(key, self._answers)
+        self._in_flight += 1
+        self._peak = max(self._peak, self._in_flight)
+
+    def end(self) -> None:
+        """Record that an attempt is over, whatever came of it."""
+        self._in_flight -= 1
+
+    def answer(self, key: Key) -> None:
+        """Record an answer, which shows that the server works."""
+        self._answers += 1
+        self._first_sent.pop(key, None)
+        self._silent.clear()
+        self.attempts = 0
+
+    def add(self, key: Key) -> None:
+        """Record an attempt without an answer, unless it shows nothing about the server.
+
+        If more answers came since the request was first sent than requests were ever in flight, later ones have overtaken it: the
+        server was well, and the silence is that of this request alone.
+        """
+        if self._answers - self._first_sent.get(key, self._answers) <= self._peak:
+            self._silent.add(key)
+            self.attempts += 1
+
 
 # Consecutive failed attempts, of any arm, before a server is given up.
 # Ten failures alone can be one burst of a busy server, so the time without an answer must be long as well.
@@ -40,7 +93,7 @@ MEMORY = 64
 # Seconds between two probes.
 PROBE_S = 1.0
 # Kinds of failures in which the server sent nothing. All others are responses, although no reply could be read from them.
-_SILENT = ("connection", "timeout")
+_SENT_NOTHING = ("connection", "timeout")
 # A generator of its own: the global one may have been seeded by the user.
 _draws = random.Random()
 
@@ -110,7 +163,7 @@ class Circuit:
                 return
         else:
             self._failures += 1
-        self._responses += error.kind not in _SILENT
+        self._responses += error.kind not in _SENT_NOTHING
         # A 429 is an answer: the server is up, so there is nothing to probe for.
         self._errors = 0 if error.kind == "429" else self._errors + 1
         silent_s = now - self._silent_since

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from pytest_crucible.analyse.analysis import AnalysisInputs
-from pytest_crucible.backends.ensembles.normalisers import NORMALISERS
+from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import ArmOutcomes, ScoreColumns
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.robustness import SAME_ANSWER

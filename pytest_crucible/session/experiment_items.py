@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_crucible.backends.limiting.load import explain_load
+from pytest_crucible.backends.limiting.limiter import explain_load
 from pytest_crucible.metrics.models.registry import scorer_reports
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.records.settings import Settings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_crucible.backends.budget.budget import Budget
+from pytest_crucible.backends.budget import Budget
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.collect import ExperimentCollection

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_crucible.backends import queue_states
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.limiting.limits import Limits
+from pytest_crucible.backends.limiting.control import Limits
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import Retryable
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pytest_crucible.backends import ScriptedBackend
-from pytest_crucible.backends.metered import Metered
+from pytest_crucible.backends.spending import Metered
 from pytest_crucible.records import Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Retryable
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pytest_crucible.backends.not_sent import NotSent, StopBeforeSending, StopTogether
-from pytest_crucible.backends.wrapper import Wrapper
+from pytest_crucible.backends.protocol import Wrapper
 from pytest_crucible.records import Reply, Request
 
 

@@ -14,12 +14,10 @@ from simulated_servers import SimulatedServer
 
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.deadlines import DEADLINE_S, Timed, TimeLimit, paused_clock, read_timeout, set_clock
+from pytest_crucible.backends.limiting.control import Limits
 from pytest_crucible.backends.limiting.limiters import Limiters
-from pytest_crucible.backends.limiting.limits import Limits
-from pytest_crucible.backends.request_timeout import DEADLINE_S, Timed, read_timeout
-from pytest_crucible.backends.sample_clock import paused_clock, set_clock
 from pytest_crucible.backends.stack import wrap_backend
-from pytest_crucible.backends.timers import TimeLimit
 from pytest_crucible.records import Outcome, Reply, Request, Unit
 from pytest_crucible.records.errors import BackendError, Retryable, SpecError
 from pytest_crucible.sample.invoke import ask_async, ask_in_thread

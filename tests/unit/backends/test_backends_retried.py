@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.backends import ScriptedBackend
-from pytest_crucible.backends.attempts import FIRST_S, LONGEST_S
-from pytest_crucible.backends.retried import RETRIES, Retried, read_retries
+from pytest_crucible.backends.retried import FIRST_S, LONGEST_S, RETRIES, Retried, read_retries
 from pytest_crucible.records import Event, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from memory_replies import MemoryReplies
 
 from pytest_crucible.backends import ScriptedBackend, recorded_rows, stack
-from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.protocol import Backend
+from pytest_crucible.backends.protocol import Backend, Wrapper
 from pytest_crucible.backends.stack import WRAPPERS, WrapperRow, wrap_backend
-from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.records import Adapter
 
 

@@ -13,7 +13,7 @@ import virtual_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.timers import TimeLimit
+from pytest_crucible.backends.deadlines import TimeLimit
 
 Limit = Callable[[float | None], Any]
 BOTH = pytest.mark.parametrize("limit", [TimeLimit, asyncio.timeout], ids=["ours", "asyncio's"])

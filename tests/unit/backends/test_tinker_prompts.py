@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.tinker.prompts import prompt_tokens
+from pytest_crucible.backends.tinker.backend import prompt_tokens
 from pytest_crucible.records.errors import Refused
 
 

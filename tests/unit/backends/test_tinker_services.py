@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from pytest_crucible.backends.tinker.services import TinkerServices
-from pytest_crucible.backends.tinker.session_environment import SessionEnvironment
+from pytest_crucible.backends.tinker.services import SessionEnvironment, TinkerServices
 
 
 class Hide:

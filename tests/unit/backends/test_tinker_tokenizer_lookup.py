@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.backends.tinker.tokenizer_lookup import ask_servers_for_tokenizers
+from pytest_crucible.backends.tinker.services import ask_servers_for_tokenizers
 from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.engine import Engine
 

@@ -18,12 +18,10 @@ import pytest
 
 import pytest_crucible
 from pytest_crucible import Reply, Sample, metrics
-from pytest_crucible.backends.ensembles import normalisers
 from pytest_crucible.backends.http.connection import Response
-from pytest_crucible.backends.openai import limits
-from pytest_crucible.backends.openai.failures import reply_or_error
+from pytest_crucible.backends.openai.responses import parse_seconds, reply_or_error
 from pytest_crucible.backends.openai.settings import read_settings
-from pytest_crucible.backends.tinker import errors
+from pytest_crucible.backends.tinker import health
 from pytest_crucible.importers import helm, known_metrics, metric_names, promptfoo, pydantic_evals, tables
 from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
@@ -31,6 +29,7 @@ from pytest_crucible.local_model.server.messages import Refusal
 from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_blocks, solutions
 from pytest_crucible.metrics.judges.verdicts import NoVerdict, read_verdict
+from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.presets.cns3 import citations, claims, thinker
 from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
 from pytest_crucible.records.errors import SpecError
@@ -125,10 +124,12 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "presets/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
     "presets/cns3/claims.py": {"parse": claims.parse},
     "presets/cns3/citations.py": {"mentioned": citations.mentioned_ids, "training": citations.ids_in_training},
-    "backends/ensembles/normalisers.py": dict(normalisers.NORMALISERS),
-    "backends/openai/failures.py": {f"status {status}": error_of(status) for status in (400, 404)},
-    "backends/openai/limits.py": {"parse_seconds": limits.parse_seconds},
-    "backends/tinker/errors.py": {"is_too_long": lambda text: errors._TOO_LONG.search(text)},
+    "metrics/normalisers.py": dict(NORMALISERS),
+    "backends/openai/responses.py": {
+        **{f"status {status}": error_of(status) for status in (400, 404)},
+        "parse_seconds": parse_seconds,
+    },
+    "backends/tinker/health.py": {"is_too_long": lambda text: health._TOO_LONG.search(text)},
     "importers/helm.py": {"names of statistics": helm_name},
     "importers/known_metrics.py": {"is_known": known_metrics.is_known},
     "importers/metric_names.py": {"spelling": metric_names.spelling},
@@ -157,7 +158,7 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
 CONFIGURATION = "reads the configuration or the command line"
 FILE_NAME = "reads the name of a file, which has at most 255 bytes"
 NO_REPLIES = {
-    "backends/budget/amounts.py": CONFIGURATION,
+    "backends/budget.py": CONFIGURATION,
     "backends/http/address.py": CONFIGURATION,
     "backends/openai/settings.py": CONFIGURATION,
     "importers/columns.py": CONFIGURATION,

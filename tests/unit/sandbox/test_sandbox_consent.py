@@ -14,13 +14,13 @@ from pytest_crucible.sandbox import (
     Sandbox,
     SandboxBroken,
     allow,
+    confinement,
     is_allowed,
     pool,
-    seccomp,
     withdraw,
 )
-from pytest_crucible.sandbox.consent import is_yes
-from pytest_crucible.sandbox.syscalls import MACHINES
+from pytest_crucible.sandbox.kernel import MACHINES
+from pytest_crucible.sandbox.pool import is_yes
 
 
 def test_nothing_runs_unless_somebody_allows_it():
@@ -77,7 +77,7 @@ def test_a_supervisor_that_dies_is_replaced(monkeypatch):
 
 def run_filter(machine, number, arguments=(0,) * 6, *, audit=None, own=4242):
     """The answer of the filter to one call."""
-    program = seccomp.program(machine, own)
+    program = confinement.filter_program(machine, own)
     data = struct.pack("=IIQ6Q", number, audit or machine.audit, 0, *arguments)
     value, at = 0, 0
     while True:
@@ -94,7 +94,7 @@ def run_filter(machine, number, arguments=(0,) * 6, *, audit=None, own=4242):
             at += if_true if holds else if_false
 
 
-NO = seccomp.refuse(1)
+NO = confinement.refuse(1)
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
@@ -103,8 +103,8 @@ def test_the_filter_lets_through_what_it_names_and_no_other(machine):
     refused = {number for number, answer in answers.items() if answer == NO}
 
     assert refused == {*machine.refused, machine.clone, machine.kill, machine.tgkill}
-    assert {answers[number] for number in set(answers) - refused} == {seccomp.ALLOW}
-    assert {run_filter(machine, number) for number in range(424, 600)} == {seccomp.refuse(38)}
+    assert {answers[number] for number in set(answers) - refused} == {confinement.ALLOW}
+    assert {run_filter(machine, number) for number in range(424, 600)} == {confinement.refuse(38)}
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
@@ -112,22 +112,22 @@ def test_the_filter_looks_at_arguments(machine):
     def answer(number, *arguments):
         return run_filter(machine, number, (*arguments, *(0,) * (6 - len(arguments))))
 
-    assert answer(machine.kill, 4242, 9) == answer(machine.tgkill, 4242, 4242, 9) == seccomp.ALLOW
+    assert answer(machine.kill, 4242, 9) == answer(machine.tgkill, 4242, 4242, 9) == confinement.ALLOW
     assert answer(machine.kill, 2**32 - 1, 9) == answer(machine.kill, 0, 9) == answer(machine.tgkill, 1, 1, 9) == NO
-    assert answer(machine.clone, 0x3D0F00) == seccomp.ALLOW
+    assert answer(machine.clone, 0x3D0F00) == confinement.ALLOW
     assert answer(machine.clone, 17) == NO
-    assert answer(machine.prlimit, 0, 7) == answer(machine.prlimit, 4242, 7) == seccomp.ALLOW
+    assert answer(machine.prlimit, 0, 7) == answer(machine.prlimit, 4242, 7) == confinement.ALLOW
     assert answer(machine.prlimit, 1, 7) == NO
-    assert [answer(machine.fcntl, 3, command) for command in (3, 8, 10, 15)] == [seccomp.ALLOW, NO, NO, NO]
-    assert [answer(machine.ioctl, 0, command) for command in (0x5401, 0x5412)] == [seccomp.ALLOW, NO]
+    assert [answer(machine.fcntl, 3, command) for command in (3, 8, 10, 15)] == [confinement.ALLOW, NO, NO, NO]
+    assert [answer(machine.ioctl, 0, command) for command in (0x5401, 0x5412)] == [confinement.ALLOW, NO]
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
 def test_calls_numbered_for_another_machine_end_the_process(machine):
-    assert run_filter(machine, 1, audit=0x40000003) == seccomp.KILL
-    assert run_filter(machine, 1 | 0x40000000) == seccomp.KILL
+    assert run_filter(machine, 1, audit=0x40000003) == confinement.KILL
+    assert run_filter(machine, 1 | 0x40000000) == confinement.KILL
 
 
 def test_a_filter_fits_into_what_the_kernel_takes():
-    assert all(len(seccomp.program(machine, 1)) <= 4096 for machine in MACHINES.values())
-    assert json.dumps([seccomp.program(machine, 1) for machine in MACHINES.values()])
+    assert all(len(confinement.filter_program(machine, 1)) <= 4096 for machine in MACHINES.values())
+    assert json.dumps([confinement.filter_program(machine, 1) for machine in MACHINES.values()])

@@ -6,8 +6,7 @@ import pytest
 
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
-from pytest_crucible.telemetry.notice_urls import public_host, secret_parts
-from pytest_crucible.telemetry.notices import Notice, read_notify_settings, send_notices
+from pytest_crucible.telemetry.notices import Notice, public_host, read_notify_settings, secret_parts, send_notices
 
 
 def test_destinations_are_variables():

@@ -15,11 +15,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode, Tracer
 
 from pytest_crucible.backends import ScriptedBackend
-from pytest_crucible.backends.metered import Metered
+from pytest_crucible.backends.spending import Metered
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import Retryable
-from pytest_crucible.telemetry.instruments import Instruments
-from pytest_crucible.telemetry.spans import Spans
+from pytest_crucible.telemetry.otel import Instruments, Spans
 
 T, U = "test_sums.py::test_sums", "test_sums.py::test_others"
 ASKED = {"adapter": "openai:v2", "parameters": {"temperature": 0.5, "stop": ["\n"], "lora": 8}}

@@ -9,11 +9,8 @@ import virtual_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.budget.amounts import UNLIMITED, Amount, read_budget
-from pytest_crucible.backends.budget.ledger import ProcessLedger, SharedLedger
-from pytest_crucible.backends.budget.prices import Prices, packaged_prices
-from pytest_crucible.backends.budget.spending import Spending
-from pytest_crucible.backends.metered import Metered
+from pytest_crucible.backends.budget import UNLIMITED, Amount, ProcessLedger, SharedLedger, read_budget
+from pytest_crucible.backends.spending import Metered, Prices, Spending, packaged_prices
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, Spent
 

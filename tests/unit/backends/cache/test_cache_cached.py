@@ -11,8 +11,7 @@ import pytest
 from memory_replies import MemoryReplies
 
 from pytest_crucible.backends import RecordedBackend, ScriptedBackend, recorded_rows
-from pytest_crucible.backends.cache.cached import Cached, CacheOnlyBackend
-from pytest_crucible.backends.cache.policy import CachePolicy, Tally
+from pytest_crucible.backends.cache import Cached, CacheOnlyBackend, CachePolicy, Tally
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Event, Reply, Request

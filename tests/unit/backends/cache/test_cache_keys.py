@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import plain_values
 
-from pytest_crucible.backends.cache.keys import CREDENTIALS, reply_key, settings_key, without_credentials
+from pytest_crucible.backends.cache import CREDENTIALS, reply_key, settings_key, without_credentials
 from pytest_crucible.records import Adapter, Request, Sample
 
 PARTS = {

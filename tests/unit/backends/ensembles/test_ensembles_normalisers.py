@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.ensembles.normalisers import NORMALISERS, choice, json_value, number, plain_number, text
 from pytest_crucible.metrics import choice_of
+from pytest_crucible.metrics.normalisers import NORMALISERS, choice, json_value, number, plain_number, text
 
 
 @pytest.mark.parametrize("said", ["4", "4.0", "4.00", "$4", "The answer is 4.", "1 + 3 = 4", "4e0"])

@@ -16,10 +16,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.backends.context import ignore_event
-from pytest_crucible.backends.hedging.delays import AdaptiveDelay, FixedDelay, PercentileDelay, WorkloadDelay, size_of
-from pytest_crucible.backends.hedging.hedged import HedgeBudget, Hedged
-from pytest_crucible.backends.hedging.settings import Hedge, read_hedge
-from pytest_crucible.backends.hedging.survival import Latency, LatencyWindow, quantile, survival_curve
+from pytest_crucible.backends.hedge_delays import (
+    AdaptiveDelay,
+    FixedDelay,
+    Latency,
+    LatencyWindow,
+    PercentileDelay,
+    WorkloadDelay,
+    quantile,
+    size_of,
+    survival_curve,
+)
+from pytest_crucible.backends.hedging import Hedge, HedgeBudget, Hedged, read_hedge
 from pytest_crucible.records import Adapter, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Retryable, SpecError
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from openai_server import OpenAIServer
 
-from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.openai.backend import open_openai
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Event, Reply, Request
 

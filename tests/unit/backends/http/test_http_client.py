@@ -14,7 +14,7 @@ from openai_server import CERTIFICATE, OpenAIServer
 from pytest_crucible.backends.http import client as module
 from pytest_crucible.backends.http.address import parse_address
 from pytest_crucible.backends.http.client import Client
-from pytest_crucible.backends.http.tls import tls_context
+from pytest_crucible.backends.http.connection import tls_context
 from pytest_crucible.records.errors import Refused, Retryable, SpecError
 
 OURS = 1

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.backends.http.address import parse_address
-from pytest_crucible.backends.http.connection import Response
-from pytest_crucible.backends.http.held_bytes import MAX_HEADERS, HeldBytes
-from pytest_crucible.backends.http.transports import TRANSPORTS
+from pytest_crucible.backends.http.client import TRANSPORTS
+from pytest_crucible.backends.http.connection import MAX_HEADERS, HeldBytes, Response
 from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.records.errors import BackendError, Retryable
 

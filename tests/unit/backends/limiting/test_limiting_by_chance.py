@@ -9,7 +9,7 @@ from asking import ask_for
 from chance_servers import ChanceAndLimit, ChanceServer, ask_units, naive_seconds
 from simulated_servers import Bucket, SimulatedServer
 
-from pytest_crucible.backends.attempts import DRAWS
+from pytest_crucible.backends.retried import DRAWS
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import Retryable
 

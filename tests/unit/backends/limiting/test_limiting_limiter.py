@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from virtual_time import run
 
+from pytest_crucible.backends.limiting.control import Limits
 from pytest_crucible.backends.limiting.limiter import Limiter
 from pytest_crucible.backends.limiting.limiters import Limiters, Workers
-from pytest_crucible.backends.limiting.limits import Limits
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError, Retryable
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.limiting.control import Control
-from pytest_crucible.backends.limiting.limits import Limits
-from pytest_crucible.backends.limiting.load import Load, describe_limit, explain_load, total_load
+from pytest_crucible.backends.limiting.control import Control, Limits
+from pytest_crucible.backends.limiting.limiter import Load, describe_limit, explain_load, total_load
 
 
 @pytest.mark.parametrize(

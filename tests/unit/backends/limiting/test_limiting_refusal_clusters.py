@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_crucible.backends.limiting.refusal_clusters import RefusalHistory
+from pytest_crucible.backends.limiting.chance import RefusalHistory
 
 
 @dataclass

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from simulated_servers import SimulatedServer
 
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.limiting.headers import PERIODS_S, certain_rate
+from pytest_crucible.backends.limiting.control import Limits, read_limits
+from pytest_crucible.backends.limiting.limiter import PERIODS_S, certain_rate
 from pytest_crucible.backends.limiting.limiters import Limiters
-from pytest_crucible.backends.limiting.limits import Limits, read_limits
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import SpecError

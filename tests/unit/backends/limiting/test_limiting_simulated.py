@@ -8,7 +8,7 @@ import pytest
 from asking import ask_all, ask_for
 from simulated_servers import Bucket, Chance, Minutes, SimulatedServer, Slots
 
-from pytest_crucible.backends.attempts import DRAWS
+from pytest_crucible.backends.retried import DRAWS
 
 SETTLED_S, END_S = 5, 60
 """What happens before is learning."""

@@ -8,7 +8,7 @@ import time
 import pytest
 from openai_server import OpenAIServer
 
-from pytest_crucible.backends.openai.limits import ReportedLimits
+from pytest_crucible.backends.openai.responses import ReportedLimits
 from pytest_crucible.backends.protocol import Backend, Closeable, Remote
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable

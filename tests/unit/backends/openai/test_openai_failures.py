@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from pytest_crucible.backends.http.connection import Response
-from pytest_crucible.backends.openai.failures import reply_or_error, status_within
+from pytest_crucible.backends.openai.responses import reply_or_error, status_within
 from pytest_crucible.backends.openai.settings import read_settings
 from pytest_crucible.records import Adapter, Reply
 from pytest_crucible.records.errors import BackendError, Refused, Retryable

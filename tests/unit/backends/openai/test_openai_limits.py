@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.openai.limits import (
+from pytest_crucible.backends.openai.responses import (
     ReportedLimits,
     has_exhausted_quota,
     parse_seconds,

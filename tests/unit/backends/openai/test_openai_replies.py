@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.openai.replies import check_choices, parse_reply
+from pytest_crucible.backends.openai.responses import check_choices, parse_reply
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import Refused, Retryable
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai_server.answers import pieces, whole
 from openai_server.behaviour import Behaviour
 
-from pytest_crucible.backends.openai.replies import parse_reply
+from pytest_crucible.backends.openai.responses import parse_reply
 from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.records.errors import Retryable
 
