@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 from pytest_crucible.backends.deadlines import paused_clock
 from pytest_crucible.records import HELPERS, Request
@@ -126,24 +126,6 @@ def _format_number(number: float, unit: str) -> str:
 _COUNTS = struct.Struct("<6d")
 
 
-class SpendLedger(Protocol):
-    """Amounts taken (spent or reserved) and amounts spent."""
-
-    def take(self, amount: Amount, limit: Amount) -> bool:
-        """Reserve an amount and return True; return False if the limit would be exceeded."""
-
-    def settle(self, reserved: Amount, spent: Amount) -> None:
-        """Replace a reserved amount by the amount that was spent."""
-
-    @property
-    def taken(self) -> Amount: ...
-
-    @property
-    def spent(self) -> Amount: ...
-
-    def close(self) -> None: ...
-
-
 class ProcessLedger:
     """A ledger in the memory of one process."""
 
@@ -152,6 +134,7 @@ class ProcessLedger:
         self.spent = Amount()
 
     def take(self, amount: Amount, limit: Amount) -> bool:
+        """Reserve an amount and return True; return False if the limit would be exceeded."""
         after = self.taken.plus(amount)
         if not after.within(limit):
             return False
@@ -159,11 +142,12 @@ class ProcessLedger:
         return True
 
     def settle(self, reserved: Amount, spent: Amount) -> None:
+        """Replace a reserved amount by the amount that was spent."""
         self.taken = self.taken.plus(reserved, -1.0).plus(spent)
         self.spent = self.spent.plus(spent)
 
     def close(self) -> None:
-        pass
+        """Nothing to close."""
 
 
 class SharedLedger:
@@ -231,6 +215,8 @@ class SharedLedger:
         os.pwrite(self._file, _COUNTS.pack(*taken, *spent), 0)
 
 
+SpendLedger: TypeAlias = ProcessLedger | SharedLedger
+"""Amounts taken (spent or reserved) and amounts spent."""
 Place = tuple[str, int]
 """Sample and repeat."""
 ArmsOf = Callable[[str, int], Iterable[str]]

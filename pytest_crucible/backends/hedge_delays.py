@@ -10,7 +10,7 @@ import random
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -91,11 +91,12 @@ class LatencyWindow:
 NEVER = math.inf
 
 
-class Delay(Protocol):
+class Delay:
     """A strategy: `of` is called when a request is sent, `learn` when it has ended."""
 
     def of(self, request: Request) -> float:
         """Return the seconds after which a second request is sent."""
+        raise NotImplementedError
 
     def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
         """Record how long the first request took. `delay` is what `of` returned for it."""
@@ -122,7 +123,7 @@ class Stretch:
             self.factor = min(self.MOST, max(self.LEAST, moved))
 
 
-class FixedDelay:
+class FixedDelay(Delay):
     """The same delay for each request."""
 
     def __init__(self, seconds: float) -> None:
@@ -131,11 +132,8 @@ class FixedDelay:
     def of(self, request: Request) -> float:
         return self._seconds
 
-    def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
-        """Do nothing: a fixed delay does not change."""
 
-
-class PercentileDelay:
+class PercentileDelay(Delay):
     """A quantile of the latencies so far, allowing for requests that were cut off by a hedge."""
 
     def __init__(self, share: float, *, begin: int, initial: float = NEVER) -> None:
@@ -156,7 +154,7 @@ class PercentileDelay:
         self._stretch.learn(latency.seconds, delay)
 
 
-class WorkloadDelay:
+class WorkloadDelay(Delay):
     """A quantile of latency relative to the expected latency of a request of this size.
 
     The expected latency is a line, a + b x size, fitted by recursive least squares with forgetting; the size is the length
@@ -186,7 +184,7 @@ class WorkloadDelay:
         return max(self._line.at(size_of(request)), 1e-3)
 
 
-class AdaptiveDelay:
+class AdaptiveDelay(Delay):
     """Thompson sampling over percentiles as delays: those with the best reward are chosen more often.
 
     The reward of a request lies between 0 and 1: one minus its latency, minus the price of a second request if it was hedged,

@@ -17,7 +17,7 @@ from pytest_crucible.backends.hedge_delays import (
     PercentileDelay,
     WorkloadDelay,
 )
-from pytest_crucible.backends.limiting.limiter import Permit, SparePermits
+from pytest_crucible.backends.limiting.limiter import Limiter, Permit
 from pytest_crucible.backends.protocol import Backend, Wrapper
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
 from pytest_crucible.records.errors import SpecError
@@ -125,11 +125,11 @@ class Hedged(Wrapper):
     A second request is sent only within `max_extra`, and if the limiter has room to spare.
     """
 
-    def __init__(self, inner: Backend, hedge: Hedge, spare_permits: SparePermits | None, emit: Emit) -> None:
+    def __init__(self, inner: Backend, hedge: Hedge, limiter: Limiter | None, emit: Emit) -> None:
         super().__init__(inner)
         self._delay = hedge.delay
         self._budget = HedgeBudget(hedge.max_extra)
-        self._spare_permits = spare_permits
+        self._limiter = limiter
         self._emit = emit
 
     async def generate(self, request: Request) -> Reply:
@@ -158,7 +158,7 @@ class Hedged(Wrapper):
 
     def _second_permit(self) -> Permit | None:
         """Return a permit to send a second request now, if there is one."""
-        permit = _FREE if self._spare_permits is None else self._spare_permits.try_spare()
+        permit = Permit() if self._limiter is None else self._limiter.try_spare()
         # The permit is returned when the hedge budget is used up: it would be lost otherwise.
         if permit is not None and not self._budget.spend():
             permit.release()
@@ -215,13 +215,3 @@ async def _end(task: Answer) -> None:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-class _FreePermit:
-    """The permit of a backend without a limiter."""
-
-    def release(self, outcome: Reply | BaseException | None = None) -> None:
-        """Do nothing: there is nothing to release."""
-
-
-_FREE = _FreePermit()

@@ -12,7 +12,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from pytest_crucible.backends.circuit_breaker import SILENT
 from pytest_crucible.backends.deadlines import paused_clock, released_slot
-from pytest_crucible.backends.limiting.limiter import RefusalJudge
+from pytest_crucible.backends.limiting.limiter import Limiter
 from pytest_crucible.backends.protocol import Backend, Wrapper
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
 from pytest_crucible.records.errors import REFUSALS, BackendError, Refused, Retryable, SpecError, Unanswered
@@ -31,7 +31,7 @@ DRAWS = random.Random()
 class Attempts:
     """A refusal that chance explains does not count: on a server that refuses 30 %, one request in 1,400 is refused 6 times."""
 
-    def __init__(self, retries: int, judge: RefusalJudge | None = None) -> None:
+    def __init__(self, retries: int, judge: Limiter | None = None) -> None:
         """`retries`: failures that may follow the first; `judge` knows how often the server refuses, None counts all."""
         self._retries = retries
         self._judge = judge
@@ -124,7 +124,7 @@ class Retried(Wrapper):
         emit: Emit,
         *,
         retries: int = RETRIES,
-        judge: RefusalJudge | None = None,
+        judge: Limiter | None = None,
         has_answered: Callable[[], bool] = lambda: False,
     ) -> None:
         """`judge` tells which refusals are chance and do not count; None counts all.

@@ -36,10 +36,7 @@ def landlock_version() -> int:
 
 
 def restrict_files(numbers: Machine, *, readable: Iterable[str], writable: Iterable[str]) -> None:
-    """Restrict this process permanently to these files and directories, and to the files below them.
-
-    Raises OSError.
-    """
+    """Restrict this process permanently to these files and directories, and to the files below them. Raises OSError."""
     handled = EVERYTHING | (IOCTL if landlock_version() >= 5 else 0)
     rules = _ruleset(numbers, handled)
     try:

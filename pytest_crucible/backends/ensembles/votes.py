@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused
@@ -60,23 +60,21 @@ def confidence(reply: Reply) -> float | None:
     return None if math.isnan(mean) else math.exp(min(mean, 0.0))
 
 
-class Tie(Protocol):
-    """A rule for ties: returns one of the leading answers, or None."""
-
-    def __call__(self, leaders: Sequence[str], request: Request, seed: int, /) -> str | None: ...
+Tie = Callable[[Sequence[str], Request, int], "str | None"]
+"""A rule for ties: returns one of the leading answers, or None; the number is the seed."""
 
 
-def first(leaders: Sequence[str], request: Request, seed: int, /) -> str | None:
+def first(leaders: Sequence[str], request: Request, seed: int) -> str | None:
     """Return the answer that was given first."""
     return leaders[0]
 
 
-def abstain(leaders: Sequence[str], request: Request, seed: int, /) -> str | None:
+def abstain(leaders: Sequence[str], request: Request, seed: int) -> str | None:
     """Return None: a tie has no winner."""
     return None
 
 
-def at_random(leaders: Sequence[str], request: Request, seed: int, /) -> str | None:
+def at_random(leaders: Sequence[str], request: Request, seed: int) -> str | None:
     """Draw one by seed, sample and repeat: the same in every run, whatever the order of members and samples."""
     # Sorted: the draw must not depend on the order in which members answered.
     return random.Random(f"{seed}/{request.repeat}/{request.sample}").choice(sorted(leaders))

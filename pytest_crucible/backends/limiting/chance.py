@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import Protocol
+from dataclasses import dataclass
 
 # The share of accepted requests that would be refused, too, if the rate was a quarter above the limit: the test (CUSUM, Page 1954)
 # finds such an excess in some 40 requests.
@@ -83,11 +83,21 @@ FEWEST = 3
 RARE = 1e-6
 
 
-class Fate(Protocol):
-    """A request that was sent, and whether it was refused."""
+@dataclass(slots=True)
+class Sent:
+    """A request in flight, with the state that its end is compared with."""
 
     at: float
-    refused: bool
+    crowd: float
+    """How many were in flight when it was sent, with it."""
+    paced: bool
+    """Whether the next request had to wait for the rate: only then does its acceptance show what the server allows."""
+    charged: float
+    """The tokens it is expected to use."""
+    spare: bool
+    settled: bool = False
+    """Whether it is known to be accepted, or has ended."""
+    refused: bool = False
 
 
 class RefusalHistory:
@@ -98,21 +108,21 @@ class RefusalHistory:
     """
 
     def __init__(self) -> None:
-        self._fates: deque[Fate] = deque()
+        self._fates: deque[Sent] = deque()
         self._sent, self._refused = _HISTORY_PRIOR, 0.0
         """Counts of requests that are no longer remembered."""
         self._since = -math.inf
         self._all_sent, self._all_refused = 0.0, 0.0
         """Counts of all requests, older ones with less weight."""
 
-    def add(self, sent: Fate) -> None:
+    def add(self, sent: Sent) -> None:
         """Record that a request is sent."""
         self._all_sent += 1
         self._fates.append(sent)
         if len(self._fates) > REMEMBERED:
             self._forget(self._fates.popleft())
 
-    def find_cluster(self, now: float, sent: Fate) -> float | None:
+    def find_cluster(self, now: float, sent: Sent) -> float | None:
         """Record a refusal; return the share of refusals before they began to cluster, None if they do not cluster.
 
         A few before are no share: 0. The history begins again after a cluster.
@@ -133,7 +143,7 @@ class RefusalHistory:
         share = (self._all_refused - refusals + 2) / (self._all_sent - refusals + 4)
         return share**refusals >= RARE
 
-    def _forget(self, fate: Fate) -> None:
+    def _forget(self, fate: Sent) -> None:
         if self._all_sent > 2 * REMEMBERED:
             self._all_sent, self._all_refused = self._all_sent / 2, self._all_refused / 2
         self._sent += 1

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any
 
+from pytest_crucible.backends.limiting.chance import Sent
 from pytest_crucible.backends.limiting.concurrency import Window
 from pytest_crucible.backends.limiting.rate import Pacing
 from pytest_crucible.records import Adapter, Reply
@@ -112,23 +113,6 @@ UNKNOWN = "connection"
 LONGEST_PAUSE_S = 600.0
 # Seconds after a refusal in which no spare request (hedge) is sent.
 CALM_S = 5.0
-
-
-@dataclass(slots=True)
-class Sent:
-    """A request in flight, with the state that its end is compared with."""
-
-    at: float
-    crowd: float
-    """How many were in flight when it was sent, with it."""
-    paced: bool
-    """Whether the next request had to wait for the rate: only then does its acceptance show what the server allows."""
-    charged: float
-    """The tokens it is expected to use."""
-    spare: bool
-    settled: bool = False
-    """Whether it is known to be accepted, or has ended."""
-    refused: bool = False
 
 
 class Control:

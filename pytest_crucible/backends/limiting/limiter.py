@@ -7,74 +7,22 @@ import math
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from pytest_crucible.backends.limiting.chance import RefusalHistory
-from pytest_crucible.backends.limiting.control import Control, Limits, Sent
+from pytest_crucible.backends.limiting.chance import RefusalHistory, Sent
+from pytest_crucible.backends.limiting.control import Control, Limits
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import REFUSALS, Retryable
 
 
-class Permit(Protocol):
-    """The right to have one request in flight."""
+class LimiterState:
+    """The state of a limiter in one process. `with state as control:` gives exclusive access; the block must not wait.
 
-    def release(self, outcome: Reply | BaseException | None = None) -> None:
-        """End the request. Idempotent; it must always be called, because a permit that is kept reduces the limit for good.
-
-        The limiter learns from `outcome`: the reply (its tokens) or the error (a `Retryable` of kind 429, for example).
-        Cancellations and None are ignored.
-        """
-
-
-class RefusalJudge(Protocol):
-    """Knows how often the server refuses, and counts the time that it costs."""
-
-    def record_wait(self, seconds: float) -> None:
-        """Record the seconds for which a request waited for the server's rate."""
-
-    def excuses(self, refusals: int) -> bool:
-        """Return whether so many refusals of one request in a row are chance, and not a limit or the request's own fault."""
-
-
-class SparePermits(Protocol):
-    """Permits for spare requests: hedges."""
-
-    def try_spare(self) -> Permit | None:
-        """Return a permit for one more request if there is room now. Never waits.
-
-        None while the limiter backs off, paces or pauses, while other requests wait, and when a user limit is reached.
-        """
-
-
-class LimiterState(Protocol):
-    """Gives exclusive access: `with state as control:`. The block must not wait for anything."""
-
-    poll_s: float
-    """How often to look whether other processes have made room."""
-
-    def __enter__(self) -> Control: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def must_yield(self, control: Control) -> bool:
-        """Return whether another process waits that has less than its share."""
-
-    def wait(self, control: Control, waits: bool) -> None:
-        """Record whether requests of this process wait."""
-
-    def reclaim_dead(self, control: Control, now: float) -> None:
-        """Reclaim, from time to time, the permits of processes that have died."""
-
-    def close(self) -> None: ...
-
-
-class PrivateState:
-    """State of a single process."""
+    A state that processes share (`SharedState`) overrides its methods.
+    """
 
     poll_s = 1.0
+    """How often to look whether other processes have made room."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -82,22 +30,21 @@ class PrivateState:
     def __enter__(self) -> Control:
         return self._control
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
+    def __exit__(self, *error: object) -> None:
+        """Nothing to unlock."""
 
     def must_yield(self, control: Control) -> bool:
+        """Return whether another process waits that has less than its share."""
         return False
 
     def wait(self, control: Control, waits: bool) -> None:
-        pass
+        """Record whether requests of this process wait."""
 
     def reclaim_dead(self, control: Control, now: float) -> None:
-        pass
+        """Reclaim, from time to time, the permits of processes that have died."""
 
     def close(self) -> None:
-        pass
+        """Return the permits that are still held."""
 
 
 Waiter = TypeVar("Waiter")
@@ -210,21 +157,20 @@ AGREES = 0.1
 FEW = 3
 
 
-class RateLimitHeaders(Protocol):
-    """Rate limit headers of one response; None if a header is absent."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedLimits:
+    """The `x-ratelimit-*` headers of one response; None if a header is absent.
 
-    @property
-    def limit_requests(self) -> int | None: ...
-    @property
-    def remaining_requests(self) -> int | None: ...
-    @property
-    def reset_requests_s(self) -> float | None: ...
-    @property
-    def limit_tokens(self) -> int | None: ...
-    @property
-    def remaining_tokens(self) -> int | None: ...
-    @property
-    def reset_tokens_s(self) -> float | None: ...
+    Headers do not name the period: most servers count requests and tokens per minute, some requests per day.
+    """
+
+    limit_requests: int | None = None
+    limit_tokens: int | None = None
+    remaining_requests: int | None = None
+    remaining_tokens: int | None = None
+    reset_requests_s: float | None = None
+    """Seconds until all requests are available again."""
+    reset_tokens_s: float | None = None
 
 
 def certain_rate(limit: int | None, remaining: int | None, reset_s: float | None) -> float | None:
@@ -249,7 +195,7 @@ class Limiter:
 
     def __init__(self, state: LimiterState) -> None:
         self._state = state
-        self._waiting: RoundRobin[asyncio.Future[_Permit]] = RoundRobin()
+        self._waiting: RoundRobin[asyncio.Future[Permit]] = RoundRobin()
         self._recent: deque[Sent] = deque()
         """Requests that may still be refused, oldest first."""
         self._history = RefusalHistory()
@@ -257,7 +203,7 @@ class Limiter:
         self._timer: asyncio.TimerHandle | None = None
         self._server_limits: tuple[float | None, float | None] = (None, None)
 
-    def try_acquire(self, arm: str) -> _Permit | None:
+    def try_acquire(self, arm: str) -> Permit | None:
         """Return a permit if there is one now, else None."""
         if self._waiting:
             return None
@@ -268,9 +214,9 @@ class Limiter:
                 return None
             return self._issue(control.take(now))
 
-    async def acquire(self, arm: str) -> _Permit:
+    async def acquire(self, arm: str) -> Permit:
         """Wait for a permit, in turn."""
-        waiter: asyncio.Future[_Permit] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         self._waiting.add(arm, waiter)
         self._serve()
         try:
@@ -284,8 +230,11 @@ class Limiter:
                 self._serve()  # stop the timer if nothing waits any more
             raise
 
-    def try_spare(self) -> _Permit | None:
-        """Return a permit for a spare request (a hedge), if there is room now."""
+    def try_spare(self) -> Permit | None:
+        """Return a permit for a spare request (a hedge) if there is room now. Never waits.
+
+        None while the limiter backs off, paces or pauses, while other requests wait, and when a user limit is reached.
+        """
         if self._waiting:
             return None
         now = asyncio.get_running_loop().time()
@@ -297,7 +246,7 @@ class Limiter:
         with self._state as control:
             control.tighten(limits)
 
-    def set_server_limits(self, headers: RateLimitHeaders) -> None:
+    def set_server_limits(self, headers: ReportedLimits) -> None:
         """Apply the limits in a response's headers."""
         requests = certain_rate(headers.limit_requests, headers.remaining_requests, headers.reset_requests_s)
         tokens = certain_rate(headers.limit_tokens, headers.remaining_tokens, headers.reset_tokens_s)
@@ -372,11 +321,11 @@ class Limiter:
         if delay is not None:
             self._timer = asyncio.get_running_loop().call_later(min(delay, self._state.poll_s), self._serve)
 
-    def _issue(self, sent: Sent) -> _Permit:
+    def _issue(self, sent: Sent) -> Permit:
         self._recent.append(sent)
         self._history.add(sent)
         self._load.sent += 1
-        return _Permit(self, sent)
+        return Permit(self, sent)
 
     def _accept_old(self, control: Control, now: float) -> None:
         """Accept requests that have not been refused by now, though their answers may take long."""
@@ -385,16 +334,20 @@ class Limiter:
             control.accept(self._recent.popleft())
 
 
-class _Permit:
-    """The right to have one request in flight."""
+class Permit:
+    """The right to have one request in flight; without a limiter there is nothing to release."""
 
     __slots__ = ("_limiter", "_sent")
 
-    def __init__(self, limiter: Limiter, sent: Sent) -> None:
-        self._limiter = limiter
-        self._sent: Sent | None = sent
+    def __init__(self, limiter: Limiter | None = None, sent: Sent | None = None) -> None:
+        self._limiter, self._sent = limiter, sent
 
     def release(self, outcome: Reply | BaseException | None = None) -> None:
-        if self._sent is not None:
+        """End the request. Idempotent; it must always be called, because a permit that is kept reduces the limit for good.
+
+        The limiter learns from `outcome`: the reply (its tokens) or the error (a `Retryable` of kind 429, for example).
+        Cancellations and None are ignored.
+        """
+        if self._limiter is not None and self._sent is not None:
             sent, self._sent = self._sent, None
             self._limiter._end(sent, outcome)

@@ -7,7 +7,7 @@ import hashlib
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 from pytest_crucible.backends.deadlines import paused_clock
 from pytest_crucible.backends.limiting.control import Control, Limits
@@ -16,8 +16,7 @@ from pytest_crucible.backends.limiting.limiter import (
     LimiterState,
     Load,
     Permit,
-    PrivateState,
-    RateLimitHeaders,
+    ReportedLimits,
     total_load,
 )
 from pytest_crucible.backends.protocol import Backend, Wrapper
@@ -69,7 +68,7 @@ class Limiters:
 
     def _state(self, server: str, limits: Limits) -> LimiterState:
         if self._workers is None or self._workers.count < 2:
-            return PrivateState(Control(limits, self._ordinary))
+            return LimiterState(Control(limits, self._ordinary))
         try:
             from pytest_crucible.backends.limiting.shared_state import SharedState
 
@@ -77,7 +76,7 @@ class Limiters:
         except (ImportError, OSError):
             # Without fcntl, or without a place for the file, each worker takes its part of the limits.
             parts = self._workers.count
-            return PrivateState(Control(limits.share(parts), max(1.0, self._ordinary // parts)))
+            return LimiterState(Control(limits.share(parts), max(1.0, self._ordinary // parts)))
 
 
 def _path(run: str, server: str) -> Path:
@@ -92,24 +91,15 @@ NOTICED_S = 0.001
 READ_EVERY = 10
 
 
-@runtime_checkable
-class ReportsLimits(Protocol):
-    """A backend whose server may report its limits."""
-
-    @property
-    def reported_limits(self) -> RateLimitHeaders | None:
-        """Limits in the headers of the last response; None if there were none."""
-
-
 class Limited(Wrapper):
     """One request per permit. Waiting for a permit does not count as the sample's time."""
 
-    def __init__(self, inner: Backend, limiter: Limiter, emit: Emit, *, reporter: object = None) -> None:
-        """`reporter` is the backend itself, which may implement ReportsLimits."""
+    def __init__(self, inner: Backend, limiter: Limiter, emit: Emit, *, reporter: Any = None) -> None:
+        """`reporter` is the backend itself, whose `reported_limits` are those in the headers of its last response, if any."""
         super().__init__(inner)
         self._limiter = limiter
         self._emit = emit
-        self._reporter = reporter if isinstance(reporter, ReportsLimits) else None
+        self._reporter = reporter if hasattr(reporter, "reported_limits") else None
         self._answers = 0
 
     async def generate(self, request: Request) -> Reply:
@@ -124,9 +114,9 @@ class Limited(Wrapper):
             self._read_limits(self._reporter)
         return reply
 
-    def _read_limits(self, backend: ReportsLimits) -> None:
+    def _read_limits(self, backend: Any) -> None:
         self._answers += 1
-        headers = backend.reported_limits if self._answers % READ_EVERY == 0 else None
+        headers: ReportedLimits | None = backend.reported_limits if self._answers % READ_EVERY == 0 else None
         if headers is not None:
             self._limiter.set_server_limits(headers)
 

@@ -8,10 +8,10 @@ import math
 import re
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.backends.http.connection import Response
+from pytest_crucible.backends.limiting.limiter import ReportedLimits
 from pytest_crucible.backends.openai.settings import Settings
 from pytest_crucible.backends.replies import is_count
 from pytest_crucible.records import Reply
@@ -126,22 +126,6 @@ _PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ms|s|m|h|d)")
 _TIMESTAMP, _TIMESTAMP_MS = 1e8, 1e11
 # What is left of a quota: x-ratelimit-remaining-tokens, anthropic-ratelimit-requests-remaining, RateLimit-Remaining, ...
 _REMAINING = re.compile(r"(?:x-)?(?:[a-z]{1,20}-)?rate-?limit-(?:[a-z_-]{1,40}-)?remaining(?:-[a-z_-]{1,40})?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedLimits:
-    """The `x-ratelimit-*` headers of one response; None if a header is absent.
-
-    Headers do not name the period: most servers count requests and tokens per minute, some requests per day.
-    """
-
-    limit_requests: int | None = None
-    limit_tokens: int | None = None
-    remaining_requests: int | None = None
-    remaining_tokens: int | None = None
-    reset_requests_s: float | None = None
-    """Seconds until all requests are available again."""
-    reset_tokens_s: float | None = None
 
 
 def read_headers(headers: Mapping[str, str]) -> ReportedLimits | None:

@@ -9,7 +9,7 @@ import asyncio
 import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_crucible.backends.deadlines import return_time
 from pytest_crucible.backends.protocol import CHOICES, derived_seed, score_choices
@@ -79,22 +79,6 @@ LOOK_S = 0.5
 """Time between checks of the service while a request waits: the SDK itself would retry for minutes."""
 
 
-class SamplingClient(Protocol):
-    """The part of `tinker.SamplingClient` that is used."""
-
-    def sample(self, prompt: Any, num_samples: int, sampling_params: Any) -> Any: ...
-
-    def compute_logprobs(self, prompt: Any) -> Any: ...
-
-
-class Tokenizer(Protocol):
-    """The methods of a tokenizer that the backend calls; a chat template is optional."""
-
-    def encode(self, text: str) -> list[int]: ...
-
-    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str: ...
-
-
 class TinkerBackend:
     """Samples from one checkpoint or base model.
 
@@ -107,8 +91,8 @@ class TinkerBackend:
 
     def __init__(
         self,
-        client: SamplingClient,
-        tokenizer: Tokenizer,
+        client: Any,
+        tokenizer: Any,
         *,
         identity: str,
         seed: int | None = None,
@@ -123,7 +107,9 @@ class TinkerBackend:
         queue: QueueState | None = None,
         hide: Callable[[str], str] = str,
     ) -> None:
-        """`simulated` is True where a local server lets another model answer under this name.
+        """`client` is a `tinker.SamplingClient`; `tokenizer` has the interface of transformers, a chat template is optional.
+
+        `simulated` is True where a local server lets another model answer under this name.
 
         `check` takes the seconds waited so far and raises BackendError when the service is gone; a pause of its `queue` is not
         the time of the samples; `hide` removes keys.
@@ -139,7 +125,7 @@ class TinkerBackend:
         self._hide = hide
 
     @property
-    def sampling_client(self) -> SamplingClient:
+    def sampling_client(self) -> Any:
         """The SDK's client of the model, for evaluators that send requests of their own."""
         return self._client
 
