@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from memory_replies import MemoryReplies
 from openai_server import OpenAIServer
+from virtual_time import in_event_loop
 
 from pytest_crucible import Backend, BackendError, RecordedBackend, Refused, Reply, Request, ScriptedBackend
 from pytest_crucible.backends import KnowsItsSamples, recorded_rows
@@ -140,13 +141,13 @@ def test_it_answers_with_a_reply(backend, sample):
     assert reply.text == ANSWERS[sample]
 
 
-def test_it_answers_many_at_one_time_each_its_own(backend):
+@in_event_loop
+async def test_it_answers_many_at_one_time_each_its_own(backend):
     samples = list(ANSWERS) * 20
 
-    async def all_at_once() -> list[Reply]:
-        return await asyncio.gather(*(backend.generate(request_for(sample)) for sample in samples))
-
-    assert [reply.text for reply in asyncio.run(all_at_once())] == [ANSWERS[sample] for sample in samples]
+    assert [
+        reply.text for reply in await asyncio.gather(*(backend.generate(request_for(sample)) for sample in samples))
+    ] == [ANSWERS[sample] for sample in samples]
 
 
 def test_it_can_be_asked_from_one_loop_after_another(backend):

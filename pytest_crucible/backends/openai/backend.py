@@ -13,8 +13,8 @@ from typing import Any
 from pytest_crucible.backends.deadlines import note_answer
 from pytest_crucible.backends.http.client import TRANSPORTS
 from pytest_crucible.backends.http.connection import Response, is_event_stream
+from pytest_crucible.backends.limiting.limiter import ReportedLimits
 from pytest_crucible.backends.openai.responses import (
-    ReportedLimits,
     check_choices,
     parse_reply,
     read_headers,

@@ -7,11 +7,11 @@ import math
 import re
 
 import pytest
-import virtual_time
 from asking import adapter, ask_all, request
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_servers import SimulatedServer
+from virtual_time import in_virtual_time
 
 from pytest_crucible.backends.circuit_breaker import FIRST_ANSWER_S, MAX_SILENCE_S, MIN_FAILURES
 from pytest_crucible.backends.context import BackendContext
@@ -254,17 +254,14 @@ def test_errors_of_a_request_are_no_doubt_about_the_server(error):
     assert run.errors == [error] * 100
 
 
-def test_who_waits_for_a_server_can_be_cancelled():
+@in_virtual_time
+async def test_who_waits_for_a_server_can_be_cancelled():
     server = Restarting()
     server.down_at, server.down_s = 0.0, 1e9
     top = wrap_backend(server, adapter(), BackendContext())
-
-    async def work() -> None:
-        tasks = [asyncio.create_task(top.generate(request(str(number)))) for number in range(5)]
-        await asyncio.sleep(10)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    virtual_time.run(work())
+    tasks = [asyncio.create_task(top.generate(request(str(number)))) for number in range(5)]
+    await asyncio.sleep(10)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from virtual_time import in_event_loop
 
 from pytest_crucible.backends import queue_states
 from pytest_crucible.backends.context import BackendContext
@@ -16,16 +17,15 @@ from pytest_crucible.records.errors import Retryable
 @pytest.mark.parametrize(
     ("retry_after_s", "told"), [(280.0, "pausing for 280 s, as the server asks"), (2.0, ""), (1e9, ""), (None, "")]
 )
-def test_a_pause_is_told_while_it_lasts(retry_after_s, told):
-    async def refused() -> tuple[str, str]:
-        shared, now = BackendContext(), asyncio.get_running_loop().time()
-        limiters = [shared.limiters.of(server, Limits()) for server in ("a", "b")]
-        exhausted = Retryable("busy", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
-        limiters[0].try_acquire("v2").release(exhausted)
-        limiters[1].try_acquire("v2").release(Reply(text="4"))
-        return shared.waits_for(now), shared.waits_for(now + 300)
+@in_event_loop
+async def test_a_pause_is_told_while_it_lasts(retry_after_s, told):
+    shared, now = BackendContext(), asyncio.get_running_loop().time()
+    limiters = [shared.limiters.of(server, Limits()) for server in ("a", "b")]
+    exhausted = Retryable("busy", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
+    limiters[0].try_acquire("v2").release(exhausted)
+    limiters[1].try_acquire("v2").release(Reply(text="4"))
 
-    assert asyncio.run(refused()) == (told, "")
+    assert (shared.waits_for(now), shared.waits_for(now + 300)) == (told, "")
 
 
 def test_a_server_that_does_not_answer_is_named_until_it_does():

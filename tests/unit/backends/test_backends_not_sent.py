@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from virtual_time import in_event_loop
 
 from pytest_crucible.backends.not_sent import NotSent, StopBeforeSending, StopTogether
 from pytest_crucible.backends.protocol import Wrapper
@@ -57,16 +58,14 @@ def test_requests_sent_at_once_are_all_counted(backend, unsent, turns):
     assert sorted(each.request.input for each in unsent) == sorted(turns)
 
 
-def test_those_of_another_sample_are_not_waited_for(backend, unsent):
-    async def send():
-        slow = asyncio.create_task(backend.generate(_request(1000, sample="b")))
-        await asyncio.sleep(0)
-        with pytest.raises(NotSent):
-            await backend.generate(_request(1))
-        assert not slow.done()
-        slow.cancel()
-
-    asyncio.run(send())
+@in_event_loop
+async def test_those_of_another_sample_are_not_waited_for(backend, unsent):
+    slow = asyncio.create_task(backend.generate(_request(1000, sample="b")))
+    await asyncio.sleep(0)
+    with pytest.raises(NotSent):
+        await backend.generate(_request(1))
+    assert not slow.done()
+    slow.cancel()
     assert [each.request.sample for each in unsent] == ["a"]
 
 

@@ -11,6 +11,7 @@ import pytest
 import virtual_time
 from asking import adapter, request
 from simulated_servers import SimulatedServer
+from virtual_time import in_virtual_time
 
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.context import BackendContext
@@ -197,21 +198,15 @@ def test_used_up_attempts_are_the_worlds_however_long_they_took():
     assert re.fullmatch(r"lost after 3 attempts in \d\d s: timeout x 3; the last: no answer within 9 s", outcome.detail)
 
 
-def test_waiting_for_a_turn_is_not_the_models():
+@in_virtual_time
+async def test_waiting_for_a_turn_is_not_the_models():
     limiters = Limiters()
     limiter = limiters.of("http://simulated/v1", Limits(concurrency=1))
     top = wrap_backend(server(8.0), adapter(), BackendContext(limiters=limiters))
-
-    async def work() -> Outcome:
-        held = limiter.try_acquire("v1")
-        asyncio.get_running_loop().call_later(1_000, held.release)
-        outcome = Outcome(Unit(0, 0, 0, 0))
-        return await ask_async(
-            lambda: top.generate(request()), {}, outcome, timeout_s=10, classify=lambda error: "lost"
-        )
-
-    outcome = virtual_time.run(work())
-
+    held = limiter.try_acquire("v1")
+    asyncio.get_running_loop().call_later(1_000, held.release)
+    outcome = Outcome(Unit(0, 0, 0, 0))
+    outcome = await ask_async(lambda: top.generate(request()), {}, outcome, timeout_s=10, classify=lambda error: "lost")
     assert outcome.reply.text == "4"
 
 
@@ -248,14 +243,12 @@ def test_without_a_deadline_nothing_is_counted():
     assert outcome.reply.text == "4"
 
 
-def test_what_a_test_leaves_behind_may_still_wait():
-    async def work() -> None:
-        async with TimeLimit(5) as limit:
-            set_clock(limit)
-        with paused_clock():
-            await asyncio.sleep(60)
-
-    virtual_time.run(work())
+@in_virtual_time
+async def test_what_a_test_leaves_behind_may_still_wait():
+    async with TimeLimit(5) as limit:
+        set_clock(limit)
+    with paused_clock():
+        await asyncio.sleep(60)
 
 
 def test_a_function_in_a_thread_is_counted_alike():

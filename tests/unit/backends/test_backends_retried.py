@@ -12,6 +12,7 @@ import virtual_time
 from asking import adapter, request
 from hypothesis import given
 from hypothesis import strategies as st
+from virtual_time import in_virtual_time
 
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.retried import FIRST_S, LONGEST_S, RETRIES, Retried, read_retries
@@ -135,19 +136,16 @@ def test_nobody_waits_for_a_day():
     )
 
 
-def test_to_wait_can_be_ended():
+@in_virtual_time
+async def test_to_wait_can_be_ended():
     script = Script([busy(after=60.0)])
     backend = Retried(ScriptedBackend(script, identity="script"), lambda event: None)
-
-    async def work() -> None:
-        task = asyncio.create_task(backend.generate(request()))
-        await asyncio.sleep(1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    virtual_time.run(work())
+    task = asyncio.create_task(backend.generate(request()))
+    await asyncio.sleep(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 def test_it_draws_from_nobody_elses_numbers():

@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode, Tracer
+from virtual_time import in_event_loop
 
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.spending import Metered
@@ -143,7 +144,8 @@ def test_what_else_happens_to_a_sample_is_an_event_of_its_span(told):
     assert [one.name for one in spans["crucible run"].events] == ["vote"]
 
 
-def test_two_experiments_that_are_told_in_turns_do_not_mix(told):
+@in_event_loop
+async def test_two_experiments_that_are_told_in_turns_do_not_mix(told):
     """Each sample in a task of its own, as the engine has it."""
 
     async def sample(experiment: str, name: str) -> None:
@@ -155,16 +157,12 @@ def test_two_experiments_that_are_told_in_turns_do_not_mix(told):
         await asyncio.sleep(0)
         told("sample.stop", sample=name, experiment=experiment, arm=name)
 
-    async def both() -> None:
-        await asyncio.gather(*(sample(one, f"{one}{k}") for k in range(3) for one in (T, U)))
-
     for experiment in (T, U):
         told("experiment.start", experiment=experiment)
-    asyncio.run(both())
+    await asyncio.gather(*(sample(one, f"{one}{k}") for k in range(3) for one in (T, U)))
     for experiment in (T, U):
         told("experiment.stop", experiment=experiment)
     spans = told.over()
-
     assert len(spans) == 15
     for name in (f"{one}{k}" for k in range(3) for one in (T, U)):
         assert parent(spans, f"chat {name}") == f"sample {name}"
@@ -206,7 +204,8 @@ def test_spans_of_a_client_are_within_the_request(told):
     assert parent(spans, "chat v2") == "crucible run"
 
 
-def test_a_retry_is_no_child_of_the_attempt_before_it(told):
+@in_event_loop
+async def test_a_retry_is_no_child_of_the_attempt_before_it(told):
     replies = iter([Retryable("busy", kind="429"), "4"])
 
     def script(request: Request) -> str:
@@ -215,17 +214,13 @@ def test_a_retry_is_no_child_of_the_attempt_before_it(told):
             raise one
         return one
 
-    async def function() -> None:
-        model = Metered(ScriptedBackend(script, identity="sums"), told.spans)
-        told("sample.start")
-        with pytest.raises(Retryable):
-            await model.generate(REQUEST)
+    model = Metered(ScriptedBackend(script, identity="sums"), told.spans)
+    told("sample.start")
+    with pytest.raises(Retryable):
         await model.generate(REQUEST)
-        told("sample.stop")
-
-    asyncio.run(function())
+    await model.generate(REQUEST)
+    told("sample.stop")
     told.spans.close()
-
     requests = [one for one in told._exporter.get_finished_spans() if one.name.startswith("chat")]
     assert len(requests) == len({one.context.span_id for one in requests}) == 2
     assert requests[0].parent == requests[1].parent

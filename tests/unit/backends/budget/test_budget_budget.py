@@ -8,6 +8,7 @@ import pytest
 import virtual_time
 from hypothesis import given
 from hypothesis import strategies as st
+from virtual_time import in_virtual_time
 
 from pytest_crucible.backends.budget import UNLIMITED, Amount, ProcessLedger, SharedLedger, read_budget
 from pytest_crucible.backends.spending import Metered, Prices, Spending, packaged_prices
@@ -172,19 +173,15 @@ def test_both_arms_lose_the_same_samples():
     assert of["v1"] == of["v2"]
 
 
-def test_an_arm_that_never_asks_gives_back_what_was_reserved_for_it():
+@in_virtual_time
+async def test_an_arm_that_never_asks_gives_back_what_was_reserved_for_it():
     money, server = Spending("4 requests"), Server()
     money.begin("e", lambda sample, repeat: ("v1", "v2"))
     backend = Metered(server, lambda event: None, money.meter(ADAPTER, "m"))
-
-    async def only_one_arm() -> None:
-        for number in range(3):
-            await backend.generate(request(number))
-            for arm in ("v1", "v2"):
-                money.release("e", str(number), 0, arm)
-
-    virtual_time.run(only_one_arm())
-
+    for number in range(3):
+        await backend.generate(request(number))
+        for arm in ("v1", "v2"):
+            money.release("e", str(number), 0, arm)
     assert money.run.ledger.taken.requests == 3
 
 
@@ -214,17 +211,13 @@ def test_what_broke_off_may_have_been_billed(error, tokens):
     assert money.run.spent() == money.run.ledger.taken
 
 
-def test_a_cancelled_request_may_have_been_billed_in_full():
+@in_virtual_time
+async def test_a_cancelled_request_may_have_been_billed_in_full():
     money = Spending("1000 tokens")
     backend = Metered(Server(), lambda event: None, money.meter(ADAPTER, "m"))
-
-    async def cancelled() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await backend.generate(request())
-
-    virtual_time.run(cancelled())
-
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await backend.generate(request())
     assert money.run.spent() == pytest.approx(Amount(0.005, 20, 1))
 
 
@@ -236,19 +229,17 @@ def test_an_answer_without_counts_takes_what_was_reserved():
     assert reply.cost_usd is None
 
 
-def test_who_waits_for_the_budget_can_be_cancelled():
+@in_virtual_time
+async def test_who_waits_for_the_budget_can_be_cancelled():
     money, server = Spending("20 tokens"), Server()
     backend = Metered(server, lambda event: None, money.meter(ADAPTER, "m"))
+    first = asyncio.create_task(backend.generate(request(0)))
+    second = asyncio.create_task(backend.generate(request(1)))
+    await asyncio.sleep(0.5)
+    second.cancel()
+    await asyncio.wait((first, second))
 
-    async def both() -> bool:
-        first = asyncio.create_task(backend.generate(request(0)))
-        second = asyncio.create_task(backend.generate(request(1)))
-        await asyncio.sleep(0.5)
-        second.cancel()
-        await asyncio.wait((first, second))
-        return second.cancelled()
-
-    assert virtual_time.run(both())
+    assert second.cancelled()
     assert len(server.asked) == 1
     assert money.run.ledger.taken.requests == 1
 

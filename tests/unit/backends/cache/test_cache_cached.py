@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from memory_replies import MemoryReplies
+from virtual_time import in_event_loop
 
 from pytest_crucible.backends import RecordedBackend, ScriptedBackend, recorded_rows
 from pytest_crucible.backends.cache import Cached, CacheOnlyBackend, CachePolicy, Tally
@@ -130,17 +131,15 @@ def test_an_error_is_for_who_asked_and_the_next_in_line_asks_anew():
     assert (second.text, third.text) == ("2", "2")
 
 
-def test_who_is_cancelled_leaves_the_asking_to_the_next():
+@in_event_loop
+async def test_who_is_cancelled_leaves_the_asking_to_the_next():
     model = Model()
     backend = cached(model)
+    first, second = (asyncio.create_task(backend.generate(ONE)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
 
-    async def two() -> Reply:
-        first, second = (asyncio.create_task(backend.generate(ONE)) for _ in range(2))
-        await asyncio.sleep(0)
-        first.cancel()
-        return await second
-
-    assert asyncio.run(two()).text == "2"
+    assert await second.text == "2"
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 import virtual_time
 from hypothesis import given
 from hypothesis import strategies as st
+from virtual_time import in_virtual_time
 
 from pytest_crucible.backends.context import ignore_event
 from pytest_crucible.backends.hedge_delays import (
@@ -156,17 +157,15 @@ def test_when_both_fail_the_error_is_that_of_the_first():
         ask(hedged(Failing(lambda number: 0.0)))
 
 
-def test_what_is_cancelled_leaves_nothing_under_way():
+@in_virtual_time
+async def test_what_is_cancelled_leaves_nothing_under_way():
     server = Server(lambda number: 30.0)
+    task = asyncio.create_task(hedged(server).generate(request()))
+    await asyncio.sleep(5)
+    task.cancel()
+    await asyncio.wait((task,))
 
-    async def give_up():
-        task = asyncio.create_task(hedged(server).generate(request()))
-        await asyncio.sleep(5)
-        task.cancel()
-        await asyncio.wait((task,))
-        return task.cancelled(), server.under_way
-
-    assert virtual_time.run(give_up()) == (True, 0)
+    assert (task.cancelled(), server.under_way) == (True, 0)
     assert server.cancelled == 2
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from openai_server import CERTIFICATE, OpenAIServer
+from virtual_time import in_event_loop
 
 from pytest_crucible.backends.http import client as module
 from pytest_crucible.backends.http.address import parse_address
@@ -64,25 +65,19 @@ def until(condition) -> None:
         time.sleep(0.005)
 
 
-def test_one_connection_serves_one_request_after_another(server, client):
-    async def several() -> None:
-        for number in range(20):
-            assert (await client.post(PATH, body(number))).status == 200
-
-    asyncio.run(several())
-
+@in_event_loop
+async def test_one_connection_serves_one_request_after_another(server, client):
+    for number in range(20):
+        assert (await client.post(PATH, body(number))).status == 200
     counts = server.counts()
     assert counts["requests"] == 20
     assert counts["connections"] == 1 + OURS
     assert server.requests()[0]["headers"]["x-one"] == "1"
 
 
-def test_requests_at_one_time_have_a_connection_each_and_each_its_answer(server, client):
-    async def twice() -> tuple[list[int], list[int]]:
-        return await texts(client, range(30)), await texts(client, range(30, 60))
-
-    first, second = asyncio.run(twice())
-
+@in_event_loop
+async def test_requests_at_one_time_have_a_connection_each_and_each_its_answer(server, client):
+    first, second = (await texts(client, range(30)), await texts(client, range(30, 60)))
     assert (first, second) == (list(range(30)), list(range(30, 60)))
     assert server.counts()["connections"] <= 30 + OURS
 
@@ -95,50 +90,42 @@ def test_it_works_on_one_loop_after_another_and_leaves_nothing_open(server, clie
     assert server.counts()["open_connections"] == OURS
 
 
-def test_closing_ends_what_is_idle_and_it_can_be_asked_again(server, client):
-    async def closed_between() -> list[int]:
-        await texts(client, range(5))
-        await client.close()
-        await client.close()
-        await asyncio.to_thread(until, lambda: server.counts()["open_connections"] == OURS)
-        assert server.counts()["open_connections"] == OURS
-        return await texts(client, range(2))
+@in_event_loop
+async def test_closing_ends_what_is_idle_and_it_can_be_asked_again(server, client):
+    await texts(client, range(5))
+    await client.close()
+    await client.close()
+    await asyncio.to_thread(until, lambda: server.counts()["open_connections"] == OURS)
+    assert server.counts()["open_connections"] == OURS
 
-    assert asyncio.run(closed_between()) == [0, 1]
+    assert await texts(client, range(2)) == [0, 1]
 
 
-def test_what_is_cancelled_is_ended_on_the_wire(server, client):
-    async def cancelled() -> None:
-        asked = [asyncio.ensure_future(client.post(PATH, body(k, "m?fault=hang"))) for k in range(8)]
-        await asyncio.to_thread(until, lambda: server.counts()["concurrent"] == 8)
-        for one in asked:
-            one.cancel()
-        await asyncio.wait(asked)
-        await asyncio.to_thread(until, lambda: server.counts()["cancelled"] == 8)
-
-    asyncio.run(cancelled())
-
+@in_event_loop
+async def test_what_is_cancelled_is_ended_on_the_wire(server, client):
+    asked = [asyncio.ensure_future(client.post(PATH, body(k, "m?fault=hang"))) for k in range(8)]
+    await asyncio.to_thread(until, lambda: server.counts()["concurrent"] == 8)
+    for one in asked:
+        one.cancel()
+    await asyncio.wait(asked)
+    await asyncio.to_thread(until, lambda: server.counts()["cancelled"] == 8)
     assert server.counts()["cancelled"] == 8
     assert server.counts()["concurrent"] == 0
 
 
-def test_a_broken_connection_is_not_used_again(server, client):
-    async def broken_between() -> int:
-        with pytest.raises(Retryable):
-            await client.post(PATH, body(0, "m?fault=half"))
-        return (await client.post(PATH, body())).status
+@in_event_loop
+async def test_a_broken_connection_is_not_used_again(server, client):
+    with pytest.raises(Retryable):
+        await client.post(PATH, body(0, "m?fault=half"))
 
-    assert asyncio.run(broken_between()) == 200
+    assert (await client.post(PATH, body())).status == 200
 
 
-def test_a_connection_that_was_idle_for_long_is_not_used_again(server, client, monkeypatch):
-    async def idle_between() -> None:
-        await client.post(PATH, body())
-        monkeypatch.setattr(module, "IDLE_S", -1.0)
-        await client.post(PATH, body())
-
-    asyncio.run(idle_between())
-
+@in_event_loop
+async def test_a_connection_that_was_idle_for_long_is_not_used_again(server, client, monkeypatch):
+    await client.post(PATH, body())
+    monkeypatch.setattr(module, "IDLE_S", -1.0)
+    await client.post(PATH, body())
     assert server.counts()["connections"] == 2 + OURS
 
 

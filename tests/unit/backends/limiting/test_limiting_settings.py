@@ -7,11 +7,11 @@ import re
 from types import SimpleNamespace
 
 import pytest
-import virtual_time
 from asking import adapter, request
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_servers import SimulatedServer
+from virtual_time import in_virtual_time
 
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.limiting.control import Limits, read_limits
@@ -86,16 +86,12 @@ class Telling(SimulatedServer):
     )
 
 
-def test_a_limit_that_is_told_is_kept_before_anything_is_refused():
+@in_virtual_time
+async def test_a_limit_that_is_told_is_kept_before_anything_is_refused():
     server = Telling(latency_s=0.001, spread=0.0)
     top = wrap_backend(server, adapter(), BackendContext())
-
-    async def work() -> None:
-        for number in range(100):
-            await top.generate(request(str(number)))
-
-    virtual_time.run(work())
-
+    for number in range(100):
+        await top.generate(request(str(number)))
     assert server.accepted(2, 8) == pytest.approx(10, rel=0.1)
 
 

@@ -7,8 +7,9 @@ import time
 
 import pytest
 from openai_server import OpenAIServer
+from virtual_time import in_event_loop
 
-from pytest_crucible.backends.openai.responses import ReportedLimits
+from pytest_crucible.backends.limiting.limiter import ReportedLimits
 from pytest_crucible.backends.protocol import Backend, Closeable, Remote
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
@@ -207,14 +208,14 @@ def test_limits_that_were_seen_are_offered(opened):
     assert backend.reported_limits == ReportedLimits(limit_requests=600, remaining_requests=9, reset_requests_s=0.0)
 
 
-def test_many_at_one_time_get_each_their_own(opened):
+@in_event_loop
+async def test_many_at_one_time_get_each_their_own(opened):
     backend = opened(model="m?latency_s=0.005&spread=1")
+    requests = [Request(input=f"question {k}", sample=str(k), repeat=0) for k in range(200)]
 
-    async def asked() -> list[str]:
-        requests = [Request(input=f"question {k}", sample=str(k), repeat=0) for k in range(200)]
-        return [reply.text for reply in await asyncio.gather(*map(backend.generate, requests))]
-
-    assert asyncio.run(asked()) == [f"question {k}" for k in range(200)]
+    assert [reply.text for reply in await asyncio.gather(*map(backend.generate, requests))] == [
+        f"question {k}" for k in range(200)
+    ]
 
 
 def test_what_follows_every_path_is_sent(ask, server):
