@@ -50,7 +50,7 @@ async def _send_in_group(backend, requests):
 
 
 @pytest.mark.parametrize("turns", [(1, 30), (30, 1), (1, 5, 5, 30)])
-def test_requests_sent_at_once_are_all_counted(backend, unsent, turns):
+def test_concurrent_unsent_requests_are_all_counted(backend, unsent, turns):
     with pytest.raises(BaseExceptionGroup) as raised:
         asyncio.run(_send_in_group(backend, map(_request, turns)))
 
@@ -59,7 +59,7 @@ def test_requests_sent_at_once_are_all_counted(backend, unsent, turns):
 
 
 @in_event_loop
-async def test_those_of_another_sample_are_not_waited_for(backend, unsent):
+async def test_other_samples_are_not_waited_for(backend, unsent):
     slow = asyncio.create_task(backend.generate(_request(1000, sample="b")))
     await asyncio.sleep(0)
     with pytest.raises(NotSent):
@@ -69,6 +69,6 @@ async def test_those_of_another_sample_are_not_waited_for(backend, unsent):
     assert [each.request.sample for each in unsent] == ["a"]
 
 
-def test_a_cached_reply_is_returned_at_once(backend, unsent):
+def test_cached_reply_is_returned(backend, unsent):
     assert asyncio.run(backend.generate(_request(0))).text == "cached"
     assert unsent == []

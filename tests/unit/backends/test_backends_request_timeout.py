@@ -47,27 +47,27 @@ def server(*steps: float | Exception | None) -> Scripted:
 # -- one request ----------------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_hangs_has_failed_in_passing():
+def test_hanging_request_is_retryable():
     with pytest.raises(Retryable, match=r"^no answer within 2\.5 s$") as caught:
         virtual_time.run(Timed(server(None), 2.5).generate(request()))
 
     assert caught.value.kind == "timeout"
 
 
-def test_an_answer_in_time_is_an_answer():
+def test_reply_in_time_is_returned():
     assert virtual_time.run(Timed(server(2.4), 2.5).generate(request())).text == "4"
 
 
-def test_without_a_deadline_it_may_take_as_long_as_it_takes():
+def test_no_deadline_never_expires():
     assert virtual_time.run(Timed(server(1e6), None).generate(request())).text == "4"
 
 
-def test_an_error_of_the_request_stays_what_it_is():
+def test_other_errors_pass_unchanged():
     with pytest.raises(BackendError, match="no such sample"):
         virtual_time.run(Timed(server(BackendError("no such sample")), 2.5).generate(request()))
 
 
-def test_servers_have_a_deadline_and_functions_have_none():
+def test_servers_have_a_default_deadline():
     function = ScriptedBackend(lambda request: "4", identity="x")
 
     assert read_timeout(adapter(), SimulatedServer()) == DEADLINE_S
@@ -77,7 +77,7 @@ def test_servers_have_a_deadline_and_functions_have_none():
 
 
 @pytest.mark.parametrize("wrong", [-1, "5", True, None, float("inf"), float("nan")])
-def test_a_deadline_is_a_time(wrong):
+def test_invalid_timeouts_are_refused(wrong):
     with pytest.raises(
         SpecError, match=f"^adapter 'v2' has timeout_s = {re.escape(repr(wrong))}: expected the seconds"
     ):
@@ -116,20 +116,20 @@ def first_answered(scripted: Scripted, **settings: object) -> Function:
     return ask
 
 
-def test_a_sample_that_no_request_of_was_answered_is_lost():
+def test_sample_without_any_answer_is_lost():
     outcome = sampled(first_answered(server(1.0, 12.0)), timeout_s=10)
 
     assert (outcome.failure, outcome.lost) == (None, "unanswered")
     assert outcome.detail == "no answer in 1 attempt within the 10 s of a sample"
 
 
-def test_it_may_be_sent_again_where_the_server_has_answered_nothing_at_all():
+def test_sample_of_a_silent_server_is_an_error():
     outcome = sampled(asking(server(11.0)), timeout_s=10)
 
     assert (outcome.failure, outcome.lost) == (None, "error")
 
 
-def test_a_model_in_this_process_that_takes_too_long_has_failed():
+def test_slow_local_model_fails_the_sample():
     backend = ScriptedBackend(lambda request: "4", identity="x", latency_s=11.0)
     top = wrap_backend(backend, adapter(), BackendContext())
 
@@ -138,7 +138,7 @@ def test_a_model_in_this_process_that_takes_too_long_has_failed():
     assert (outcome.failure, outcome.lost) == ("timeout", None)
 
 
-def test_a_function_that_takes_too_long_after_an_answer_has_failed():
+def test_slow_function_after_an_answer_fails_the_sample():
     ask = asking(server(4.0, None), timeout_s=0)
 
     async def twice() -> Reply:
@@ -148,7 +148,7 @@ def test_a_function_that_takes_too_long_after_an_answer_has_failed():
     assert sampled(twice, timeout_s=10).failure == "timeout"
 
 
-def test_used_up_attempts_without_an_answer_are_counted_where_others_were_answered():
+def test_unanswered_attempts_are_counted():
     outcome = sampled(first_answered(server(1.0, *[None] * 3), timeout_s=9, retries=2), timeout_s=20)
 
     assert (outcome.failure, outcome.lost) == (None, "unanswered")
@@ -158,7 +158,7 @@ def test_used_up_attempts_without_an_answer_are_counted_where_others_were_answer
     )
 
 
-def test_other_failures_among_them_are_errors():
+def test_mixed_failures_are_errors():
     steps = [1.0, None, Retryable("busy", kind="503"), None]
 
     outcome = sampled(first_answered(server(*steps), timeout_s=9, retries=2), timeout_s=20)
@@ -166,7 +166,7 @@ def test_other_failures_among_them_are_errors():
     assert (outcome.failure, outcome.lost) == (None, "error")
 
 
-def test_waiting_for_retries_is_not_the_models():
+def test_waiting_for_retries_pauses_the_clock():
     """Five times told to come back in 9 s: the sample has waited for 45 s, and was answered in 8."""
     refusals = [Retryable("too much", kind="429", retry_after_s=9.0)] * 5
 
@@ -176,7 +176,7 @@ def test_waiting_for_retries_is_not_the_models():
     assert outcome.reply.text == "4"
 
 
-def test_after_them_it_has_as_much_time_as_ever_and_no_more():
+def test_clock_resumes_after_retries():
     refusals = [Retryable("too much", kind="429", retry_after_s=9.0)] * 5
 
     outcome = sampled(first_answered(server(1.0, *refusals, 11.0)), timeout_s=10)
@@ -184,14 +184,14 @@ def test_after_them_it_has_as_much_time_as_ever_and_no_more():
     assert (outcome.failure, outcome.lost) == (None, "unanswered")
 
 
-def test_a_request_that_hung_gives_its_time_back():
+def test_timed_out_request_returns_its_time():
     outcome = sampled(asking(server(None, None, 8.0), timeout_s=9), timeout_s=10)
 
     assert (outcome.failure, outcome.lost) == (None, None)
     assert outcome.reply.text == "4"
 
 
-def test_used_up_attempts_are_the_worlds_however_long_they_took():
+def test_failed_attempts_are_not_the_candidates_failure():
     outcome = sampled(asking(server(*[None] * 3), timeout_s=9, retries=2), timeout_s=10)
 
     assert (outcome.failure, outcome.lost) == (None, "error")
@@ -199,7 +199,7 @@ def test_used_up_attempts_are_the_worlds_however_long_they_took():
 
 
 @in_virtual_time
-async def test_waiting_for_a_turn_is_not_the_models():
+async def test_waiting_for_a_permit_pauses_the_clock():
     limiters = Limiters()
     limiter = limiters.of("http://simulated/v1", Limits(concurrency=1))
     top = wrap_backend(server(8.0), adapter(), BackendContext(limiters=limiters))
@@ -210,7 +210,7 @@ async def test_waiting_for_a_turn_is_not_the_models():
     assert outcome.reply.text == "4"
 
 
-def test_time_between_requests_is_the_tests_own():
+def test_time_between_requests_counts():
     scripted = server(4.0, 4.0)
     ask = asking(scripted)
 
@@ -224,7 +224,7 @@ def test_time_between_requests_is_the_tests_own():
     assert outcome.failure == "timeout"
 
 
-def test_several_requests_at_a_time_stop_the_clock_while_one_of_them_waits():
+def test_one_waiting_request_pauses_the_clock():
     scripted = server(Retryable("too much", kind="503", retry_after_s=50.0), 1.0, 1.0)
     ask = asking(scripted)
 
@@ -237,21 +237,21 @@ def test_several_requests_at_a_time_stop_the_clock_while_one_of_them_waits():
     assert outcome.reply.text == "4"
 
 
-def test_without_a_deadline_nothing_is_counted():
+def test_sample_without_a_deadline():
     outcome = sampled(asking(server(Retryable("no", kind="500"), 100.0)), timeout_s=None)
 
     assert outcome.reply.text == "4"
 
 
 @in_virtual_time
-async def test_what_a_test_leaves_behind_may_still_wait():
+async def test_paused_clock_after_the_limit_has_ended():
     async with TimeLimit(5) as limit:
         set_clock(limit)
     with paused_clock():
         await asyncio.sleep(60)
 
 
-def test_a_function_in_a_thread_is_counted_alike():
+def test_thread_function_has_the_same_clock():
     """In real time: 0.3 s of waiting at least, where a sample has 0.2 s."""
     scripted = server(Retryable("too much", kind="429", retry_after_s=0.3), 0.01)
     top = wrap_backend(scripted, adapter(), BackendContext())

@@ -52,14 +52,14 @@ def asked(*answers: Answer, retries: int = RETRIES) -> tuple[Script, list[Event]
     return script, events, reply.text
 
 
-def test_an_answer_is_an_answer():
+def test_successful_request_is_sent_once():
     script, events, came = asked("4")
 
     assert (len(script.asked), events, came) == (1, [], "4")
 
 
 @given(st.integers(0, 8), st.integers(0, 8))
-def test_what_fails_in_passing_is_asked_again_as_often_as_is_allowed(failures, retries):
+def test_retryable_failures_are_retried(failures, retries):
     script, events, came = asked(*[busy()] * failures, "4", retries=retries)
 
     assert len(script.asked) == min(failures, retries) + 1
@@ -68,20 +68,20 @@ def test_what_fails_in_passing_is_asked_again_as_often_as_is_allowed(failures, r
 
 
 @pytest.mark.parametrize("error", [BackendError("no such sample"), Refused("bad key"), ValueError("a mistake")])
-def test_anything_else_is_not(error):
+def test_other_errors_are_not_retried(error):
     script, events, came = asked(error)
 
     assert (len(script.asked), events, came) == (1, [], error)
 
 
-def test_nor_when_it_comes_after_something_that_was():
+def test_other_error_after_a_retryable_one_is_raised():
     script, _, came = asked(busy(), Refused("bad key"))
 
     assert len(script.asked) == 2
     assert isinstance(came, Refused)
 
 
-def test_waits_are_drawn_from_ever_longer_times():
+def test_pauses_grow_exponentially():
     waits = []
     for _ in range(200):
         script, _, _ = asked(busy(), retries=7)
@@ -93,14 +93,14 @@ def test_waits_are_drawn_from_ever_longer_times():
         assert 0.9 * longest < max(many) <= longest
 
 
-def test_a_server_is_not_asked_before_it_wants_to_be():
+def test_retry_after_is_respected():
     script, _, came = asked(busy(after=20.0), "4")
 
     assert 20.0 <= script.asked[1] <= 21.0
     assert came == "4"
 
 
-def test_each_wait_is_told_with_its_reason():
+def test_retry_event_has_kind_and_wait():
     _, events, _ = asked(busy("503"), busy("timeout"), "4")
 
     assert [(one.name, one.facts["kind"], one.facts["attempt"]) for one in events] == [
@@ -111,7 +111,7 @@ def test_each_wait_is_told_with_its_reason():
     assert {(one.experiment, one.arm, one.sample) for one in events} == {("test_sums.py::test_sums", "v2", "a")}
 
 
-def test_what_is_lost_says_what_happened_and_how_often():
+def test_lost_request_counts_failures_by_kind():
     _, _, came = asked(*[busy()] * 4, busy("timeout"), Retryable("it hung up", kind="connection"))
 
     assert type(came) is BackendError
@@ -120,13 +120,13 @@ def test_what_is_lost_says_what_happened_and_how_often():
     )
 
 
-def test_without_retries_it_says_so_too():
+def test_lost_request_without_retries():
     _, _, came = asked(busy(), retries=0)
 
     assert str(came) == "lost after 1 attempt in 0 s: 429 x 1; the last: too much is asked"
 
 
-def test_nobody_waits_for_a_day():
+def test_very_long_pause_stops_the_experiment():
     script, _, came = asked(busy(after=86_400.0))
 
     assert len(script.asked) == 1
@@ -137,7 +137,7 @@ def test_nobody_waits_for_a_day():
 
 
 @in_virtual_time
-async def test_to_wait_can_be_ended():
+async def test_pause_can_be_cancelled():
     script = Script([busy(after=60.0)])
     backend = Retried(ScriptedBackend(script, identity="script"), lambda event: None)
     task = asyncio.create_task(backend.generate(request()))
@@ -148,7 +148,7 @@ async def test_to_wait_can_be_ended():
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def test_it_draws_from_nobody_elses_numbers():
+def test_global_random_state_is_untouched():
     random.seed(5)
     expected = random.random()
     random.seed(5)
@@ -159,12 +159,12 @@ def test_it_draws_from_nobody_elses_numbers():
 
 
 @pytest.mark.parametrize("wrong", [-1, 2.5, "3", True, None, [3]])
-def test_retries_are_a_count(wrong):
+def test_invalid_retries_are_refused(wrong):
     with pytest.raises(SpecError, match=f"adapter 'v2' has retries = {re.escape(repr(wrong))}: expected the number"):
         read_retries(adapter(retries=wrong))
 
 
-def test_retries_are_as_they_were_set():
+def test_retries_setting_is_read():
     found: list[Callable[[], int] | int] = [read_retries(adapter()), read_retries(adapter(retries=0))]
 
     assert found == [RETRIES, 0]

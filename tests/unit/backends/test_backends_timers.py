@@ -29,7 +29,7 @@ def now() -> float:
 
 @BOTH
 @in_virtual_time
-async def test_what_takes_too_long_is_cancelled_and_raises(limit: Limit):
+async def test_late_block_is_cancelled(limit: Limit):
     deadline = limit(2.5)
     with pytest.raises(TimeoutError):
         async with deadline:
@@ -42,7 +42,7 @@ async def test_what_takes_too_long_is_cancelled_and_raises(limit: Limit):
 @BOTH
 @pytest.mark.parametrize("seconds", [2.5, None, math.inf])
 @in_virtual_time
-async def test_what_is_done_in_time_is_done(limit: Limit, seconds: float | None):
+async def test_block_in_time_does_not_expire(limit: Limit, seconds: float | None):
     async with limit(seconds) as deadline:
         await asyncio.sleep(2)
     await asyncio.sleep(10)
@@ -53,7 +53,7 @@ async def test_what_is_done_in_time_is_done(limit: Limit, seconds: float | None)
 @BOTH
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
 @in_virtual_time
-async def test_no_time_at_all(limit: Limit, seconds: float):
+async def test_limit_of_zero_expires_at_once(limit: Limit, seconds: float):
     with pytest.raises(TimeoutError):
         async with limit(seconds):
             await asyncio.sleep(1)
@@ -63,7 +63,7 @@ async def test_no_time_at_all(limit: Limit, seconds: float):
 @BOTH
 @pytest.mark.parametrize(("inner", "outer", "raised_at"), [(1, 2, 1), (2, 1, 1)])
 @in_virtual_time
-async def test_of_two_the_first_that_is_over_raises(limit: Limit, inner: float, outer: float, raised_at: float):
+async def test_earlier_of_two_limits_expires(limit: Limit, inner: float, outer: float, raised_at: float):
     first, second = limit(outer), limit(inner)
     with pytest.raises(TimeoutError):
         async with first, second:
@@ -75,7 +75,7 @@ async def test_of_two_the_first_that_is_over_raises(limit: Limit, inner: float, 
 
 @BOTH
 @in_virtual_time
-async def test_somebody_elses_cancellation_stays_one(limit: Limit):
+async def test_other_cancellation_is_not_a_timeout(limit: Limit):
     async def waits() -> None:
         async with limit(5):
             await asyncio.sleep(100)
@@ -90,7 +90,7 @@ async def test_somebody_elses_cancellation_stays_one(limit: Limit):
 
 @BOTH
 @in_virtual_time
-async def test_a_cancellation_in_the_same_moment_wins(limit: Limit):
+async def test_simultaneous_cancellation_wins(limit: Limit):
     async def waits() -> None:
         async with limit(5):
             await asyncio.sleep(100)
@@ -104,7 +104,7 @@ async def test_a_cancellation_in_the_same_moment_wins(limit: Limit):
 
 @BOTH
 @in_virtual_time
-async def test_an_error_that_is_raised_instead_is_raised(limit: Limit):
+async def test_other_error_during_expiry_is_raised(limit: Limit):
     async def stubborn(deadline: Any) -> None:
         async with deadline:
             try:
@@ -123,7 +123,7 @@ async def test_an_error_that_is_raised_instead_is_raised(limit: Limit):
 
 @BOTH
 @in_virtual_time
-async def test_who_swallows_it_goes_on(limit: Limit):
+async def test_swallowed_cancellation_continues(limit: Limit):
     async with limit(1) as deadline:
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.sleep(100)
@@ -136,7 +136,7 @@ async def test_who_swallows_it_goes_on(limit: Limit):
 
 
 @in_virtual_time
-async def test_it_can_be_moved_while_it_is_open():
+async def test_open_limit_can_be_moved():
     async with TimeLimit(1) as limit:
         limit.move(math.inf)
         await asyncio.sleep(10)
@@ -151,7 +151,7 @@ async def test_it_can_be_moved_while_it_is_open():
 
 
 @in_virtual_time
-async def test_it_can_be_brought_forward():
+async def test_limit_can_be_moved_earlier():
     with contextlib.suppress(TimeoutError):
         async with TimeLimit(10) as limit:
             limit.move(2)
@@ -162,7 +162,7 @@ async def test_it_can_be_brought_forward():
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 20), st.integers(0, 20)), max_size=30))
 @in_virtual_time
-async def test_of_many_each_is_over_at_its_own_time(works: list[tuple[int, int, int]]):
+async def test_many_limits_expire_at_their_own_times(works: list[tuple[int, int, int]]):
     """Each with its limit, what it takes, and when it starts; at the very moment, either may come first."""
 
     async def one(limit: int, takes: int, starts: int) -> float:
@@ -178,7 +178,7 @@ async def test_of_many_each_is_over_at_its_own_time(works: list[tuple[int, int, 
 
 
 @in_virtual_time
-async def test_a_thousand_that_are_never_due_keep_one_timer():
+async def test_thousand_limits_share_one_timer():
     async def one() -> None:
         async with TimeLimit(100):
             await asyncio.sleep(1)
@@ -191,7 +191,7 @@ async def test_a_thousand_that_are_never_due_keep_one_timer():
     assert timers == 1
 
 
-def test_each_loop_has_its_own():
+def test_each_loop_has_its_own_timer():
     async def work() -> None:
         with pytest.raises(TimeoutError):
             async with TimeLimit(1):

@@ -23,7 +23,7 @@ from pytest_crucible.sandbox.kernel import MACHINES
 from pytest_crucible.sandbox.pool import is_yes
 
 
-def test_nothing_runs_unless_somebody_allows_it():
+def test_code_does_not_run_without_consent():
     with Sandbox(workers=1) as sandbox, pytest.raises(NotAllowed) as caught:
         sandbox.run("pass")
 
@@ -31,13 +31,13 @@ def test_nothing_runs_unless_somebody_allows_it():
 
 
 @pytest.mark.parametrize(("written", "yes"), [("1", True), ("yes", True), ("0", False), ("", False), ("No", False)])
-def test_the_variable_allows_it(monkeypatch, written, yes):
+def test_environment_variable_gives_consent(monkeypatch, written, yes):
     monkeypatch.setenv("CRUCIBLE_RUN_CODE", written)
 
     assert is_allowed() is is_yes(written) is yes
 
 
-def test_an_allowance_is_taken_back():
+def test_consent_can_be_withdrawn():
     allow()
     allowed = is_allowed()
     withdraw()
@@ -45,7 +45,7 @@ def test_an_allowance_is_taken_back():
     assert (allowed, is_allowed()) == (True, False)
 
 
-def test_what_a_machine_lacks_is_said_in_one_sentence():
+def test_missing_confinement_is_named():
     assert Containment(files=True, calls=True).missing == ""
     assert Containment(files=False, calls=True).missing.startswith(
         "Landlock not available on this machine: needs Linux"
@@ -54,12 +54,12 @@ def test_what_a_machine_lacks_is_said_in_one_sentence():
 
 
 @pytest.mark.parametrize("wrong", [{"cpu_s": 0}, {"wall_s": float("nan")}, {"memory_bytes": -1}, {"cpu_s": 1.5}])
-def test_limits_that_cannot_be_meant_are_refused(wrong):
+def test_invalid_limits_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Limits(**wrong)
 
 
-def test_a_supervisor_that_dies_is_replaced(monkeypatch):
+def test_dead_supervisor_is_replaced(monkeypatch):
     monkeypatch.setenv("CRUCIBLE_RUN_CODE", "1")
     start = pool._START
     with Sandbox(workers=1) as sandbox:
@@ -98,7 +98,7 @@ NO = confinement.refuse(1)
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
-def test_the_filter_lets_through_what_it_names_and_no_other(machine):
+def test_filter_refuses_exactly_the_listed_calls(machine):
     answers = {number: run_filter(machine, number) for number in range(424)}
     refused = {number for number, answer in answers.items() if answer == NO}
 
@@ -108,7 +108,7 @@ def test_the_filter_lets_through_what_it_names_and_no_other(machine):
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
-def test_the_filter_looks_at_arguments(machine):
+def test_filter_checks_arguments(machine):
     def answer(number, *arguments):
         return run_filter(machine, number, (*arguments, *(0,) * (6 - len(arguments))))
 
@@ -123,11 +123,11 @@ def test_the_filter_looks_at_arguments(machine):
 
 
 @pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
-def test_calls_numbered_for_another_machine_end_the_process(machine):
+def test_calls_of_another_architecture_kill_the_process(machine):
     assert run_filter(machine, 1, audit=0x40000003) == confinement.KILL
     assert run_filter(machine, 1 | 0x40000000) == confinement.KILL
 
 
-def test_a_filter_fits_into_what_the_kernel_takes():
+def test_filter_is_within_the_kernels_size():
     assert all(len(confinement.filter_program(machine, 1)) <= 4096 for machine in MACHINES.values())
     assert json.dumps([confinement.filter_program(machine, 1) for machine in MACHINES.values()])

@@ -58,7 +58,7 @@ def parent(spans: Mapping[str, ReadableSpan], name: str) -> str:
     return next(one.name for one in spans.values() if above and one.context.span_id == above.span_id)
 
 
-def test_a_request_is_within_its_sample_which_is_within_its_experiment_and_that_within_the_run(told):
+def test_spans_are_nested(told):
     told("experiment.start", facts={"dataset": "sums", "arms": ["v2", "v1"]})
     told("sample.start", facts=ASKED)
     told("request.start", 2.0)
@@ -76,7 +76,7 @@ def test_a_request_is_within_its_sample_which_is_within_its_experiment_and_that_
     assert spans[f"experiment {T}"].attributes["arms"] == ("v2", "v1")
 
 
-def test_a_request_has_the_attributes_of_the_semantic_conventions(told):
+def test_request_span_has_conventional_attributes(told):
     told("sample.start", facts=ASKED)
     told("request.start")
     facts = {"input_tokens": 5, "output_tokens": 2, "finish": "stop", "model": "m-1", "first_token_s": 0.1}
@@ -106,7 +106,7 @@ def test_a_request_has_the_attributes_of_the_semantic_conventions(told):
 @pytest.mark.parametrize(
     ("error", "status"), [("429", StatusCode.ERROR), ("timeout", StatusCode.ERROR), ("cancelled", StatusCode.UNSET)]
 )
-def test_a_request_that_failed_says_how_and_one_that_lost_to_a_hedge_is_no_error(told, error, status):
+def test_failed_request_span_has_an_error_status(told, error, status):
     told("request.start")
     told("request.stop", facts={"error": error})
     span = told.over()["chat v2"]
@@ -122,7 +122,7 @@ def test_a_request_that_failed_says_how_and_one_that_lost_to_a_hedge_is_no_error
         ({"outcome": "lost", "reason": "error"}, StatusCode.ERROR),
     ],
 )
-def test_a_sample_says_what_became_of_it(told, facts, status):
+def test_sample_span_has_its_outcome(told, facts, status):
     told("sample.start")
     told("sample.stop", facts=facts)
     span = told.over()["sample a"]
@@ -131,7 +131,7 @@ def test_a_sample_says_what_became_of_it(told, facts, status):
     assert {f"crucible.{name}": value for name, value in facts.items()}.items() <= span.attributes.items()
 
 
-def test_what_else_happens_to_a_sample_is_an_event_of_its_span(told):
+def test_other_events_are_span_events(told):
     told("sample.start")
     told("request.retry", 2.0, facts={"kind": "429", "attempt": 1, "wait_s": None})
     told("limiter.wait", 3.0, seconds=0.5)
@@ -145,7 +145,7 @@ def test_what_else_happens_to_a_sample_is_an_event_of_its_span(told):
 
 
 @in_event_loop
-async def test_two_experiments_that_are_told_in_turns_do_not_mix(told):
+async def test_interleaved_experiments_do_not_mix(told):
     """Each sample in a task of its own, as the engine has it."""
 
     async def sample(experiment: str, name: str) -> None:
@@ -177,7 +177,7 @@ def asked(emit: Emit, function: Callable[[Metered], Any]) -> Any:
 REQUEST = Request(input="2 + 2", sample="a", repeat=0, experiment=T, arm="v2")
 
 
-def test_spans_of_the_test_function_are_within_the_sample_and_around_its_requests(told):
+def test_user_spans_are_between_sample_and_request(told):
     async def function(model: Metered) -> None:
         told("sample.start", facts=ASKED)
         with told.tracer.start_as_current_span("retrieval"):
@@ -191,7 +191,7 @@ def test_spans_of_the_test_function_are_within_the_sample_and_around_its_request
     assert parent(spans, "retrieval") == "sample a"
 
 
-def test_spans_of_a_client_are_within_the_request(told):
+def test_client_spans_are_inside_the_request(told):
     def script(request: Request) -> str:
         with told.tracer.start_as_current_span("POST"):
             return "4"
@@ -205,7 +205,7 @@ def test_spans_of_a_client_are_within_the_request(told):
 
 
 @in_event_loop
-async def test_a_retry_is_no_child_of_the_attempt_before_it(told):
+async def test_retry_is_not_a_child_of_the_earlier_attempt(told):
     replies = iter([Retryable("busy", kind="429"), "4"])
 
     def script(request: Request) -> str:
@@ -226,7 +226,7 @@ async def test_a_retry_is_no_child_of_the_attempt_before_it(told):
     assert requests[0].parent == requests[1].parent
 
 
-def test_what_is_told_after_the_end_breaks_nothing(told):
+def test_events_after_the_end_are_ignored(told):
     told("experiment.start")
     told("sample.start")
     told.spans.close()
@@ -261,7 +261,7 @@ def tell(instruments: Instruments, name: str, **given: Any) -> None:
     instruments(Event(**{"name": name, "at": 1.0, "experiment": T, "arm": "v2", "sample": "a", **given}))
 
 
-def test_requests_are_measured_by_arm_and_class_of_error(instruments, reader):
+def test_request_metrics_by_arm_and_error(instruments, reader):
     tell(instruments, "sample.start", facts=ASKED)
     tell(instruments, "request.stop", seconds=0.5, facts={"input_tokens": 5, "output_tokens": 2, "cost_usd": 0.25})
     tell(instruments, "request.stop", seconds=1.5, facts={"first_token_s": 0.1, "cost_usd": 0.5})
@@ -279,7 +279,7 @@ def test_requests_are_measured_by_arm_and_class_of_error(instruments, reader):
     assert [one.sum for one in found["gen_ai.client.operation.time_to_first_chunk"]] == [0.1]
 
 
-def test_waits_losses_and_everything_else_is_measured_too(instruments, reader):
+def test_other_metrics_are_recorded(instruments, reader):
     tell(instruments, "limiter.wait", seconds=0.25)
     tell(instruments, "request.retry")
     tell(instruments, "request.retry")

@@ -78,7 +78,7 @@ def answered(outcomes) -> int:
         ("5 USD; 7 tokens", UNLIMITED._replace(usd=5, tokens=7)),
     ],
 )
-def test_budgets_as_people_write_them(text, limit):
+def test_budget_texts_are_read(text, limit):
     assert read_budget(text) == limit
 
 
@@ -89,13 +89,13 @@ def test_budgets_as_people_write_them(text, limit):
         *("$5 tokens", f"{'9' * 400} USD", "nan USD", "inf tokens", "5 B tokens"),
     ],
 )
-def test_what_is_no_budget(text):
+def test_invalid_budgets_are_refused(text):
     with pytest.raises(SpecError, match="cannot be read: write '5 USD', '200k tokens' or '1000 requests'"):
         read_budget(text)
 
 
 @given(st.builds(Amount, counts, counts, counts), st.builds(Amount, counts, counts, counts))
-def test_what_is_beyond_an_amount_is_what_it_lacks(one, other):
+def test_amount_within_other_plus_excess(one, other):
     assert one.within(other.plus(one.beyond(other)))
     assert any(one.beyond(other)) != one.within(other)
 
@@ -118,7 +118,7 @@ def purses(request, tmp_path):
     assert not (tmp_path / "ledger").exists()
 
 
-def test_who_share_a_purse_see_what_the_other_takes(purses):
+def test_shared_ledgers_see_each_others_reservations(purses):
     one, other = purses
     limit = Amount(1, 100, 3)
 
@@ -128,7 +128,7 @@ def test_who_share_a_purse_see_what_the_other_takes(purses):
     assert other.spent == Amount()
 
 
-def test_what_is_settled_frees_what_was_not_spent(purses):
+def test_settling_frees_the_unspent_reservation(purses):
     one, other = purses
     one.take(Amount(1, 100, 3), Amount(1, 100, 3))
     other.settle(Amount(1, 100, 1), Amount(0.25, 20, 1))
@@ -145,7 +145,7 @@ def test_without_a_budget_nothing_is_reserved():
 
 
 @pytest.mark.parametrize("budget", ["7 requests", "140 tokens", "0.035 USD"])
-def test_no_more_is_sent_than_is_paid_for_however_many_ask_at_once(budget):
+def test_concurrent_requests_stay_within_the_budget(budget):
     money, server = Spending(budget), Server()
     outcomes = ask(money, [request(number) for number in range(50)], server)
 
@@ -155,7 +155,7 @@ def test_no_more_is_sent_than_is_paid_for_however_many_ask_at_once(budget):
     assert money.run.spent() == pytest.approx(Amount(0.035, 140, 7))
 
 
-def test_who_finds_too_little_waits_for_what_others_did_not_need():
+def test_request_waits_until_others_settle():
     """Each may write a hundred tokens and writes ten: the budget is for six of them, and not for one at its longest."""
     server = Server()
     outcomes = ask(Spending("230 tokens"), [request(number, max_tokens=100) for number in range(20)], server)
@@ -174,7 +174,7 @@ def test_both_arms_lose_the_same_samples():
 
 
 @in_virtual_time
-async def test_an_arm_that_never_asks_gives_back_what_was_reserved_for_it():
+async def test_unused_reservation_of_an_arm_is_released():
     money, server = Spending("4 requests"), Server()
     money.begin("e", lambda sample, repeat: ("v1", "v2"))
     backend = Metered(server, lambda event: None, money.meter(ADAPTER, "m"))
@@ -185,7 +185,7 @@ async def test_an_arm_that_never_asks_gives_back_what_was_reserved_for_it():
     assert money.run.ledger.taken.requests == 3
 
 
-def test_what_a_sample_asks_again_is_counted():
+def test_retries_count_against_the_budget():
     money, server = Spending("3 requests"), Server(error=Retryable("busy", kind="503"))
     outcomes = ask(money, [request(0)] * 5, server)
 
@@ -203,7 +203,7 @@ def test_what_a_sample_asks_again_is_counted():
         (Retryable("?", kind="garbage"), 20),
     ],
 )
-def test_what_broke_off_may_have_been_billed(error, tokens):
+def test_broken_requests_cost_their_reservation(error, tokens):
     money = Spending("1000 tokens")
     ask(money, [request()], Server(error=error))
 
@@ -212,7 +212,7 @@ def test_what_broke_off_may_have_been_billed(error, tokens):
 
 
 @in_virtual_time
-async def test_a_cancelled_request_may_have_been_billed_in_full():
+async def test_cancelled_request_costs_its_reservation():
     money = Spending("1000 tokens")
     backend = Metered(Server(), lambda event: None, money.meter(ADAPTER, "m"))
     with pytest.raises(TimeoutError):
@@ -221,7 +221,7 @@ async def test_a_cancelled_request_may_have_been_billed_in_full():
     assert money.run.spent() == pytest.approx(Amount(0.005, 20, 1))
 
 
-def test_an_answer_without_counts_takes_what_was_reserved():
+def test_reply_without_token_counts_costs_its_reservation():
     money = Spending("1000 tokens")
     (reply,) = ask(money, [request()], Server(writes=None))
 
@@ -230,7 +230,7 @@ def test_an_answer_without_counts_takes_what_was_reserved():
 
 
 @in_virtual_time
-async def test_who_waits_for_the_budget_can_be_cancelled():
+async def test_request_waiting_for_budget_can_be_cancelled():
     money, server = Spending("20 tokens"), Server()
     backend = Metered(server, lambda event: None, money.meter(ADAPTER, "m"))
     first = asyncio.create_task(backend.generate(request(0)))
@@ -244,7 +244,7 @@ async def test_who_waits_for_the_budget_can_be_cancelled():
     assert money.run.ledger.taken.requests == 1
 
 
-def test_an_experiment_has_the_stricter_of_both():
+def test_stricter_of_run_and_experiment_budget_holds():
     money, server = Spending("5 requests"), Server()
     money.allow("e", "3 requests", ["v2"])
 
@@ -278,7 +278,7 @@ def test_a_budget_is_never_exceeded_and_arms_are_treated_alike(limit, arms, samp
 # -- prices ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_packaged_table_says_where_and_when():
+def test_packaged_prices_have_date_and_source():
     import tomllib
     from importlib import resources
 
@@ -292,7 +292,7 @@ def test_the_packaged_table_says_where_and_when():
         assert row["source"].startswith("https://")
 
 
-def test_what_one_request_costs():
+def test_cost_of_a_request():
     """100 tokens in and 50 out."""
     price = Prices().of(Adapter(name="v2", backend="openai"), "gpt-4o-mini")
 
@@ -300,11 +300,11 @@ def test_what_one_request_costs():
     assert price.of(None, 50) is None
 
 
-def test_a_model_that_is_in_no_table_has_no_price():
+def test_unknown_model_has_no_price():
     assert Prices().of(Adapter(name="v2", backend="openai"), "gpt-4o-2024-05-13") is None
 
 
-def test_the_nearest_word_on_a_price_counts():
+def test_most_specific_price_wins():
     prices = Prices(
         {"gpt-4o*": {"input": 1, "output": 2}, "*": {"input": 3, "output": 4}, "m": {"input": 5, "output": 6}}
     )
@@ -316,17 +316,17 @@ def test_the_nearest_word_on_a_price_counts():
     assert prices.of(plain, "other").input == 3
 
 
-def test_what_this_machine_computes_costs_nothing():
+def test_local_models_are_free():
     assert Prices().of(Adapter(name="tiny", backend="local"), "", is_free=True).of(1000, 1000) == 0
 
 
 @pytest.mark.parametrize("entry", [3, {"input": 1}, {"input": 1, "output": True}, {"input": 1, "output": float("inf")}])
-def test_what_is_no_price(entry):
+def test_invalid_prices_are_refused(entry):
     with pytest.raises(SpecError, match=r"which is not a price: write \{ input = 0.15, output = 0.60 \}"):
         Prices({"m": entry})
 
 
-def test_dollars_need_a_price():
+def test_dollar_budget_needs_a_price():
     money = Spending("5 USD")
 
     with pytest.raises(SpecError, match=r"needs the price of model 'mystery' of adapter 'v3', which is unknown"):

@@ -64,7 +64,7 @@ def asked_at_once(*pairs: tuple[Cached, Request]) -> list[Any]:
     return asyncio.run(all_of_them())
 
 
-def test_the_same_is_asked_once_and_comes_back_marked():
+def test_repeated_request_is_answered_from_the_cache():
     model = Model()
     first, again = asked(cached(model), ONE, ONE)
 
@@ -84,14 +84,14 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
-def test_another_question_is_asked_though_it_read_the_same(other):
+def test_different_request_is_sent(other):
     model = Model()
     asked(cached(model), ONE, other)
 
     assert len(model.asked) == 2
 
 
-def test_another_model_is_asked():
+def test_different_model_is_queried():
     caching = CachePolicy(replies=MemoryReplies())
     models = [Model("v1"), Model("v2")]
     for model in models:
@@ -101,7 +101,7 @@ def test_another_model_is_asked():
 
 
 @pytest.mark.parametrize("same", [{"experiment": "test_others"}, {"arm": "base"}], ids=["experiment", "arm"])
-def test_who_asks_does_not_matter(same):
+def test_experiment_and_arm_do_not_matter(same):
     """What a candidate was asked yesterday, it need not be asked as today's baseline."""
     model = Model()
     asked(cached(model), ONE, replace(ONE, **same))
@@ -109,7 +109,7 @@ def test_who_asks_does_not_matter(same):
     assert len(model.asked) == 1
 
 
-def test_who_asks_the_same_at_the_same_time_waits_and_takes_that():
+def test_concurrent_equal_requests_are_sent_once():
     caching = CachePolicy(replies=MemoryReplies())
     model = Model()
     member, arm = cached(model, caching), cached(model, caching)
@@ -121,7 +121,7 @@ def test_who_asks_the_same_at_the_same_time_waits_and_takes_that():
     assert len(model.asked) == 1
 
 
-def test_an_error_is_for_who_asked_and_the_next_in_line_asks_anew():
+def test_error_is_not_shared_with_waiting_requests():
     model = Model(answer=lambda number: Retryable("busy", kind="503") if number == 1 else Reply(text=str(number)))
     backend = cached(model)
 
@@ -132,7 +132,7 @@ def test_an_error_is_for_who_asked_and_the_next_in_line_asks_anew():
 
 
 @in_event_loop
-async def test_who_is_cancelled_leaves_the_asking_to_the_next():
+async def test_next_request_is_sent_when_the_first_is_cancelled():
     model = Model()
     backend = cached(model)
     first, second = (asyncio.create_task(backend.generate(ONE)) for _ in range(2))
@@ -145,7 +145,7 @@ async def test_who_is_cancelled_leaves_the_asking_to_the_next():
 @pytest.mark.parametrize(
     "error", [BackendError("x"), Retryable("x", kind="429"), Spent("x"), Refused("x"), ValueError("x")], ids=repr
 )
-def test_errors_are_not_kept(error):
+def test_errors_are_not_cached(error):
     replies = MemoryReplies()
     with pytest.raises(type(error)):
         asked(cached(Model(answer=lambda number: error), CachePolicy(replies=replies)), ONE)
@@ -154,41 +154,41 @@ def test_errors_are_not_kept(error):
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter", "tool_calls"])
-def test_an_answer_that_was_cut_or_withheld_is_an_answer(finish):
+def test_truncated_and_filtered_replies_are_cached(finish):
     model = Model(answer=lambda number: Reply(text="", finish=finish))
     _, again = asked(cached(model), ONE, ONE)
 
     assert (again.finish, len(model.asked)) == (finish, 1)
 
 
-def test_what_is_no_reply_is_handed_on_and_not_kept():
+def test_invalid_reply_is_passed_on_and_not_cached():
     model = Model(answer=lambda number: "four")
 
     assert asked(cached(model), ONE, ONE) == ["four", "four"]
 
 
-def test_latency_tokens_and_cost_are_those_of_the_request_that_was_sent():
+def test_cached_reply_keeps_latency_tokens_and_cost():
     sent = Reply(text="4", latency_s=1.5, input_tokens=7, output_tokens=1, cost_usd=0.25)
     _, again = asked(cached(Model(answer=lambda number: sent)), ONE, ONE)
 
     assert again == replace(sent, cached=True)
 
 
-def test_a_latency_that_the_backend_does_not_tell_is_measured_when_it_is_asked():
+def test_missing_latency_is_measured():
     first, again = asked(cached(Model()), ONE, ONE)
 
     assert first.latency_s is not None
     assert again.latency_s == first.latency_s
 
 
-def test_a_question_that_json_cannot_say_is_asked_each_time():
+def test_request_that_is_not_json_is_never_cached():
     model = Model()
     asked(cached(model), *[replace(ONE, input=b"\x89PNG")] * 2)
 
     assert len(model.asked) == 2
 
 
-def test_a_hit_is_told_with_whom_it_belongs_to():
+def test_hit_event_names_its_unit():
     events: list[Event] = []
     asked(cached(Model(), events=events), ONE, ONE)
 
@@ -203,7 +203,7 @@ def test_a_hit_is_told_with_whom_it_belongs_to():
     assert event.at - 60 < event.facts["kept_at"] <= event.at
 
 
-def test_an_arm_s_requests_and_hits_are_counted():
+def test_requests_and_hits_are_counted_by_arm():
     caching = CachePolicy(replies=MemoryReplies())
     asked(cached(Model(), caching), ONE, ONE, replace(ONE, input=b""), replace(ONE, arm="v1"))
 
@@ -217,7 +217,7 @@ def test_an_arm_s_requests_and_hits_are_counted():
 
 
 @pytest.mark.parametrize("anew", [{"refresh": True}, {"fresh": frozenset({"v2"})}], ids=["all", "this arm"])
-def test_what_is_older_than_the_session_is_asked_anew_once_and_takes_its_place(anew):
+def test_refresh_sends_older_replies_again_once(anew):
     replies = MemoryReplies()
     model = Model()
     old = cached(model, CachePolicy(replies=replies))
@@ -229,7 +229,7 @@ def test_what_is_older_than_the_session_is_asked_anew_once_and_takes_its_place(a
     assert asked(old, ONE)[0].text == "2"
 
 
-def test_another_arm_is_not_asked_anew():
+def test_refresh_of_one_arm_leaves_others_cached():
     replies = MemoryReplies()
     model = Model()
     asked(cached(model, CachePolicy(replies=replies)), ONE)
@@ -238,7 +238,7 @@ def test_another_arm_is_not_asked_anew():
     assert len(model.asked) == 1
 
 
-def test_with_only_nobody_is_asked():
+def test_cache_only_never_calls_a_model():
     replies = MemoryReplies()
     asked(cached(Model(), CachePolicy(replies=replies)), ONE)
     caching = CachePolicy(replies=replies, only=True)
@@ -252,7 +252,7 @@ def test_with_only_nobody_is_asked():
     assert caching.tallies["test_sums", "v2"].missing == {("b", 0), ("c", 0)}
 
 
-def test_a_stand_in_has_nobody_to_ask():
+def test_cache_only_backend_raises_uncached():
     with pytest.raises(Uncached):
         asyncio.run(CacheOnlyBackend("v2").generate(ONE))
 
@@ -268,14 +268,14 @@ def stack(backend: Any, **asking: Any) -> Any:
     )
 
 
-def test_a_model_is_cached_outermost():
+def test_cache_is_the_outermost_wrapper():
     backend = stack(Model())
 
     assert isinstance(backend, Cached)
     assert (backend.identity, backend.simulated) == ("v2", False)
 
 
-def test_an_adapter_may_say_no():
+def test_adapter_can_disable_the_cache():
     assert not isinstance(stack(Model(), cache=False), Cached)
 
 
@@ -283,7 +283,7 @@ def test_without_a_cache_nothing_is_cached():
     assert not isinstance(wrap_backend(Model(), Adapter(name="v2", backend="mine"), BackendContext()), Cached)
 
 
-def test_what_no_model_answers_is_not_cached():
+def test_scripted_and_recorded_replies_are_not_cached():
     scripted = ScriptedBackend(lambda request: "4", identity="s")
 
     assert not isinstance(stack(scripted), Cached)
@@ -302,10 +302,10 @@ def test_what_no_model_answers_is_not_cached():
         ),
     ],
 )
-def test_a_setting_that_cannot_be_meant_is_refused(backend, value, sentence):
+def test_invalid_cache_setting_is_refused(backend, value, sentence):
     with pytest.raises(SpecError, match=sentence):
         stack(backend, cache=value)
 
 
-def test_a_tally_begins_with_nothing():
+def test_new_tally_is_empty():
     assert (Tally().requests, Tally().hits, Tally().missing) == (0, 0, set())

@@ -15,7 +15,7 @@ from pytest_crucible.metrics.normalisers import NORMALISERS, choice, json_value,
 
 
 @pytest.mark.parametrize("said", ["4", "4.0", "4.00", "$4", "The answer is 4.", "1 + 3 = 4", "4e0"])
-def test_equal_numbers_are_one_answer(said):
+def test_equal_numbers_normalise_alike(said):
     assert number(said) == "4"
 
 
@@ -34,14 +34,14 @@ def test_equal_numbers_are_one_answer(said):
         ("", None),
     ],
 )
-def test_the_last_number_is_the_answer(said, answer):
+def test_last_number_is_the_answer(said, answer):
     assert number(said) == answer
 
 
 @pytest.mark.parametrize(
     ("said", "answer"), [(" Paris\n", "paris"), ("PARIS", "paris"), ("Paris.", "paris."), (" \n", None)]
 )
-def test_text_is_compared_as_exact_match_does(said, answer):
+def test_text_is_normalised_as_for_exact_match(said, answer):
     assert text(said) == answer
 
 
@@ -70,11 +70,11 @@ def test_text_is_compared_as_exact_match_does(said, answer):
         ("Anything", None),
     ],
 )
-def test_a_letter_is_chosen_where_it_is_clear_which(said, answer):
+def test_choice_is_read_when_unambiguous(said, answer):
     assert choice(said) == answer
 
 
-def test_the_normaliser_and_the_metric_read_the_same_choice():
+def test_normaliser_and_metric_read_the_same_choice():
     table = Path(__file__).parents[3] / "data/replies/choices.jsonl"
     replies = [json.loads(line)["text"] for line in table.read_text(encoding="utf-8").splitlines()]
 
@@ -94,7 +94,7 @@ def test_the_normaliser_and_the_metric_read_the_same_choice():
         ("[" * 100_000, None),
     ],
 )
-def test_json_is_compared_by_what_it_says(said, answer):
+def test_json_is_normalised_by_value(said, answer):
     assert json_value(said) == answer
 
 
@@ -106,7 +106,7 @@ JSON = st.recursive(
 
 
 @given(value=JSON, indent=st.sampled_from([None, 2]))
-def test_json_reads_its_own_writing_and_ignores_layout(value, indent):
+def test_json_normalisation_is_idempotent_and_ignores_layout(value, indent):
     once = json_value(json.dumps(value, indent=indent))
 
     assert once is not None
@@ -116,13 +116,13 @@ def test_json_reads_its_own_writing_and_ignores_layout(value, indent):
 @given(
     first=st.decimals(allow_nan=False, allow_infinity=False), second=st.decimals(allow_nan=False, allow_infinity=False)
 )
-def test_numbers_are_written_alike_exactly_when_they_are_equal(first, second):
+def test_plain_numbers_are_equal_exactly_for_equal_decimals(first, second):
     assert (plain_number(first) == plain_number(second)) == (first == second)
     assert Decimal(plain_number(first)) == first
 
 
 @given(said=st.text(max_size=60), name=st.sampled_from(sorted(NORMALISERS)))
-def test_any_reply_is_an_answer_or_an_abstention(said, name):
+def test_any_text_gives_an_answer_or_none(said, name):
     answer = NORMALISERS[name](said)
 
     assert answer is None or (isinstance(answer, str) and answer)

@@ -21,7 +21,7 @@ def refusal(**settings):
     return str(caught.value)
 
 
-def test_three_names_are_enough_for_a_majority_vote():
+def test_default_rules():
     plain = rules()
 
     assert (plain.ensemble, plain.vote, plain.normalise, plain.execution) == (
@@ -43,17 +43,17 @@ def test_three_names_are_enough_for_a_majority_vote():
         ({"execution": "cascade", "threshold": 0.9}, 1),
     ],
 )
-def test_more_than_half_must_answer_unless_one_answer_is_enough(settings, least):
+def test_default_min_responses(settings, least):
     assert rules(**settings).min_responses == least
 
 
-def test_a_weighted_vote_goes_by_confidence_unless_weights_are_declared():
+def test_weighted_vote_defaults_to_confidence():
     assert rules(vote="weighted").by_confidence
     assert rules(vote="weighted", weights="confidence") == rules(vote="weighted")
     assert rules(vote="weighted", weights=[2, 1, 0]).weights == (2.0, 1.0, 0.0)
 
 
-def test_the_cheapest_is_asked_first_and_of_equals_the_one_listed_first():
+def test_cheapest_member_is_queried_first():
     assert rules(execution="cascade", threshold=0.5, costs=[2, 1, 1]).order == (1, 2, 0)
     assert rules(execution="cascade", threshold=0.5).order == (0, 1, 2)
 
@@ -194,13 +194,13 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_what_cannot_be_meant_gets_one_sentence(mistake):
+def test_invalid_settings_are_refused(mistake):
     settings, sentence = MISTAKES[mistake]
 
     assert refusal(**settings) == sentence
 
 
-def test_two_members_that_would_answer_alike_are_refused():
+def test_equal_members_are_refused():
     same = Saying("4")
     with pytest.raises(SpecError) as caught:
         make(same, "5", same)

@@ -46,7 +46,7 @@ def asked():
         yield asyncio.run(ask()), events, money, server.counts()
 
 
-def test_the_loser_is_cancelled_on_the_wire(asked):
+def test_losing_request_is_cancelled_on_the_wire(asked):
     reply, events, _, counts = asked
 
     assert reply.text == "one two"
@@ -58,7 +58,7 @@ def test_the_loser_is_cancelled_on_the_wire(asked):
     assert {"error": "cancelled"} in [one.facts for one in events]
 
 
-def test_both_are_paid_for(asked):
+def test_both_requests_are_charged(asked):
     reply, _, money, _ = asked
     tokens = reply.input_tokens + reply.output_tokens
     most = len(REQUEST.input) / 3 + 10

@@ -62,7 +62,7 @@ async def opened() -> AsyncIterator[Connection]:
 
 @pytest.mark.parametrize("content", [KNOWN_LENGTH, CHUNKED, INFORMED], ids=["length", "chunked", "informed"])
 @given(cuts=st.lists(st.integers(0, 120), max_size=6))
-def test_an_answer_is_the_same_however_it_is_cut(content, cuts):
+def test_response_is_parsed_however_it_is_split(content, cuts):
     places = sorted({0, len(content), *(cut for cut in cuts if cut < len(content))})
     pieces = [content[start:end] for start, end in itertools.pairwise(places)]
     response, connection = asked(*pieces)
@@ -71,27 +71,27 @@ def test_an_answer_is_the_same_however_it_is_cut(content, cuts):
     assert connection.reusable
 
 
-def test_names_of_headers_are_in_small_letters():
+def test_header_names_are_lower_case():
     response, _ = asked(KNOWN_LENGTH)
 
     assert response.headers == {"content-length": "5", "x-one": "1"}
 
 
-def test_a_body_without_a_length_ends_with_the_connection():
+def test_body_without_length_ends_with_the_connection():
     response, connection = asked(UNTIL_THE_END, lost=True)
 
     assert response.body == b"hello"
     assert not connection.reusable
 
 
-def test_a_connection_that_the_server_will_close_is_not_used_again():
+def test_connection_close_is_respected():
     _, connection = asked(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 
     assert not connection.reusable
 
 
 @pytest.mark.parametrize("end", range(0, len(KNOWN_LENGTH), 3))
-def test_every_answer_that_breaks_off_can_be_asked_for_again(end):
+def test_truncated_response_is_retryable(end):
     with pytest.raises(Retryable) as caught:
         asked(KNOWN_LENGTH[:end], lost=True)
 
@@ -121,7 +121,7 @@ def test_every_answer_that_breaks_off_can_be_asked_for_again(end):
         ),
     ],
 )
-def test_what_is_no_answer_says_what_it_was(pieces, lost, kind, sentence):
+def test_invalid_http_is_garbage(pieces, lost, kind, sentence):
     with pytest.raises(Retryable) as caught:
         asked(*pieces, lost=lost)
 
@@ -129,7 +129,7 @@ def test_what_is_no_answer_says_what_it_was(pieces, lost, kind, sentence):
     assert str(caught.value).startswith(f"{WHERE} {sentence}")
 
 
-def test_what_nobody_asked_for_is_no_answer_to_the_next_request():
+def test_unrequested_bytes_close_the_connection():
     async def unasked() -> Connection:
         async with opened() as connection:
             connection.data_received(KNOWN_LENGTH)
@@ -141,7 +141,7 @@ def test_what_nobody_asked_for_is_no_answer_to_the_next_request():
     assert connection.transport.ended
 
 
-def test_an_answer_without_end_is_broken_off_and_not_asked_for_again():
+def test_endless_body_is_not_retried():
     piece = b"%x\r\n%b\r\n" % (2**19, b"x" * 2**19)
 
     async def endless() -> Connection:
@@ -159,14 +159,14 @@ def test_an_answer_without_end_is_broken_off_and_not_asked_for_again():
     assert asyncio.run(endless()).transport.ended
 
 
-def test_an_answer_that_is_followed_by_another_is_the_last_of_its_connection():
+def test_second_response_closes_the_connection():
     response, connection = asked(KNOWN_LENGTH + CHUNKED[:20])
 
     assert response.body == b"hello"
     assert not connection.open
 
 
-def test_a_request_on_a_closed_connection_can_be_asked_again():
+def test_request_on_a_closed_connection_is_retryable():
     async def closed() -> None:
         async with opened() as connection:
             connection.connection_lost(None)
@@ -176,7 +176,7 @@ def test_a_request_on_a_closed_connection_can_be_asked_again():
         asyncio.run(closed())
 
 
-def test_a_request_that_is_cancelled_ends_the_connection():
+def test_cancelled_request_ends_the_connection():
     async def cancelled() -> Connection:
         async with opened() as connection:
             answer = asyncio.ensure_future(connection.send(b"request"))
@@ -217,7 +217,7 @@ def watched(content: bytes, *, wanted: int) -> tuple[list[bytes], Response, Conn
 EVENTS = CHUNKED.replace(b"200 OK\r\n", b"200 OK\r\nContent-Type: text/event-stream\r\n")
 
 
-def test_pieces_of_a_stream_are_seen_as_they_come_and_not_held():
+def test_stream_is_watched_and_not_held():
     seen, response, connection = watched(EVENTS, wanted=100)
 
     assert (b"".join(seen), response.body) == (b"hello", b"")
@@ -225,7 +225,7 @@ def test_pieces_of_a_stream_are_seen_as_they_come_and_not_held():
     assert connection.reusable
 
 
-def test_a_stream_of_which_no_more_is_wanted_ends_with_its_connection():
+def test_stopped_stream_closes_its_connection():
     seen, response, connection = watched(EVENTS, wanted=1)
 
     assert len(seen) == 1
@@ -234,7 +234,7 @@ def test_a_stream_of_which_no_more_is_wanted_ends_with_its_connection():
 
 
 @pytest.mark.parametrize("content", [CHUNKED, EVENTS.replace(b"200 OK", b"500 No")], ids=["a body", "an error"])
-def test_what_is_not_a_stream_is_held_and_not_watched(content):
+def test_ordinary_body_is_held_and_not_watched(content):
     seen, response, _ = watched(content, wanted=1)
 
     assert (seen, response.body) == ([], b"hello")

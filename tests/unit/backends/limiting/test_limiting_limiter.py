@@ -59,14 +59,14 @@ def leaving_nothing_behind(test: Callable[..., Awaitable[None]]) -> Callable[...
 
 
 @leaving_nothing_behind
-async def test_where_there_is_room_nobody_waits(limiter):
+async def test_permits_are_issued_at_once_without_limits(limiter):
     turns = limiter()
     leases = [turns.try_acquire("v2") for _ in range(1_000)]
     assert all(leases)
 
 
 @leaving_nothing_behind
-async def test_where_there_is_none_the_next_has_to_wait(limiter):
+async def test_full_limiter_issues_no_permit(limiter):
     turns = limiter(concurrency=2)
     first, second, third = (turns.try_acquire("v2") for _ in range(3))
     assert first
@@ -77,7 +77,7 @@ async def test_where_there_is_none_the_next_has_to_wait(limiter):
 
 
 @leaving_nothing_behind
-async def test_a_turn_comes_when_another_is_over(limiter):
+async def test_released_permit_goes_to_a_waiting_request(limiter):
     turns = limiter(concurrency=1)
     held = turns.try_acquire("v2")
     waiting = asyncio.create_task(turns.acquire("v2"))
@@ -90,7 +90,7 @@ async def test_a_turn_comes_when_another_is_over(limiter):
 
 
 @leaving_nothing_behind
-async def test_arms_take_turns_and_within_an_arm_the_first_comes_first(limiter):
+async def test_arms_take_turns_in_order(limiter):
     turns, order = limiter(concurrency=1), []
 
     async def ask(arm: str, number: int) -> None:
@@ -106,7 +106,7 @@ async def test_arms_take_turns_and_within_an_arm_the_first_comes_first(limiter):
 
 
 @leaving_nothing_behind
-async def test_to_wait_no_longer_is_no_turn(limiter):
+async def test_cancelled_waiter_takes_no_permit(limiter):
     turns = limiter(concurrency=1)
     held = turns.try_acquire("v2")
     impatient, patient = (asyncio.create_task(turns.acquire("v2")) for _ in range(2))
@@ -120,7 +120,7 @@ async def test_to_wait_no_longer_is_no_turn(limiter):
 
 
 @leaving_nothing_behind
-async def test_a_turn_that_comes_in_the_moment_of_a_cancellation_is_given_on(limiter):
+async def test_permit_issued_during_cancellation_is_released(limiter):
     turns = limiter(concurrency=1)
     held = turns.try_acquire("v2")
     waiting = asyncio.create_task(turns.acquire("v2"))
@@ -132,7 +132,7 @@ async def test_a_turn_that_comes_in_the_moment_of_a_cancellation_is_given_on(lim
 
 
 @leaving_nothing_behind
-async def test_who_was_cancelled_but_does_not_know_it_yet_is_passed_over(limiter):
+async def test_waiter_being_cancelled_is_skipped(limiter):
     turns = limiter(concurrency=1)
     held = turns.try_acquire("v2")
     waiting, next_one = (asyncio.create_task(turns.acquire("v2")) for _ in range(2))
@@ -144,7 +144,7 @@ async def test_who_was_cancelled_but_does_not_know_it_yet_is_passed_over(limiter
 
 
 @leaving_nothing_behind
-async def test_a_lease_is_given_back_once(limiter):
+async def test_permit_release_is_idempotent(limiter):
     turns = limiter(concurrency=1)
     lease = turns.try_acquire("v2")
     lease.release(REPLY)
@@ -157,21 +157,21 @@ async def test_a_lease_is_given_back_once(limiter):
     "outcome", [REPLY, None, asyncio.CancelledError(), BackendError("no"), Retryable("no", kind="500"), ValueError()]
 )
 @leaving_nothing_behind
-async def test_room_comes_back_whatever_the_request_came_to(limiter, outcome):
+async def test_any_outcome_releases_the_permit(limiter, outcome):
     turns = limiter(concurrency=1)
     turns.try_acquire("v2").release(outcome)
     assert turns.try_acquire("v2")
 
 
 @leaving_nothing_behind
-async def test_a_refusal_pauses_nobody_else(limiter):
+async def test_single_refusal_pauses_no_other_request(limiter):
     turns = limiter()
     turns.try_acquire("v2").release(Retryable("too much", kind="429", retry_after_s=3.0))
     assert turns.try_acquire("v1")
 
 
 @leaving_nothing_behind
-async def test_everybody_pauses_when_refusals_cluster(limiter):
+async def test_clustered_refusals_pause_all(limiter):
     turns = limiter()
     leases = [turns.try_acquire("v2") for _ in range(60)]
     for lease in leases[50:]:
@@ -181,7 +181,7 @@ async def test_everybody_pauses_when_refusals_cluster(limiter):
 
 
 @leaving_nothing_behind
-async def test_everybody_pauses_for_as_long_as_a_server_asks_whose_quota_is_exhausted(limiter):
+async def test_exhausted_quota_pauses_all_for_retry_after(limiter):
     turns, started = limiter(), []
 
     async def ask(arm: str) -> None:
@@ -198,7 +198,7 @@ async def test_everybody_pauses_for_as_long_as_a_server_asks_whose_quota_is_exha
 
 @pytest.mark.parametrize("retry_after_s", [601.0, math.inf])
 @leaving_nothing_behind
-async def test_nobody_pauses_for_longer_than_a_run_takes(limiter, retry_after_s):
+async def test_very_long_pauses_are_ignored(limiter, retry_after_s):
     turns = limiter()
     exhausted = Retryable("come tomorrow", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
     turns.try_acquire("v2").release(exhausted)
@@ -208,7 +208,7 @@ async def test_nobody_pauses_for_longer_than_a_run_takes(limiter, retry_after_s)
 
 
 @leaving_nothing_behind
-async def test_turns_of_a_rate_come_evenly(limiter):
+async def test_permits_of_a_rate_are_evenly_spaced(limiter):
     turns, started = limiter(requests_per_second=10), []
     for _ in range(11):
         lease = turns.try_acquire("v2") or await turns.acquire("v2")
@@ -218,7 +218,7 @@ async def test_turns_of_a_rate_come_evenly(limiter):
 
 
 @leaving_nothing_behind
-async def test_all_adapters_of_a_server_share_its_limiter_and_the_strictest_limit_holds(opened):
+async def test_adapters_of_a_server_share_the_strictest_limit(opened):
     limiters = opened()
     first = limiters.of("http://host/v1 key", Limits(concurrency=8))
     second = limiters.of("http://host/v1 key", Limits(concurrency=2))
@@ -232,7 +232,7 @@ async def test_all_adapters_of_a_server_share_its_limiter_and_the_strictest_limi
 
 
 @leaving_nothing_behind
-async def test_there_is_room_for_a_hedge_where_nothing_holds_back(limiter):
+async def test_spare_permit_beyond_ordinary_concurrency(limiter):
     turns = limiter(ordinary=1)
     assert turns.try_acquire("v2")
     assert turns.try_acquire("v2") is None
@@ -240,7 +240,7 @@ async def test_there_is_room_for_a_hedge_where_nothing_holds_back(limiter):
 
 
 @leaving_nothing_behind
-async def test_a_hedge_takes_no_ones_turn(limiter):
+async def test_spare_permit_does_not_reduce_ordinary_permits(limiter):
     turns = limiter(ordinary=1)
     first = turns.try_acquire("v2")
     spare = turns.try_spare()
@@ -251,7 +251,7 @@ async def test_a_hedge_takes_no_ones_turn(limiter):
 
 
 @leaving_nothing_behind
-async def test_there_is_none_above_what_the_user_allows(limiter):
+async def test_no_spare_permit_above_the_users_limit(limiter):
     turns = limiter(concurrency=2)
     assert turns.try_acquire("v2")
     assert turns.try_spare()
@@ -259,7 +259,7 @@ async def test_there_is_none_above_what_the_user_allows(limiter):
 
 
 @leaving_nothing_behind
-async def test_there_is_none_while_others_wait(limiter):
+async def test_no_spare_permit_while_requests_wait(limiter):
     turns = limiter(ordinary=1)
     held = turns.try_acquire("v2")
     waiting = asyncio.create_task(turns.acquire("v2"))
@@ -271,7 +271,7 @@ async def test_there_is_none_while_others_wait(limiter):
 
 @pytest.mark.parametrize("retry_after_s", [None, 1.0])
 @leaving_nothing_behind
-async def test_there_is_none_while_the_limiter_backs_off_and_for_some_time_after(limiter, retry_after_s):
+async def test_no_spare_permit_soon_after_a_refusal(limiter, retry_after_s):
     turns = limiter()
     assert turns.try_spare()
     exhausted = Retryable("too much", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)

@@ -33,7 +33,7 @@ def told(message: str, **more: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
-def test_what_passes_can_be_asked_again(status):
+def test_transient_statuses_are_retryable(status):
     error = meant(status, told("overloaded"), retry_after="3")
 
     assert isinstance(error, Retryable)
@@ -64,7 +64,7 @@ def test_what_passes_can_be_asked_again(status):
         (422, {"detail": [{"loc": ["body", "temperature"], "msg": "too hot"}]}, "does not accept 'temperature'"),
     ],
 )
-def test_what_every_request_would_be_told_stops_the_experiment(status, body, sentence):
+def test_permanent_statuses_stop_the_experiment(status, body, sentence):
     error = meant(status, body, location="https://other.example/v1/x")
 
     assert isinstance(error, Refused)
@@ -82,7 +82,7 @@ def test_what_every_request_would_be_told_stops_the_experiment(status, body, sen
         (418, b"I am a teapot", "status 418, I am a teapot"),
     ],
 )
-def test_what_may_be_this_samples_own_loses_it_alone(status, body, sentence):
+def test_other_bad_requests_lose_one_sample(status, body, sentence):
     error = meant(status, body)
 
     assert type(error) is BackendError
@@ -103,7 +103,7 @@ def test_what_may_be_this_samples_own_loses_it_alone(status, body, sentence):
         (413, b""),
     ],
 )
-def test_a_prompt_that_the_model_cannot_hold_is_the_models_failure(status, body):
+def test_too_long_prompt_is_finish_length(status, body):
     assert meant(status, body) == Reply(text="", finish="length", output_tokens=0, latency_s=0.25, model="m")
 
 
@@ -115,7 +115,7 @@ def test_a_prompt_that_the_model_cannot_hold_is_the_models_failure(status, body)
         told("prompt violates our content policy", code="content_policy_violation"),
     ],
 )
-def test_a_prompt_that_is_withheld_is_no_answer(body):
+def test_filtered_prompt_is_finish_content_filter(body):
     assert meant(400, body).finish == "content_filter"
 
 
@@ -127,7 +127,7 @@ def test_a_prompt_that_is_withheld_is_no_answer(body):
         f"no access with Bearer {KEY}",
     ],
 )
-def test_keys_that_a_server_sends_back_are_not_told(message):
+def test_echoed_keys_are_redacted(message):
     said = str(meant(401, told(message)))
 
     assert "***" in said
@@ -136,31 +136,31 @@ def test_keys_that_a_server_sends_back_are_not_told(message):
 
 
 @pytest.mark.parametrize(("code", "status"), [(429, 429), ("429", 500), (200, 500), (None, 500)])
-def test_an_error_that_came_as_an_answer_has_the_status_that_it_names(code, status):
+def test_error_inside_a_200_response_has_its_own_status(code, status):
     assert status_within(told("behind the gateway", code=code)) == status
 
 
-def test_where_a_server_sends_on_to_is_told_without_a_key():
+def test_redirect_target_is_reported_without_keys():
     said = str(meant(302, location=f"https://other.example/v1?key={KEY}"))
 
     assert said.endswith("redirects to https://other.example/v1?key=***: set that as base_url, up to /v1")
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"error": ' + b"[" * 100_000])
-def test_an_error_that_is_nested_too_deeply_is_an_error_like_others(body):
+def test_deeply_nested_error_is_handled(body):
     assert isinstance(meant(500, body), Retryable)
     assert type(meant(400, body)) is BackendError
 
 
-def test_what_a_server_says_moves_no_cursor():
+def test_control_characters_are_escaped():
     assert str(meant(500, b"\x1b[31mred\x07\x00")).endswith(r"status 500, \x1b[31mred\x07\x00")
 
 
-def test_a_long_story_is_cut():
+def test_long_messages_are_cut():
     assert len(str(meant(500, told("x" * 10_000)))) < 500
 
 
-def test_errors_survive_the_way_between_processes():
+def test_errors_can_be_pickled():
     error = meant(429, told("slowly"), retry_after="2")
     again = pickle.loads(pickle.dumps(error))
 

@@ -44,14 +44,14 @@ def reply(answer):
     ids=["chat", "completion", "cut", "tools", "filtered"],
 )
 @given(cuts=st.lists(st.integers(0, 3000), max_size=8))
-def test_a_stream_is_the_whole_answer_however_it_is_cut(body, finish, cuts):
+def test_stream_is_parsed_however_it_is_split(body, finish, cuts):
     behaviour = Behaviour(finish=finish, text="" if finish == "tool_calls" else None)
     streamed = read(events(body, finish=finish, text=behaviour.text), *cuts).answer("http://a")
 
     assert reply(streamed) == reply(whole(behaviour, body))
 
 
-def test_the_first_token_is_noted_and_nothing_before_it():
+def test_first_token_time_is_recorded():
     role = b'data: {"choices": [{"delta": {"role": "assistant", "content": ""}}]}\n\n'
     before, after = (
         read(b": hello\n\n" + role),
@@ -75,7 +75,7 @@ def test_the_first_token_is_noted_and_nothing_before_it():
         b"data: " + b"[" * 100_000,
     ],
 )
-def test_what_is_no_event_is_garbage(said):
+def test_invalid_event_is_garbage(said):
     with pytest.raises(Retryable) as caught:
         read(said + b"\n\n").answer("http://a")
 
@@ -83,7 +83,7 @@ def test_what_is_no_event_is_garbage(said):
 
 
 @pytest.mark.parametrize("whole_events", [0, 1, 2])
-def test_a_stream_that_breaks_off_is_half_an_answer(whole_events):
+def test_truncated_stream_is_retryable(whole_events):
     content = b"".join(event + b"\n\n" for event in events(PLAIN).split(b"\n\n")[:whole_events])
     with pytest.raises(Retryable) as caught:
         read(content).answer("http://a")
@@ -91,17 +91,17 @@ def test_a_stream_that_breaks_off_is_half_an_answer(whole_events):
     assert caught.value.kind == "half"
 
 
-def test_a_stream_without_the_last_word_is_whole_when_every_choice_has_its_end():
+def test_stream_without_done_is_complete_when_choices_ended():
     content = events(CHAT).replace(b"data: [DONE]\n\n", b"")
 
     assert reply(read(content).answer("http://a")).text == "one  two ünö\n"
 
 
-def test_an_error_in_a_stream_is_told():
+def test_error_event_is_returned():
     assert read(b'data: {"error": {"message": "gone"}}\n\n').answer("http://a")["error"] == {"message": "gone"}
 
 
-def test_arguments_of_tools_come_in_pieces():
+def test_tool_call_arguments_are_joined():
     def delta(**call):
         return b"data: " + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}).encode() + b"\n\n"
 
