@@ -15,17 +15,17 @@ from pytest_crucible.records.errors import Retryable
 
 
 @pytest.mark.parametrize(
-    ("retry_after_s", "told"), [(280.0, "pausing for 280 s, as the server asks"), (2.0, ""), (1e9, ""), (None, "")]
+    ("retry_after_s", "sentence"), [(280.0, "pausing for 280 s, as the server asks"), (2.0, ""), (1e9, ""), (None, "")]
 )
 @in_event_loop
-async def test_pause_is_described_while_it_lasts(retry_after_s, told):
+async def test_pause_is_described_while_it_lasts(retry_after_s, sentence):
     shared, now = BackendContext(), asyncio.get_running_loop().time()
     limiters = [shared.limiters.of(server, Limits()) for server in ("a", "b")]
     exhausted = Retryable("busy", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
     limiters[0].try_acquire("v2").release(exhausted)
     limiters[1].try_acquire("v2").release(Reply(text="4"))
 
-    assert (shared.waits_for(now), shared.waits_for(now + 300)) == (told, "")
+    assert (shared.waits_for(now), shared.waits_for(now + 300)) == (sentence, "")
 
 
 def test_unanswering_server_is_named():

@@ -66,11 +66,13 @@ def test_blocked_request_is_not_sent():
 
 
 def test_guarded_requests_are_not_streamed():
-    seen: list[Request] = []
-    backend = guard_backend(ScriptedBackend(lambda request: seen.append(request) or "fine"), Protections((), (BLOCKS,)))
+    requests: list[Request] = []
+    backend = guard_backend(
+        ScriptedBackend(lambda request: requests.append(request) or "fine"), Protections((), (BLOCKS,))
+    )
     asyncio.run(backend.generate(Request(input="q", sample="s", repeat=0, open_stream=lambda: print)))
 
-    assert seen[0].open_stream is None
+    assert requests[0].open_stream is None
 
 
 def test_blocked_reply_keeps_only_its_cost():
@@ -156,6 +158,6 @@ def test_other_inputs_are_read_and_not_edited():
 
 def test_identities_of_guarded_backends_differ():
     backend = ScriptedBackend(lambda request: "x", identity="m")
-    one, other = (guard_backend(backend, Protections(identity=name)) for name in "ab")
+    first, other = (guard_backend(backend, Protections(identity=name)) for name in "ab")
 
-    assert len({backend.identity, one.identity, other.identity}) == 3
+    assert len({backend.identity, first.identity, other.identity}) == 3

@@ -60,11 +60,11 @@ def ask(backend: LocalBackend, *requests: Request, concurrency: int = 1000):
     async def all_of_them():
         gate = asyncio.Semaphore(concurrency)
 
-        async def one(asked: Request):
+        async def answer(query: Request):
             async with gate:
-                return await backend.generate(asked)
+                return await backend.generate(query)
 
-        return await asyncio.gather(*map(one, requests))
+        return await asyncio.gather(*map(answer, requests))
 
     return asyncio.run(all_of_them())
 
@@ -99,9 +99,9 @@ def test_stop_text_ends_the_reply(backend):
 
 @pytest.mark.parametrize("concurrency", [1, 5, 40])
 def test_replies_do_not_depend_on_concurrency(backend, concurrency):
-    asked = [request(question, f"q{k}") for k, question in enumerate(QUESTIONS)]
+    requests = [request(question, f"q{k}") for k, question in enumerate(QUESTIONS)]
 
-    assert texts(backend, *asked, concurrency=concurrency) == texts(backend, *reversed(asked))[::-1]
+    assert texts(backend, *requests, concurrency=concurrency) == texts(backend, *reversed(requests))[::-1]
 
 
 def test_reply_depends_on_seed_sample_and_repeat(backend):
@@ -146,7 +146,7 @@ def test_last_token_of_the_context_is_used(backend):
 
 
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("query", "sentence"),
     [
         (
             request(7),
@@ -165,9 +165,9 @@ def test_last_token_of_the_context_is_used(backend):
         (request(top_p=0), "adapter 'v2' has invalid parameters: top_p must be above 0 and at most 1, not 0"),
     ],
 )
-def test_invalid_requests_stop_the_experiment(backend, asked, sentence):
+def test_invalid_requests_stop_the_experiment(backend, query, sentence):
     with pytest.raises(Refused) as caught:
-        ask(backend, asked)
+        ask(backend, query)
 
     assert str(caught.value).startswith(sentence)
 
@@ -315,7 +315,7 @@ def test_waiting_requests_are_batched_by_length():
 
     assert [answer.result(20) for answer in answers] == lengths
     assert list(map(len, sampler.batches)) == [1, 32, 32, 5]
-    assert [one for batch in sampler.batches for one in batch] == [1, *sorted(lengths)]
+    assert [length for batch in sampler.batches for length in batch] == [1, *sorted(lengths)]
 
 
 def test_requests_are_batched_by_model():
@@ -324,7 +324,7 @@ def test_requests_are_batched_by_model():
     answers = [thread.ask(samplers[k % 2], [0] * (k + 1), sampling_params({})) for k in range(10)]
 
     assert [answer.result(20) for answer in answers] == list(range(1, 11))
-    assert sorted(one for batch in samplers[0].batches for one in batch) == [1, 3, 5, 7, 9]
+    assert sorted(length for batch in samplers[0].batches for length in batch) == [1, 3, 5, 7, 9]
 
 
 def test_cancelled_request_is_not_computed():
@@ -360,14 +360,14 @@ def test_streamed_reply_equals_the_whole_one(engine, question, seed, temperature
     backend = load_local(engine, None, name="base")
     parameters = {"max_tokens": 30, "seed": seed, "temperature": temperature}
     pieces: list[str] = []
-    asked = request(question, **parameters)
+    query = request(question, **parameters)
 
-    (whole,) = ask(backend, asked)
+    (whole,) = ask(backend, query)
     # A stop that the model does write, and of which one token may write only the beginning.
     if stop_at is not None and (stop := whole.text[stop_at : stop_at + size].replace("\ufffd", "")):
-        asked = request(question, **parameters, stop=[stop, "zzz"])
-        (whole,) = ask(backend, asked)
-    (streamed,) = ask(backend, replace(asked, open_stream=lambda: pieces.append))
+        query = request(question, **parameters, stop=[stop, "zzz"])
+        (whole,) = ask(backend, query)
+    (streamed,) = ask(backend, replace(query, open_stream=lambda: pieces.append))
 
     assert (streamed.text, streamed.finish, streamed.output_tokens) == (whole.text, whole.finish, whole.output_tokens)
     assert whole.text.startswith("".join(pieces))

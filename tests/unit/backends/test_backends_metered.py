@@ -14,7 +14,7 @@ from pytest_crucible.records.errors import BackendError, Retryable
 REQUEST = Request(input="2 + 2", sample="a", repeat=1, experiment="test_sums.py::test_sums", arm="v2")
 
 
-def told(script, *, starts: bool = True) -> tuple[list[Event], BaseException | None]:
+def events_of(script, *, starts: bool = True) -> tuple[list[Event], BaseException | None]:
     events: list[Event] = []
     backend = Metered(ScriptedBackend(script, identity="sums"), events.append, starts=starts)
     try:
@@ -25,29 +25,29 @@ def told(script, *, starts: bool = True) -> tuple[list[Event], BaseException | N
 
 
 def test_request_events_name_their_unit():
-    events, _ = told(lambda request: "4")
+    events, _ = events_of(lambda request: "4")
 
-    assert [one.name for one in events] == ["request.start", "request.stop"]
-    assert {(one.experiment, one.arm, one.sample, one.repeat) for one in events} == {
+    assert [event.name for event in events] == ["request.start", "request.stop"]
+    assert {(event.experiment, event.arm, event.sample, event.repeat) for event in events} == {
         ("test_sums.py::test_sums", "v2", "a", 1)
     }
 
 
 def test_start_event_is_omitted_without_listeners():
-    events, _ = told(lambda request: "4", starts=False)
+    events, _ = events_of(lambda request: "4", starts=False)
 
-    assert [one.name for one in events] == ["request.stop"]
+    assert [event.name for event in events] == ["request.stop"]
 
 
 def test_stop_event_has_time_and_tokens():
-    events, _ = told(lambda request: Reply(text="4", input_tokens=5, output_tokens=1))
+    events, _ = events_of(lambda request: Reply(text="4", input_tokens=5, output_tokens=1))
 
     assert events[1].seconds >= 0
     assert events[1].facts == {"input_tokens": 5, "output_tokens": 1, "finish": "stop", "cost_usd": None}
 
 
 def test_stop_event_has_first_token_and_model():
-    events, _ = told(lambda request: Reply(text="4", first_token_s=0.5, model="m-1"))
+    events, _ = events_of(lambda request: Reply(text="4", first_token_s=0.5, model="m-1"))
 
     assert (events[1].facts["first_token_s"], events[1].facts["model"]) == (0.5, "m-1")
 
@@ -67,7 +67,7 @@ def test_stop_event_has_first_token_and_model():
         (Reply(text="4", cost_usd=-1), "has cost_usd -1"),
         (4, "the backend returned a number: generate() must return a Reply"),
     ],
-    ids=lambda one: "" if isinstance(one, str) else None,
+    ids=lambda value: "" if isinstance(value, str) else None,
 )
 def test_invalid_reply_is_refused(reply, sentence):
     class Odd:

@@ -113,7 +113,7 @@ def test_empty_file_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "sentence"),
     [
         ({"text": "4"}, "has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
         ({"sample_id": None, "text": "4"}, "has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
@@ -131,12 +131,12 @@ def test_empty_file_is_refused(tmp_path):
     ],
     ids=["no-id", "null-id", "no-text", "text-number", "tokens", "latency", "logprobs"],
 )
-def test_invalid_row_is_named(path, row, said):
+def test_invalid_row_is_named(path, row, sentence):
     with path.open("a") as file:
         file.write(f"{json.dumps(row)}\n")
 
-    assert complaint(load_recorded, path) == f"line 4 of {path} {said}"
-    assert complaint(recorded_rows, [*ROWS, row], name="v2") == f"row 4 of v2 {said}"
+    assert complaint(load_recorded, path) == f"line 4 of {path} {sentence}"
+    assert complaint(recorded_rows, [*ROWS, row], name="v2") == f"row 4 of v2 {sentence}"
 
 
 def test_infinite_logprob_is_valid(path):

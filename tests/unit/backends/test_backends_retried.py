@@ -41,7 +41,7 @@ def busy(kind: str = "429", after: float | None = None) -> Retryable:
     return Retryable("too much is asked", kind=kind, retry_after_s=after)
 
 
-def asked(*answers: Answer, retries: int = RETRIES) -> tuple[Script, list[Event], str | BaseException]:
+def send(*answers: Answer, retries: int = RETRIES) -> tuple[Script, list[Event], str | BaseException]:
     """What became of one request: the script, the events, and the reply's text or the error."""
     script, events = Script(answers), []
     backend = Retried(ScriptedBackend(script, identity="script"), events.append, retries=retries)
@@ -53,14 +53,14 @@ def asked(*answers: Answer, retries: int = RETRIES) -> tuple[Script, list[Event]
 
 
 def test_successful_request_is_sent_once():
-    script, events, came = asked("4")
+    script, events, came = send("4")
 
     assert (len(script.asked), events, came) == (1, [], "4")
 
 
 @given(st.integers(0, 8), st.integers(0, 8))
 def test_retryable_failures_are_retried(failures, retries):
-    script, events, came = asked(*[busy()] * failures, "4", retries=retries)
+    script, events, came = send(*[busy()] * failures, "4", retries=retries)
 
     assert len(script.asked) == min(failures, retries) + 1
     assert len(events) == min(failures, retries)
@@ -69,13 +69,13 @@ def test_retryable_failures_are_retried(failures, retries):
 
 @pytest.mark.parametrize("error", [BackendError("no such sample"), Refused("bad key"), ValueError("a mistake")])
 def test_other_errors_are_not_retried(error):
-    script, events, came = asked(error)
+    script, events, came = send(error)
 
     assert (len(script.asked), events, came) == (1, [], error)
 
 
 def test_other_error_after_a_retryable_one_is_raised():
-    script, _, came = asked(busy(), Refused("bad key"))
+    script, _, came = send(busy(), Refused("bad key"))
 
     assert len(script.asked) == 2
     assert isinstance(came, Refused)
@@ -84,7 +84,7 @@ def test_other_error_after_a_retryable_one_is_raised():
 def test_pauses_grow_exponentially():
     waits = []
     for _ in range(200):
-        script, _, _ = asked(busy(), retries=7)
+        script, _, _ = send(busy(), retries=7)
         waits.append([after - before for before, after in zip(script.asked, script.asked[1:], strict=False)])
 
     for number, many in enumerate(zip(*waits, strict=True)):
@@ -94,25 +94,25 @@ def test_pauses_grow_exponentially():
 
 
 def test_retry_after_is_respected():
-    script, _, came = asked(busy(after=20.0), "4")
+    script, _, came = send(busy(after=20.0), "4")
 
     assert 20.0 <= script.asked[1] <= 21.0
     assert came == "4"
 
 
 def test_retry_event_has_kind_and_wait():
-    _, events, _ = asked(busy("503"), busy("timeout"), "4")
+    _, events, _ = send(busy("503"), busy("timeout"), "4")
 
-    assert [(one.name, one.facts["kind"], one.facts["attempt"]) for one in events] == [
+    assert [(event.name, event.facts["kind"], event.facts["attempt"]) for event in events] == [
         ("request.retry", "503", 1),
         ("request.retry", "timeout", 2),
     ]
-    assert [one.facts["wait_s"] >= 0 for one in events] == [True, True]
-    assert {(one.experiment, one.arm, one.sample) for one in events} == {("test_sums.py::test_sums", "v2", "a")}
+    assert [event.facts["wait_s"] >= 0 for event in events] == [True, True]
+    assert {(event.experiment, event.arm, event.sample) for event in events} == {("test_sums.py::test_sums", "v2", "a")}
 
 
 def test_lost_request_counts_failures_by_kind():
-    _, _, came = asked(*[busy()] * 4, busy("timeout"), Retryable("it hung up", kind="connection"))
+    _, _, came = send(*[busy()] * 4, busy("timeout"), Retryable("it hung up", kind="connection"))
 
     assert type(came) is BackendError
     assert re.fullmatch(
@@ -121,13 +121,13 @@ def test_lost_request_counts_failures_by_kind():
 
 
 def test_lost_request_without_retries():
-    _, _, came = asked(busy(), retries=0)
+    _, _, came = send(busy(), retries=0)
 
     assert str(came) == "lost after 1 attempt in 0 s: 429 x 1; the last: too much is asked"
 
 
 def test_very_long_pause_stops_the_experiment():
-    script, _, came = asked(busy(after=86_400.0))
+    script, _, came = send(busy(after=86_400.0))
 
     assert len(script.asked) == 1
     assert isinstance(came, Refused)
@@ -153,7 +153,7 @@ def test_global_random_state_is_untouched():
     expected = random.random()
     random.seed(5)
 
-    asked(busy(), busy(), "4")
+    send(busy(), busy(), "4")
 
     assert random.random() == expected
 
@@ -165,6 +165,6 @@ def test_invalid_retries_are_refused(wrong):
 
 
 def test_retries_setting_is_read():
-    found: list[Callable[[], int] | int] = [read_retries(adapter()), read_retries(adapter(retries=0))]
+    counts: list[Callable[[], int] | int] = [read_retries(adapter()), read_retries(adapter(retries=0))]
 
-    assert found == [RETRIES, 0]
+    assert counts == [RETRIES, 0]

@@ -165,25 +165,25 @@ async def test_limit_can_be_moved_earlier():
 async def test_many_limits_expire_at_their_own_times(works: list[tuple[int, int, int]]):
     """Each with its limit, what it takes, and when it starts; at the very moment, either may come first."""
 
-    async def one(limit: int, takes: int, starts: int) -> float:
+    async def limited(limit: int, takes: int, starts: int) -> float:
         await asyncio.sleep(starts)
         with contextlib.suppress(TimeoutError):
             async with TimeLimit(limit + 0.5):
                 await asyncio.sleep(takes)
         return now()
 
-    assert await asyncio.gather(*(one(*given) for given in works)) == [
+    assert await asyncio.gather(*(limited(*work) for work in works)) == [
         starts + min(limit + 0.5, takes) for limit, takes, starts in works
     ]
 
 
 @in_virtual_time
 async def test_thousand_limits_share_one_timer():
-    async def one() -> None:
+    async def limited() -> None:
         async with TimeLimit(100):
             await asyncio.sleep(1)
 
-    waiting = [asyncio.ensure_future(one()) for _ in range(1_000)]
+    waiting = [asyncio.ensure_future(limited()) for _ in range(1_000)]
     await asyncio.sleep(0.5)
     timers = len([handle for handle in asyncio.get_running_loop()._scheduled if handle.when() == 100])  # type: ignore[attr-defined]
     await asyncio.gather(*waiting)

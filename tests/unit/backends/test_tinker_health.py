@@ -34,9 +34,9 @@ def clock() -> Any:
 def pulse(clock, monkeypatch) -> Iterator[HealthMonitor]:
     """One that is never asked after its health."""
     monkeypatch.setattr(HealthMonitor, "_ask_after_health", lambda self: None)
-    one = HealthMonitor("Tinker", lambda: None, clock=lambda: clock.now)
-    yield one
-    one.close()
+    monitor = HealthMonitor("Tinker", lambda: None, clock=lambda: clock.now)
+    yield monitor
+    monitor.close()
 
 
 def test_healthy_service_is_waited_for(pulse, clock):
@@ -135,16 +135,16 @@ def test_heartbeat_proves_only_the_connection(pulse, clock):
 def test_silence_is_probed_and_the_thread_ends(monkeypatch):
     monkeypatch.setattr(pulses, "QUIET_S", 0.02)
     monkeypatch.setattr(pulses, "GONE_S", 0.05)
-    asked = threading.Event()
+    is_probed = threading.Event()
 
     def probe() -> None:
-        asked.set()
+        is_probed.set()
         raise OSError("refused")
 
     def until_it_is_gone() -> None:
         while True:
             pulse.check()
-            asked.wait(0.01)
+            is_probed.wait(0.01)
 
     pulse = HealthMonitor("Tinker", probe)
     with pytest.raises(Retryable, match="refused"):
@@ -152,4 +152,4 @@ def test_silence_is_probed_and_the_thread_ends(monkeypatch):
     pulse.close()
 
     assert QUIET_S == 1.0
-    assert not [one for one in threading.enumerate() if one.name == "tinker-pulse"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "tinker-pulse"]

@@ -17,7 +17,7 @@ class Letters:
         return [ord(letter) for letter in text]
 
     def apply_chat_template(self, messages: list, **options: bool) -> str:
-        return "".join(part["text"] for one in messages for part in one["content"] if part["type"] == "text")
+        return "".join(part["text"] for message in messages for part in message["content"] if part["type"] == "text")
 
 
 @pytest.mark.parametrize("kind", ["image_url", "input_audio", "video", "file"])

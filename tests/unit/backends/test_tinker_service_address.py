@@ -46,11 +46,11 @@ def test_missing_parts_are_the_sessions():
     ],
 )
 def test_invalid_addresses_are_refused(options, environment, sentence):
-    with pytest.raises(SpecError) as told:
+    with pytest.raises(SpecError) as caught:
         read_address("v2", options, environment, None)
 
-    assert sentence in str(told.value)
-    assert "sk-1" not in str(told.value)
+    assert sentence in str(caught.value)
+    assert "sk-1" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

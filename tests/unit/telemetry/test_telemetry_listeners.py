@@ -69,8 +69,8 @@ def test_listeners_are_closed():
             self.closed += 1
             raise ConnectionError("gone")
 
-    listener, seen = Closeable(), []
-    tell = Listeners({"a collector": listener, "a list": seen.append})
+    listener, events = Closeable(), []
+    tell = Listeners({"a collector": listener, "a list": events.append})
     tell.close()
 
     assert listener.closed == 1

@@ -36,28 +36,28 @@ class Server:
 
 
 def request(sample: int = 0, arm: str = "v2", **parameters) -> Request:
-    given = {"max_tokens": 10, **parameters}
-    return Request(input="x" * 30, sample=str(sample), repeat=0, parameters=given, experiment="e", arm=arm)
+    settings = {"max_tokens": 10, **parameters}
+    return Request(input="x" * 30, sample=str(sample), repeat=0, parameters=settings, experiment="e", arm=arm)
 
 
 def ask(money: Spending, requests: list[Request], server: Server) -> list[Reply | BaseException]:
     """All at one time; each is over for its sample when it is answered."""
     backend = Metered(server, lambda event: None, money.meter(ADAPTER, "m"))
 
-    async def one(asked: Request) -> Reply:
+    async def generate(query: Request) -> Reply:
         try:
-            return await backend.generate(asked)
+            return await backend.generate(query)
         finally:
-            money.release("e", asked.sample, asked.repeat, asked.arm)
+            money.release("e", query.sample, query.repeat, query.arm)
 
     async def everything():
-        return await asyncio.gather(*map(one, requests), return_exceptions=True)
+        return await asyncio.gather(*map(generate, requests), return_exceptions=True)
 
     return virtual_time.run(everything())
 
 
 def answered(outcomes) -> int:
-    return sum(isinstance(one, Reply) for one in outcomes)
+    return sum(isinstance(outcome, Reply) for outcome in outcomes)
 
 
 # -- amounts -----------------------------------------------------------------------------------------------------------
@@ -95,9 +95,9 @@ def test_invalid_budgets_are_refused(text):
 
 
 @given(st.builds(Amount, counts, counts, counts), st.builds(Amount, counts, counts, counts))
-def test_amount_within_other_plus_excess(one, other):
-    assert one.within(other.plus(one.beyond(other)))
-    assert any(one.beyond(other)) != one.within(other)
+def test_amount_within_other_plus_excess(first, other):
+    assert first.within(other.plus(first.beyond(other)))
+    assert any(first.beyond(other)) != first.within(other)
 
 
 # -- purses ------------------------------------------------------------------------------------------------------------
@@ -112,29 +112,29 @@ def purses(request, tmp_path):
         return
     both = SharedLedger(tmp_path / "ledger", removes_file=True), SharedLedger(tmp_path / "ledger")
     yield both
-    for one in both:
-        one.close()
+    for ledger in both:
+        ledger.close()
 
     assert not (tmp_path / "ledger").exists()
 
 
 def test_shared_ledgers_see_each_others_reservations(purses):
-    one, other = purses
+    first, other = purses
     limit = Amount(1, 100, 3)
 
-    assert one.take(Amount(0.5, 50, 2), limit)
+    assert first.take(Amount(0.5, 50, 2), limit)
     assert not other.take(Amount(0.5, 50, 2), limit)
     assert other.taken == Amount(0.5, 50, 2)
     assert other.spent == Amount()
 
 
 def test_settling_frees_the_unspent_reservation(purses):
-    one, other = purses
-    one.take(Amount(1, 100, 3), Amount(1, 100, 3))
+    first, other = purses
+    first.take(Amount(1, 100, 3), Amount(1, 100, 3))
     other.settle(Amount(1, 100, 1), Amount(0.25, 20, 1))
 
-    assert one.taken == Amount(0.25, 20, 3)
-    assert one.spent == Amount(0.25, 20, 1)
+    assert first.taken == Amount(0.25, 20, 3)
+    assert first.spent == Amount(0.25, 20, 1)
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_concurrent_requests_stay_within_the_budget(budget):
     outcomes = ask(money, [request(number) for number in range(50)], server)
 
     assert answered(outcomes) == len(server.asked) == 7
-    assert all(isinstance(one, Reply | Spent) for one in outcomes)
+    assert all(isinstance(outcome, Reply | Spent) for outcome in outcomes)
     assert money.run.spent() == money.run.ledger.taken
     assert money.run.spent() == pytest.approx(Amount(0.035, 140, 7))
 
@@ -189,7 +189,7 @@ def test_retries_count_against_the_budget():
     money, server = Spending("3 requests"), Server(error=Retryable("busy", kind="503"))
     outcomes = ask(money, [request(0)] * 5, server)
 
-    assert [type(one) for one in outcomes].count(Retryable) == len(server.asked) == 3
+    assert [type(outcome) for outcome in outcomes].count(Retryable) == len(server.asked) == 3
     assert money.run.spent() == Amount(0, 0, 3)
 
 
@@ -272,7 +272,7 @@ def test_a_budget_is_never_exceeded_and_arms_are_treated_alike(limit, arms, samp
 
     assert money.run.ledger.taken.within(money.run.limit)
     assert money.run.ledger.taken == pytest.approx(money.run.spent())
-    assert all(one == of[0] for one in of)
+    assert all(samples == of[0] for samples in of)
 
 
 # -- prices ------------------------------------------------------------------------------------------------------------

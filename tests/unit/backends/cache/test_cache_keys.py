@@ -27,11 +27,11 @@ REQUESTS = st.builds(Request, **PARTS)
 @pytest.mark.parametrize("part", PARTS)
 @given(data=st.data())
 def test_keys_are_equal_exactly_for_equal_requests(part, data):
-    one = data.draw(REQUESTS)
-    other = dataclasses.replace(one, **{part: data.draw(PARTS[part])})
+    first = data.draw(REQUESTS)
+    other = dataclasses.replace(first, **{part: data.draw(PARTS[part])})
 
-    before, after = (json.dumps(getattr(request, part), sort_keys=True) for request in (one, other))
-    assert (reply_key("v2", one) == reply_key("v2", other)) == (before == after)
+    before, after = (json.dumps(getattr(request, part), sort_keys=True) for request in (first, other))
+    assert (reply_key("v2", first) == reply_key("v2", other)) == (before == after)
 
 
 @given(REQUESTS)
@@ -45,7 +45,7 @@ def test_key_ignores_parameter_order_experiment_and_arm(request):
 def test_messages_and_records_have_keys():
     messages = [{"role": "user", "content": "Why?"}]
     keys = [
-        reply_key("v2", Request(input=given, sample="a", repeat=0)) for given in (messages, tuple(messages), Sample)
+        reply_key("v2", Request(input=prompt, sample="a", repeat=0)) for prompt in (messages, tuple(messages), Sample)
     ]
 
     assert keys[0] == keys[1] is not None
@@ -54,9 +54,9 @@ def test_messages_and_records_have_keys():
 
 
 def selfish() -> list[object]:
-    one: list[object] = []
-    one.append(one)
-    return one
+    items: list[object] = []
+    items.append(items)
+    return items
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_credentials_are_not_part_of_keys(name):
 
 @pytest.mark.parametrize("other", [{"name": "v3"}, {"backend": "other"}, {"options": {"model": "b"}}], ids=repr)
 def test_settings_key_covers_name_and_settings(other):
-    one = Adapter(name="v2", backend="mine", options={"model": "a"}, parameters={"temperature": 0.0})
-    asked_otherwise = dataclasses.replace(one, parameters={"temperature": 1.0}, asking={"retries": 3})
+    adapter = Adapter(name="v2", backend="mine", options={"model": "a"}, parameters={"temperature": 0.0})
+    asked_otherwise = dataclasses.replace(adapter, parameters={"temperature": 1.0}, asking={"retries": 3})
 
-    assert settings_key(asked_otherwise) == settings_key(one) != settings_key(dataclasses.replace(one, **other))
-    assert settings_key(one, "local") != settings_key(one, "hosted")
+    assert settings_key(asked_otherwise) == settings_key(adapter) != settings_key(dataclasses.replace(adapter, **other))
+    assert settings_key(adapter, "local") != settings_key(adapter, "hosted")

@@ -14,13 +14,13 @@ from pytest_crucible.metrics import choice_of
 from pytest_crucible.metrics.normalisers import NORMALISERS, choice, json_value, number, plain_number, text
 
 
-@pytest.mark.parametrize("said", ["4", "4.0", "4.00", "$4", "The answer is 4.", "1 + 3 = 4", "4e0"])
-def test_equal_numbers_normalise_alike(said):
-    assert number(said) == "4"
+@pytest.mark.parametrize("reply", ["4", "4.0", "4.00", "$4", "The answer is 4.", "1 + 3 = 4", "4e0"])
+def test_equal_numbers_normalise_alike(reply):
+    assert number(reply) == "4"
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("reply", "answer"),
     [
         ("Step 1: add 40 and 2. The answer is 42", "42"),
         ("-1,250.50", "-1250.5"),
@@ -34,19 +34,19 @@ def test_equal_numbers_normalise_alike(said):
         ("", None),
     ],
 )
-def test_last_number_is_the_answer(said, answer):
-    assert number(said) == answer
+def test_last_number_is_the_answer(reply, answer):
+    assert number(reply) == answer
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"), [(" Paris\n", "paris"), ("PARIS", "paris"), ("Paris.", "paris."), (" \n", None)]
+    ("reply", "answer"), [(" Paris\n", "paris"), ("PARIS", "paris"), ("Paris.", "paris."), (" \n", None)]
 )
-def test_text_is_normalised_as_for_exact_match(said, answer):
-    assert text(said) == answer
+def test_text_is_normalised_as_for_exact_match(reply, answer):
+    assert text(reply) == answer
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("reply", "answer"),
     [
         ("B", "B"),
         (" (b) ", "B"),
@@ -70,8 +70,8 @@ def test_text_is_normalised_as_for_exact_match(said, answer):
         ("Anything", None),
     ],
 )
-def test_choice_is_read_when_unambiguous(said, answer):
-    assert choice(said) == answer
+def test_choice_is_read_when_unambiguous(reply, answer):
+    assert choice(reply) == answer
 
 
 def test_normaliser_and_metric_read_the_same_choice():
@@ -82,7 +82,7 @@ def test_normaliser_and_metric_read_the_same_choice():
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("reply", "answer"),
     [
         ('{"b": 1.0, "a": [true, null]}', '{"a":[true,null],"b":1}'),
         ('Here:\n```json\n{"a": 1e0}\n```\nDone.', '{"a":1}'),
@@ -94,8 +94,8 @@ def test_normaliser_and_metric_read_the_same_choice():
         ("[" * 100_000, None),
     ],
 )
-def test_json_is_normalised_by_value(said, answer):
-    assert json_value(said) == answer
+def test_json_is_normalised_by_value(reply, answer):
+    assert json_value(reply) == answer
 
 
 JSON = st.recursive(
@@ -121,8 +121,8 @@ def test_plain_numbers_are_equal_exactly_for_equal_decimals(first, second):
     assert Decimal(plain_number(first)) == first
 
 
-@given(said=st.text(max_size=60), name=st.sampled_from(sorted(NORMALISERS)))
-def test_any_text_gives_an_answer_or_none(said, name):
-    answer = NORMALISERS[name](said)
+@given(reply=st.text(max_size=60), name=st.sampled_from(sorted(NORMALISERS)))
+def test_any_text_gives_an_answer_or_none(reply, name):
+    answer = NORMALISERS[name](reply)
 
     assert answer is None or (isinstance(answer, str) and answer)

@@ -39,7 +39,7 @@ def test_reply_is_the_winners_text_with_all_members():
 
     assert (reply.text, reply.model, reply.finish) == ("It is 4.", "trio", "stop")
     assert (reply.input_tokens, reply.output_tokens, reply.cost_usd, reply.latency_s) == (30, 6, 1.5, 2.0)
-    assert {name: (one.text, one.value) for name, one in reply.members.items()} == {
+    assert {name: (member.text, member.value) for name, member in reply.members.items()} == {
         "v1": ("It is 4.", "4"), "v2": ("5", "5"), "v3": ("4.0", "4"),
     }  # fmt: skip
     assert reply.consensus == pytest.approx(2 / 3)
@@ -55,7 +55,7 @@ def test_members_are_not_streamed():
 def test_reasoning_does_not_vote():
     reply = ask(make("<think>5?</think>4", "<think>4</think>5", "<think>Let me see</think>\n4"))
 
-    assert {name: one.value for name, one in reply.members.items()} == {"v1": "4", "v2": "5", "v3": "4"}
+    assert {name: member.value for name, member in reply.members.items()} == {"v1": "4", "v2": "5", "v3": "4"}
     assert reply.consensus == pytest.approx(2 / 3)
 
 
@@ -63,8 +63,8 @@ def test_reasoning_does_not_vote():
 def test_sum_with_an_unknown_part_is_unknown(missing):
     reply = ask(make(paid("4"), paid("4", **{missing: None}), paid("4")))
 
-    known = {name: getattr(reply, name) is not None for name in ("input_tokens", "output_tokens", "cost_usd")}
-    assert known == {name: name != missing for name in known}
+    is_known = {name: getattr(reply, name) is not None for name in ("input_tokens", "output_tokens", "cost_usd")}
+    assert is_known == {name: name != missing for name in is_known}
 
 
 def test_reply_is_cached_when_all_members_are():
@@ -81,17 +81,17 @@ def test_truncated_and_filtered_replies_abstain(finish):
 
 
 @pytest.mark.parametrize(
-    ("said", "settings", "finish", "consensus"),
+    ("replies", "settings", "finish", "consensus"),
     [
         (["", " ", "\n"], {}, "abstained", 0.0),
         (["a", "b"], {"ties": "abstain"}, "tied", 0.5),
         (["a", "b", "a"], {"vote": "unanimous"}, "divided", 2 / 3),
     ],
 )
-def test_reply_without_a_winner_is_empty_with_a_reason(said, settings, finish, consensus):
-    reply = ask(make(*said, **settings))
+def test_reply_without_a_winner_is_empty_with_a_reason(replies, settings, finish, consensus):
+    reply = ask(make(*replies, **settings))
 
-    assert (reply.text, reply.finish, len(reply.members)) == ("", finish, len(said))
+    assert (reply.text, reply.finish, len(reply.members)) == ("", finish, len(replies))
     assert reply.consensus == pytest.approx(consensus)
 
 
@@ -120,11 +120,11 @@ def test_member_with_an_invalid_reply_is_lost():
 
 def test_random_ties_are_reproducible_by_sample():
     trio = make("a", "b", ties="random", seed=3)
-    asked = [dataclasses.replace(ASKED, sample=f"q{k}") for k in range(40)]
-    said = [ask(trio, one).text for one in asked]
+    requests = [dataclasses.replace(ASKED, sample=f"q{k}") for k in range(40)]
+    texts = [ask(trio, request).text for request in requests]
 
-    assert said == [ask(make("b", "a", ties="random", seed=3), one).text for one in asked]
-    assert set(said) == {"a", "b"}
+    assert texts == [ask(make("b", "a", ties="random", seed=3), request).text for request in requests]
+    assert set(texts) == {"a", "b"}
 
 
 # -- own rules ------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_random_ties_are_reproducible_by_sample():
 
 def test_user_functions_normalise_and_vote(mine):
     mine.first_word = lambda text: text.split()[0] if text else None
-    mine.shortest = lambda cast: min((one.answer for one in cast), key=len)
+    mine.shortest = lambda cast: min((ballot.answer for ballot in cast), key=len)
     reply = ask(make("long story", "so it is", "", normalise="mine:first_word", vote="mine:shortest"))
 
     assert (reply.text, reply.members["v1"].value, reply.members["v3"].value) == ("so it is", "long", None)
@@ -147,7 +147,7 @@ def test_user_normaliser_must_return_text(mine):
 
 
 def test_user_vote_sees_weights(mine):
-    mine.heaviest = lambda cast: max(cast, key=lambda one: one.weight).answer
+    mine.heaviest = lambda cast: max(cast, key=lambda ballot: ballot.weight).answer
 
     assert ask(make("a", "b", "c", vote="mine:heaviest", weights=[1, 3, 2])).text == "b"
 
@@ -185,8 +185,8 @@ def test_identity_covers_members_and_parameters(mine):
     rules = read_rules(Adapter(name="duo", backend="ensemble", options={"ensemble": ["v1", "v2"]}))
 
     def identity(**parameters):
-        asked = [Member(name=f"v{k}", backend=one, parameters=parameters) for k, one in enumerate(same, 1)]
-        return make_ensemble("duo", asked, rules, [].append).identity
+        members = [Member(name=f"v{k}", backend=backend, parameters=parameters) for k, backend in enumerate(same, 1)]
+        return make_ensemble("duo", members, rules, [].append).identity
 
     assert identity(seed=1) == identity(seed=1) != identity(seed=2)
     assert make(*same).identity == make(*same).identity != make(*reversed(same)).identity
@@ -204,9 +204,9 @@ def test_identity_covers_source_of_user_functions(mine):
 
 
 def test_vote_event_names_its_unit():
-    told = []
-    ask(make("4", "", Saying(BackendError("gone")), "5", "4", told=told, execution="sequential"))
-    [event] = told
+    events = []
+    ask(make("4", "", Saying(BackendError("gone")), "5", "4", events=events, execution="sequential"))
+    [event] = events
 
     assert (event.name, event.experiment, event.arm, event.sample, event.repeat) == ("vote", "test_it", "trio", "q1", 0)
     assert event.facts == {
@@ -216,17 +216,17 @@ def test_vote_event_names_its_unit():
 
 
 def test_vote_event_reports_early_stop():
-    told = []
-    ask(make("4", "4", "5", told=told, execution="sequential"))
+    events = []
+    ask(make("4", "4", "5", events=events, execution="sequential"))
 
-    assert (told[0].facts["queried"], told[0].facts["stopped_early"]) == (["v1", "v2"], True)
+    assert (events[0].facts["queried"], events[0].facts["stopped_early"]) == (["v1", "v2"], True)
 
 
 def test_vote_event_without_winner():
-    told = []
-    ask(make("a", "b", told=told, ties="abstain"))
+    events = []
+    ask(make("a", "b", events=events, ties="abstain"))
 
-    assert [told[0].facts[name] for name in ("winner", "member", "tie", "consensus")] == [None, None, True, 0.5]
+    assert [events[0].facts[name] for name in ("winner", "member", "tie", "consensus")] == [None, None, True, 0.5]
 
 
 # -- members that read files ------------------------------------------------------------------------------------------
@@ -236,14 +236,14 @@ def listing(*samples, name):
     return recorded_rows([{"sample_id": sample, "text": name} for sample in samples], name=name)
 
 
-@pytest.mark.parametrize(("least", "known"), [(1, {"a", "b", "c"}), (2, {"a", "b"}), (3, {"a"})])
-def test_recorded_ensemble_lists_samples_of_enough_members(least, known):
+@pytest.mark.parametrize(("least", "samples"), [(1, {"a", "b", "c"}), (2, {"a", "b"}), (3, {"a"})])
+def test_recorded_ensemble_lists_samples_of_enough_members(least, samples):
     trio = make(
         listing("a", "b", name="1"), listing("a", "b", "c", name="2"), listing("a", name="3"), min_responses=least
     )
 
     assert isinstance(trio, KnowsItsSamples)
-    assert trio.samples() == known
+    assert trio.samples() == samples
 
 
 @pytest.mark.parametrize(("least", "listed"), [(1, None), (2, {"a", "b"}), (3, {"a"})])

@@ -26,12 +26,12 @@ async def clocked(ensemble):
     return reply, loop.time() - started
 
 
-def asked(members):
-    return [len(one.requests) for one in members]
+def request_counts(members):
+    return [len(member.requests) for member in members]
 
 
-def slow(*seconds, said="4"):
-    return [Saying(said, after=after, identity=f"v{k}") for k, after in enumerate(seconds)]
+def slow(*seconds, reply="4"):
+    return [Saying(reply, after=after, identity=f"v{k}") for k, after in enumerate(seconds)]
 
 
 # -- parallel -------------------------------------------------------------------------------------------------------
@@ -42,13 +42,13 @@ def test_parallel_takes_as_long_as_the_slowest():
     reply, took = run(clocked(make(*members)))
 
     assert (reply.text, took, reply.latency_s) == ("4", 0.3, pytest.approx(0.3))
-    assert asked(members) == [1, 1, 1]
+    assert request_counts(members) == [1, 1, 1]
 
 
 def test_events_name_the_member():
     members = slow(0.3, 0.1)
     run(clocked(make(*members)))
-    (first,), (second,) = (one.requests for one in members)
+    (first,), (second,) = (member.requests for member in members)
 
     assert [first.member, second.member, ASKED.member] == ["v1", "v2", ""]
     assert Event.about("request.stop", first, facts={"error": "429"}).facts == {"member": "v1", "error": "429"}
@@ -60,7 +60,7 @@ def test_reported_latency_replaces_the_measured_one():
     reply, took = run(clocked(make(Saying(Reply(text="4", latency_s=0.1), after=5.0), Saying("4", after=0.2))))
 
     assert (took, reply.latency_s) == (5.0, pytest.approx(0.2))
-    assert [one.latency_s for one in reply.members.values()] == [0.1, pytest.approx(0.2)]
+    assert [member.latency_s for member in reply.members.values()] == [0.1, pytest.approx(0.2)]
 
 
 @pytest.mark.parametrize("execution", ["parallel", "sequential"])
@@ -119,14 +119,14 @@ async def test_cancellation_cancels_all_members(execution):
             await trio.generate(ASKED)
 
     assert len(asyncio.all_tasks()) == 1
-    assert [one.cancelled for one in members] == asked(members)
+    assert [member.cancelled for member in members] == request_counts(members)
 
 
 # -- sequential -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("said", "requests", "settings"),
+    ("replies", "requests", "settings"),
     [
         (["4", "4", "5"], [1, 1, 0], {}),
         (["4", "5", "5"], [1, 1, 1], {}),
@@ -140,27 +140,27 @@ async def test_cancellation_cancels_all_members(execution):
         (["4", "5", "5"], [1, 0, 0], {"vote": "weighted", "weights": [3, 1, 1], "min_responses": 1}),
     ],
 )
-def test_sequential_stops_when_the_vote_is_settled(said, requests, settings):
-    members = [Saying(one, after=0.1, identity=str(k)) for k, one in enumerate(said)]
+def test_sequential_stops_when_the_vote_is_settled(replies, requests, settings):
+    members = [Saying(reply_text, after=0.1, identity=str(k)) for k, reply_text in enumerate(replies)]
     reply, took = run(clocked(make(*members, execution="sequential", **settings)))
 
-    assert asked(members) == requests
+    assert request_counts(members) == requests
     assert took == pytest.approx(0.1 * sum(requests)) == reply.latency_s
 
 
 @given(
-    said=st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=2, max_size=6),
+    replies=st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=2, max_size=6),
     rule=st.sampled_from(["majority", "unanimous", "weighted"]),
     ties=st.sampled_from(["first", "abstain", "random"]),
     weights=st.lists(st.integers(1, 3), min_size=6, max_size=6),
 )
-def test_sequential_and_parallel_agree(said, rule, ties, weights):
-    settings = {"vote": rule, "ties": ties, **({"weights": weights[: len(said)]} if rule == "weighted" else {})}
-    one, other = (
-        asyncio.run(make(*said, execution=how, **settings).generate(ASKED)) for how in ("parallel", "sequential")
+def test_sequential_and_parallel_agree(replies, rule, ties, weights):
+    settings = {"vote": rule, "ties": ties, **({"weights": weights[: len(replies)]} if rule == "weighted" else {})}
+    first, other = (
+        asyncio.run(make(*replies, execution=how, **settings).generate(ASKED)) for how in ("parallel", "sequential")
     )
 
-    assert (one.text, one.finish) == (other.text, other.finish)
+    assert (first.text, first.finish) == (other.text, other.finish)
 
 
 # -- hedged ---------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_hedged_queries_one_member_when_it_is_quick():
     members = slow(0.1, 0.1, 0.1)
     reply, took = run(clocked(make(*members, execution="hedged", delay_s=0.2)))
 
-    assert (asked(members), took) == ([1, 0, 0], pytest.approx(0.1))
+    assert (request_counts(members), took) == ([1, 0, 0], pytest.approx(0.1))
     assert (reply.latency_s, reply.consensus) == (pytest.approx(0.1), None)
 
 
@@ -179,7 +179,7 @@ def test_hedged_cancels_losers():
     reply, took = run(clocked(make(*members, execution="hedged", delay_s=0.05)))
 
     assert took == pytest.approx(0.07) == reply.latency_s
-    assert (list(reply.members), [one.cancelled for one in members]) == (["v2"], [1, 0, 1])
+    assert (list(reply.members), [member.cancelled for member in members]) == (["v2"], [1, 0, 1])
 
 
 def test_hedged_first_member_can_win_late():
@@ -189,9 +189,9 @@ def test_hedged_first_member_can_win_late():
     assert (reply.text, took, reply.latency_s) == ("first", pytest.approx(0.3), pytest.approx(0.3))
 
 
-@pytest.mark.parametrize("said", [GONE, ""], ids=["lost", "abstains"])
-def test_hedged_queries_others_at_once_without_an_answer(said):
-    members = [Saying(said, after=0.1), Saying("4", after=0.2, identity="2"), Saying("5", after=0.4)]
+@pytest.mark.parametrize("first_reply", [GONE, ""], ids=["lost", "abstains"])
+def test_hedged_queries_others_at_once_without_an_answer(first_reply):
+    members = [Saying(first_reply, after=0.1), Saying("4", after=0.2, identity="2"), Saying("5", after=0.4)]
     reply, took = run(clocked(make(*members, execution="hedged", delay_s=10.0)))
 
     assert (reply.text, took, reply.latency_s) == ("4", pytest.approx(0.3), pytest.approx(0.3))
@@ -233,15 +233,15 @@ def test_cascade_stops_at_the_first_confident_member():
     members = [Saying(sure("4", *LESS_SURE)), Saying(sure("5", *MORE_SURE)), Saying(sure("6", *MORE_SURE))]
     reply = run(make(*members, execution="cascade", threshold=0.9).generate(ASKED))
 
-    assert (reply.text, asked(members)) == ("5", [1, 1, 0])
+    assert (reply.text, request_counts(members)) == ("5", [1, 1, 0])
     assert reply.consensus == 0.5
 
 
 def test_cascade_queries_the_cheapest_first():
-    members = [Saying(sure(one, *MORE_SURE)) for one in ("dear", "cheap", "free")]
+    members = [Saying(sure(text, *MORE_SURE)) for text in ("dear", "cheap", "free")]
     reply = run(make(*members, execution="cascade", threshold=0.9, costs=[5, 1, 0]).generate(ASKED))
 
-    assert (reply.text, asked(members)) == ("free", [0, 0, 1])
+    assert (reply.text, request_counts(members)) == ("free", [0, 0, 1])
 
 
 def test_cascade_uses_the_last_answer_when_none_is_confident():
@@ -253,15 +253,15 @@ def test_cascade_uses_the_last_answer_when_none_is_confident():
 
 
 def test_cascade_votes_when_none_is_confident():
-    said = [sure(one, *LESS_SURE) for one in ("4", "4", "5")]
-    reply = run(make(*said, execution="cascade", threshold=0.9, vote="majority").generate(ASKED))
+    replies = [sure(text, *LESS_SURE) for text in ("4", "4", "5")]
+    reply = run(make(*replies, execution="cascade", threshold=0.9, vote="majority").generate(ASKED))
 
     assert reply.text == "4"
 
 
 def test_cascade_confident_last_member_is_not_outvoted():
-    said = [sure("4", *LESS_SURE), sure("4", *LESS_SURE), sure("5", *MORE_SURE)]
-    reply = run(make(*said, execution="cascade", threshold=0.9, vote="majority").generate(ASKED))
+    replies = [sure("4", *LESS_SURE), sure("4", *LESS_SURE), sure("5", *MORE_SURE)]
+    reply = run(make(*replies, execution="cascade", threshold=0.9, vote="majority").generate(ASKED))
 
     assert reply.text == "5"
 
@@ -270,14 +270,14 @@ def test_cascade_continues_after_abstention_and_loss():
     members = [Saying(GONE), Saying("no idea"), Saying(sure("6", *MORE_SURE))]
     reply = run(make(*members, execution="cascade", threshold=0.9, normalise="number").generate(ASKED))
 
-    assert (reply.text, asked(members)) == ("6", [1, 1, 1])
+    assert (reply.text, request_counts(members)) == ("6", [1, 1, 1])
 
 
 def test_cascade_queries_min_responses_members():
     members = [Saying(sure("4", *MORE_SURE)), Saying(sure("5", *MORE_SURE)), Saying("6")]
     reply = run(make(*members, execution="cascade", threshold=0.9, min_responses=2).generate(ASKED))
 
-    assert (reply.text, asked(members)) == ("4", [1, 1, 0])
+    assert (reply.text, request_counts(members)) == ("4", [1, 1, 0])
 
 
 def test_cascade_needs_log_probabilities():

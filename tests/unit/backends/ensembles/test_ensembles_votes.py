@@ -110,7 +110,7 @@ def test_confidence_is_the_geometric_mean_of_the_tokens_probabilities():
     assert confidence(Reply(text="", logprobs=(math.log(0.9), math.log(0.4)))) == pytest.approx(math.sqrt(0.36))
     assert confidence(Reply(text="", logprobs=(-math.inf, 0.0))) == 0.0
     assert confidence(Reply(text="", logprobs=(1e-7,))) == 1.0
-    assert [confidence(Reply(text="", logprobs=one)) for one in (None, (), (math.nan,))] == [None] * 3
+    assert [confidence(Reply(text="", logprobs=logprobs)) for logprobs in (None, (), (math.nan,))] == [None] * 3
 
 
 def test_confidence_vote_needs_log_probabilities():
@@ -155,7 +155,7 @@ def test_random_ties_depend_on_seed_and_sample():
 
 def test_user_vote_chooses_among_cast_ballots():
     def shortest(cast):
-        return min((one.answer for one in cast), key=len)
+        return min((ballot.answer for ballot in cast), key=len)
 
     counted = tally(user_vote(shortest, "mine:shortest"), ballots("long", None, "s", "long"), picking("first"))
 
@@ -184,19 +184,24 @@ def test_user_vote_must_choose_a_given_answer():
 def test_order_of_members_does_not_matter(answers, order, ties):
     shuffled = list(answers)
     order.shuffle(shuffled)
-    one, other = (vote("majority", ballots(*some), ties=ties) for some in (answers, shuffled))
+    first, other = (vote("majority", ballots(*some), ties=ties) for some in (answers, shuffled))
 
-    assert (winner(one), one.consensus, one.tied, one.why) == (winner(other), other.consensus, other.tied, other.why)
+    assert (winner(first), first.consensus, first.tied, first.why) == (
+        winner(other),
+        other.consensus,
+        other.tied,
+        other.why,
+    )
 
 
 @given(answers=ANSWERS, order=st.randoms(use_true_random=False))
 def test_under_first_only_ties_depend_on_the_order(answers, order):
     shuffled = list(answers)
     order.shuffle(shuffled)
-    one, other = vote("majority", ballots(*answers)), vote("majority", ballots(*shuffled))
+    first, other = vote("majority", ballots(*answers)), vote("majority", ballots(*shuffled))
 
-    assert one.tied == other.tied
-    assert one.tied or winner(one) == winner(other)
+    assert first.tied == other.tied
+    assert first.tied or winner(first) == winner(other)
 
 
 @given(
@@ -207,9 +212,9 @@ def test_under_first_only_ties_depend_on_the_order(answers, order):
 )
 def test_extra_abstention_changes_nothing(answers, place, rule, ties):
     more = [*answers[:place], None, *answers[place:]]
-    one, other = vote(rule, ballots(*answers), ties=ties), vote(rule, ballots(*more), ties=ties)
+    first, other = vote(rule, ballots(*answers), ties=ties), vote(rule, ballots(*more), ties=ties)
 
-    assert (winner(one), one.consensus, one.totals, one.why) == (
+    assert (winner(first), first.consensus, first.totals, first.why) == (
         winner(other),
         other.consensus,
         other.totals,
@@ -235,7 +240,7 @@ def test_consensus_is_the_winners_share(answers, rule, ties):
     assert 0 <= counted.consensus <= 1
     assert (counted.chosen is None) == (counted.why != "")
     if counted.chosen is not None:
-        given_answers = [one for one in answers if one is not None]
+        given_answers = [answer for answer in answers if answer is not None]
         assert counted.consensus == given_answers.count(winner(counted)) / len(given_answers)
 
 
@@ -246,7 +251,7 @@ def test_consensus_is_the_winners_share(answers, rule, ties):
     ties=st.sampled_from(sorted(TIES)),
 )
 def test_settled_vote_cannot_change(answers, later, rule, ties):
-    cast = [one for one in ballots(*answers) if one.is_cast]
+    cast = [ballot for ballot in ballots(*answers) if ballot.is_cast]
     assume(VOTES[rule].settled(cast, float(len(later)), ties == "first"))
     before, after = vote(rule, ballots(*answers), ties=ties), vote(rule, ballots(*answers, *later), ties=ties)
 

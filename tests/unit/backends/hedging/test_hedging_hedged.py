@@ -104,7 +104,7 @@ def test_slow_request_is_hedged_and_first_reply_wins():
     assert took == [pytest.approx(1.2)]
     assert replies[0].latency_s == pytest.approx(1.2)
     assert (server.asked, server.cancelled, server.under_way) == (2, 1, 0)
-    assert [one.name for one in events] == ["hedge.fired", "hedge.won"]
+    assert [event.name for event in events] == ["hedge.fired", "hedge.won"]
     assert isinstance(events[0], Event)
     assert (events[0].sample, events[0].arm, events[0].facts) == ("0", "v2", {"delay_s": 1.0})
 
@@ -123,7 +123,7 @@ def test_hedge_is_cancelled_when_the_first_reply_arrives():
 
     assert (replies[0].text, took) == ("0", [pytest.approx(1.5)])
     assert (server.asked, server.cancelled, server.under_way) == (2, 1, 0)
-    assert [one.name for one in events] == ["hedge.fired"]
+    assert [event.name for event in events] == ["hedge.fired"]
 
 
 def test_early_failure_is_not_hedged():
@@ -228,7 +228,7 @@ def test_survival_curve_matches_r():
     """Remission of 21 leukaemia patients: R's survfit gives .857, .807, .753, .690, .627, .538, .448."""
     ended = [6, 6, 6, 7, 10, 13, 16, 22, 23]
     cut = [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35]
-    curve = survival_curve([*map(Latency, ended), *(Latency(one, cut_off=True) for one in cut)])
+    curve = survival_curve([*map(Latency, ended), *(Latency(censored, cut_off=True) for censored in cut)])
 
     assert [time for time, _ in curve] == [6, 7, 10, 13, 16, 22, 23]
     assert [share for _, share in curve] == pytest.approx(
@@ -240,14 +240,14 @@ def test_survival_curve_matches_r():
 
 @given(st.lists(seconds, min_size=1, max_size=60), st.floats(0.05, 0.95))
 def test_quantile_without_censoring_is_the_ordinary_one(values, share):
-    found = quantile(survival_curve(map(Latency, values)), share)
+    estimate = quantile(survival_curve(map(Latency, values)), share)
 
-    assert found == np.quantile(values, share, method="inverted_cdf")
+    assert estimate == np.quantile(values, share, method="inverted_cdf")
 
 
 @given(st.lists(st.tuples(seconds, st.booleans()), min_size=2, max_size=60))
 def test_survival_curve_decreases(values):
-    shares = [share for _, share in survival_curve(Latency(*one) for one in values)]
+    shares = [share for _, share in survival_curve(Latency(*pair) for pair in values)]
 
     assert all(0 <= later < earlier <= 1 for earlier, later in zip([1.0, *shares], shares, strict=False))
 
@@ -307,11 +307,11 @@ def adapted(law: Callable[[random.Random], float], seed: int) -> AdaptiveDelay:
     """What fifteen hundred requests teach."""
     draws, delay = random.Random(seed), AdaptiveDelay(begin=20, seed=seed)
     for number in range(1_500):
-        asked = request(number)
-        wait, took = delay.of(asked), law(draws)
+        query = request(number)
+        wait, took = delay.of(query), law(draws)
         second = wait + law(draws)
         hedge = took > wait
-        delay.learn(asked, Latency(min(took, second), cut_off=hedge and second < took), delay=wait, hedged=hedge)
+        delay.learn(query, Latency(min(took, second), cut_off=hedge and second < took), delay=wait, hedged=hedge)
     return delay
 
 
@@ -333,9 +333,9 @@ def test_adaptive_delay_rarely_hedges_even_latencies():
 
 
 def test_adaptive_delay_is_reproducible_by_seed():
-    one, other = (adapted(lambda draws: draws.expovariate(1), 7) for _ in range(2))
+    first, other = (adapted(lambda draws: draws.expovariate(1), 7) for _ in range(2))
 
-    assert one._beliefs == other._beliefs
+    assert first._beliefs == other._beliefs
 
 
 def test_hedge_budget_is_capped():
@@ -409,7 +409,7 @@ def slowest(took: np.ndarray) -> float:
         {"strategy": "adaptive"},
         {"strategy": "fixed", "delay_s": 0.08},
     ],
-    ids=lambda one: one["strategy"],
+    ids=lambda settings: settings["strategy"],
 )
 def test_no_strategy_is_slower_or_exceeds_max_extra(law, settings):
     alone = unhedged(law)
@@ -424,7 +424,7 @@ def test_no_strategy_is_slower_or_exceeds_max_extra(law, settings):
 
 
 @pytest.mark.parametrize(
-    ("given_settings", "said"),
+    ("given_settings", "sentence"),
     [
         (
             "percentile",
@@ -446,11 +446,11 @@ def test_no_strategy_is_slower_or_exceeds_max_extra(law, settings):
         ({"strategy": "adaptive", "min_samples": 5.5}, "hedge.min_samples = 5.5: write a whole number"),
     ],
 )
-def test_invalid_hedge_settings_are_refused(given_settings, said):
+def test_invalid_hedge_settings_are_refused(given_settings, sentence):
     with pytest.raises(SpecError) as raised:
         read_hedge(Adapter(name="v2", backend="openai", asking={"hedge": given_settings}), 0)
 
-    assert said in str(raised.value)
+    assert sentence in str(raised.value)
 
 
 def test_adapter_without_hedge_setting():

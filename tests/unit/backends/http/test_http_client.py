@@ -103,11 +103,11 @@ async def test_closed_client_can_be_used_again(server, client):
 
 @in_event_loop
 async def test_cancelled_request_closes_its_connection(server, client):
-    asked = [asyncio.ensure_future(client.post(PATH, body(k, "m?fault=hang"))) for k in range(8)]
+    tasks = [asyncio.ensure_future(client.post(PATH, body(k, "m?fault=hang"))) for k in range(8)]
     await asyncio.to_thread(until, lambda: server.counts()["concurrent"] == 8)
-    for one in asked:
-        one.cancel()
-    await asyncio.wait(asked)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
     await asyncio.to_thread(until, lambda: server.counts()["cancelled"] == 8)
     assert server.counts()["cancelled"] == 8
     assert server.counts()["concurrent"] == 0

@@ -36,10 +36,10 @@ class Wire(asyncio.Transport):
         self.ended = True
 
 
-def asked(*pieces: bytes, lost: Exception | bool = False) -> tuple[Response, Connection]:
+def exchange(*pieces: bytes, lost: Exception | bool = False) -> tuple[Response, Connection]:
     """The answer to a request that is answered with these pieces, after which the connection may be lost."""
 
-    async def asked() -> tuple[Response, Connection]:
+    async def send() -> tuple[Response, Connection]:
         connection = Connection(WHERE, 10**6)
         connection.connection_made(Wire())
         answer = asyncio.ensure_future(connection.send(b"request"))
@@ -50,7 +50,7 @@ def asked(*pieces: bytes, lost: Exception | bool = False) -> tuple[Response, Con
             connection.connection_lost(None if lost is True else lost)
         return await answer, connection
 
-    return asyncio.run(asked())
+    return asyncio.run(send())
 
 
 @contextlib.asynccontextmanager
@@ -65,27 +65,27 @@ async def opened() -> AsyncIterator[Connection]:
 def test_response_is_parsed_however_it_is_split(content, cuts):
     places = sorted({0, len(content), *(cut for cut in cuts if cut < len(content))})
     pieces = [content[start:end] for start, end in itertools.pairwise(places)]
-    response, connection = asked(*pieces)
+    response, connection = exchange(*pieces)
 
     assert (response.status, response.body) == (200, b"hello")
     assert connection.reusable
 
 
 def test_header_names_are_lower_case():
-    response, _ = asked(KNOWN_LENGTH)
+    response, _ = exchange(KNOWN_LENGTH)
 
     assert response.headers == {"content-length": "5", "x-one": "1"}
 
 
 def test_body_without_length_ends_with_the_connection():
-    response, connection = asked(UNTIL_THE_END, lost=True)
+    response, connection = exchange(UNTIL_THE_END, lost=True)
 
     assert response.body == b"hello"
     assert not connection.reusable
 
 
 def test_connection_close_is_respected():
-    _, connection = asked(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+    _, connection = exchange(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 
     assert not connection.reusable
 
@@ -93,7 +93,7 @@ def test_connection_close_is_respected():
 @pytest.mark.parametrize("end", range(0, len(KNOWN_LENGTH), 3))
 def test_truncated_response_is_retryable(end):
     with pytest.raises(Retryable) as caught:
-        asked(KNOWN_LENGTH[:end], lost=True)
+        exchange(KNOWN_LENGTH[:end], lost=True)
 
     head = KNOWN_LENGTH.index(b"\r\n\r\n") + 4
     assert caught.value.kind == ("half" if end >= head else "connection")
@@ -123,7 +123,7 @@ def test_truncated_response_is_retryable(end):
 )
 def test_invalid_http_is_garbage(pieces, lost, kind, sentence):
     with pytest.raises(Retryable) as caught:
-        asked(*pieces, lost=lost)
+        exchange(*pieces, lost=lost)
 
     assert caught.value.kind == kind
     assert str(caught.value).startswith(f"{WHERE} {sentence}")
@@ -160,7 +160,7 @@ def test_endless_body_is_not_retried():
 
 
 def test_second_response_closes_the_connection():
-    response, connection = asked(KNOWN_LENGTH + CHUNKED[:20])
+    response, connection = exchange(KNOWN_LENGTH + CHUNKED[:20])
 
     assert response.body == b"hello"
     assert not connection.open
@@ -192,16 +192,16 @@ def test_cancelled_request_ends_the_connection():
     assert not connection.reusable
 
 
-def watched(content: bytes, *, wanted: int) -> tuple[list[bytes], Response, Connection]:
+def watched(content: bytes, *, most: int) -> tuple[list[bytes], Response, Connection]:
     """What was seen of a response, of which so many pieces are wanted."""
-    seen: list[bytes] = []
+    pieces: list[bytes] = []
 
     class Watch:
         held = 0
 
         def feed(self, piece: bytes) -> bool:
-            seen.append(piece)
-            return len(seen) < wanted
+            pieces.append(piece)
+            return len(pieces) < most
 
     async def run() -> tuple[Response, Connection]:
         async with opened() as connection:
@@ -211,30 +211,30 @@ def watched(content: bytes, *, wanted: int) -> tuple[list[bytes], Response, Conn
                 connection.data_received(content[place : place + 7])
             return await answer, connection
 
-    return seen, *asyncio.run(run())
+    return pieces, *asyncio.run(run())
 
 
 EVENTS = CHUNKED.replace(b"200 OK\r\n", b"200 OK\r\nContent-Type: text/event-stream\r\n")
 
 
 def test_stream_is_watched_and_not_held():
-    seen, response, connection = watched(EVENTS, wanted=100)
+    pieces, response, connection = watched(EVENTS, most=100)
 
-    assert (b"".join(seen), response.body) == (b"hello", b"")
-    assert len(seen) > 1
+    assert (b"".join(pieces), response.body) == (b"hello", b"")
+    assert len(pieces) > 1
     assert connection.reusable
 
 
 def test_stopped_stream_closes_its_connection():
-    seen, response, connection = watched(EVENTS, wanted=1)
+    pieces, response, connection = watched(EVENTS, most=1)
 
-    assert len(seen) == 1
+    assert len(pieces) == 1
     assert response.status == 200
     assert not connection.reusable
 
 
 @pytest.mark.parametrize("content", [CHUNKED, EVENTS.replace(b"200 OK", b"500 No")], ids=["a body", "an error"])
 def test_ordinary_body_is_held_and_not_watched(content):
-    seen, response, _ = watched(content, wanted=1)
+    pieces, response, _ = watched(content, most=1)
 
-    assert (seen, response.body) == ([], b"hello")
+    assert (pieces, response.body) == ([], b"hello")

@@ -267,7 +267,7 @@ def test_http_2_is_used_when_offered():
 
 
 def test_socks_proxy_is_used(server: OpenAIServer, monkeypatch):
-    asked: list[int] = []
+    requests: list[int] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """SOCKS5 without authentication, to an IPv4 address (RFC 1928)."""
@@ -277,7 +277,7 @@ def test_socks_proxy_is_used(server: OpenAIServer, monkeypatch):
         _, _, _, kind = await reader.readexactly(4)
         assert kind == 1
         host, port = socket.inet_ntoa(await reader.readexactly(4)), int.from_bytes(await reader.readexactly(2))
-        asked.append(port)
+        requests.append(port)
         there, away = await asyncio.open_connection(host, port)
         writer.write(b"\x05\x00\x00\x01" + bytes(6))
         await asyncio.gather(pipe(reader, away), pipe(there, writer))
@@ -297,7 +297,7 @@ def test_socks_proxy_is_used(server: OpenAIServer, monkeypatch):
                 await client.close()
 
     assert asyncio.run(run()).status == 200
-    assert asked == [parse_address(server.url).port]
+    assert requests == [parse_address(server.url).port]
 
 
 @pytest.fixture

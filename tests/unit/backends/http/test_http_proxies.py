@@ -29,10 +29,10 @@ def statuses(server: OpenAIServer, times: int = 2) -> list[int]:
     address = parse_address(server.url)
     client = Client(address, {}, MAX_BODY, tls_context(ca_file=CERTIFICATE) if address.scheme == "https" else None)
 
-    async def asked() -> list[int]:
+    async def statuses() -> list[int]:
         return [(await client.post("/completions", BODY)).status for _ in range(times)]
 
-    return asyncio.run(asked())
+    return asyncio.run(statuses())
 
 
 def test_plain_requests_use_the_proxy(server, proxy, monkeypatch):
@@ -58,28 +58,28 @@ def test_no_proxy_exempts_a_host(server, proxy, monkeypatch):
     assert proxy.asked == []
 
 
-@pytest.mark.parametrize("said", ["{netloc}", "example.com, {netloc}"])
-def test_no_proxy_can_name_a_port(server, proxy, monkeypatch, said):
+@pytest.mark.parametrize("no_proxy", ["{netloc}", "example.com, {netloc}"])
+def test_no_proxy_can_name_a_port(server, proxy, monkeypatch, no_proxy):
     monkeypatch.setenv("HTTP_PROXY", proxy.url)
-    monkeypatch.setenv("NO_PROXY", said.format(netloc=parse_address(server.url).netloc))
+    monkeypatch.setenv("NO_PROXY", no_proxy.format(netloc=parse_address(server.url).netloc))
 
     assert statuses(server) == [200, 200]
     assert proxy.asked == []
 
 
-@pytest.mark.parametrize("said", ["127.0.0.0/8", "example.com, 127.0.0.1/8", "::1/128,127.0.0.0/24"])
-def test_no_proxy_can_name_a_network(server, proxy, monkeypatch, said):
+@pytest.mark.parametrize("no_proxy", ["127.0.0.0/8", "example.com, 127.0.0.1/8", "::1/128,127.0.0.0/24"])
+def test_no_proxy_can_name_a_network(server, proxy, monkeypatch, no_proxy):
     monkeypatch.setenv("HTTP_PROXY", proxy.url)
-    monkeypatch.setenv("NO_PROXY", said)
+    monkeypatch.setenv("NO_PROXY", no_proxy)
 
     assert statuses(server) == [200, 200]
     assert proxy.asked == []
 
 
-@pytest.mark.parametrize("said", ["10.0.0.0/8", "127.0.0.0/x", "/8", "::1/64"])
-def test_no_proxy_ignores_other_networks(server, proxy, monkeypatch, said):
+@pytest.mark.parametrize("no_proxy", ["10.0.0.0/8", "127.0.0.0/x", "/8", "::1/64"])
+def test_no_proxy_ignores_other_networks(server, proxy, monkeypatch, no_proxy):
     monkeypatch.setenv("HTTP_PROXY", proxy.url)
-    monkeypatch.setenv("NO_PROXY", said)
+    monkeypatch.setenv("NO_PROXY", no_proxy)
 
     assert statuses(server) == [200, 200]
     assert len(proxy.asked) == 1

@@ -44,33 +44,33 @@ def test_few_consecutive_refusals_are_a_cluster(accepted, needed):
 def test_share_before_a_cluster_is_the_chance_share():
     by_chance = [number % 10 == 0 for number in range(100)]
 
-    found = first_cluster(by_chance + [True] * 20)
+    cluster = first_cluster(by_chance + [True] * 20)
 
-    assert found is not None
-    assert found[0] <= 110
-    assert found[1] == pytest.approx(0.1, abs=0.03)
+    assert cluster is not None
+    assert cluster[0] <= 110
+    assert cluster[1] == pytest.approx(0.1, abs=0.03)
 
 
 def test_refusals_before_a_bursts_answers_are_not_a_cluster():
     """Servers refuse at once: of 64 requests sent together, ten refusals come before the first answer."""
     history, sent = RefusalHistory(), [Sent(0.0) for _ in range(64)]
-    for one in sent:
-        history.add(one)
+    for request in sent:
+        history.add(request)
 
-    found = [history.find_cluster(0.003, one) for one in random.Random(0).sample(sent, 10)]
+    shares = [history.find_cluster(0.003, request) for request in random.Random(0).sample(sent, 10)]
 
-    assert found == [None] * 10
+    assert shares == [None] * 10
 
 
 def test_refusals_of_earlier_requests_are_ignored():
     history = RefusalHistory()
     sent = [Sent(0.0) for _ in range(40)]
-    for one in sent:
-        history.add(one)
+    for request in sent:
+        history.add(request)
 
-    found = [history.find_cluster(1.0, one) for one in sent]
+    shares = [history.find_cluster(1.0, request) for request in sent]
 
-    assert len([share for share in found if share is not None]) == 1
+    assert len([share for share in shares if share is not None]) == 1
 
 
 def test_chance_explains_fewer_refusals_at_lower_shares():

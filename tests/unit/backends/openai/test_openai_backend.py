@@ -35,7 +35,7 @@ def test_reply_has_all_fields_of_the_response(ask, mode, stream):
 
     assert (reply.text, reply.finish, reply.model) == ("one two three", "stop", "m")
     assert (reply.input_tokens, reply.output_tokens) == (3, 6)
-    assert [one.text for one in reply.alternatives] == ["one two three"]
+    assert [alternative.text for alternative in reply.alternatives] == ["one two three"]
     assert len(reply.logprobs) == 3
     assert (reply.first_token_s is not None) == stream
 
@@ -129,13 +129,13 @@ async def _answered(opened, head: bytes, body: bytes) -> Reply:
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"), [("0.25", 0.25), ("ms:250", 0.25), ("reset:6m0s", 360.0), ("date:100", 100.0)]
+    ("headers", "seconds"), [("0.25", 0.25), ("ms:250", 0.25), ("reset:6m0s", 360.0), ("date:100", 100.0)]
 )
-def test_retry_after_is_read(ask, said, seconds):
+def test_retry_after_is_read(ask, headers, seconds):
     with pytest.raises(Retryable) as caught:
-        ask(model=f"m?fault=429&retry_after={said}")
+        ask(model=f"m?fault=429&retry_after={headers}")
 
-    assert caught.value.retry_after_s == pytest.approx(seconds, abs=3 if said.startswith("date") else 0)
+    assert caught.value.retry_after_s == pytest.approx(seconds, abs=3 if headers.startswith("date") else 0)
 
 
 @pytest.mark.parametrize("fault", ["hang", "stall"])
@@ -221,8 +221,8 @@ async def test_concurrent_requests_get_their_own_replies(opened):
 def test_query_of_the_base_url_is_sent(ask, server):
     assert ask(base_url=f"{server.url}?api-version=2024-10-21").text
 
-    (seen,) = server.requests()
-    assert seen["path"] == "/v1/chat/completions?api-version=2024-10-21"
+    (received,) = server.requests()
+    assert received["path"] == "/v1/chat/completions?api-version=2024-10-21"
 
 
 def test_tls_server_is_queried(opened):

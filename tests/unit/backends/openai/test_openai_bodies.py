@@ -14,8 +14,8 @@ TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type":
 def sent(ask, server):
     """Path and body of what is sent for an input."""
 
-    def sent(given="2 + 2", **said):
-        ask(given, **said)
+    def sent(prompt="2 + 2", **options):
+        ask(prompt, **options)
         last = server.requests()[-1]
         return last["path"].removeprefix("/v1"), last["body"]
 
@@ -48,7 +48,7 @@ def test_system_prompt_is_first(sent):
 
 
 def test_parameters_are_sent_unless_none(sent):
-    said = {
+    parameters = {
         "temperature": 0,
         "max_tokens": 5,
         "stop": ["\n"],
@@ -58,9 +58,11 @@ def test_parameters_are_sent_unless_none(sent):
         "logit_bias": {"50256": -100},
         "top_p": None,
     }
-    _, body = sent(parameters=said)
+    _, body = sent(parameters=parameters)
 
-    assert body == {"model": "m", "messages": MESSAGES} | {name: one for name, one in said.items() if one is not None}
+    assert body == {"model": "m", "messages": MESSAGES} | {
+        name: value for name, value in parameters.items() if value is not None
+    }
 
 
 def test_extra_body_is_merged(sent):
@@ -80,7 +82,7 @@ def test_seed_is_derived_from_sample_and_repeat(sent):
 
 
 @pytest.mark.parametrize(
-    ("mode", "said", "told"),
+    ("mode", "parameters", "expected"),
     [
         ("chat", {"logprobs": True}, {"logprobs": True}),
         ("chat", {"logprobs": True, "top_logprobs": 3}, {"logprobs": True, "top_logprobs": 3}),
@@ -92,10 +94,10 @@ def test_seed_is_derived_from_sample_and_repeat(sent):
         ("completions", {"logprobs": False, "top_logprobs": 3}, {}),
     ],
 )
-def test_logprobs_take_each_endpoints_form(sent, mode, said, told):
-    _, body = sent(mode=mode, parameters=said)
+def test_logprobs_take_each_endpoints_form(sent, mode, parameters, expected):
+    _, body = sent(mode=mode, parameters=parameters)
 
-    assert {name: body[name] for name in ("logprobs", "top_logprobs") if name in body} == told
+    assert {name: body[name] for name in ("logprobs", "top_logprobs") if name in body} == expected
 
 
 def test_stream_requests_usage(sent):
@@ -105,7 +107,7 @@ def test_stream_requests_usage(sent):
 
 
 @pytest.mark.parametrize(
-    ("given", "said", "sentence"),
+    ("prompt", "options", "sentence"),
     [
         ({"text": "a"}, {}, "its input is a dict; expected a text, a list of messages or a list of token ids"),
         ([], {}, "its input is an empty list; expected a text"),
@@ -136,9 +138,9 @@ def test_stream_requests_usage(sent):
         ("a", {"parameters": {"logprobs": -1}}, "logprobs must be true, false, or a number of alternatives"),
     ],
 )
-def test_invalid_requests_are_refused_before_sending(ask, server, given, said, sentence):
+def test_invalid_requests_are_refused_before_sending(ask, server, prompt, options, sentence):
     with pytest.raises(Refused) as caught:
-        ask(given, **said)
+        ask(prompt, **options)
 
     assert str(caught.value).startswith("adapter 'v2' cannot send sample 'a': ")
     assert sentence in str(caught.value)

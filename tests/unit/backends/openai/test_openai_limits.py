@@ -19,7 +19,7 @@ from pytest_crucible.backends.openai.responses import (
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("text", "seconds"),
     [
         ("12", 12.0),
         ("0.5", 0.5),
@@ -35,8 +35,8 @@ from pytest_crucible.backends.openai.responses import (
         ("1e3", None),
     ],
 )
-def test_durations_are_parsed(said, seconds):
-    assert parse_seconds(said) == seconds
+def test_durations_are_parsed(text, seconds):
+    assert parse_seconds(text) == seconds
 
 
 def test_timestamps_are_seconds_from_now():
@@ -45,8 +45,8 @@ def test_timestamps_are_seconds_from_now():
 
 
 @given(st.text(max_size=20))
-def test_any_text_is_seconds_or_none(said):
-    seconds = retry_after({"retry-after": said, "x-ratelimit-reset-requests": said})
+def test_any_text_is_seconds_or_none(text):
+    seconds = retry_after({"retry-after": text, "x-ratelimit-reset-requests": text})
 
     assert seconds is None or seconds >= 0
 

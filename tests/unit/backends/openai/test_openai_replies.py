@@ -63,7 +63,7 @@ def test_message_text_is_read(message, text):
 
 
 @pytest.mark.parametrize(
-    ("said", "finish"),
+    ("reason", "finish"),
     [
         ("stop", "stop"),
         (None, "stop"),
@@ -76,12 +76,12 @@ def test_message_text_is_read(message, text):
         ("a word that nobody knows", "a word that nobo"),
     ],
 )
-def test_finish_reasons_are_mapped(said, finish):
-    assert chat({"content": "4"}, finish_reason=said).finish == finish
+def test_finish_reasons_are_mapped(reason, finish):
+    assert chat({"content": "4"}, finish_reason=reason).finish == finish
 
 
 @pytest.mark.parametrize(
-    ("told", "logprobs"),
+    ("value", "logprobs"),
     [
         (None, None),
         ({}, None),
@@ -94,31 +94,31 @@ def test_finish_reasons_are_mapped(said, finish):
         ({"token_logprobs": [None]}, None),
     ],
 )
-def test_logprobs_are_read(told, logprobs):
-    assert chat({"content": "4"}, logprobs=told).logprobs == logprobs
+def test_logprobs_are_read(value, logprobs):
+    assert chat({"content": "4"}, logprobs=value).logprobs == logprobs
 
 
 def test_usage_is_optional():
-    one = reply({"choices": [{"text": "4"}], "usage": None})
+    parsed = reply({"choices": [{"text": "4"}], "usage": None})
 
-    assert (one.text, one.input_tokens, one.output_tokens, one.model) == ("4", None, None, "")
+    assert (parsed.text, parsed.input_tokens, parsed.output_tokens, parsed.model) == ("4", None, None, "")
 
 
-@pytest.mark.parametrize("told", [-1, 2**63, True, 1.5, "3"])
-def test_invalid_token_counts_are_unknown(told):
-    one = reply({"choices": [{"text": "4"}], "usage": {"prompt_tokens": told, "completion_tokens": told}})
+@pytest.mark.parametrize("count", [-1, 2**63, True, 1.5, "3"])
+def test_invalid_token_counts_are_unknown(count):
+    parsed = reply({"choices": [{"text": "4"}], "usage": {"prompt_tokens": count, "completion_tokens": count}})
 
-    assert (one.input_tokens, one.output_tokens) == (None, None)
+    assert (parsed.input_tokens, parsed.output_tokens) == (None, None)
 
 
 def test_missing_choices_are_refused_or_retried():
-    one, two = Reply(text="4"), Reply(text="4", alternatives=(Reply(text="5"),))
+    single, two = Reply(text="4"), Reply(text="4", alternatives=(Reply(text="5"),))
 
     with pytest.raises(Refused, match="http://a returned 1 of 3 choices: it ignores the parameter n"):
-        check_choices(one, 3, "http://a")
+        check_choices(single, 3, "http://a")
     with pytest.raises(Retryable, match="http://a returned 2 of 3 choices"):
         check_choices(two, 3, "http://a")
-    check_choices(one, None, "http://a")
+    check_choices(single, None, "http://a")
     check_choices(two, 2, "http://a")
     check_choices(two, 1, "http://a")
 

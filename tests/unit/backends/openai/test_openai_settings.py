@@ -20,15 +20,17 @@ def settings(environment: dict[str, str] | None = None, **options) -> Settings:
 
 
 def adapter(**options) -> Adapter:
-    said = {"base_url": URL, "model": "m", **options}
-    return Adapter(name="v2", backend="openai", options={name: one for name, one in said.items() if one is not None})
+    values = {"base_url": URL, "model": "m", **options}
+    return Adapter(
+        name="v2", backend="openai", options={name: value for name, value in values.items() if value is not None}
+    )
 
 
 def test_default_key_is_read_from_the_environment():
-    found = settings({"OPENAI_API_KEY": KEY})
+    result = settings({"OPENAI_API_KEY": KEY})
 
-    assert found.headers["authorization"] == f"Bearer {KEY}"
-    assert found.key_from == "the key is that of OPENAI_API_KEY"
+    assert result.headers["authorization"] == f"Bearer {KEY}"
+    assert result.key_from == "the key is that of OPENAI_API_KEY"
 
 
 def test_no_key_is_sent_when_none_is_set():
@@ -56,17 +58,17 @@ def test_default_key_is_not_sent_over_plain_http(url, is_sent):
 
 
 def test_named_key_overrides_the_default():
-    found = settings({"OPENAI_API_KEY": "other", "MY_KEY": f"{KEY}\n"}, api_key_env="MY_KEY")
+    result = settings({"OPENAI_API_KEY": "other", "MY_KEY": f"{KEY}\n"}, api_key_env="MY_KEY")
 
-    assert found.headers["authorization"] == f"Bearer {KEY}"
+    assert result.headers["authorization"] == f"Bearer {KEY}"
 
 
 def test_headers_can_use_environment_variables():
     headers = {"Authorization": "Token $MY_KEY", "X-Price": "$$5", "x-team": "${TEAM}s"}
-    found = settings({"MY_KEY": KEY, "TEAM": "red", "OPENAI_API_KEY": "other"}, headers=headers)
+    result = settings({"MY_KEY": KEY, "TEAM": "red", "OPENAI_API_KEY": "other"}, headers=headers)
 
-    assert found.headers["authorization"] == f"Token {KEY}"
-    assert (found.headers["x-price"], found.headers["x-team"]) == ("$5", "reds")
+    assert result.headers["authorization"] == f"Token {KEY}"
+    assert (result.headers["x-price"], result.headers["x-team"]) == ("$5", "reds")
 
 
 def test_url_can_use_environment_variables():
@@ -74,17 +76,17 @@ def test_url_can_use_environment_variables():
 
 
 def test_keys_are_not_shown():
-    found = settings({"OPENAI_API_KEY": KEY}, headers={"x-other": KEY}, system="Be short.")
+    result = settings({"OPENAI_API_KEY": KEY}, headers={"x-other": KEY}, system="Be short.")
 
-    assert KEY not in repr(found) + found.server + found.identity + found.key_from
+    assert KEY not in repr(result) + result.server + result.identity + result.key_from
 
 
 def test_same_url_and_key_share_a_server():
-    one, other = {"OPENAI_API_KEY": KEY}, {"OPENAI_API_KEY": f"{KEY}0"}
+    first, other = {"OPENAI_API_KEY": KEY}, {"OPENAI_API_KEY": f"{KEY}0"}
 
-    assert settings(one).server == settings(one, model="n", system="s").server
-    assert len({settings().server, settings(one).server, settings(other).server}) == 3
-    assert settings(one).server != settings(one, base_url="https://other.example/v1").server
+    assert settings(first).server == settings(first, model="n", system="s").server
+    assert len({settings().server, settings(first).server, settings(other).server}) == 3
+    assert settings(first).server != settings(first, base_url="https://other.example/v1").server
 
 
 def test_key_in_the_url_is_not_part_of_the_identity():
@@ -122,10 +124,10 @@ def test_identity_ignores_other_settings(changed):
 
 
 def test_query_secrets_are_shown_by_name():
-    found = settings({"GATEWAY_KEY": KEY}, base_url=f"{URL}?v=1&key=$GATEWAY_KEY")
+    result = settings({"GATEWAY_KEY": KEY}, base_url=f"{URL}?v=1&key=$GATEWAY_KEY")
 
-    assert found.address.target("/models") == f"/v1/models?v=1&key={KEY}"
-    assert found.identity == f"{URL}?v=1&key=$GATEWAY_KEY#m"
+    assert result.address.target("/models") == f"/v1/models?v=1&key={KEY}"
+    assert result.identity == f"{URL}?v=1&key=$GATEWAY_KEY#m"
 
 
 def test_ca_file_is_relative_to_the_configuration():
@@ -192,19 +194,19 @@ def test_parameters_are_checked_when_opening():
 
 
 @pytest.mark.parametrize(
-    ("base_url", "shown"),
+    ("base_url", "public_url"),
     [
         (f"{URL}?user=$TEAM", f"{URL}?user=$TEAM"),
         ("$GATEWAY", f"{URL}?$GATEWAY"),
         ("https://$PLACE/v1", "https://model.example/v1"),
     ],
 )
-def test_query_variables_are_shown_by_name(base_url, shown):
+def test_query_variables_are_shown_by_name(base_url, public_url):
     environment = {"TEAM": "planted-1", "GATEWAY": f"{URL}?user=planted-2", "PLACE": "model.example"}
 
     read = settings(environment, base_url=base_url)
 
-    assert read.public_url == shown
+    assert read.public_url == public_url
     assert "planted" not in read.server + read.identity
     assert ("planted" in read.address.url) == ("planted" in str(read.secrets)) == ("PLACE" not in base_url)
 

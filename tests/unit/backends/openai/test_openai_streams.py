@@ -21,9 +21,9 @@ TOOLS = {**CHAT, "tools": [{"type": "function", "function": {"name": "add"}}]}
 
 
 def events(body, **behaviour) -> bytes:
-    asked = {**body, "stream_options": {"include_usage": True}}
-    told = [json.dumps(one, ensure_ascii=False) for one in pieces(Behaviour(**behaviour), asked)]
-    return "".join(f"data: {one}\n\n" for one in [*told, "[DONE]"]).encode()
+    request_body = {**body, "stream_options": {"include_usage": True}}
+    events = [json.dumps(piece, ensure_ascii=False) for piece in pieces(Behaviour(**behaviour), request_body)]
+    return "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"]).encode()
 
 
 def read(content: bytes, *cuts: int) -> Stream:
@@ -63,7 +63,7 @@ def test_first_token_time_is_recorded():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "event",
     [
         b"data: {",
         b"data: []",
@@ -75,9 +75,9 @@ def test_first_token_time_is_recorded():
         b"data: " + b"[" * 100_000,
     ],
 )
-def test_invalid_event_is_garbage(said):
+def test_invalid_event_is_garbage(event):
     with pytest.raises(Retryable) as caught:
-        read(said + b"\n\n").answer("http://a")
+        read(event + b"\n\n").answer("http://a")
 
     assert caught.value.kind == "garbage"
 
@@ -114,7 +114,7 @@ def test_tool_call_arguments_are_joined():
     )
     calls = reply(read(content).answer("http://a")).tool_calls
 
-    assert [(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in calls] == [
+    assert [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls] == [
         ("c1", "add", '{"a": 1}'),
         ("c2", "sub", "{}"),
     ]
