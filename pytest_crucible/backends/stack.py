@@ -147,11 +147,7 @@ def _retry(inner: Backend, wrapping: Wrapping) -> Backend:
     shared, adapter, circuit = wrapping.shared, wrapping.adapter, wrapping.circuit
     judge = shared.limiters.of(wrapping.server, read_limits(adapter)) if wrapping.is_limited else None
     return Retried(
-        inner,
-        shared.emit,
-        retries=read_retries(adapter),
-        judge=judge,
-        has_answered=lambda: circuit.has_answered,
+        inner, shared.emit, retries=read_retries(adapter), judge=judge, has_answered=lambda: circuit.has_answered
     )
 
 

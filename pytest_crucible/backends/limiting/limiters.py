@@ -11,14 +11,7 @@ from typing import Any
 
 from pytest_crucible.backends.deadlines import paused_clock
 from pytest_crucible.backends.limiting.control import Control, Limits
-from pytest_crucible.backends.limiting.limiter import (
-    Limiter,
-    LimiterState,
-    Load,
-    Permit,
-    ReportedLimits,
-    total_load,
-)
+from pytest_crucible.backends.limiting.limiter import Limiter, LimiterState, Load, Permit, ReportedLimits, total_load
 from pytest_crucible.backends.protocol import Backend, Wrapper
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.private_files import runtime_folder

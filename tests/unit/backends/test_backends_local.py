@@ -156,10 +156,7 @@ def test_last_token_of_the_context_is_used(backend):
             request([]),
             "adapter 'v2' cannot answer sample 'a': its input is an empty list; expected a text or a list of messages",
         ),
-        (
-            request([{"role": "user"}]),
-            "adapter 'v2' cannot answer sample 'a': a message has no text: write",
-        ),
+        (request([{"role": "user"}]), "adapter 'v2' cannot answer sample 'a': a message has no text: write"),
         (request(["Why?"]), "adapter 'v2' cannot answer sample 'a': a message has no text: write"),
         (request(temprature=0), "adapter 'v2' has invalid parameters: unknown parameter 'temprature', expected"),
         (request(top_p=0), "adapter 'v2' has invalid parameters: top_p must be above 0 and at most 1, not 0"),
@@ -255,18 +252,12 @@ def test_paths_are_relative_to_the_configuration(base, checkpoint, tmp_path):
         ({"recipe": "a:b", "checkpoint": "x"}, "adapter 'v2' has a recipe and a checkpoint: remove one of them"),
         ({"seed": 1}, "adapter 'v2' has 'seed', which only a recipe uses: add a recipe, or remove it"),
         ({"checkpoint": 1}, "adapter 'v2' has backend 'local' but no 'checkpoint': add"),
-        (
-            {"checkpoint": "gone.safetensors"},
-            "adapter 'v2' cannot be opened: {root}/gone.safetensors does not exist",
-        ),
+        ({"checkpoint": "gone.safetensors"}, "adapter 'v2' cannot be opened: {root}/gone.safetensors does not exist"),
         ({"checkpoint": "junk"}, "adapter 'v2' cannot be opened: "),
         ({"checkpoint": "other.safetensors"}, "adapter 'v2' cannot be opened: "),
         ({"base": "gone"}, "base model '"),
         ({"base": "junk"}, "base model '"),
-        (
-            {"parameters": {"heat": 1}},
-            "adapter 'v2' has invalid parameters: unknown parameter 'heat', expected",
-        ),
+        ({"parameters": {"heat": 1}}, "adapter 'v2' has invalid parameters: unknown parameter 'heat', expected"),
     ],
 )
 def test_invalid_adapters_are_refused(base, tmp_path, options, sentence):

@@ -161,10 +161,7 @@ MISTAKES = {
         {"execution": "hedged"},
         "adapter 'trio' has execution = 'hedged': add delay_s = 0.5: seconds after which the other members are queried, too",
     ),
-    "delay": (
-        {"execution": "hedged", "delay_s": -1},
-        "adapter 'trio' has delay_s = -1: write seconds, 0 or more",
-    ),
+    "delay": ({"execution": "hedged", "delay_s": -1}, "adapter 'trio' has delay_s = -1: write seconds, 0 or more"),
     "costs elsewhere": (
         {"costs": [1, 2, 3]},
         "adapter 'trio' has 'costs', which belongs to execution = 'cascade', not 'parallel': remove it",
@@ -185,10 +182,7 @@ MISTAKES = {
         {"min_responses": True},
         "adapter 'trio' has min_responses = True: write a whole number from 1 to its 3 members",
     ),
-    "seed of nothing": (
-        {"seed": 1},
-        "adapter 'trio' has a seed, but draws nothing: set ties = 'random', or remove it",
-    ),
+    "seed of nothing": ({"seed": 1}, "adapter 'trio' has a seed, but draws nothing: set ties = 'random', or remove it"),
     "seed": ({"ties": "random", "seed": 0.5}, "adapter 'trio' has seed = 0.5: write a whole number"),
 }
 

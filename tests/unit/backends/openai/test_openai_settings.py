@@ -139,10 +139,7 @@ def test_ca_file_is_relative_to_the_configuration():
     [
         ({"base_url": None}, "has backend 'openai' but no 'base_url': add base_url = \"...\""),
         ({"model": None}, "has backend 'openai' but no 'model'"),
-        (
-            {"base_url": "localhost:8000"},
-            "has an invalid base_url: 'localhost:8000' is not a URL of a server",
-        ),
+        ({"base_url": "localhost:8000"}, "has an invalid base_url: 'localhost:8000' is not a URL of a server"),
         ({"base_url": "$NO_URL/v1"}, "has an invalid base_url: environment variable 'NO_URL' is not set"),
         ({"base_url": f"{URL}/chat/completions"}, "remove what follows /v1"),
         ({"base_url": f"{URL}/chat/completions?v=1"}, "remove what follows /v1"),
