@@ -13,6 +13,7 @@ import re
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -173,24 +174,16 @@ class SharedLedger:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
     def take(self, amount: Amount, limit: Amount) -> bool:
-        self._lockf(self._file, self._lock)
-        try:
-            taken, spent = self._read()
+        with self._locked() as (taken, spent):
             after = taken.plus(amount)
             if not after.within(limit):
                 return False
             self._write(after, spent)
             return True
-        finally:
-            self._lockf(self._file, self._unlock)
 
     def settle(self, reserved: Amount, spent: Amount) -> None:
-        self._lockf(self._file, self._lock)
-        try:
-            taken, spent_before = self._read()
+        with self._locked() as (taken, spent_before):
             self._write(taken.plus(reserved, -1.0).plus(spent), spent_before.plus(spent))
-        finally:
-            self._lockf(self._file, self._unlock)
 
     @property
     def taken(self) -> Amount:
@@ -206,6 +199,15 @@ class SharedLedger:
             self._file = -1
             if self._removes:
                 self._path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _locked(self) -> Iterator[tuple[Amount, Amount]]:
+        """Lock the file inside the block; yield the amounts taken and spent."""
+        self._lockf(self._file, self._lock)
+        try:
+            yield self._read()
+        finally:
+            self._lockf(self._file, self._unlock)
 
     def _read(self) -> tuple[Amount, Amount]:
         counts = _COUNTS.unpack(os.pread(self._file, _COUNTS.size, 0).ljust(_COUNTS.size, b"\0"))

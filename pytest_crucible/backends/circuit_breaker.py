@@ -106,7 +106,8 @@ class Circuit:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
+        """The server's name in messages."""
         self._answered_at = -math.inf
         self._failures = 0
         self._errors = 0
@@ -183,11 +184,6 @@ class Circuit:
     def _all_failures(self) -> int:
         return self._failures + self._silent.attempts * self._is_silent
 
-    @property
-    def name(self) -> str:
-        """The server's name in messages."""
-        return self._name
-
     def is_doubtful(self, now: float) -> bool:
         is_rare = self._share**self._errors < CHANCE
         return self._errors >= DOUBT_AFTER and is_rare and now - self._silent_since >= DOUBT_AFTER_S
@@ -225,10 +221,10 @@ class Circuit:
             since = since or " in this run"
         if self._responses:
             # It did respond, so its address is right, and "has not answered" would send the user the wrong way.
-            return f"{self._name} has sent no reply{since}, only errors ({facts}): {_NO_MORE}; {_advice(error)}"
+            return f"{self.name} has sent no reply{since}, only errors ({facts}): {_NO_MORE}; {_advice(error)}"
         if since:
-            return f"{self._name} has not answered{since} ({facts}): {_NO_MORE}; {_RESUME} when it is back"
-        return f"{self._name} has never answered ({facts}): {_NO_MORE}; check its URL, and that it runs"
+            return f"{self.name} has not answered{since} ({facts}): {_NO_MORE}; {_RESUME} when it is back"
+        return f"{self.name} has never answered ({facts}): {_NO_MORE}; check its URL, and that it runs"
 
 
 _NO_MORE, _RESUME = "no more requests are sent", "resume with --crucible-resume"
@@ -251,15 +247,12 @@ class CircuitBreaker(Wrapper):
     def __init__(self, inner: Backend, circuit: Circuit, *, is_remote: bool = True) -> None:
         """`is_remote` is False for a model in this process, whose time is the sample's own."""
         super().__init__(inner)
-        self._circuit = circuit
+        self.circuit = circuit
         self._is_remote = is_remote
-
-    def note_earlier_answers(self) -> None:
-        self._circuit.note_earlier_answers()
 
     async def generate(self, request: Request) -> Reply:
         """Raises Refused if the server is given up."""
-        circuit = self._circuit
+        circuit = self.circuit
         circuit.check()
         # One request probes; when it is answered, those that wait here go on together.
         while circuit.is_doubtful(asyncio.get_running_loop().time()) and await circuit.wait_to_probe():
@@ -268,7 +261,7 @@ class CircuitBreaker(Wrapper):
         return await self._send(request)
 
     async def _send(self, request: Request) -> Reply:
-        loop, circuit, key = asyncio.get_running_loop(), self._circuit, request_key(request)
+        loop, circuit, key = asyncio.get_running_loop(), self.circuit, request_key(request)
         sent_at = loop.time()
         if self._is_remote:
             note_request(circuit)
@@ -289,14 +282,14 @@ class CircuitBreaker(Wrapper):
 
     def _note_answer(self, key: Key) -> None:
         note_answer()
-        self._circuit.answer(key, asyncio.get_running_loop().time())
+        self.circuit.answer(key, asyncio.get_running_loop().time())
 
 
 def note_earlier_answers(backend: Backend) -> None:
     """Record that the server of a backend has answered in the run that is resumed."""
     while isinstance(backend, Wrapper):
         if isinstance(backend, CircuitBreaker):
-            backend.note_earlier_answers()
+            backend.circuit.note_earlier_answers()
         backend = backend.inner
 
 
@@ -304,12 +297,12 @@ class Circuits:
     """The circuits of a session, by server."""
 
     def __init__(self) -> None:
-        self._circuits: dict[str, Circuit] = {}
+        self.circuits: dict[str, Circuit] = {}
 
     def of(self, server: str, name: str) -> Circuit:
         """Return the circuit of a server; `name` stands in messages."""
-        return self._circuits.setdefault(server, Circuit(name))
+        return self.circuits.setdefault(server, Circuit(name))
 
     def doubtful(self, now: float) -> str:
         """Return the name of a server that does not answer now; empty if all do."""
-        return next((circuit.name for circuit in tuple(self._circuits.values()) if circuit.is_doubtful(now)), "")
+        return next((circuit.name for circuit in tuple(self.circuits.values()) if circuit.is_doubtful(now)), "")

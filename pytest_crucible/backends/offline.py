@@ -123,7 +123,8 @@ class ScriptedBackend:
     def __init__(
         self, script: Callable[[Request], str | Reply], *, latency_s: float = 0.0, identity: str | None = None
     ) -> None:
-        self.identity = identity or _source_hash(script)
+        # A hash of the script's source and of all that it reads: equal scripts are one checkpoint.
+        self.identity = identity or hashlib.sha256("\n".join(sources(script)).encode()).hexdigest()
         self._script = script
         self._latency_s = latency_s
 
@@ -135,8 +136,3 @@ class ScriptedBackend:
         if not isinstance(answer, str | Reply):
             raise BackendError(f"the script returned {describe_type(answer)}: return a string or a Reply")
         return answer if isinstance(answer, Reply) else Reply(text=answer, latency_s=time.perf_counter() - started)
-
-
-def _source_hash(script: Callable[[Request], str | Reply]) -> str:
-    """Return a hash of the script's source and of all that it reads: equal scripts are one checkpoint."""
-    return hashlib.sha256("\n".join(sources(script)).encode()).hexdigest()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -133,12 +132,8 @@ def bytes_of(text: str) -> int:
 
 
 def _size(reply: Reply) -> int:
-    calls = _calls_size(reply.tool_calls) if reply.tool_calls else 0
-    return bytes_of(reply.reasoning) + bytes_of(reply.text) + calls
-
-
-def _calls_size(calls: Sequence[Mapping[str, Any]]) -> int:
-    return len(json.dumps(calls, ensure_ascii=False, default=repr).encode("utf-8", "surrogatepass"))
+    calls = json.dumps(reply.tool_calls, ensure_ascii=False, default=repr) if reply.tool_calls else ""
+    return bytes_of(reply.reasoning) + bytes_of(reply.text) + bytes_of(calls)
 
 
 def _cut(text: str, limit: int) -> str:

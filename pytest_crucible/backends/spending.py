@@ -115,7 +115,8 @@ class Spending:
         """The same, for experiments that spend from the budget of another."""
         self._prices = prices or Prices()
         self._unpriced: dict[str, str] = {}
-        self._dearest = Price(0.0, 0.0)
+        self.dearest = Price(0.0, 0.0)
+        """The highest prices of the session's adapters."""
         self._accounts: dict[str, Account | None] = {}
 
     def meter(self, adapter: Adapter, model: str, *, is_free: bool = False) -> CostMeter:
@@ -129,8 +130,8 @@ class Spending:
             if self.run is not None:
                 self._check_priced(self.run, [adapter.name])
         else:
-            dearest = self._dearest
-            self._dearest = Price(max(price.input, dearest.input), max(price.output, dearest.output))
+            dearest = self.dearest
+            self.dearest = Price(max(price.input, dearest.input), max(price.output, dearest.output))
         return CostMeter(self, price)
 
     def allow(self, experiment: str, text: str, adapters: Sequence[str]) -> None:
@@ -159,17 +160,10 @@ class Spending:
     def account(self, experiment: str) -> Account | None:
         """Return the account of an experiment; None if it has no budget."""
         if experiment not in self._accounts:
-            budgets = tuple(budget for budget in (self.run, self._budget_of(experiment)) if budget is not None)
+            own = self.budgets.get(experiment) or self._shared.get(experiment)
+            budgets = tuple(budget for budget in (self.run, own) if budget is not None)
             self._accounts[experiment] = Account(budgets) if budgets else None
         return self._accounts[experiment]
-
-    def _budget_of(self, experiment: str) -> Budget | None:
-        return self.budgets.get(experiment) or self._shared.get(experiment)
-
-    @property
-    def dearest(self) -> Price:
-        """The highest prices of the session's adapters."""
-        return self._dearest
 
     def close(self) -> None:
         if self.run is not None:
@@ -194,18 +188,9 @@ class CostMeter:
 
     def __init__(self, spending: Spending, price: Price | None) -> None:
         self._spending = spending
-        self._price = price
-        self._answers, self._written = 0, 0
-
-    @property
-    def price(self) -> Price | None:
+        self.price = price
         """The price of the adapter's model; None if it is not known."""
-        return self._price
-
-    @classmethod
-    def without_budget(cls) -> CostMeter:
-        """Return a meter without a budget and without a price."""
-        return cls(Spending(), None)
+        self._answers, self._written = 0, 0
 
     async def reserve(self, request: Request) -> Amount | None:
         """Reserve a request's cost before it is sent; None if there is no budget. Raises Spent and Refused."""
@@ -213,8 +198,8 @@ class CostMeter:
         if account is None:
             return None
         read, written = prompt_tokens(request), self._answer_tokens(request)
-        needed = _amount(self._price, read, written)
-        is_dearest = self._price is None or self._price == self._spending.dearest
+        needed = _amount(self.price, read, written)
+        is_dearest = self.price is None or self.price == self._spending.dearest
         await account.reserve(request, needed, needed if is_dearest else _amount(self._spending.dearest, read, written))
         return needed
 
@@ -226,14 +211,14 @@ class CostMeter:
 
     def cost(self, reply: Reply) -> float | None:
         """Return dollars; None if the price or the tokens are unknown."""
-        return None if self._price is None else self._price.of(reply.input_tokens, reply.output_tokens)
+        return None if self.price is None else self.price.of(reply.input_tokens, reply.output_tokens)
 
     def _spent(self, reserved: Amount, outcome: Reply | BaseException) -> Amount:
         if isinstance(outcome, Reply):
             read, written = outcome.input_tokens, outcome.output_tokens
             if written is not None:
                 self._answers, self._written = self._answers + 1, self._written + written
-            return reserved if read is None or written is None else _amount(self._price, read, written)
+            return reserved if read is None or written is None else _amount(self.price, read, written)
         return Amount(requests=1.0) if _was_not_computed(outcome) else reserved
 
     def _answer_tokens(self, request: Request) -> float:
@@ -280,7 +265,7 @@ class Metered(Wrapper):
         super().__init__(inner)
         self._emit = emit
         self._starts = starts
-        self._meter = meter or CostMeter.without_budget()
+        self._meter = meter or CostMeter(Spending(), None)
 
     async def generate(self, request: Request) -> Reply:
         """Raises Spent, before sending, if the budget is exhausted; BackendError for an invalid reply."""

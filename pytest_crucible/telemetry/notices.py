@@ -118,7 +118,8 @@ def _read_variable(name: str, value: Any) -> str:
 
 def send_notices(notices: Sequence[Notice], environment: Mapping[str, str]) -> list[str]:
     """Send each notice once to each URL; return a sentence for each that was not sent."""
-    failures = [_unset(name) for name in dict.fromkeys(n.variable for n in notices) if not environment.get(name)]
+    unset = [name for name in dict.fromkeys(n.variable for n in notices) if not environment.get(name)]
+    failures = [_not_sent(name, "the variable is not set") for name in unset]
     urls = {environment[notice.variable]: notice for notice in reversed(notices) if environment.get(notice.variable)}
     messages = [{"url": url, "title": notice.title, "body": notice.body} for url, notice in urls.items()]
     reasons = _deliver(messages) if messages else []
@@ -141,10 +142,6 @@ def _deliver(messages: list[dict[str, str]]) -> list[str]:
         return [f"no answer within {TIMEOUT_S:g} s" for _ in messages]
     except (OSError, ValueError, IndexError):
         return ["apprise failed" for _ in messages]
-
-
-def _unset(variable: str) -> str:
-    return _not_sent(variable, "the variable is not set")
 
 
 def _not_sent(variable: str, reason: str, host: str = "") -> str:

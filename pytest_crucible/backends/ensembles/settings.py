@@ -133,7 +133,8 @@ def _check_together(adapter_name: str, options: Mapping[str, Any], execution: st
     for name, where in EXECUTIONS_OF.items():
         if name in options and execution not in where:
             raise SpecError(
-                f"{adapter_name} has {name!r}, which belongs to execution = {_either(where)}, not {execution!r}: remove it"
+                f"{adapter_name} has {name!r}, which belongs to execution = {' or '.join(map(repr, where))}, "
+                f"not {execution!r}: remove it"
             )
     if execution == "hedged":
         for name in VOTE_SETTINGS:
@@ -145,10 +146,6 @@ def _check_together(adapter_name: str, options: Mapping[str, Any], execution: st
         raise SpecError(f"{adapter_name} has weights, which need vote = 'weighted' or a function of your own")
     if "seed" in options and options.get("ties") != "random":
         raise SpecError(f"{adapter_name} has a seed, but draws nothing: set ties = 'random', or remove it")
-
-
-def _either(names: Iterable[str]) -> str:
-    return " or ".join(map(repr, names))
 
 
 # -- values -----------------------------------------------------------------------------------------------------------

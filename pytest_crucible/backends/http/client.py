@@ -57,11 +57,7 @@ class Client:
 
         Raises Retryable if the response is incomplete, Refused if the server cannot be used at all.
         """
-        return self._exchange(self._line("POST", path) + b"%d\r\n\r\n%b" % (len(body), body), watch)
-
-    def get(self, path: str) -> Awaitable[Response]:
-        """Send a GET request; as `post`, without a body."""
-        return self._exchange(self._line("GET", path) + b"0\r\n\r\n", None)
+        return self._exchange(self._line(path) + b"%d\r\n\r\n%b" % (len(body), body), watch)
 
     async def close(self) -> None:
         """Close idle connections."""
@@ -156,12 +152,12 @@ class Client:
         lines = {"host": self._address.netloc, **headers}
         return "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
-    def _request_line(self, method: str, path: str) -> bytes:
+    def _request_line(self, path: str) -> bytes:
         address, proxy = self._address, self._proxy
         plain = proxy is not None and address.scheme == "http"
         target = (address.origin if plain else "") + address.target(path)
         credentials = _authorization(proxy) if plain and proxy else ""
-        return f"{method} {target} HTTP/1.1\r\n{self._headers}{credentials}content-length: ".encode("latin-1")
+        return f"POST {target} HTTP/1.1\r\n{self._headers}{credentials}content-length: ".encode("latin-1")
 
 
 def _authorization(proxy: Proxy) -> str:

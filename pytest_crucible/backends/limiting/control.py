@@ -21,14 +21,6 @@ class Limits:
     requests_per_second: float = math.inf
     tokens_per_minute: float = math.inf
 
-    def strictest(self, other: Limits) -> Limits:
-        """Return the smaller of each limit: two adapters of one server may set different ones.
-
-        >>> Limits(concurrency=8).strictest(Limits(concurrency=4, requests_per_second=2.0))
-        Limits(concurrency=4, requests_per_second=2.0, tokens_per_minute=inf)
-        """
-        return Limits(**{name: min(getattr(self, name), getattr(other, name)) for name in NAMES})
-
     def share(self, parts: int) -> Limits:
         """Return one worker's part, for workers that share no state."""
         return Limits(

@@ -120,8 +120,5 @@ class Limited(Wrapper):
         waited = asyncio.get_running_loop().time() - started
         self._limiter.record_wait(waited)
         if waited > NOTICED_S:
-            self._publish_wait(request, waited)
+            self._emit(Event.about("limiter.wait", request, seconds=waited))
         return permit
-
-    def _publish_wait(self, request: Request, waited: float) -> None:
-        self._emit(Event.about("limiter.wait", request, seconds=waited))

@@ -41,7 +41,8 @@ def request_body(settings: Settings, request: Request) -> tuple[str, bytes]:
     message = f"adapter {settings.name!r} cannot send sample {request.sample!r:.200}"
     try:
         check_parameters(request.parameters)
-        mode = settings.mode or _mode(request.input)
+        # Token ids need completions, texts and messages use chat.
+        mode = settings.mode or ("completions" if _is_tokens(request.input) else "chat")
         prompt = _chat(settings, request.input) if mode == "chat" else _prompt(settings, request.input)
         body = {"model": settings.model, **prompt, **_sampling(request, mode), **_streaming(settings, request)}
         return PATHS[mode], _ENCODER.encode({**body, **settings.extra_body}).encode()
@@ -49,11 +50,6 @@ def request_body(settings: Settings, request: Request) -> tuple[str, bytes]:
         raise BackendError(f"{message}: its text is not valid Unicode ({error.reason})") from None
     except (TypeError, ValueError) as error:
         raise Refused(f"{message}: {error}") from None
-
-
-def _mode(prompt: Any) -> Mode:
-    """Return the endpoint for a prompt: token ids need completions, texts and messages use chat."""
-    return "completions" if _is_tokens(prompt) else "chat"
 
 
 def _chat(settings: Settings, prompt: Any) -> dict[str, Any]:

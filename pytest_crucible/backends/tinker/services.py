@@ -313,16 +313,12 @@ class TinkerServices:
 
 
 def _close_service(service: Service, server: LocalServer | None) -> None:
-    is_alive = _is_alive(service) and (server is None or server.process.poll() is None)
-    service.close(alive=is_alive)
-
-
-def _is_alive(service: Service) -> bool:
+    is_alive = server is None or server.process.poll() is None
     try:
         service.check(0.0)
     except BackendError:
-        return False
-    return True
+        is_alive = False
+    service.close(alive=is_alive)
 
 
 def _in_one_line(error: Exception) -> str:
