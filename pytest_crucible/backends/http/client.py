@@ -14,6 +14,7 @@ from typing import Protocol
 from pytest_crucible.backends.http.address import Address, Proxy, parse_ip, proxy_for
 from pytest_crucible.backends.http.connection import (
     CONNECT_S,
+    IDLE_S,
     Connection,
     Response,
     Watch,
@@ -23,9 +24,6 @@ from pytest_crucible.backends.http.connection import (
 from pytest_crucible.records.errors import Refused, Retryable, SpecError
 from pytest_crucible.records.object_reference import import_function
 
-# A connection that was idle for longer is not reused.
-# Many servers close idle connections after five seconds, and a request that meets the closing is lost.
-IDLE_S = 4.0
 # If a host has several addresses and one does not answer, the next is tried after this time (RFC 8305).
 _NEXT_ADDRESS_S = 0.25
 

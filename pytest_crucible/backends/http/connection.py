@@ -46,6 +46,9 @@ def explain_tls_error(error: ssl.SSLError, where: str) -> str:
     return f"{where} does not speak TLS ({reason}): check whether its URL should begin with http://"
 
 
+# A connection that was idle for longer is not reused.
+# Many servers close idle connections after five seconds, and a request that meets the closing is lost.
+IDLE_S = 4.0
 # Time limit for opening a connection.
 CONNECT_S = 15.0
 

@@ -11,9 +11,9 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 import httpx
 
 from pytest_crucible.backends.http.address import Address
-from pytest_crucible.backends.http.client import IDLE_S
 from pytest_crucible.backends.http.connection import (
     CONNECT_S,
+    IDLE_S,
     MAX_HEADERS,
     Holding,
     Response,

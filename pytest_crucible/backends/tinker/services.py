@@ -25,7 +25,16 @@ from pytest_crucible.backends.tinker.address import (
     names_service,
     read_address,
 )
-from pytest_crucible.backends.tinker.service import HOSTED, LOCAL, Service, resolve_future
+from pytest_crucible.backends.tinker.health import GONE_S, HealthMonitor
+from pytest_crucible.backends.tinker.service import (
+    HOSTED,
+    LOCAL,
+    Service,
+    check_answers,
+    fetch_health,
+    resolve_future,
+    wait_for_service,
+)
 from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.chat import TEMPLATE, render_prompt
 from pytest_crucible.local_model.tokens import Tokenizer
@@ -114,7 +123,6 @@ def _directory_at_server(client: Any) -> str | None:
 
 
 if TYPE_CHECKING:
-    from pytest_crucible.backends.tinker.health import HealthMonitor
     from pytest_crucible.local_model.server.process import LocalServer
 
 
@@ -203,7 +211,6 @@ class TinkerServices:
             raise SpecError(
                 f'Tinker\'s clients need its SDK: pip install "pytest-crucible[tinker]" ({error})'
             ) from None
-        from pytest_crucible.backends.tinker.services import ask_servers_for_tokenizers
 
         self._restore_sdk = ask_servers_for_tokenizers(sdk)
         return sdk
@@ -214,9 +221,6 @@ class TinkerServices:
 
     def _remote(self, address: ServiceAddress, *, name: str) -> Service:
         """Return a remote service. Its health is checked first, because the SDK would retry for minutes."""
-        from pytest_crucible.backends.tinker.health import GONE_S, HealthMonitor
-        from pytest_crucible.backends.tinker.service import check_answers, fetch_health, wait_for_service
-
         # The SDK reads proxies from the environment: NO_PROXY is the only way to exempt a service on this machine.
         nearer = dict(os.environ)
         exempt_loopback(address.url, nearer)
