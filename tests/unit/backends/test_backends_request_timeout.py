@@ -47,24 +47,15 @@ def server(*steps: float | Exception | None) -> Scripted:
 # -- one request ----------------------------------------------------------------------------------------------------
 
 
-def test_hanging_request_is_retryable():
+def test_request_deadline():
     with pytest.raises(Retryable, match=r"^no answer within 2\.5 s$") as caught:
         virtual_time.run(Timed(server(None), 2.5).generate(request()))
-
-    assert caught.value.kind == "timeout"
-
-
-def test_reply_in_time_is_returned():
-    assert virtual_time.run(Timed(server(2.4), 2.5).generate(request())).text == "4"
-
-
-def test_no_deadline_never_expires():
-    assert virtual_time.run(Timed(server(1e6), None).generate(request())).text == "4"
-
-
-def test_other_errors_pass_unchanged():
     with pytest.raises(BackendError, match="no such sample"):
         virtual_time.run(Timed(server(BackendError("no such sample")), 2.5).generate(request()))
+
+    assert caught.value.kind == "timeout"
+    assert virtual_time.run(Timed(server(2.4), 2.5).generate(request())).text == "4"
+    assert virtual_time.run(Timed(server(1e6), None).generate(request())).text == "4"
 
 
 def test_servers_have_a_default_deadline():
@@ -116,17 +107,64 @@ def first_answered(scripted: Scripted, **settings: object) -> Function:
     return ask
 
 
-def test_sample_without_any_answer_is_lost():
-    outcome = sampled(first_answered(server(1.0, 12.0)), timeout_s=10)
-
-    assert (outcome.failure, outcome.lost) == (None, "unanswered")
-    assert outcome.detail == "no answer in 1 attempt within the 10 s of a sample"
+REFUSALS = [Retryable("too much", kind="429", retry_after_s=9.0)] * 5
+ANSWERED = (None, None, "")
 
 
-def test_sample_of_a_silent_server_is_an_error():
-    outcome = sampled(asking(server(11.0)), timeout_s=10)
+@pytest.mark.parametrize(
+    ("ask", "timeout_s", "outcome"),
+    [
+        (
+            first_answered(server(1.0, 12.0)),
+            10,
+            (None, "unanswered", "no answer in 1 attempt within the 10 s of a sample"),
+        ),
+        (asking(server(11.0)), 10, (None, "error", ".*")),
+        (
+            first_answered(server(1.0, *[None] * 3), timeout_s=9, retries=2),
+            20,
+            (
+                None,
+                "unanswered",
+                r"no answer in 3 attempts, in \d\d s, from a server that answers others; the last: no .* 9 s",
+            ),
+        ),
+        (
+            # The refusal may be chance, and uses up no attempt.
+            first_answered(server(1.0, None, Retryable("busy", kind="503"), None, None), timeout_s=9, retries=2),
+            20,
+            (None, "error", r"lost after 4 attempts in \d\d s: timeout x 3, 503 x 1; the last: no answer within 9 s"),
+        ),
+        # Told five times to come back in 9 s: the sample has waited for 45 s, and was answered in 8.
+        (asking(server(*REFUSALS, 8.0)), 10, ANSWERED),
+        (first_answered(server(1.0, *REFUSALS, 11.0)), 10, (None, "unanswered", ".*")),
+        (asking(server(None, None, 8.0), timeout_s=9), 10, ANSWERED),
+        (
+            asking(server(*[None] * 3), timeout_s=9, retries=2),
+            10,
+            (None, "error", r"lost after 3 attempts in \d\d s: timeout x 3; the last: no answer within 9 s"),
+        ),
+        (asking(server(Retryable("no", kind="500"), 100.0)), None, ANSWERED),
+    ],
+    ids=[
+        "no answer",
+        "silent server",
+        "used up",
+        "mixed",
+        "refusals",
+        "too late after them",
+        "hung",
+        "all hung",
+        "no deadline",
+    ],
+)
+def test_outcome_of_a_sample_whose_server_fails(ask, timeout_s, outcome):
+    failure, lost, detail = outcome
+    result = sampled(ask, timeout_s=timeout_s)
 
-    assert (outcome.failure, outcome.lost) == (None, "error")
+    assert (result.failure, result.lost) == (failure, lost)
+    assert re.fullmatch(detail, result.detail)
+    assert (result.reply is not None and result.reply.text == "4") == (outcome == ANSWERED)
 
 
 def test_slow_local_model_fails_the_sample():
@@ -146,56 +184,6 @@ def test_slow_function_after_an_answer_fails_the_sample():
         return await ask()
 
     assert sampled(twice, timeout_s=10).failure == "timeout"
-
-
-def test_unanswered_attempts_are_counted():
-    outcome = sampled(first_answered(server(1.0, *[None] * 3), timeout_s=9, retries=2), timeout_s=20)
-
-    assert (outcome.failure, outcome.lost) == (None, "unanswered")
-    assert re.fullmatch(
-        r"no answer in 3 attempts, in \d\d s, from a server that answers others; the last: no answer within 9 s",
-        outcome.detail,
-    )
-
-
-def test_mixed_failures_are_errors():
-    steps = [1.0, None, Retryable("busy", kind="503"), None]
-
-    outcome = sampled(first_answered(server(*steps), timeout_s=9, retries=2), timeout_s=20)
-
-    assert (outcome.failure, outcome.lost) == (None, "error")
-
-
-def test_waiting_for_retries_pauses_the_clock():
-    """Five times told to come back in 9 s: the sample has waited for 45 s, and was answered in 8."""
-    refusals = [Retryable("too much", kind="429", retry_after_s=9.0)] * 5
-
-    outcome = sampled(asking(server(*refusals, 8.0)), timeout_s=10)
-
-    assert (outcome.failure, outcome.lost) == (None, None)
-    assert outcome.reply.text == "4"
-
-
-def test_clock_resumes_after_retries():
-    refusals = [Retryable("too much", kind="429", retry_after_s=9.0)] * 5
-
-    outcome = sampled(first_answered(server(1.0, *refusals, 11.0)), timeout_s=10)
-
-    assert (outcome.failure, outcome.lost) == (None, "unanswered")
-
-
-def test_timed_out_request_returns_its_time():
-    outcome = sampled(asking(server(None, None, 8.0), timeout_s=9), timeout_s=10)
-
-    assert (outcome.failure, outcome.lost) == (None, None)
-    assert outcome.reply.text == "4"
-
-
-def test_failed_attempts_are_not_the_candidates_failure():
-    outcome = sampled(asking(server(*[None] * 3), timeout_s=9, retries=2), timeout_s=10)
-
-    assert (outcome.failure, outcome.lost) == (None, "error")
-    assert re.fullmatch(r"lost after 3 attempts in \d\d s: timeout x 3; the last: no answer within 9 s", outcome.detail)
 
 
 @in_virtual_time
@@ -233,12 +221,6 @@ def test_one_waiting_request_pauses_the_clock():
         return first
 
     outcome = sampled(both, timeout_s=10)
-
-    assert outcome.reply.text == "4"
-
-
-def test_sample_without_a_deadline():
-    outcome = sampled(asking(server(Retryable("no", kind="500"), 100.0)), timeout_s=None)
 
     assert outcome.reply.text == "4"
 

@@ -111,19 +111,22 @@ def test_retry_event_has_kind_and_wait():
     assert {(event.experiment, event.arm, event.sample) for event in events} == {("test_sums.py::test_sums", "v2", "a")}
 
 
-def test_lost_request_counts_failures_by_kind():
-    _, _, came = send(*[busy()] * 4, busy("timeout"), Retryable("it hung up", kind="connection"))
+@pytest.mark.parametrize(
+    ("answers", "retries", "sentence"),
+    [
+        (
+            [*[busy()] * 4, busy("timeout"), Retryable("it hung up", kind="connection")],
+            RETRIES,
+            r"lost after 6 attempts in \d+ s: 429 x 4, timeout x 1, connection x 1; the last: it hung up",
+        ),
+        ([busy()], 0, "lost after 1 attempt in 0 s: 429 x 1; the last: too much is asked"),
+    ],
+)
+def test_lost_request_counts_failures_by_kind(answers, retries, sentence):
+    _, _, error = send(*answers, retries=retries)
 
-    assert type(came) is BackendError
-    assert re.fullmatch(
-        r"lost after 6 attempts in \d+ s: 429 x 4, timeout x 1, connection x 1; the last: it hung up", str(came)
-    )
-
-
-def test_lost_request_without_retries():
-    _, _, came = send(busy(), retries=0)
-
-    assert str(came) == "lost after 1 attempt in 0 s: 429 x 1; the last: too much is asked"
+    assert type(error) is BackendError
+    assert re.fullmatch(sentence, str(error))
 
 
 def test_very_long_pause_stops_the_experiment():

@@ -166,12 +166,23 @@ def test_sequential_and_parallel_agree(replies, rule, ties, weights):
 # -- hedged ---------------------------------------------------------------------------------------------------------
 
 
-def test_hedged_queries_one_member_when_it_is_quick():
-    members = slow(0.1, 0.1, 0.1)
-    reply, took = run(clocked(make(*members, execution="hedged", delay_s=0.2)))
+@pytest.mark.parametrize(
+    ("replies", "seconds", "delay_s", "text", "took", "requests"),
+    [
+        (["4", "5"], [0.1, 0.1], 0.2, "4", 0.1, [1, 0]),
+        (["first", "second"], [0.3, 0.5], 0.1, "first", 0.3, [1, 1]),
+        ([GONE, "4", "5"], [0.1, 0.2, 0.4], 10.0, "4", 0.3, [1, 1, 1]),
+        (["", "4", "5"], [0.1, 0.2, 0.4], 10.0, "4", 0.3, [1, 1, 1]),
+        (["first", "second"], [0.2, 0.1], 0.1, "first", 0.2, [1, 1]),
+    ],
+    ids=["quick", "late win", "lost", "abstained", "together"],
+)
+def test_hedged_first_answer_wins(replies, seconds, delay_s, text, took, requests):
+    members = [Saying(reply, after=after) for reply, after in zip(replies, seconds, strict=True)]
+    reply, waited = run(clocked(make(*members, execution="hedged", delay_s=delay_s)))
 
-    assert (request_counts(members), took) == ([1, 0, 0], pytest.approx(0.1))
-    assert (reply.latency_s, reply.consensus) == (pytest.approx(0.1), None)
+    assert (reply.text, waited, reply.latency_s) == (text, pytest.approx(took), pytest.approx(took))
+    assert (request_counts(members), reply.consensus) == (requests, None)
 
 
 def test_hedged_cancels_losers():
@@ -182,32 +193,11 @@ def test_hedged_cancels_losers():
     assert (list(reply.members), [member.cancelled for member in members]) == (["v2"], [1, 0, 1])
 
 
-def test_hedged_first_member_can_win_late():
-    members = [Saying("first", after=0.3), Saying("second", after=0.5)]
-    reply, took = run(clocked(make(*members, execution="hedged", delay_s=0.1)))
-
-    assert (reply.text, took, reply.latency_s) == ("first", pytest.approx(0.3), pytest.approx(0.3))
-
-
-@pytest.mark.parametrize("first_reply", [GONE, ""], ids=["lost", "abstains"])
-def test_hedged_queries_others_at_once_without_an_answer(first_reply):
-    members = [Saying(first_reply, after=0.1), Saying("4", after=0.2, identity="2"), Saying("5", after=0.4)]
-    reply, took = run(clocked(make(*members, execution="hedged", delay_s=10.0)))
-
-    assert (reply.text, took, reply.latency_s) == ("4", pytest.approx(0.3), pytest.approx(0.3))
-
-
 def test_hedged_abstention_does_not_win():
     members = [Saying("4", after=0.5), Saying("no idea", after=0.1), Saying("", after=0.2)]
     reply, _ = run(clocked(make(*members, execution="hedged", delay_s=0.0, normalise="number")))
 
     assert (reply.text, list(reply.members)) == ("4", ["v1", "v2", "v3"])
-
-
-def test_hedged_simultaneous_answers_prefer_the_first_member():
-    reply, _ = run(clocked(make(Saying("one", after=0.2), Saying("two", after=0.1), execution="hedged", delay_s=0.1)))
-
-    assert reply.text == "one"
 
 
 def test_hedged_without_answers_abstains_or_is_lost():
@@ -229,55 +219,38 @@ def test_cost_of_a_cancelled_member_is_unknown():
 # -- cascade --------------------------------------------------------------------------------------------------------
 
 
-def test_cascade_stops_at_the_first_confident_member():
-    members = [Saying(sure("4", *LESS_SURE)), Saying(sure("5", *MORE_SURE)), Saying(sure("6", *MORE_SURE))]
-    reply = run(make(*members, execution="cascade", threshold=0.9).generate(ASKED))
-
-    assert (reply.text, request_counts(members)) == ("5", [1, 1, 0])
-    assert reply.consensus == 0.5
+def confident(*texts):
+    return [sure(text, *MORE_SURE) for text in texts]
 
 
-def test_cascade_queries_the_cheapest_first():
-    members = [Saying(sure(text, *MORE_SURE)) for text in ("dear", "cheap", "free")]
-    reply = run(make(*members, execution="cascade", threshold=0.9, costs=[5, 1, 0]).generate(ASKED))
-
-    assert (reply.text, request_counts(members)) == ("free", [0, 0, 1])
+def doubtful(*texts):
+    return [sure(text, *LESS_SURE) for text in texts]
 
 
-def test_cascade_uses_the_last_answer_when_none_is_confident():
-    reply = run(
-        make(sure("4", *LESS_SURE), sure("4", *LESS_SURE), "5", execution="cascade", threshold=0.9).generate(ASKED)
-    )
+@pytest.mark.parametrize(
+    ("replies", "settings", "text", "requests"),
+    [
+        ([*doubtful("4"), *confident("5", "6")], {}, "5", [1, 1, 0]),
+        (confident("dear", "cheap", "free"), {"costs": [5, 1, 0]}, "free", [0, 0, 1]),
+        ([*doubtful("4", "4"), "5"], {}, "5", [1, 1, 1]),
+        (doubtful("4", "4", "5"), {"vote": "majority"}, "4", [1, 1, 1]),
+        ([*doubtful("4", "4"), *confident("5")], {"vote": "majority"}, "5", [1, 1, 1]),
+        ([GONE, "no idea", *confident("6")], {"normalise": "number"}, "6", [1, 1, 1]),
+        ([*confident("4", "5"), "6"], {"min_responses": 2}, "4", [1, 1, 0]),
+    ],
+    ids=["first confident", "cheapest first", "last counts", "vote", "not outvoted", "abstained and lost", "responses"],
+)
+def test_cascade_queries_members_until_one_is_confident(replies, settings, text, requests):
+    members = [Saying(reply, identity=str(k)) for k, reply in enumerate(replies)]
+    reply = run(make(*members, execution="cascade", threshold=0.9, **settings).generate(ASKED))
 
-    assert reply.text == "5"
-
-
-def test_cascade_votes_when_none_is_confident():
-    replies = [sure(text, *LESS_SURE) for text in ("4", "4", "5")]
-    reply = run(make(*replies, execution="cascade", threshold=0.9, vote="majority").generate(ASKED))
-
-    assert reply.text == "4"
-
-
-def test_cascade_confident_last_member_is_not_outvoted():
-    replies = [sure("4", *LESS_SURE), sure("4", *LESS_SURE), sure("5", *MORE_SURE)]
-    reply = run(make(*replies, execution="cascade", threshold=0.9, vote="majority").generate(ASKED))
-
-    assert reply.text == "5"
+    assert (reply.text, request_counts(members)) == (text, requests)
 
 
-def test_cascade_continues_after_abstention_and_loss():
-    members = [Saying(GONE), Saying("no idea"), Saying(sure("6", *MORE_SURE))]
-    reply = run(make(*members, execution="cascade", threshold=0.9, normalise="number").generate(ASKED))
+def test_consensus_of_a_cascade_is_the_share_of_its_answer():
+    replies = [*doubtful("4"), *confident("5", "6")]
 
-    assert (reply.text, request_counts(members)) == ("6", [1, 1, 1])
-
-
-def test_cascade_queries_min_responses_members():
-    members = [Saying(sure("4", *MORE_SURE)), Saying(sure("5", *MORE_SURE)), Saying("6")]
-    reply = run(make(*members, execution="cascade", threshold=0.9, min_responses=2).generate(ASKED))
-
-    assert (reply.text, request_counts(members)) == ("4", [1, 1, 0])
+    assert run(make(*replies, execution="cascade", threshold=0.9).generate(ASKED)).consensus == 0.5
 
 
 def test_cascade_needs_log_probabilities():
