@@ -139,7 +139,7 @@ async def test_next_request_is_sent_when_the_first_is_cancelled():
     await asyncio.sleep(0)
     first.cancel()
 
-    assert await second.text == "2"
+    assert (await second).text == "2"
 
 
 @pytest.mark.parametrize(
