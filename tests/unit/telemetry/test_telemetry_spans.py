@@ -35,12 +35,12 @@ class Emitter:
         self.tracer: Tracer = provider.get_tracer("a test")
         self.spans = Spans("run1", self.tracer)
 
-    def __call__(self, name: str, at: float = 1.0, sample: str = "a", arm: str = "v2", **facts: Any) -> None:
-        experiment, facts = facts.pop("experiment", T), facts.pop("facts", {})
+    def __call__(self, name: str, at: float = 1.0, sample: str = "a", arm: str = "v2", **options: Any) -> None:
+        experiment, facts = options.pop("experiment", T), options.pop("facts", {})
         if name.startswith("experiment."):
             self.spans(Event(name=name, at=at, experiment=experiment, facts=facts))
         else:
-            self.spans(Event(name=name, at=at, experiment=experiment, arm=arm, sample=sample, facts=facts, **facts))
+            self.spans(Event(name=name, at=at, experiment=experiment, arm=arm, sample=sample, facts=facts, **options))
 
     def over(self) -> dict[str, ReadableSpan]:
         """All spans by their names, after the run was closed."""
