@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from pytest_crucible.backends.limiting.load import explain_load
+from pytest_crucible.backends.limiting.limiter import explain_load
 from pytest_crucible.metrics.models.scorers import scorer_reports
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.records.settings import Settings

@@ -26,7 +26,7 @@ WATCH = """
     atexit.register = watched_register
     STATE = {
         "pytest_crucible.metrics.models.scorers": ("_openers", "_opened"),
-        "pytest_crucible.sandbox.consent": ("_grants",),
+        "pytest_crucible.sandbox.pool": ("_grants",),
         "pytest_crucible.sandbox.pool": ("_shared",),
     }
 

@@ -18,19 +18,24 @@ import pytest
 
 import pytest_crucible
 from pytest_crucible import Reply, Sample, metrics
-from pytest_crucible.backends.ensembles import normalisers
 from pytest_crucible.backends.http.connection import Response
-from pytest_crucible.backends.openai import limits
-from pytest_crucible.backends.openai.failures import reply_or_error
+from pytest_crucible.backends.openai.responses import parse_seconds, reply_or_error
 from pytest_crucible.backends.openai.settings import read_settings
-from pytest_crucible.backends.tinker import errors
-from pytest_crucible.importers import benchmark_runs, metric_facts, promptfoo, pydantic_evals, tables
+from pytest_crucible.backends.tinker import health
+from pytest_crucible.importers import (
+    benchmark_runs,
+    metric_facts,
+    promptfoo,
+    pydantic_evals,
+    tables,
+)
 from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_execution, code_match
 from pytest_crucible.metrics.judges import NoVerdict, read_verdict
+from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.presets.cns3 import claims, thinker
 from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
 from pytest_crucible.records.errors import SpecError
@@ -128,10 +133,12 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
         "mentioned": claims.mentioned_ids,
         "training": claims.ids_in_training,
     },
-    "backends/ensembles/normalisers.py": dict(normalisers.NORMALISERS),
-    "backends/openai/failures.py": {f"status {status}": error_of(status) for status in (400, 404)},
-    "backends/openai/limits.py": {"parse_seconds": limits.parse_seconds},
-    "backends/tinker/errors.py": {"is_too_long": lambda text: errors._TOO_LONG.search(text)},
+    "metrics/normalisers.py": dict(NORMALISERS),
+    "backends/openai/responses.py": {
+        **{f"status {status}": error_of(status) for status in (400, 404)},
+        "parse_seconds": parse_seconds,
+    },
+    "backends/tinker/health.py": {"is_too_long": lambda text: health._TOO_LONG.search(text)},
     "importers/benchmark_runs.py": {"names of statistics": helm_name},
     "importers/metric_facts.py": {"is_known": metric_facts.is_known, "spelling": metric_facts.spelling},
     "importers/promptfoo.py": {"refuse_other_outputs": promptfoo_output},
@@ -159,7 +166,7 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
 CONFIGURATION = "reads the configuration or the command line"
 FILE_NAME = "reads the name of a file, which has at most 255 bytes"
 NO_REPLIES = {
-    "backends/budget/amounts.py": CONFIGURATION,
+    "backends/budget.py": CONFIGURATION,
     "backends/http/address.py": CONFIGURATION,
     "backends/openai/settings.py": CONFIGURATION,
     "importers/formats.py": FILE_NAME,
