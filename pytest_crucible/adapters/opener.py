@@ -121,7 +121,7 @@ class Opener:
             missing = untrained_recipes([opened])
             if missing and not self._context.settings.train:
                 raise SpecError("\n".join(explain_missing([opened])))
-            if not missing or self._context.settings.estimate:
+            if not missing or self._context.shared.on_unsent is not None:
                 return opened
             self.train(missing)
             return open_member(point)

@@ -4,7 +4,5 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-SECTIONS: Mapping[str, str] = {"findings": "pytest_crucible.presets.cns3.antagonist.section"}
-"""Sections of reports: name -> module."""
 EXPORTS: Mapping[str, str] = {"findings": "pytest_crucible.presets.cns3.antagonist.export:findings"}
 """Tables of `crucible export`: name -> function of a run store and a run."""

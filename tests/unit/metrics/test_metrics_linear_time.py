@@ -35,9 +35,8 @@ from pytest_crucible.presets.cns3 import citations, claims, thinker
 from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
-from pytest_crucible.report import markdown
-from pytest_crucible.report.align_numbers import align_estimates
-from pytest_crucible.report.page import html_tables
+from pytest_crucible.report import html, markdown
+from pytest_crucible.report.tables import align_estimates
 from pytest_crucible.store import attempts, prompt_forms
 
 ROOT = Path(pytest_crucible.__file__).parent
@@ -148,9 +147,9 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "records/key_forms.py": {"hider": hider({"planted"})},
     "records/process_secrets.py": {"hide_encoded": lambda text: process_secrets.hide_encoded(text, str)},
     "records/redaction.py": {"hider": hider({"planted"})},
-    "report/align_numbers.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
+    "report/tables.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
     "report/markdown.py": {"plain": markdown.plain, "code": markdown.code},
-    "report/page/html_tables.py": {"blanks": html_tables.blanks},
+    "report/html.py": {"blanks": html.blanks},
     "store/attempts.py": {"own texts of a form": attempts._OWN.findall},
     "store/prompt_forms.py": {"messages_of": lambda text: prompt_forms.messages_of(json.dumps(text), {"i0": "a"})},
 }

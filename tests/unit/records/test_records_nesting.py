@@ -16,7 +16,7 @@ from pytest_crucible.importers.source import open_source, read_beside
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.nesting import MOST_DEPTH, TooDeep, check_depth, parse
-from pytest_crucible.runs.pytest_configuration import _pytest_table
+from pytest_crucible.runs.run_store import _pytest_table
 
 SENTENCE = "is nested more than 100 levels deep"
 DEEP = [101, 900, 995, 5_000, 100_000]
