@@ -39,6 +39,20 @@ def register_features(plugins: pluggy.PluginManager) -> None:
             plugins.register(import_module(feature.plugin_module), feature.plugin_name)
 
 
+@cache
+def load_rows(table: str) -> tuple[tuple[Feature, Any], ...]:
+    """Return the rows that features add to a table of the core, in the order of features. Those of left-out ones, too.
+
+    Such a table is read where no session is known, so that whoever uses a row refuses one of a feature that is left out.
+    """
+    rows: list[tuple[Feature, Any]] = []
+    for feature in all_features():
+        if table in feature.tables:
+            module, _, name = feature.tables[table].partition(":")
+            rows += [(feature, row) for row in getattr(import_module(module), name)]
+    return tuple(rows)
+
+
 def owner_of(word: str, kind: str) -> Feature | None:
     """Return the feature that has a word among its `options`, `marker_names`, `arguments` or `adapter_keys`; None without one."""
     return next((feature for feature in all_features() if word in _words(feature, kind)), None)
