@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from pytest_crucible.commands.plugins import commands, pages_of
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.process_secrets import process_hider
 from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.report.printable import printable
+from pytest_crucible.runs.plugins import commands, pages_of
 
 # The meanings of pytest.ExitCode, without importing pytest.
 HELD, DID_NOT_HOLD, INTERRUPTED, USAGE = 0, 1, 2, 4

@@ -3,39 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
-
-class Option:
-    """One option. `key` is the type of its configuration key, None if it is for the command line only.
-
-    `environment` is an environment variable for it, below the command line and above the configuration.
-    """
-
-    # Written out: a dataclass takes a millisecond to make, in every pytest session.
-    def __init__(
-        self,
-        name: str,
-        help: str,
-        default: Any = None,
-        *,
-        key: Literal["string", "int", "float", "bool"] | None = None,
-        metavar: str | None = None,
-        type: Callable[[str], Any] = str,
-        repeats: bool = False,
-        flag: bool = False,
-        alias: str | None = None,
-        choices: tuple[str, ...] | None = None,
-        command_line: bool = True,
-        environment: str | None = None,
-    ) -> None:
-        self.name, self.help, self.default, self.key, self.metavar, self.type = name, help, default, key, metavar, type
-        self.repeats, self.flag, self.alias, self.choices = repeats, flag, alias, choices
-        self.command_line, self.environment = command_line, environment
-
+from pytest_crucible.features import active_features
+from pytest_crucible.features.row import Feature, Option
 
 OPTIONS = (
     # Those that a first week needs come first, in `pytest --help` and on the page of options.
@@ -93,12 +67,6 @@ OPTIONS = (
         repeats=True,
     ),
     Option(
-        "estimate",
-        "show what the run would cost, from its prompts and earlier runs, and send nothing",
-        False,
-        flag=True,
-    ),
-    Option(
         "deadline",
         "stop sending requests this long after the run starts, for example '30 min'",
         key="string",
@@ -123,14 +91,6 @@ OPTIONS = (
         metavar="WHEN",
         choices=("first", "only", "off"),
     ),
-    Option("stop", "look after every sample, and end each experiment when its verdicts are settled", False, flag=True),
-    Option(
-        "stages",
-        "stages of all experiments on nested samples, for example 'smoke: 20, dev: 100, full'",
-        key="string",
-        command_line=False,
-    ),
-    Option("until", "end after this stage of crucible_stages", metavar="STAGE"),
     Option(
         "memory",
         "the replies that decide gates: off (those of this session), or pool (those of all sessions, with alpha split over them)",
@@ -180,10 +140,22 @@ OPTIONS = (
 )
 
 
-def add_options(parser: pytest.Parser) -> None:
-    """Register every row of the table."""
+def features_of(plugins: pytest.PytestPluginManager) -> Iterator[Feature]:
+    """Yield the features of a session: all but those that `-p no:crucible-NAME` leaves out."""
+    return active_features(plugins.is_blocked)
+
+
+def all_options(plugins: pytest.PytestPluginManager) -> Iterator[Option]:
+    """Yield the options of the core, and those of the session's features."""
+    yield from OPTIONS
+    for feature in features_of(plugins):
+        yield from feature.options
+
+
+def add_options(parser: pytest.Parser, plugins: pytest.PytestPluginManager) -> None:
+    """Register every row of the table, and the options of features."""
     group = parser.getgroup("crucible", "experiments on language models")
-    for option in OPTIONS:
+    for option in all_options(plugins):
         if option.command_line:
             _declare_flag(group, option)
         if option.key is not None:
@@ -211,10 +183,8 @@ def _is_free(parser: pytest.Parser, name: str) -> bool:
 
 def check_options(config: pytest.Config) -> Mapping[str, Any]:
     """Return the value of each option by name. Raises pytest.UsageError with the option's name."""
-    values = {option.name: _value(config, option) for option in OPTIONS}
-    # `-o crucible_stages=` runs all samples at once.
-    values["stages"] = values["stages"] or None
-    for wrong, sentence in _limits(values):
+    values = {option.name: _value(config, option) for option in all_options(config.pluginmanager)}
+    for wrong, sentence in (*_limits(values), *_limits_of_features(features_of(config.pluginmanager), values)):
         if wrong:
             raise pytest.UsageError(sentence)
     return values
@@ -279,18 +249,21 @@ def _limits(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
             not _is_time(values["deadline"]),
             f"crucible_deadline is {values['deadline']!r}: write a time such as '30 min'",
         ),
-        *_conflicts(values),
+        (
+            values["fresh"] and values["cache"] == "only",
+            "--crucible-fresh queries the baselines again, and --crucible-cache=only calls no model: give one of them",
+        ),
         (timeout < 0, f"crucible_timeout is {timeout:g}: seconds, or 0 for no limit"),
     )
 
 
-def _conflicts(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
-    # Without these options nothing conflicts, and a session without experiments loads nothing for it.
-    if not any(values[name] for name in ("fresh", "stop", "stages", "until")):
-        return ()
-    from pytest_crucible.plan.option_conflicts import option_conflicts
+def _limits_of_features(features: Iterable[Feature], values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Yield the checks of features of which an option has a value, and sentences for those that are not met."""
+    for feature in features:
+        if feature.check_options and any(values[option.name] != option.default for option in feature.options):
+            from pytest_crucible.records.object_reference import load_object
 
-    return option_conflicts(values)
+            yield from load_object(feature.check_options)(values)
 
 
 def _is_time(deadline: str | None) -> bool:

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, cast, get_args
 import click
 
 from pytest_crucible.commands.options import json_option, store_option
-from pytest_crucible.commands.plugins import importers
 from pytest_crucible.commands.show import print_run, verbose_option
-from pytest_crucible.importers.directories import read_results
-from pytest_crucible.importers.metric_kinds import Declared
+from pytest_crucible.importers.formats import read_results
+from pytest_crucible.importers.metric_facts import Declared
 from pytest_crucible.plan.contrasts import ALTERNATIVES, parse_contrast
 from pytest_crucible.records import Contrast, Run
 from pytest_crucible.records.amounts import parse_amount
@@ -23,6 +22,7 @@ from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.compare import StoredArm, compare_runs
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
+from pytest_crucible.runs.plugins import importers
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.find_run import TAGGED
 from pytest_crucible.store.runs import RunStore

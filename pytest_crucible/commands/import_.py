@@ -22,9 +22,8 @@ from pytest_crucible.commands.compare import (
     read_claims,
 )
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.commands.plugins import importers
-from pytest_crucible.importers.directories import read_results
-from pytest_crucible.importers.metric_kinds import Declared
+from pytest_crucible.importers.formats import read_results
+from pytest_crucible.importers.metric_facts import Declared
 from pytest_crucible.importers.results import ImportedFile
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Run
@@ -34,6 +33,7 @@ from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
+from pytest_crucible.runs.plugins import importers
 from pytest_crucible.store.runs import RunStore
 
 

@@ -11,7 +11,7 @@ import click
 
 from pytest_crucible import builtin
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.commands.plugins import WithPages
+from pytest_crucible.commands.pages import WithPages
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest

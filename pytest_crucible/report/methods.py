@@ -124,8 +124,8 @@ def method_statements(run: Run) -> Iterator[Statement]:
     yield from _permutation_tests([result for result in pairs if result.arrangements is not None])
     bounds = [result.evidence.method for analysis in run.experiments for result in analysis.targets]
     bounds += [result.evidence.method for result in pairs if result.contrast.limit is not None]
-    is_staged = any(analysis.plan.stages for analysis in run.experiments)
-    bounds_alpha = run.alpha / max(run.family_size, 1) if is_staged else run.alpha
+    all_share = any(analysis.bounds_share_alpha for analysis in run.experiments)
+    bounds_alpha = run.alpha / max(run.family_size, 1) if all_share else run.alpha
     yield from _by(f"One-sided bounds, at {bounds_alpha:.3g} each,", bounds)
     reaches = list(dict.fromkeys(_reach_texts(run)))
     if reaches:
@@ -136,7 +136,7 @@ def method_statements(run: Run) -> Iterator[Statement]:
     if any(result.p_exact is not None for result in pairs):
         yield Statement(text="Conditional p-values beside them are McNemar's.", cites=("mcnemar1947",))
     if run.family_size > 1:
-        family = quantity(run.family_size, "claim" if is_staged else "comparison")
+        family = quantity(run.family_size, "claim" if all_share else "comparison")
         adjustment = (
             f"P-values are adjusted by Holm's procedure over the {family} of the session, in two families: those of the tests that "
             "can fail it, and those of the bounds by which a difference is called proven; intervals are not adjusted."

@@ -5,28 +5,31 @@ from __future__ import annotations
 import math
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from pytest_crucible.records import FEWEST_LEVELS, DetectableEffect, Plan
-from pytest_crucible.records.forecasts import ArmEstimate, Forecast
-from pytest_crucible.records.number_format import dollars, points, quantity, seconds, three_digits
+from pytest_crucible.records.number_format import points, quantity
 from pytest_crucible.records.robustness import SMOOTHED
-from pytest_crucible.records.views import experiment_name
-from pytest_crucible.report.printable import aligned_lines, printable_cell
+from pytest_crucible.report.printable import printable_cell
 
 # Not the terminal's width: plans are also read in CI logs and on pages, and tests compare them.
 WIDTH = 80
 
 
 def announcement(
-    plan: Plan, foresight: Sequence[DetectableEffect], not_queried: Sequence[str] = (), *, replayed: bool = False
+    plan: Plan,
+    foresight: Sequence[DetectableEffect],
+    not_queried: Sequence[str] = (),
+    *,
+    further: Sequence[str] = (),
+    replayed: bool = False,
 ) -> str:
     """Return lines of at most 80 columns: arms and samples, then each metric, then parts without requests.
 
     `crucible: test_math: v2 vs v1, 200 samples x 2 arms = 400 replies`, and below it
-    `  accuracy: can detect differences of 8.8 points or more`.
+    `  accuracy: can detect differences of 8.8 points or more`. `further` are lines of features.
     """
     name = plan.nodeid.partition("::")[2]
     arms = " vs ".join(arm.name for arm in plan.arms)
@@ -34,12 +37,8 @@ def announcement(
     first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
     lines += effect_lines(first, plan.groups)
     lines += _factor_lines(plan)
-    lines += _sweep_lines(plan)
     lines += _attack_lines(plan)
-    if plan.look_alpha is not None:
-        lines.append("  looks after every sample, and stops when all verdicts are settled (--crucible-stop)")
-    if len(plan.stages) > 1:
-        lines.append(f"  {_stages(plan)}")
+    lines += [f"  {line}" for line in further]
     if not_queried:
         lines.append(f"  {', '.join(not_queried)} not queried: the test compares nothing (@pytest.mark.ab_compare)")
     if replayed:
@@ -59,31 +58,6 @@ def _attack_lines(plan: Plan) -> Iterator[str]:
         samples = next((variant.samples for variant in plan.variants if variant.name == SMOOTHED), 0)
         total = robustness.certificate_requests * sum(plan.draws(arm).size for arm in range(len(plan.arms))) * samples
         yield f"  certificates: {robustness.certificate_requests:,} requests for each sample and arm, {total:,} in all"
-
-
-def _sweep_lines(plan: Plan) -> Iterator[str]:
-    sweep = plan.sweep
-    if sweep is None:
-        return
-    if sweep.test != plan.nodeid:
-        yield f"  {sweep.family}: the winner of its sweep, which {experiment_name(sweep.test)} chooses"
-        return
-    which = f"{sweep.choosing:,} other samples" if sweep.confirm else "the same samples"
-    members = f"{sweep.trials} trials" if sweep.trials else f"{len(sweep.members)} members"
-    replies = sweep.choosing * (sweep.trials or len(sweep.members)) * plan.draws(0).size
-    yield (f"  {sweep.family}: first {members} compete by {sweep.by} on {which}, with at most {replies:,} replies")
-
-
-def _stages(plan: Plan) -> str:
-    """Return `stages: smoke (20), dev (100), full`, from the stage at which the experiment begins."""
-    stages = plan.stages[plan.first_stage :]
-    if len(stages) == 1:
-        return f"begins at the last stage, {stages[0].name}"
-    sizes = ", ".join(
-        stage.name if stage.samples is None else f"{stage.name} ({min(stage.samples, plan.selected):,})"
-        for stage in stages
-    )
-    return f"stages: {sizes}; the session ends when a miss is proven"
 
 
 def _wrap_line(line: str) -> str:
@@ -246,84 +220,6 @@ def _by_falls(effect: DetectableEffect) -> str:
 
 
 HEADS = ("", "replies", "stored", "cached", "requests", "tokens", "cost", "time")
-
-
-def estimate_lines(
-    estimates: Sequence[ArmEstimate],
-    total: Mapping[str, Forecast | None],
-    budgets: Sequence[tuple[str, str, Sequence[str]]],
-) -> Iterator[str]:
-    """Yield the lines of an estimate.
-
-    `budgets` has (nodeid, or empty for the run; text; units in which the budget may not be enough).
-    """
-    yield "estimate, with intervals of 90 %: nothing was sent"
-    for nodeid in dict.fromkeys(estimate.nodeid for estimate in estimates):
-        of_experiment = [estimate for estimate in estimates if estimate.nodeid == nodeid]
-        yield nodeid
-        yield from _align([_row(estimate) for estimate in of_experiment])
-        yield from (f"  {estimate.arm}: {estimate.amounts.basis}" for estimate in of_experiment)
-        for estimate in of_experiment:
-            if estimate.blocked:
-                yield f"  {estimate.arm}: {quantity(estimate.blocked, 'reply')} blocked by a guard, without a request"
-        untrained = ", ".join(estimate.arm for estimate in of_experiment if estimate.is_untrained)
-        if untrained:
-            yield f"  {untrained}: would be trained first (--crucible-train)"
-    sums = (
-        f"{head} {forecast_text(total[unit], FORMATS[unit])}" for head, unit in zip(HEADS[4:], FORMATS, strict=True)
-    )
-    yield f"all      {', '.join(sums)}"
-    yield from (_budget_line(*budget) for budget in budgets)
-
-
-def _row(estimate: ArmEstimate) -> list[str]:
-    amounts = estimate.amounts
-    counts = (estimate.to_send + estimate.stored + estimate.cached, estimate.stored, estimate.cached - estimate.blocked)
-    return [
-        f"  {estimate.arm}",
-        *(f"{count:,}" for count in counts),
-        *(forecast_text(getattr(amounts, unit), form) for unit, form in FORMATS.items()),
-    ]
-
-
-def _align(rows: list[list[str]]) -> list[str]:
-    return aligned_lines([HEADS, *rows], right=(1, 2, 3))
-
-
-def forecast_text(forecast: Forecast | None, form: Callable[[float], str]) -> str:
-    """Return an amount with its interval; `unknown` for None."""
-    if forecast is None:
-        return "unknown"
-    if forecast.low == forecast.high:
-        return form(forecast.value)
-    return f"{form(forecast.value)} [{form(forecast.low)}, {form(forecast.high)}]"
-
-
-def _count_text(value: float) -> str:
-    """Return a number of requests or tokens with three digits.
-
-    >>> _count_text(164.0), _count_text(52_345.0), _count_text(1_234_567.0)
-    ('164', '52.3k', '1.23M')
-    """
-    for size, unit in ((1e6, "M"), (1e3, "k")):
-        if value >= 10 * size or (unit == "M" and value >= size):
-            return f"{three_digits(value / size)}{unit}"
-    return f"{value:,.0f}"
-
-
-FORMATS: Mapping[str, Callable[[float], str]] = {
-    "requests": _count_text,
-    "tokens": _count_text,
-    "usd": dollars,
-    "seconds": seconds,
-}
-
-
-def _budget_line(place: str, text: str, over: Sequence[str]) -> str:
-    where = f"{place}: " if place else ""
-    if not over:
-        return f"budget   {where}{text}: enough"
-    return f"budget   {where}{text}: may be too little ({', '.join(over)})"
 
 
 def progress_text(name: str, done: int, total: int, lost: int, seconds: float, waits_for: str = "") -> str:

@@ -25,9 +25,8 @@ from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
 from pytest_crucible.records.variant_views import VIEWS, view_problem
 from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs, concluded_run
-from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.runs.plugins import installed_extensions
 from pytest_crucible.sections.inputs import NoStoredDetails
-from pytest_crucible.sections.run import load_sections
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
@@ -87,7 +86,7 @@ def compare_runs(
         )
     analyses, family_size = analyse_together(
         lambda: [(inputs, NoStoredDetails()) for inputs, _ in compared],
-        load_sections(BUILT_IN),
+        installed_extensions().sections,
         alpha=alpha,
         declared=sum(contrast.shares_alpha for inputs, _ in compared for contrast in inputs.plan.contrasts),
     )

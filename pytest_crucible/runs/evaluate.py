@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import (
@@ -21,17 +22,17 @@ from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
 from pytest_crucible.analyse.pool import Part, Pool, pool_arms
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
-from pytest_crucible.backends.ensembles.normalisers import NORMALISERS
+from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, Look, Run, ScoreColumns, Target, Verdict
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.robustness import SAME_ANSWER
-from pytest_crucible.records.stages import StageDecision
+from pytest_crucible.runs.complete_samples import complete_samples
+from pytest_crucible.runs.plugins import Extensions, installed_extensions
 from pytest_crucible.runs.provenance import utc_now
-from pytest_crucible.runs.report_sections import BUILT_IN
-from pytest_crucible.runs.stages import alpha_of, complete_samples, count_claims, cut_at_stage, load_ending
+from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.inputs import StoredDetails, section_inputs
-from pytest_crucible.sections.run import add_views, compute_sections, load_sections
+from pytest_crucible.sections.run import add_views, compute_sections
 from pytest_crucible.store.events import load_budgets
 from pytest_crucible.store.experiments import StoredExperiment, load_experiments
 from pytest_crucible.store.outcomes import inapplicable_reasons, load_arm
@@ -47,16 +48,17 @@ def conclude(
     strict: bool,
     interrupted: bool,
     amend: Callable[[Verdict], Verdict | None],
-    sections: Mapping[str, Section | str] = BUILT_IN,
+    extensions: Extensions | None = None,
     memory: str = "off",
 ) -> Run:
     """Analyse everything that a run has stored, decide all verdicts together, store and return them.
 
-    `amend` may replace a verdict; `sections` are those of the report; `memory` is the setting crucible_memory.
+    `amend` may replace a verdict; `extensions` are those that are installed, if not given; `memory` is the setting crucible_memory.
     """
-    alpha = alpha_at_end(store, run, alpha)
+    extensions = extensions or installed_extensions()
+    alpha = alpha_at_end(store, run, extensions, alpha)
     by_key, family_size = analyse_run(
-        store, run, load_sections(sections), alpha=alpha, interrupted=interrupted, memory=memory, strict=strict
+        store, run, extensions, alpha=alpha, interrupted=interrupted, memory=memory, strict=strict
     )
     analyses = list(by_key.values())
     decided = gate.decide_verdicts(analyses, alpha=alpha, strict=strict, family_size=family_size)
@@ -70,48 +72,40 @@ def conclude(
     return concluded_run(store, run, finished_at, family_size, analyses, verdicts, alpha=alpha)
 
 
-def alpha_at_end(store: RunStore, run: str, alpha: float) -> float:
-    """Return the error rate of the session's claims: alpha, or with stages its share at the stage at which it ended."""
-    plans = [plan for _, plan, _ in store.experiments(run)]
-    return alpha_of(load_ending(store, run, plans), plans, alpha)
-
-
 def analyse_run(
     store: RunStore,
     run: str,
-    sections: Mapping[str, Section],
+    extensions: Extensions,
     *,
     alpha: float,
     interrupted: bool,
     stored_claims: int = 0,
     memory: str = "off",
     strict: bool = False,
-    ending: StageDecision | None = None,
+    at: Mapping[str, Any] | None = None,
     look_share: float = 1.0,
 ) -> tuple[dict[int, Analysis], int]:
     """Return the analysis of each experiment that began, by its key, and the size of the session's Holm family.
 
     Nothing is stored. `stored_claims` is the number of claims that the session decided: those of a plugin's section cannot
-    be computed again without the plugin, and yet they share alpha. `ending` is the stage to look at; without it that at which
-    the session ended. `look_share` is the share of the plan's alpha for looks (--crucible-stop) that this analysis spends.
+    be computed again without the plugin, and yet they share alpha. `at` is the place to look at, in the words of features;
+    without it that at which the session ended. `look_share` is the share of the plan's alpha for looks (--crucible-stop) that
+    this analysis spends.
     """
-    entered = store.experiments(run)
-    plans = [plan for _, plan, _ in entered]
-    at_stage = ending or load_ending(store, run, plans)
+    whole = begin_analysis(store, run, extensions, alpha=alpha, strict=strict, at=at)
 
     def experiments() -> Iterator[tuple[AnalysisInputs, StoredExperiment]]:
         for stored in load_experiments(store, run):
             stored = _with_look_share(stored, look_share)
             inputs = analysis_inputs(stored, stored.finished or (stored.plan.by_item and not interrupted))
-            if at_stage is not None and stored.plan.stages:
-                inputs = cut_at_stage(inputs, stored, at_stage, alpha=alpha, strict=strict)
+            for cut in whole.cuts:
+                inputs = cut(inputs, stored)
             yield add_pools(inputs, stored, strict=strict) if memory == "pool" else inputs, stored
 
-    declared = count_claims(plans)
     analyses, family_size = analyse_together(
-        experiments, sections, alpha=alpha, declared=declared, stored_claims=stored_claims
+        experiments, extensions.sections, alpha=alpha, declared=whole.claims, stored_claims=stored_claims
     )
-    keys = {plan.nodeid: key for key, plan, _ in entered}
+    keys = {plan.nodeid: key for key, plan, _ in store.experiments(run)}
     by_key = {keys[analysis.plan.nodeid]: analysis for analysis in analyses}
     return {key: _with_reasons(store, key, analysis) for key, analysis in by_key.items()}, family_size
 
@@ -376,27 +370,3 @@ def _with_scores(
         is_bool=[value is not None for value in values],
     )
     return dataclasses.replace(arm, scores={**arm.scores, SAME_ANSWER: column})
-
-
-def look_after_stage(
-    store: RunStore, run: str, stage: int, *, alpha: float, strict: bool, expected: Container[str] = ()
-) -> StageDecision:
-    """Return whether the session goes on after a stage: it ends where a miss is proven. Nothing is stored.
-
-    `alpha` is that of the session, `expected` are the experiments whose misses are expected failures.
-    """
-    plans = [plan for _, plan, _ in store.experiments(run)]
-    here = StageDecision(stage=stage, end="until")
-    share = alpha_of(here, plans, alpha)
-    by_key, family_size = analyse_run(store, run, {}, alpha=share, interrupted=False, strict=strict, ending=here)
-    verdicts = gate.decide_verdicts(list(by_key.values()), alpha=share, strict=strict, family_size=family_size)
-    staged = {analysis.plan.nodeid: analysis for analysis in by_key.values() if analysis.ended}
-    for verdict in verdicts:
-        analysis = staged.get(verdict.nodeid)
-        if analysis is None or verdict.state != "missed" or verdict.suite_error or verdict.nodeid in expected:
-            continue
-        # A number of the training was known before the first sample: it does not end the session.
-        if any(r.target.text == verdict.subject and r.estimate.is_of_training for r in analysis.targets):
-            continue
-        return StageDecision(stage=stage, end="miss", nodeid=verdict.nodeid, subject=verdict.subject)
-    return StageDecision(stage=stage)

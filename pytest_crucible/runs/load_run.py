@@ -13,10 +13,10 @@ from pytest_crucible import gate
 from pytest_crucible.records import ColumnKind, Comparison, ExportTable, Interval, Run, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.rules import RULES_VERSION, rules_of
-from pytest_crucible.runs.evaluate import alpha_at_end, analyse_run, concluded_run
-from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.runs.evaluate import analyse_run, concluded_run
+from pytest_crucible.runs.plugins import installed_extensions
+from pytest_crucible.runs.run_analysis import alpha_at_end
 from pytest_crucible.runs.run_store import existing_store, session_store
-from pytest_crucible.sections.run import load_sections
 from pytest_crucible.store import tables
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
@@ -37,11 +37,12 @@ def load_run(store: RunStore, run: str, *, decide_again: bool = False) -> Run:
     """
     facts, stored = store.run(run), _stored_verdicts(store, run)
     settings = (facts["manifest"] or {}).get("settings") or {}
-    alpha = alpha_at_end(store, run, facts["alpha"])
+    extensions = installed_extensions()
+    alpha = alpha_at_end(store, run, extensions, facts["alpha"])
     analyses_by_key, family_size = analyse_run(
         store,
         run,
-        load_sections(BUILT_IN),
+        extensions,
         alpha=alpha,
         interrupted=facts["status"] != "finished",
         memory=settings.get("memory", "off"),

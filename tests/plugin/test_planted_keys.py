@@ -15,8 +15,8 @@ import pytest
 from test_secret_places import cells
 
 from pytest_crucible.cli import main
-from pytest_crucible.commands.plugins import commands
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.runs.plugins import commands
 
 VARIABLE, VALUE = "MODEL_API_KEY", "zebra quartz 7341"
 """A key without a form of its own: it is known because a variable with such a name holds it."""
