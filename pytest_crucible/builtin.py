@@ -34,12 +34,12 @@ METRICS = {
     "exact_match": "pytest_crucible.metrics.text:exact_match",
     "contains_expected": "pytest_crucible.metrics.text:contains_expected",
     "final_number_matches": "pytest_crucible.metrics.numbers:final_number_matches",
-    "squad_exact_match": "pytest_crucible.metrics.squad:squad_exact_match",
-    "squad_f1": "pytest_crucible.metrics.squad:squad_f1",
-    "numeric_matches": "pytest_crucible.metrics.quantity_match:numeric_matches",
+    "squad_exact_match": "pytest_crucible.metrics.text:squad_exact_match",
+    "squad_f1": "pytest_crucible.metrics.text:squad_f1",
+    "numeric_matches": "pytest_crucible.metrics.numbers:numeric_matches",
     "choice_match": "pytest_crucible.metrics.choice:choice_match",
     "choice_match_10": "pytest_crucible.metrics.choice:choice_match_10",
-    "expected_score": "pytest_crucible.metrics.choice_probability:expected_score",
+    "expected_score": "pytest_crucible.metrics.choice:expected_score",
     "choice_given": "pytest_crucible.metrics.choice:choice_given",
     "sentence_bleu": "pytest_crucible.metrics.ngram_overlap:sentence_bleu",
     "sentence_chrf": "pytest_crucible.metrics.ngram_overlap:sentence_chrf",
@@ -47,23 +47,15 @@ METRICS = {
     "rouge2": "pytest_crucible.metrics.ngram_overlap:rouge2",
     "rouge_l": "pytest_crucible.metrics.ngram_overlap:rouge_l",
     "python_code_bleu": "pytest_crucible.metrics.code_match:python_code_bleu",
-    "refusal": "pytest_crucible.metrics.refusals:refusal",
-    "truncated": "pytest_crucible.metrics.refusals:truncated",
+    "refusal": "pytest_crucible.metrics.text:refusal",
+    "truncated": "pytest_crucible.metrics.text:truncated",
     "humaneval_pass": "pytest_crucible.metrics.code_execution:humaneval_pass",
     "humaneval_outcome": "pytest_crucible.metrics.code_execution:humaneval_outcome",
     **{
         name: f"pytest_crucible.metrics.guards:{name}"
         for name in (
-            *(
-                "blocked",
-                "caught",
-                "false_alarm",
-                "right_when_flagged",
-                "flagged",
-                "guard_score",
-                "guard_latency_s",
-                "pii",
-            ),
+            *("blocked", "caught", "false_alarm", "right_when_flagged"),
+            *("flagged", "guard_score", "guard_latency_s", "pii"),
         )
     },
     "latency_s": "pytest_crucible.metrics.usage:latency_s",
@@ -76,14 +68,14 @@ METRICS = {
     **{f"thinker.{name}": f"pytest_crucible.presets.cns3.named_metrics:thinker_{name}" for name in THINKER},
 }
 DATASETS = {
-    **dict.fromkeys(("fever", "fever-train"), "pytest_crucible.datasets.fever:release"),
-    **dict.fromkeys(("gsm8k", "gsm8k-train"), "pytest_crucible.datasets.gsm8k:release"),
-    "humaneval": "pytest_crucible.datasets.humaneval:release",
-    **dict.fromkeys(("mmlu", "mmlu-dev"), "pytest_crucible.datasets.mmlu:release"),
-    **dict.fromkeys(("scifact-dev", "scifact-train"), "pytest_crucible.presets.cns3.data:release"),
+    **dict.fromkeys(("fever", "fever-train"), "pytest_crucible.datasets.benchmarks:fever"),
+    **dict.fromkeys(("gsm8k", "gsm8k-train"), "pytest_crucible.datasets.benchmarks:gsm8k"),
+    "humaneval": "pytest_crucible.datasets.benchmarks:humaneval",
+    **dict.fromkeys(("mmlu", "mmlu-dev"), "pytest_crucible.datasets.benchmarks:mmlu"),
+    **dict.fromkeys(("scifact-dev", "scifact-train"), "pytest_crucible.presets.cns3.scifact:release"),
 }
 """Name -> the function that returns its release; a part after a colon in the name is passed to that function."""
-SCHEMES = {"hf": "pytest_crucible.datasets.hugging_face:release"}
+SCHEMES = {"hf": "pytest_crucible.datasets.benchmarks:hugging_face"}
 """Scheme of a name, as in `hf://ORG/NAME:SPLIT` -> the function that returns the release of each such name."""
 # Each needs matplotlib, and is written as SVG or PDF.
 FIGURES = ("forest", "estimates", "distributions", "pairs", "latency")
@@ -173,7 +165,7 @@ SECTIONS = {
     "twins": Placed(220, "pytest_crucible.sections.twins"),
     "slice_search": Placed(230, "pytest_crucible.sections.slice_search"),
     "worst_samples": Placed(240, "pytest_crucible.sections.worst_samples"),
-    "findings": Placed(250, "pytest_crucible.presets.cns3.antagonist.section"),
+    "findings": Placed(250, "pytest_crucible.presets.cns3.antagonist_section"),
 }
 """The sections of reports, with their places among those of features."""
 

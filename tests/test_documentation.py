@@ -501,7 +501,7 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
     pytester.makeconftest("""
         from pytest_crucible import Reply, metric
         from pytest_crucible.presets.cns3.antagonist import Finding
-        from pytest_crucible.presets.cns3.antagonist.stored import to_text
+        from pytest_crucible.presets.cns3.antagonist import to_text
         from pytest_crucible.datasets.release import Release
 
         class Model:

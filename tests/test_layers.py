@@ -33,26 +33,27 @@ PENDING: set[tuple[str, str]] = set()
 PENDING_PYTEST: set[str] = set()
 """Modules outside `session` that still import pytest."""
 EXCEPTIONS = {
-    ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.choice_reading"),
-    ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.numbers"),
-    ("pytest_crucible.backends.ensembles.normalisers", "pytest_crucible.metrics.text"),
-    ("pytest_crucible.backends.recorded", "pytest_crucible.datasets.jsonl"),
+    ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.metrics.normalisers"),
+    ("pytest_crucible.backends.ensembles.settings", "pytest_crucible.metrics.normalisers"),
+    ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.definition"),
-    ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.models.attribution"),
-    ("pytest_crucible.datasets.checks.embeddings", "pytest_crucible.metrics.models.embeddings"),
-    ("pytest_crucible.datasets.overlap.duplicates", "pytest_crucible.metrics.text"),
-    ("pytest_crucible.guards.classifier", "pytest_crucible.metrics.models.weights"),
-    ("pytest_crucible.guards.judge", "pytest_crucible.metrics.judges.verdicts"),
-    ("pytest_crucible.importers.source", "pytest_crucible.datasets.delimited"),
-    ("pytest_crucible.importers.source", "pytest_crucible.datasets.jsonl"),
-    ("pytest_crucible.importers.source", "pytest_crucible.datasets.parquet"),
-    ("pytest_crucible.training.preferences", "pytest_crucible.training_sets.reading"),
-    ("pytest_crucible.training.rows", "pytest_crucible.datasets.jsonl"),
-    ("pytest_crucible.training_sets.duplicates", "pytest_crucible.datasets.overlap"),
-    ("pytest_crucible.training_sets.old_rows", "pytest_crucible.datasets.jsonl"),
+    ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.models.scorers"),
+    ("pytest_crucible.datasets.contamination.compare", "pytest_crucible.metrics.models.embeddings"),
+    ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
+    ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.weights"),
+    ("pytest_crucible.guards.models", "pytest_crucible.metrics.judges"),
+    ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.training.adapter_store", "pytest_crucible.backends.lineages"),
+    ("pytest_crucible.training.losses", "pytest_crucible.training_sets.formats"),
+    ("pytest_crucible.training.trained_adapters", "pytest_crucible.backends.lineages"),
+    ("pytest_crucible.training.encoding", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.duplicates"),
+    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.formats"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-the members of an ensemble agree by what the metrics call equal, and choose the letters that the metrics read, guards query
+trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal, guards query
 judges and find models as metrics do, checks compare texts by the embeddings that metrics use, and evaluators of the cookbook are
 metrics."""
 PLUGGY = {

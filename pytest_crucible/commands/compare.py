@@ -11,8 +11,8 @@ import click
 
 from pytest_crucible.commands.options import json_option, store_option
 from pytest_crucible.commands.show import print_run, verbose_option
-from pytest_crucible.importers.directories import read_results
-from pytest_crucible.importers.metric_kinds import Declared
+from pytest_crucible.importers.formats import read_results
+from pytest_crucible.importers.metric_facts import Declared
 from pytest_crucible.plan.contrasts import ALTERNATIVES, parse_contrast
 from pytest_crucible.records import Contrast, Run
 from pytest_crucible.records.amounts import parse_amount

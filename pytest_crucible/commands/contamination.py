@@ -34,13 +34,17 @@ from pytest_crucible.commands.options import (
 )
 from pytest_crucible.commands.tinker import project_services
 from pytest_crucible.datasets import identify
-from pytest_crucible.datasets.checks.columns import text_of
-from pytest_crucible.datasets.checks.embeddings import open_embed
-from pytest_crucible.datasets.overlap.compare_file import compare_with_file, compare_with_rows, sample_texts
-from pytest_crucible.datasets.overlap.matching import NEAR_MATCH
-from pytest_crucible.datasets.overlap.similar_embeddings import Similar, find_similar_embeddings
-from pytest_crucible.datasets.overlap.training_rows import TrainingText, read_training_rows, training_rows
-from pytest_crucible.datasets.overlap.view import overlap_view
+from pytest_crucible.datasets.columns import text_of
+from pytest_crucible.datasets.contamination.compare import (
+    Similar,
+    compare_with_file,
+    compare_with_rows,
+    find_similar_embeddings,
+    open_embed,
+    sample_texts,
+)
+from pytest_crucible.datasets.contamination.matching import NEAR_MATCH, TrainingText, read_training_rows, training_rows
+from pytest_crucible.datasets.contamination.view import overlap_view
 from pytest_crucible.records import Adapter, Sample
 from pytest_crucible.records.contamination import Overlap
 from pytest_crucible.records.errors import BackendError, DatasetError, NotEnoughData, SpecError

@@ -18,13 +18,12 @@ from pytest_crucible.commands.options import (
     store_option,
 )
 from pytest_crucible.datasets import load_rows
-from pytest_crucible.datasets.checks.columns import MissingColumn
-from pytest_crucible.datasets.checks.embeddings import open_embed
 from pytest_crucible.datasets.checks.standard import run_standard
 from pytest_crucible.datasets.checks.view import check_view, count_text
-from pytest_crucible.datasets.drift import compare_datasets, load_rows_of_file
-from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
-from pytest_crucible.datasets.drift.view import drift_view
+from pytest_crucible.datasets.columns import MissingColumn
+from pytest_crucible.datasets.contamination.compare import open_embed
+from pytest_crucible.datasets.contamination.drift import compare_datasets, load_rows_of_file, tfidf_vectors
+from pytest_crucible.datasets.contamination.drift_view import drift_view
 from pytest_crucible.records import Sample
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import SpecError

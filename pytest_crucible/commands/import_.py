@@ -22,8 +22,8 @@ from pytest_crucible.commands.compare import (
     read_claims,
 )
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.importers.directories import read_results
-from pytest_crucible.importers.metric_kinds import Declared
+from pytest_crucible.importers.formats import read_results
+from pytest_crucible.importers.metric_facts import Declared
 from pytest_crucible.importers.results import ImportedFile
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Run

@@ -164,8 +164,8 @@ def lines_of(name: str, described: Description, origin: Origin | None) -> list[s
 
 def _write_profile(name: str, samples: Sequence[Sample], output: Path) -> None:
     # Loads scipy, which the other descriptions do without.
-    from pytest_crucible.datasets.profiles import profile_samples
-    from pytest_crucible.datasets.profiles.view import profile_view
+    from pytest_crucible.datasets.checks.profile import profile_samples
+    from pytest_crucible.datasets.checks.view import profile_view
     from pytest_crucible.report.markdown import check_format, write_view
 
     check_format(output)

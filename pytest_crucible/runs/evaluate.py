@@ -22,7 +22,7 @@ from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
 from pytest_crucible.analyse.pool import Part, Pool, pool_arms
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
-from pytest_crucible.backends.ensembles.normalisers import NORMALISERS
+from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, Look, Run, ScoreColumns, Target, Verdict
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.robustness import SAME_ANSWER

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets import identify
-from pytest_crucible.importers.metric_kinds import Declared, metric_facts
+from pytest_crucible.importers.metric_facts import Declared, metric_facts
 from pytest_crucible.importers.results import ImportedFile, Results, Row
 from pytest_crucible.importers.tasks import Task, group_tasks
 from pytest_crucible.plan.contrasts import contrast_of_unnamed, with_declarations

@@ -11,7 +11,7 @@ import numpy as np
 
 from pytest_crucible.analyse.analysis import analyse, main_metric, metric_facts, score_table
 from pytest_crucible.analyse.twins import is_by_twin, stack_fields
-from pytest_crucible.fairness import parities
+from pytest_crucible.fairness import decisions
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Comparison, Contrast, MetricFacts, Plan, Sample
@@ -38,8 +38,8 @@ from pytest_crucible.store.stored_samples import expected_values, has_metadata, 
 
 EXTREMES = ("gap", "ratio", "worst")
 PARITIES = (
-    *(parities.demographic_parity, parities.disparate_impact, parities.equalized_odds),
-    *(parities.predictive_parity, parities.calibration),
+    *(decisions.demographic_parity, decisions.disparate_impact, decisions.equalized_odds),
+    *(decisions.predictive_parity, decisions.calibration),
 )
 """Equal opportunity is a part of equalized odds."""
 

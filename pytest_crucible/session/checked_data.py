@@ -9,7 +9,7 @@ import pytest
 
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.datasets import identify
-from pytest_crucible.datasets.checks.check import CheckContext
+from pytest_crucible.datasets.check import CheckContext
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.records import Dataset
 from pytest_crucible.records.data_checks import CheckResult

@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 from _pytest.outcomes import OutcomeException
 
+from pytest_crucible import presets
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.judge import open_judge
@@ -19,8 +20,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, col
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.builtin import registered_sections
-from pytest_crucible.metrics.models.llm_judge import Judge
-from pytest_crucible.presets import configure
+from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.records.model_gates import SuiteRecord
@@ -99,7 +99,7 @@ class ExperimentCollection:
         check_reports(self.config, self.settings)
         # Loaded for its errors: a broken plugin ends the session before any request is sent.
         load_sections(registered_sections(self.config))
-        self.resources.on_close(configure.configure(self.config.rootpath))
+        self.resources.on_close(presets.configure(self.config.rootpath))
         context = adapter_context(self.config, self.settings, self.resources.shared, self.resources.find_version)
         opener, self.guards = Opener(context), context.guards
         judges = partial(self._open_judge, opener)

@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from pytest_crucible.backends.limiting.load import explain_load
-from pytest_crucible.metrics.models.registry import scorer_reports
+from pytest_crucible.backends.limiting.limiter import explain_load
+from pytest_crucible.metrics.models.scorers import scorer_reports
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.deadline import Deadline

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import pytest
 
-from pytest_crucible.datasets.checks.check import Check
+from pytest_crucible.datasets.check import Check
 from pytest_crucible.features import left_out_sentence, owner_of
 from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.options import features_of

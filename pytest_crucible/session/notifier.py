@@ -11,15 +11,14 @@ from collections.abc import Callable
 import pytest
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.backends.budget.budget import Budget
+from pytest_crucible.backends.budget import Budget
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.private_files import runtime_folder
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.resources import Resources
-from pytest_crucible.telemetry.notice_urls import secret_parts
-from pytest_crucible.telemetry.notices import Notice, NotifySettings, read_notify_settings, send_notices
+from pytest_crucible.telemetry.notices import Notice, NotifySettings, read_notify_settings, secret_parts, send_notices
 
 LOOK_S = 0.5  # a budget lasts minutes: reading the ledger twice a second costs nothing beside it
 # pytest's exit statuses of sessions that did not judge.

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property
 
-from pytest_crucible.backends.budget.spending import Spending
-from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.context import BackendContext, ignore_event
 from pytest_crucible.backends.limiting.limiters import Limiters
 from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.backends.protocol import Backend, Closeable
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.records import Emit
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.registry import Version

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pytest_crucible.adapters.opened_arm import collect_backends
 from pytest_crucible.adapters.replay import check_all_replayed
-from pytest_crucible.backends.budget.spending import Spending
-from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.circuit_breaker import note_earlier_answers
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.records import Emit, Outcome
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.printable import printable

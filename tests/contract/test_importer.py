@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.importers.directories import read_results
-from pytest_crucible.importers.formats import READERS, read
+from pytest_crucible.importers.formats import READERS, read, read_results
 from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.records.errors import SpecError

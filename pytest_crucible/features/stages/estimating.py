@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_crucible.adapters.untrained import untrained_recipes
-from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.guarded import BLOCKED
 from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.features.stages.arm_cost import (
     PlannedRequest,
     UnsentReply,

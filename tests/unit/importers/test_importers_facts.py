@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.importers.metric_kinds import Declared, metric_facts
-from pytest_crucible.importers.metric_names import spelling, with_our_names
+from pytest_crucible.importers.metric_facts import Declared, metric_facts, spelling, with_our_names
 from pytest_crucible.importers.results import ImportedFile, Results, Row, number_repeats
 from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.plan.targets import parse_target

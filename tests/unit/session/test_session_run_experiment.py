@@ -19,8 +19,8 @@ from experiment_builders import arm_of, plan_item, scripted_arm
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import ScriptedBackend
-from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Arm, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, CrucibleError
