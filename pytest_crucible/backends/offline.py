@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.replies import find_flaw
-from pytest_crucible.datasets.jsonl import read_rows
+from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, DatasetError
 from pytest_crucible.records.function_source import sources

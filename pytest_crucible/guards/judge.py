@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_crucible.guards.guard import ScoredText
 from pytest_crucible.guards.kinds import Asks, GuardContext
 from pytest_crucible.guards.settings import GuardSettings
-from pytest_crucible.metrics.judges.verdicts import DATA, NoVerdict, closing_lines, read_verdict, wrap_in_tags
+from pytest_crucible.metrics.judges import DATA, NoVerdict, closing_lines, read_verdict, wrap_in_tags
 from pytest_crucible.records.errors import BackendError
 
 _ANSWERS = ("yes", "no")

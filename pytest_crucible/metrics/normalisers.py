@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
 
-from pytest_crucible.metrics.choice_reading import read_choice
+from pytest_crucible.metrics.choice import read_choice
 from pytest_crucible.metrics.numbers import final_number
 from pytest_crucible.metrics.text import normalise
 

@@ -95,7 +95,7 @@ def candidate_version(store: RunStore, request: Promotion) -> Version:
     if not versions:
         models = load_registry(store).state.models
         model = request.model or (models[0] if len(models) == 1 else "NAME")
-        raise SpecError(f"{arm.name} is not registered: run crucible register {arm.name} --model {model}")
+        raise SpecError(f"{arm.name} is not registered: run crucible models register {arm.name} --model {model}")
     if len(versions) > 1:
         names = " and ".join(version.name for version in versions)
         raise SpecError(f"the candidate of run {request.run} is {names}: name one of the models with --model")

@@ -66,5 +66,5 @@ def _not_collected(suite: Sequence[str], reason: str) -> SpecError:
     where = " ".join(suite) or "pytest's root directory"
     return SpecError(
         f"the suite ({where}) cannot be collected for its gate: {reason}: correct the suite; a variable of the environment "
-        "reaches it only where `crucible gate freeze` names it with --env"
+        "reaches it only where `crucible models gate freeze` names it with --env"
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.datasets.jsonl import read_rows
+from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.local_model.batches import Datum
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.training.conversations import ALL, LAST, TRAIN_ON, Answer, encode_answers, join_answers

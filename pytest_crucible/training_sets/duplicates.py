@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_crucible.datasets.overlap import find_duplicates
+from pytest_crucible.datasets.duplicates import find_duplicates
 from pytest_crucible.records import TrainingRow
 from pytest_crucible.training_sets.reading import FileRow, text_of
 

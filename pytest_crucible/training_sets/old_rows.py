@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.jsonl import read_rows
+from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.records import TrainingTask
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.training_sets.build import Line

@@ -1,6 +1,6 @@
 """A Tinker service on this machine: the unmodified `tinker` SDK trains and samples the local model through it.
 
-    crucible tinker-server
+    crucible tinker server
 
 From the outside in: `command` (the process), `transport` (HTTP/1.1 on the loopback interface), `application` (key, routes, errors),
 one file of endpoints for each subject (`sessions`, `training`, `saving`, `sampling`, `listing`, `openai`), `state` (sessions

@@ -1,4 +1,4 @@
-"""The server's process: `crucible tinker-server`.
+"""The server's process: `crucible tinker server`.
 
 When it is ready it prints one line, `TINKER_BASE_URL=... TINKER_API_KEY=...`, as `export` and `env` of a shell accept it, and
 runs until Ctrl-C or SIGTERM. For programs: with `--json` the line is JSON, `--ready-file` receives the same, readable only for
