@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import click
     import pytest
 
-    from pytest_crucible.adversary.attack import Attack
+    from pytest_crucible.adversary.edits import Attack
     from pytest_crucible.backends import Backend
     from pytest_crucible.importers.results import Reader
     from pytest_crucible.metrics import Metric

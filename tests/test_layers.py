@@ -40,18 +40,22 @@ EXCEPTIONS = {
     ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.models.scorers"),
     ("pytest_crucible.datasets.contamination.compare", "pytest_crucible.metrics.models.embeddings"),
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
-    ("pytest_crucible.guards.classifier", "pytest_crucible.metrics.models.weights"),
-    ("pytest_crucible.guards.judge", "pytest_crucible.metrics.judges"),
+    ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.weights"),
+    ("pytest_crucible.guards.models", "pytest_crucible.metrics.judges"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.training.preferences", "pytest_crucible.training_sets.reading"),
-    ("pytest_crucible.training.rows", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.training_sets.duplicates", "pytest_crucible.datasets.duplicates"),
-    ("pytest_crucible.training_sets.old_rows", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.training.adapter_store", "pytest_crucible.backends.lineages"),
+    ("pytest_crucible.training.losses", "pytest_crucible.training_sets.formats"),
+    ("pytest_crucible.training.trained_adapters", "pytest_crucible.backends.lineages"),
+    ("pytest_crucible.training.encoding", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.duplicates"),
+    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.formats"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-the members of an ensemble agree by what the metrics call equal, guards query
-judges and find models as metrics do, checks compare texts by the embeddings that metrics use, and evaluators of the cookbook are
-metrics."""
+trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal,
+guards query judges and find models as metrics do, checks compare texts by the embeddings that
+metrics use, and evaluators of the cookbook are metrics."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},

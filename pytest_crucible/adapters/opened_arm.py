@@ -17,7 +17,7 @@ from pytest_crucible.records.serialize import canonical
 from pytest_crucible.sweeps.grid import Family
 
 if TYPE_CHECKING:
-    from pytest_crucible.guards.thresholds import ThresholdFile
+    from pytest_crucible.guards.normalise import ThresholdFile
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class Opener:
 
     def _open_search(self, adapter: Adapter, family: Family, role: Role) -> OpenedArm:
         """Return the arm of a search with its first trials, which depend on the seed alone."""
-        from pytest_crucible.sweeps.search import first_points
+        from pytest_crucible.sweeps.grid import first_points
 
         def open_member(point: Mapping[str, Any]) -> OpenedArm:
             trial = trial_adapter(adapter, member_name(family, point), point, self._context.root)

@@ -21,14 +21,12 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.backends.lineages import read_lineage
 from pytest_crucible.backends.protocol import CHOICES, score_choices
-from pytest_crucible.local_model.chat import render_prompt
-from pytest_crucible.local_model.checkpoints import load_sampler
+from pytest_crucible.local_model.checkpoints import Adapter, load_sampler
 from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
-from pytest_crucible.local_model.lineages import read_lineage
-from pytest_crucible.local_model.lora import Adapter
-from pytest_crucible.local_model.sampling import Sampled, SamplingParams
-from pytest_crucible.local_model.text_pieces import TextPieces
+from pytest_crucible.local_model.sampling import Sampled, SamplingParams, TextPieces
+from pytest_crucible.local_model.tokens import render_prompt
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused, SpecError
 from pytest_crucible.records.type_names import describe_type

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.adversary.attack import Attack
-from pytest_crucible.adversary.edits import edit_share
+from pytest_crucible.adversary.edits import Attack, edit_share
 from pytest_crucible.adversary.registry import Attacks
 from pytest_crucible.adversary.twins import Draw
 from pytest_crucible.commands.options import json_option, print_result

@@ -15,8 +15,7 @@ from pytest_crucible.adversary.built_in import FAMILIES, OBFUSCATION, make_attac
 from pytest_crucible.adversary.twins import Draw
 from pytest_crucible.commands.options import json_option, parse_field, print_result, run_argument, store_option
 from pytest_crucible.datasets import load_file
-from pytest_crucible.guards.guard import Guard
-from pytest_crucible.guards.settings import GuardSettings
+from pytest_crucible.guards.guard import Guard, GuardSettings
 from pytest_crucible.metrics.guards import read_expected
 from pytest_crucible.records import NoTwin, Sample
 from pytest_crucible.records.detections import Detection
@@ -201,7 +200,7 @@ def find_threshold(run: str, false_alarms: float, output: str, store: str, as_js
     It is an order statistic of the scores of the run's benign samples. RUN judged a guard: --crucible-adapter=guard:NAME.
     """
     # Imported here: the other commands on guards need no statistics.
-    from pytest_crucible.guards.thresholds import ThresholdFile, write_threshold
+    from pytest_crucible.guards.normalise import ThresholdFile, write_threshold
     from pytest_crucible.runs.benign_scores import read_benign_scores
     from pytest_crucible.stats.classifiers.thresholds import benign_texts_needed, choose_threshold
 

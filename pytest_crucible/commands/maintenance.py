@@ -20,7 +20,7 @@ from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
 from pytest_crucible.store.versions import load_registry, load_versions
-from pytest_crucible.training.unfinished import UnfinishedTraining, find_unfinished, remove_unfinished
+from pytest_crucible.training.files import UnfinishedTraining, find_unfinished, remove_unfinished
 
 
 @click.command("doctor", short_help="Check the run store and adapters, or whether RUN repeats.")
@@ -74,7 +74,7 @@ def _check_registry(store: RunStore, where: str) -> Iterator[ReproductionCheck]:
         return
     # Imported here: a store without a registry needs no weights.
     from pytest_crucible.commands.models import registry_folder
-    from pytest_crucible.registry.audit import registry_problems
+    from pytest_crucible.registry.versions import registry_problems
 
     problems = registry_problems(store, registry, versions, registry_folder(where))
     for problem in problems:

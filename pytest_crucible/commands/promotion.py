@@ -26,14 +26,27 @@ from pytest_crucible.commands.runs import rules_note
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.model_gates import GateChange, GateEntry
 from pytest_crucible.records.registry import LogEntry, Version
-from pytest_crucible.registry.gate_differences import RULES, gate_changes, rules_of
-from pytest_crucible.registry.gate_rules import short_value
-from pytest_crucible.registry.model_gate import FrozenGate, GateRequest, freeze_gate
-from pytest_crucible.registry.register import check_model, register_version
-from pytest_crucible.registry.settings import read_registry_settings
-from pytest_crucible.registry.suite_collection import collect_suite
-from pytest_crucible.registry.transitions import Note, change_state, known_model, retirement, rollback
-from pytest_crucible.registry.weights import check_weights
+from pytest_crucible.registry.model_gate import (
+    RULES,
+    FrozenGate,
+    GateRequest,
+    freeze_gate,
+    gate_changes,
+    rules_of,
+    short_value,
+)
+from pytest_crucible.registry.promote import collect_suite
+from pytest_crucible.registry.rules import read_registry_settings
+from pytest_crucible.registry.versions import (
+    Note,
+    change_state,
+    check_model,
+    check_weights,
+    known_model,
+    register_version,
+    retirement,
+    rollback,
+)
 from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.runs import RunStore
@@ -101,9 +114,8 @@ def _promote(
         user_name,
         utc_time,
     )
-    from pytest_crucible.registry.promote import Promotion, promote_run
-    from pytest_crucible.registry.settings import read_registry_settings
-    from pytest_crucible.registry.suite_collection import collect_suite
+    from pytest_crucible.registry.promote import Promotion, collect_suite, promote_run
+    from pytest_crucible.registry.rules import read_registry_settings
 
     if force and not why:
         raise SpecError("--force needs a reason for the log: add --why TEXT")

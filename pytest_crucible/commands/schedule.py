@@ -11,8 +11,7 @@ import click
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.process_secrets import has_key
-from pytest_crucible.schedules.files import KINDS, Schedule, programs_path, render_schedule
-from pytest_crucible.schedules.times import next_times, parse_times
+from pytest_crucible.schedules.files import KINDS, Schedule, next_times, parse_times, programs_path, render_schedule
 
 
 @click.command("schedule", short_help="Write the file that makes GitHub, systemd or cron run a command.")

@@ -282,7 +282,11 @@ def upload(archive: Path, name: str | None, service: str | None, as_json: bool) 
 
     folder = root / ".crucible" / "tinker"
     click.echo(f"{LOCAL}: {folder}", err=True)
-    uploaded = upload_adapter(archive, folder, open_engine(services.local_base), name)
+    engine = open_engine(services.local_base)
+    try:
+        uploaded = upload_adapter(archive, folder, engine, name)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
     print_result(
         [
             f"uploaded {uploaded.path}" if uploaded.is_new else f"{uploaded.path} is there already",
@@ -298,7 +302,7 @@ PATH = click.Path(path_type=Path)
 
 
 def _new_key() -> str:
-    from pytest_crucible.local_model.server.command import new_key
+    from pytest_crucible.local_model.server.process import new_key
 
     return new_key()
 
@@ -328,12 +332,16 @@ def server(stand_in_losses: tuple[str, ...], prepare: Path | None, **options: An
     When it is ready it prints one line, TINKER_BASE_URL=... TINKER_API_KEY=..., as `export` and `env` of a shell take it, and
     runs until Ctrl-C or SIGTERM.
     """
-    from pytest_crucible.local_model.server.command import ServerOptions, serve
+    from pytest_crucible.local_model.server.process import ServerOptions, serve
 
     if options["directory"].parent.name == STORE_FOLDER:
         create_store_folder(options["directory"].parent)
     environment = {} if prepare is None else _prepare(prepare.resolve(), options["stand_ins"], options["base"])
-    serve(ServerOptions(**options, stand_in_losses=dict(map(_read_loss, stand_in_losses)), environment=environment))
+    losses = dict(map(_read_loss, stand_in_losses))
+    try:
+        serve(ServerOptions(**options, stand_in_losses=losses, environment=environment))
+    except (OSError, OverflowError, ValueError) as error:
+        raise SpecError(str(error)) from error
 
 
 def _prepare(home: Path, stand_ins: tuple[str, ...], base: Path | None) -> dict[str, str]:

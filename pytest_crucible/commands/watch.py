@@ -18,12 +18,11 @@ from pytest_crucible.commands.models import registry_folder
 from pytest_crucible.commands.options import store_option
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.registry.judged import finished_runs, judging_run, why_not_judged
-from pytest_crucible.registry.register import check_model
-from pytest_crucible.registry.sources import SERVICE, Checkpoint, list_checkpoints
+from pytest_crucible.records.files import file_lock
+from pytest_crucible.registry.curve import SERVICE, Checkpoint, list_checkpoints
+from pytest_crucible.registry.versions import check_model, finished_runs, judging_run, why_not_judged
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry
-from pytest_crucible.training.locks import file_lock
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.context import AdapterContext

@@ -23,7 +23,7 @@ from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.redaction import HIDDEN
 from pytest_crucible.records.rules import RULES_VERSION
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.sweeps.changes import sweep_changes
+from pytest_crucible.sweeps.grid import sweep_changes
 
 # A fixed list: the environment also holds keys and private data. These change results or identify the machine of a run.
 VARIABLES = (

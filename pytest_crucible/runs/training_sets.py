@@ -15,6 +15,7 @@ from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.metrics.text import normalise
 from pytest_crucible.records import Adapter, Attempt, MetricFacts, Plan
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.files import hash_file
 from pytest_crucible.records.robustness import is_attacked
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.suggestions import suggest
@@ -22,13 +23,22 @@ from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.store.attempts import count_replies, load_attempts, sample_inputs, stored_kinds
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.training_sets import add_training_set, find_training_set
-from pytest_crucible.training.tracked_reads import hash_file
-from pytest_crucible.training_sets.build import Line, Shape, TrainingSet, build_set
-from pytest_crucible.training_sets.card import CARD, HOLDOUT, ORIGINS, card_text, describe_file, origin_lines
-from pytest_crucible.training_sets.criterion import Criterion, make_criterion, parse_on
+from pytest_crucible.training_sets.build import (
+    CARD,
+    HOLDOUT,
+    ORIGINS,
+    Line,
+    Shape,
+    TrainingSet,
+    build_set,
+    card_text,
+    describe_file,
+    origin_lines,
+    prompts_of,
+    read_old_rows,
+)
 from pytest_crucible.training_sets.formats import find_format, with_messages
-from pytest_crucible.training_sets.old_rows import prompts_of, read_old_rows
-from pytest_crucible.training_sets.selection import select_adversarial, select_rows
+from pytest_crucible.training_sets.selection import Criterion, make_criterion, parse_on, select_adversarial, select_rows
 
 NO_CALL = "no stored call"
 

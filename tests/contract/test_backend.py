@@ -28,8 +28,7 @@ from pytest_crucible.backends.protocol import Wrapper
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.detectors.secrets import find_secrets
 from pytest_crucible.guards.findings import FindingsGuard
-from pytest_crucible.guards.guard import ThresholdGuard
-from pytest_crucible.guards.settings import GuardSettings
+from pytest_crucible.guards.guard import GuardSettings, ThresholdGuard
 from pytest_crucible.records import Adapter
 
 ANSWERS = {"a": "4", "b": "9", "ü\n": "Ω"}

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.records.registry import LogEntry, Version
-from pytest_crucible.registry.transitions import Note, change_state, promotion
+from pytest_crucible.registry.versions import Note, change_state, promotion
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import (
     add_version,

@@ -21,7 +21,7 @@ from pytest_crucible.local_model.checkpoints import load_sampler, load_training
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.server.archive import Archive, CheckpointPath
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.training.tracked_reads import hash_file
+from pytest_crucible.records.files import hash_file
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -10,7 +10,7 @@ import pytest
 from tinker_http import Http, OpenAI, forward_backward, forward_backward_message
 
 from pytest_crucible.backends.tinker.service import fetch_models
-from pytest_crucible.local_model.reserved import RESERVED
+from pytest_crucible.local_model.engine import RESERVED
 from pytest_crucible.local_model.server import protobuf
 from pytest_crucible.local_model.server.process import LocalServer, ServerFailed
 from pytest_crucible.local_model.tokens import Tokenizer

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from pytest_crucible.cli import main
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
 from pytest_crucible.local_model.server.process import LocalServer
 from pytest_crucible.records import RunSummary

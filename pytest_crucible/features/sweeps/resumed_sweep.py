@@ -13,7 +13,7 @@ from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.store.decisions import load_decisions
 from pytest_crucible.store.past_sweeps import latest_plan
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.sweeps.search import most_trials
+from pytest_crucible.sweeps.grid import most_trials
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from pytest_crucible.store.decisions import add_decision, copy_decisions, load_d
 from pytest_crucible.store.experiments import StoredExperiment, find_experiment
 from pytest_crucible.store.past_sweeps import latest_plan
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.sweeps.changes import sweep_changes
-from pytest_crucible.sweeps.choose import choose_winner
+from pytest_crucible.sweeps.grid import sweep_changes
+from pytest_crucible.sweeps.rounds import choose_winner
 
 
 @dataclass

@@ -10,7 +10,7 @@ from pytest_crucible.analyse.member_values import member_values
 from pytest_crucible.records import ArmOutcomes, Sweep
 from pytest_crucible.records.errors import UnsuitableMetric
 from pytest_crucible.records.suggestions import closest_name
-from pytest_crucible.sweeps.drops import members_that_go_on
+from pytest_crucible.sweeps.rounds import members_that_go_on
 
 
 @dataclass

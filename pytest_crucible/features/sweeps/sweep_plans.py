@@ -19,10 +19,8 @@ from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.records.sweeps import choosing_nodeid
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.sweeps.drops import LOOKS
-from pytest_crucible.sweeps.grid import Family
-from pytest_crucible.sweeps.halves import Halves, look_lengths, split_halves
-from pytest_crucible.sweeps.search import first_points
+from pytest_crucible.sweeps.grid import Family, first_points
+from pytest_crucible.sweeps.rounds import LOOKS, Halves, look_lengths, split_halves
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.store.decisions import add_decision, load_decisions
 from pytest_crucible.store.experiments import StoredExperiment, find_experiment
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.sweeps.search import propose
+from pytest_crucible.sweeps.grid import propose
 
 RunChoosing = Callable[[Experiment, SweepLooks, int], None]
 """Runs the choosing half; the number is that of the members that have had their requests."""

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.guards.kinds import OPTIONS
-from pytest_crucible.guards.settings import read_guard
+from pytest_crucible.guards.guard import OPTIONS, read_guard
 from pytest_crucible.records.errors import SpecError
 
 

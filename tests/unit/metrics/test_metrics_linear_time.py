@@ -25,7 +25,7 @@ from pytest_crucible.backends.tinker import health
 from pytest_crucible.importers import benchmark_runs, metric_facts, promptfoo, pydantic_evals, tables
 from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
-from pytest_crucible.local_model.server.messages import Refusal
+from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_execution, code_match
 from pytest_crucible.metrics.judges import NoVerdict, read_verdict

@@ -17,8 +17,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.registry.promote import promote_run
 from pytest_crucible.registry.proof import load_proof
-from pytest_crucible.registry.rules import Situation, shortcomings
-from pytest_crucible.registry.settings import RegistrySettings
+from pytest_crucible.registry.rules import RegistrySettings, Situation, shortcomings
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry, load_version
