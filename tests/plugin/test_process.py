@@ -26,8 +26,7 @@ WATCH = """
     atexit.register = watched_register
     STATE = {
         "pytest_crucible.metrics.models.scorers": ("_openers", "_opened"),
-        "pytest_crucible.sandbox.pool": ("_grants",),
-        "pytest_crucible.sandbox.pool": ("_shared",),
+        "pytest_crucible.sandbox.pool": ("_grants", "_shared"),
     }
 
     def open_files():
