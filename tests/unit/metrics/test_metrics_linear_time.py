@@ -178,8 +178,8 @@ NO_REPLIES = {
     "records/secret_settings.py": CONFIGURATION,
     "records/slices.py": CONFIGURATION,
     "store/history.py": CONFIGURATION,
-    "local_model/server/base_models.py": CONFIGURATION,
-    "local_model/server/listing.py": "the version of an SDK, from a header",
+    "local_model/server/models.py": CONFIGURATION,
+    "local_model/server/sessions.py": "the version of an SDK, from a header",
     "features/cns3/antagonist.py": CONFIGURATION,
     "features/cns3/judgement.py": r"its pattern is \w+",
 }
@@ -336,7 +336,7 @@ def is_slow(read: Callable[[str], object], shape: tuple[str, str, str]) -> bool:
 
 
 def test_every_module_that_reads_replies_by_patterns_is_timed():
-    folders = ("metrics", "features", "backends", "importers", "local_model", "records", "report", "store")
+    folders = ("metrics", "features/cns3", "backends", "importers", "local_model", "records", "report", "store")
     found = {
         str(path.relative_to(ROOT))
         for folder in folders
