@@ -7,6 +7,8 @@ import json
 import math
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -251,3 +253,26 @@ def test_a_table_is_not_read_by_its_name(tmp_path: Path):
     path.write_text('{"id": 1, "ok": true}\n{"id": 2, "ok": true}\n')
 
     assert read(path).harness == "table"
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    table = {"id": ["a", "b"], "score": [0.5, None], "reply": ["four", None], "steps": [[1, 2], None]}
+    pyarrow.parquet.write_table(pyarrow.table(table), tmp_path / "results.parquet")
+    return tmp_path / "results.parquet"
+
+
+def test_a_parquet_file_is_a_table_and_its_nulls_are_lost(parquet):
+    (results,) = read(parquet).results
+
+    assert [(row.sample, row.scores, row.lost) for row in results.rows] == [
+        ("a", {"score": 0.5}, {}),
+        ("b", {}, {"score": "the table has no value"}),
+    ]
+
+
+def test_a_parquet_file_that_was_cut_short_is_an_error(parquet):
+    parquet.write_bytes(parquet.read_bytes()[:-20])
+
+    with pytest.raises(SpecError, match=r"results.parquet cannot be read as Parquet \(.*\)$"):
+        read(parquet)
