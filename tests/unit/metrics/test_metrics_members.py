@@ -1,4 +1,4 @@
-"""What is observed of an ensemble's reply besides its own scores."""
+"""Values of ensembles' replies and their members, and metrics of usage."""
 
 from __future__ import annotations
 
@@ -6,9 +6,19 @@ import math
 
 import pytest
 
-from pytest_crucible.metrics import NotApplicable, exact_match, latency_s, metric, output_tokens
+from pytest_crucible import Reply, Sample
+from pytest_crucible.metrics import (
+    NotApplicable,
+    cost_usd,
+    exact_match,
+    first_token_s,
+    input_tokens,
+    latency_s,
+    metric,
+    output_tokens,
+    total_tokens,
+)
 from pytest_crucible.metrics.ensemble_members import ensemble_facts, ensemble_values, member_score
-from pytest_crucible.records import Reply, Sample
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
 
@@ -83,3 +93,28 @@ def test_a_member_that_was_cut_short_is_worth_the_worst(finish):
     assert member_score(errors, cut, SAMPLE) == 5.0
     assert isinstance(member_score(output_tokens, cut, SAMPLE), NotApplicable)
     assert math.isinf(output_tokens.facts.high)
+
+
+USAGE_SAMPLE = Sample(id="a", input="2 + 2")
+UNCOUNTED = NotApplicable("the backend reports no token counts")
+
+
+@pytest.mark.parametrize(
+    ("metric", "known", "value", "unknown"),
+    [
+        (first_token_s, {"first_token_s": 0.25}, 0.25, NotApplicable("the reply was not streamed")),
+        (cost_usd, {"cost_usd": 0.0}, 0.0, NotApplicable("the price is unknown")),
+        (input_tokens, {"input_tokens": 7}, 7, UNCOUNTED),
+        (total_tokens, {"input_tokens": 7, "output_tokens": 0}, 7, UNCOUNTED),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
+def test_a_reply_says_what_it_took_or_that_nobody_knows(metric, known, value, unknown):
+    assert metric(Reply(text="", **known), USAGE_SAMPLE) == value
+    assert metric(Reply(text=""), USAGE_SAMPLE) == unknown
+    assert (metric.facts.direction, metric.facts.kind, metric.facts.low) == ("lower", "positive", 0.0)
+
+
+@pytest.mark.parametrize("half", [{"input_tokens": 7}, {"output_tokens": 7}])
+def test_half_a_count_is_no_total(half):
+    assert total_tokens(Reply(text="", **half), USAGE_SAMPLE) == UNCOUNTED

@@ -1,17 +1,66 @@
-"""Folds, splits and stratified subsets: they part a dataset, keep groups together, and hardly change when it grows."""
+"""Seeded subsets, folds and splits."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from strategies import datasets
 
 from pytest_crucible import DatasetError, Sample
 from pytest_crucible.datasets import select, subset
 from pytest_crucible.datasets.selection import fold, split
 from pytest_crucible.records import Selection
+
+seeds = st.integers(0, 2**32)
+sizes = st.integers(1, 40)
+
+
+def ids(samples: Iterable[Sample]) -> set[str]:
+    return {sample.id for sample in samples}
+
+
+@given(datasets(), sizes, seeds)
+def test_it_has_as_many_samples_as_were_asked_for_in_the_order_of_the_dataset(samples, limit, seed):
+    drawn = subset(samples, limit, seed=seed)
+
+    assert len(drawn) == min(limit, len(samples))
+    assert drawn == [sample for sample in samples if sample in drawn]
+
+
+@given(datasets(), sizes, sizes, seeds)
+def test_a_smaller_one_lies_within_a_larger_one(samples, one, other, seed):
+    smaller, larger = sorted((one, other))
+
+    assert ids(subset(samples, smaller, seed=seed)) <= ids(subset(samples, larger, seed=seed))
+
+
+@given(datasets(), sizes, seeds, st.randoms())
+def test_it_does_not_depend_on_the_order_of_the_dataset(samples, limit, seed, random):
+    shuffled = random.sample(samples, len(samples))
+
+    assert ids(subset(shuffled, limit, seed=seed)) == ids(subset(samples, limit, seed=seed))
+
+
+@given(datasets(), datasets(), sizes, seeds)
+def test_samples_that_stay_keep_their_places_when_the_dataset_grows(samples, more, limit, seed):
+    grown = samples + [sample for sample in more if sample.id not in ids(samples)]
+
+    assert ids(subset(grown, limit, seed=seed)) & ids(samples) <= ids(subset(samples, limit, seed=seed))
+
+
+def test_another_seed_draws_other_samples():
+    samples = [Sample(id=str(k), input=k) for k in range(100)]
+
+    assert ids(subset(samples, 10, seed=0)) != ids(subset(samples, 10, seed=1))
+
+
+@given(datasets(), seeds)
+def test_without_a_limit_it_is_the_whole_dataset(samples, seed):
+    assert subset(samples, None, seed=seed) == samples
 
 
 def sample(number: int, *, labels: int = 3, groups: int | None = None) -> Sample:
@@ -19,7 +68,7 @@ def sample(number: int, *, labels: int = 3, groups: int | None = None) -> Sample
     return Sample(id=f"s{number}", input=number, group=group, metadata={"label": "abcdefgh"[number % labels]})
 
 
-def ids(samples) -> list[str]:
+def part_ids(samples) -> list[str]:
     return [one.id for one in samples]
 
 
@@ -38,7 +87,7 @@ datasets = st.builds(
 def test_the_folds_are_the_dataset_and_no_group_straddles_two(samples, of, stratify):
     folds = [fold(samples, f"{number}/{of}", stratify=stratify) for number in range(1, of + 1)]
 
-    assert sorted(one for part in folds for one in ids(part)) == sorted(ids(samples))
+    assert sorted(one for part in folds for one in part_ids(part)) == sorted(part_ids(samples))
     where = {}
     for number, part in enumerate(folds):
         for one in part:
@@ -50,7 +99,7 @@ def test_train_and_test_are_the_dataset_and_no_group_straddles_them(samples, sha
     said = f"{share:.4f}"
     test, train = (split(samples, f"{part} {said}", stratify=stratify) for part in ("test", "train"))
 
-    assert sorted(ids(test) + ids(train)) == sorted(ids(samples))
+    assert sorted(part_ids(test) + part_ids(train)) == sorted(part_ids(samples))
     assert not {one.group for one in test if one.group} & {one.group for one in train}
 
 
@@ -79,7 +128,7 @@ def test_many_strata_of_one_do_not_fall_into_one_fold():
 def test_a_row_more_moves_few_samples_to_another_fold(size, of):
     samples = [sample(number) for number in range(size + 1)]
     before, after = (
-        {one: number for number in range(1, of + 1) for one in ids(fold(some, f"{number}/{of}"))}
+        {one: number for number in range(1, of + 1) for one in part_ids(fold(some, f"{number}/{of}"))}
         for some in (samples[:-1], samples)
     )
 
@@ -89,13 +138,13 @@ def test_a_row_more_moves_few_samples_to_another_fold(size, of):
 def test_the_order_of_the_rows_does_not_matter():
     samples = [sample(number, groups=12) for number in range(50)]
 
-    assert set(ids(fold(samples[::-1], "1/3"))) == set(ids(fold(samples, "1/3")))
+    assert set(part_ids(fold(samples[::-1], "1/3"))) == set(part_ids(fold(samples, "1/3")))
 
 
 def test_another_seed_gives_other_folds():
     samples = [sample(number) for number in range(50)]
 
-    assert ids(fold(samples, "1/3 seed 1")) != ids(fold(samples, "1/3"))
+    assert part_ids(fold(samples, "1/3 seed 1")) != part_ids(fold(samples, "1/3"))
 
 
 # -- stratified subsets -------------------------------------------------------------------------------------------
@@ -113,7 +162,7 @@ def test_a_stratified_subset_has_the_size_that_is_asked_for(samples, limit, seed
 def test_stratified_subsets_are_nested(samples, one, other, seed):
     small, large = (subset(samples, limit, seed=seed, stratify="label") for limit in sorted((one, other)))
 
-    assert set(ids(small)) <= set(ids(large))
+    assert set(part_ids(small)) <= set(part_ids(large))
 
 
 def test_a_stratified_subset_has_the_shares_of_the_whole():
@@ -138,7 +187,7 @@ def test_a_split_a_fold_of_it_and_some_of_those():
     chosen = select(samples, Selection(of=100, seed=0, split="train 0.2", fold="1/2", limit=5))
 
     assert len(chosen) == 5
-    assert set(ids(chosen)) <= set(ids(fold(train, "1/2")))
+    assert set(part_ids(chosen)) <= set(part_ids(fold(train, "1/2")))
 
 
 @pytest.mark.parametrize(
