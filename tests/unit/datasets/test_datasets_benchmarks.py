@@ -43,7 +43,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @needs_data
 @pytest.mark.parametrize("name", ["gsm8k", "humaneval", "scifact-dev", "scifact-train"])
-def test_a_dataset_has_as_many_samples_as_it_says_and_is_the_official_one(name):
+def test_a_dataset_has_its_number_of_samples_and_the_official_checksum(name):
     found = find_release(name)
 
     assert len(loaded(name)) == found.samples
@@ -51,7 +51,7 @@ def test_a_dataset_has_as_many_samples_as_it_says_and_is_the_official_one(name):
 
 
 @needs_data
-def test_the_published_judgements_of_gsm8k_are_found_again():
+def test_gsm8k_solutions_are_judged_as_published():
     expected = {sample.input: sample for sample in loaded("gsm8k")}
     agreed = judged = 0
     with gzip.open(Path(DATA) / "gsm8k" / "example_model_solutions.jsonl.gz", "rt", encoding="utf-8") as lines:
@@ -87,7 +87,7 @@ def test_fever_loads(data):
     assert find_release("fever").origin().official is False  # these are its first lines
 
 
-def test_the_origin_has_the_checksum_of_what_was_read(data):
+def test_the_origin_has_the_checksum_of_the_file(data):
     (data / "gsm8k").mkdir()
     content = b'{"question": "1 + 1?", "answer": "#### 2"}\n'
     (data / "gsm8k" / "test.jsonl.gz").write_bytes(gzip.compress(content))
@@ -105,7 +105,7 @@ def test_the_origin_has_the_checksum_of_what_was_read(data):
         ('{"id": 1, "label": "REFUTES", "evidence": []}', "has no 'claim'"),
     ],
 )
-def test_a_wrong_row_of_fever(data, row, complaint):
+def test_a_wrong_row_of_fever_is_an_error(data, row, complaint):
     (data / "fever").mkdir()
     (data / "fever" / "paper_dev.jsonl").write_text(row)
 
@@ -114,7 +114,7 @@ def test_a_wrong_row_of_fever(data, row, complaint):
 
 
 @pytest.mark.parametrize("row", ["q,1,2,3,A", "q,1,2,3,4,E", "q,1,2,3,4,5,A"])
-def test_a_wrong_row_of_mmlu(data, row):
+def test_a_wrong_row_of_mmlu_is_an_error(data, row):
     (data / "mmlu" / "test").mkdir(parents=True)
     (data / "mmlu" / "test" / "virology_test.csv").write_text(f'"a ""b"", c",1,2,3,4,D\n{row}\n')
 
@@ -122,12 +122,12 @@ def test_a_wrong_row_of_mmlu(data, row):
         loaded("mmlu:virology")
 
 
-def test_a_misspelt_subject():
+def test_a_misspelt_subject_has_a_suggestion():
     with pytest.raises(DatasetError, match=r"MMLU has no subject .astro.: did you mean .astronomy.\?"):
         find_release("mmlu:astro")
 
 
-def test_a_file_with_a_colon_in_its_name_is_no_dataset():
+def test_a_file_name_with_a_colon_is_not_a_dataset_name():
     assert find_release("gsm8k:algebra") is None
     assert find_release("humaneval:x") is None
     assert find_release("sums.jsonl") is None
@@ -138,7 +138,7 @@ def test_all_subjects_of_mmlu_have_their_file():
     assert len(find_release("mmlu").files) == 57
 
 
-def test_every_dataset_says_what_it_is():
+def test_every_dataset_has_a_description():
     for name in DATASETS:
         found = find_release(name)
         assert found.name == name
@@ -229,14 +229,14 @@ def test_the_origin_is_the_page_of_the_dataset():
     ],
     ids=["split", "configuration", "several-configurations"],
 )
-def test_a_part_that_the_dataset_does_not_have(name, reason):
+def test_an_unknown_split_is_an_error(name, reason):
     sentence = complaint(name)
 
     assert sentence.startswith(f"dataset {name!r} cannot be loaded ({reason}")
     assert sentence.endswith("): check the configuration and the split")
 
 
-def test_a_dataset_that_is_neither_reachable_nor_cached():
+def test_an_unreachable_dataset_is_an_error():
     name = "hf://acme/reviews:test"
 
     assert complaint(name) == (
@@ -247,11 +247,11 @@ def test_a_dataset_that_is_neither_reachable_nor_cached():
 
 
 @pytest.mark.parametrize("name", ["hf://reviews:test", "hf://acme/reviews", "hf://a/b/c/d:test", "hf://"])
-def test_a_name_without_one_of_its_parts(name):
+def test_an_incomplete_name_is_an_error(name):
     assert complaint(name).startswith(f"dataset {name!r} is not valid: write hf://ORG/NAME:SPLIT, or ")
 
 
-def test_the_extra_is_named_where_the_package_is_missing(monkeypatch):
+def test_a_missing_datasets_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
 
     assert complaint("hf://acme/reviews:test").endswith('pip install "pytest-crucible[hf]"')

@@ -53,7 +53,7 @@ def test_an_inserted_word_moves_the_others_and_is_one_difference():
     assert is_near([*text.split()[20:], *text.split()[:20]], text.split()) is False
 
 
-def test_19_words_are_near_20_and_of_a_chain_the_rows_far_from_the_first_stay():
+def test_19_words_are_near_20_and_only_rows_near_the_first_of_a_chain_are_duplicates():
     assert find_duplicates([(words(20),), (words(19),)])[1] == Duplicate(0, False)
     chain = [(words(40, changed=changed),) for changed in (0, 2, 4)]
     # The second repeats the first; the third differs from the first in four words.
@@ -66,7 +66,7 @@ def test_19_words_are_near_20_and_of_a_chain_the_rows_far_from_the_first_stay():
     [(40, (60, 61)), (2, (19, 22)), (4, (37, 43)), (30, (30, 42)), (200, (36, 44)), (60, (95, 105))],
     ids=["long", "two words", "four words", "pairs of rare words", "both kinds of key", "longer"],
 )
-def test_rare_words_find_what_comparing_all_pairs_finds(vocabulary, lengths):
+def test_the_index_of_rare_words_finds_all_near_pairs(vocabulary, lengths):
     draw = random.Random(0)
 
     def word() -> str:
@@ -139,7 +139,7 @@ def sample(text, **fields):
         ("", {"input": ""}, None),
     ],
 )  # fmt: skip
-def test_a_row_matches_in_its_kind(text, row, how):
+def test_each_kind_of_match_is_found(text, row, how):
     matches = overlap_of([sample(text)], [row]).matches
 
     assert [match.how for match in matches] == ([how] if how else [])
@@ -152,14 +152,14 @@ def test_samples_of_the_group_of_a_row_match():
     assert not overlap_of([sample("one", group="p2")], rows).matches
 
 
-def test_near_is_an_option():
+def test_the_similarity_of_near_matches_is_an_option():
     row = [{"input": "one two three five"}]
 
     assert overlap_of([sample("one two three four")], row, near=0.6).matches[0].similarity == 0.6
     assert not overlap_of([sample("one two three four")], row, near=0.61).matches
 
 
-def test_a_match_with_another_answer_is_told_apart():
+def test_matches_with_another_answer_are_marked():
     asked = [sample("q", expected="SUPPORT")]
 
     assert overlap_of(asked, [{"prompt": "q", "completion": "REFUTE"}]).matches[0].other_answer
@@ -198,7 +198,7 @@ WORDS = st.lists(st.sampled_from("abcdefghij"), max_size=12).map(" ".join)
 
 
 @given(st.lists(WORDS, max_size=8), st.lists(WORDS, max_size=8), st.sampled_from([0.5, 0.6, 0.8, 1.0]))
-def test_the_index_finds_what_comparing_all_pairs_finds(texts, others, least):
+def test_the_index_finds_all_similar_pairs(texts, others, least):
     words = [split_words(text) for text in texts]
     vocabulary = Vocabulary(words)
     index = SimilarSets(words, vocabulary, least)
@@ -233,7 +233,7 @@ def write(path: Path, *texts: str) -> Path:
     return path
 
 
-def test_a_file_that_is_gone_changed_or_broken_is_not_clean(tmp_path):
+def test_a_missing_changed_or_broken_file_is_a_problem(tmp_path):
     samples = [sample("q")]
     problems = [
         compare_with_file(samples, tmp_path / "none.jsonl", dataset_sha256="d", name="none.jsonl"),
@@ -249,7 +249,7 @@ def test_a_file_that_is_gone_changed_or_broken_is_not_clean(tmp_path):
     ]  # fmt: skip
 
 
-def test_a_result_is_kept_by_the_hashes_of_both(tmp_path):
+def test_results_are_cached_by_the_hashes_of_both_datasets(tmp_path):
     samples, path, cache = [sample("q")], write(tmp_path / "t.jsonl", "q"), tmp_path / "cache"
     first = compare_with_file(samples, path, dataset_sha256="d", name="t.jsonl", cache=cache)
     [entry] = cache.glob("*.json")
@@ -261,7 +261,7 @@ def test_a_result_is_kept_by_the_hashes_of_both(tmp_path):
     assert compare_with_file(samples, path, dataset_sha256="d", name="t.jsonl", cache=cache) == first
 
 
-def test_the_check_fails_drops_or_says_that_it_cannot_be_made(tmp_path):
+def test_the_contamination_check_fails_drops_or_reports_a_problem(tmp_path):
     write(tmp_path / "t.jsonl", "q1")
     samples = [Sample(id="a", input="q1"), Sample(id="b", input="q2")]
     context = CheckContext(folder=tmp_path)

@@ -29,14 +29,14 @@ def samples(count: int) -> list[Sample]:
 
 
 @given(st.lists(record(Sample), max_size=5))
-def test_what_was_packed_comes_back_equal(given_samples):
+def test_packed_samples_are_unpacked_equal(given_samples):
     packed = PackedSamples(given_samples)
 
     assert list(packed) == given_samples
     assert len(packed) == len(given_samples)
 
 
-def test_it_is_a_sequence():
+def test_packed_samples_are_a_sequence():
     packed = PackedSamples(samples(10))
 
     assert packed[-1].id == "q9"
@@ -47,13 +47,13 @@ def test_it_is_a_sequence():
 
 
 @pytest.mark.parametrize("given_input", [np.float64(0.5), np.str_("a"), {1, 2}, lambda: 4, threading.Lock()])
-def test_inputs_keep_their_types_whatever_they_are(given_input):
+def test_inputs_of_any_type_are_kept(given_input):
     sample = PackedSamples([Sample(id="a", input=given_input)])[0]
 
     assert type(sample.input) is type(given_input)
 
 
-def test_only_many_are_packed():
+def test_only_large_datasets_are_packed():
     few, many = pack_if_many(samples(MANY)), pack_if_many(samples(MANY + 1))
 
     assert isinstance(few, list)
@@ -61,7 +61,7 @@ def test_only_many_are_packed():
     assert list(many) == samples(MANY + 1)
 
 
-def test_many_are_identified_and_drawn_as_few_are():
+def test_packed_samples_have_the_same_hash_and_subset():
     many = load_rows(samples(MANY + 5), name="sums")
 
     assert identify("sums", many).sha256 == identify("sums", samples(MANY + 5)).sha256
@@ -69,7 +69,7 @@ def test_many_are_identified_and_drawn_as_few_are():
     assert isinstance(subset(many, MANY + 2, seed=0), PackedSamples)
 
 
-def test_an_id_that_is_given_twice_is_found_among_many():
+def test_a_repeated_id_is_found_among_many():
     given_samples = [*samples(MANY + 5), Sample(id="q17", input="again")]
 
     with pytest.raises(DatasetError, match=rf"^sample {MANY + 6} of sums repeats the id 'q17' of sample 18 of sums"):
@@ -108,7 +108,7 @@ def drawn(path: Path, limit: int, **fields: str) -> list:
 @pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".csv", ".tsv.gz", ".parquet"])
 @pytest.mark.parametrize("named", [True, False], ids=["ids", "no-ids"])
 @pytest.mark.parametrize("limit", [1, 12, 500])
-def test_the_samples_are_those_that_the_whole_file_would_give(tmp_path, ending, named, limit):
+def test_samples_of_a_large_file_equal_the_subset_of_the_whole_file(tmp_path, ending, named, limit):
     names = [{"id": f"q{k}"} if named else {} for k in range(40)]
     rows = [
         {**name, "input": f"{k}\n+ 1", "expected": str(k + 1), "level": "ab"[k % 2]} for k, name in enumerate(names)
@@ -123,7 +123,7 @@ def test_the_samples_are_those_that_the_whole_file_would_give(tmp_path, ending, 
     ids=st.lists(st.text(min_size=1).filter(str.strip) | st.integers(), min_size=1, max_size=20, unique_by=str),
     ascii_only=st.booleans(),
 )
-def test_an_id_is_found_however_json_writes_its_name(tmp_path_factory, key, ids, ascii_only):
+def test_escaped_names_of_the_id_field_are_read(tmp_path_factory, key, ids, ascii_only):
     path = tmp_path_factory.getbasetemp() / "keys.jsonl"
     lines = [json.dumps({"input": "x", key: one}, ensure_ascii=ascii_only) + "\n" for one in ids]
     path.write_text("".join(lines).replace("a/b", "a\\/b"), encoding="utf-8")
@@ -163,7 +163,7 @@ def test_row_groups_without_a_drawn_row_are_not_read(tmp_path):
 @pytest.mark.parametrize(
     ("first", "second", "line"), [({}, {"id": 1}, 1), ({"id": 1}, {}, 2), ({"id": 1}, {"id": None}, 2)]
 )
-def test_an_id_that_only_some_rows_have(tmp_path, first, second, line):
+def test_an_id_that_only_some_rows_have_is_an_error(tmp_path, first, second, line):
     path = write(tmp_path / "sums.jsonl", [{"input": 1, **first}, {"input": 2, **second}])
 
     with pytest.raises(DatasetError) as caught:
@@ -181,7 +181,7 @@ def test_a_drawn_row_is_checked_as_any_other(tmp_path):
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_only_large_files_of_formats_with_rows_are_drawn_from(tmp_path, ending):
+def test_only_large_files_with_readable_ids_are_drawn_from(tmp_path, ending):
     large, small = tmp_path / f"large{ending}", tmp_path / f"small{ending}"
     large.write_bytes(bytes(LARGE))
     small.write_bytes(bytes(LARGE - 1))

@@ -130,11 +130,11 @@ def test_a_prompt_in_words_is_left_out():
     assert passes("Write a function double(x).", fenced(RIGHT))
 
 
-def test_a_reply_cut_in_its_draft_has_no_answer():
+def test_a_reply_truncated_in_its_draft_has_no_program():
     assert not passes(PROMPT, f"<think>\n{fenced(RIGHT)}")
 
 
-def test_what_continues_the_prompt_is_not_touched():
+def test_a_continuation_of_the_prompt_is_kept():
     assert solution(PROMPT, BODY, "double") == PROMPT + BODY
 
 
@@ -189,7 +189,7 @@ def allowed() -> Iterator[None]:
         ("", ""),
     ],
 )
-def test_the_code_of_a_reply_is_its_first_python_fence_or_all_of_it(text, code):
+def test_the_code_of_a_reply_is_its_first_python_fence_or_the_whole_text(text, code):
     assert code_of(text) == code
 
 
@@ -212,12 +212,12 @@ def test_the_code_of_a_reply_consists_of_parts_of_its_lines(text):
         ("    return [0] * (1 << 40)", "memory"),
     ],
 )
-def test_a_reply_is_judged_by_running_it(allowed, text, status):
+def test_humaneval_runs_the_program_of_a_reply(allowed, text, status):
     assert humaneval_outcome(Reply(text=text), PROBLEM) == status
     assert humaneval_pass(Reply(text=text), PROBLEM) is (status == "passed")
 
 
-def test_without_leave_nothing_is_run():
+def test_code_is_not_run_without_permission():
     with pytest.raises(NotAllowed):
         humaneval_pass(Reply(text="    return 3 * x"), PROBLEM)
 
@@ -229,7 +229,7 @@ def test_a_sample_without_tests_does_not_apply():
 
 
 @contained
-def test_a_metric_of_ones_own_runs_a_program_of_ones_own(allowed):
+def test_runs_makes_a_metric_of_a_user_program(allowed):
     squares = runs(lambda reply, sample: f"assert {reply.text} == 9", name="squares", version="1")
 
     assert (squares(Reply(text="3 ** 2"), PROBLEM), squares(Reply(text="8"), PROBLEM)) == (True, False)
@@ -288,7 +288,7 @@ def test_saved_solutions_pass_and_fail_as_recorded(problems, solutions, right):
 @pytest.mark.slow
 @needs_data
 @contained
-def test_codegens_samples_pass_and_fail_as_recorded_but_for_one(problems):
+def test_codegen_samples_pass_and_fail_as_recorded_except_one(problems):
     """Recorded is a failure of a right function with an unused import below it, which passes here.
 
     Each night all ten samples of a problem are run, and each day the first.
@@ -313,7 +313,7 @@ def test_codegens_samples_pass_and_fail_as_recorded_but_for_one(problems):
 
 @needs_data
 @pytest.mark.parametrize(("k", "chance"), [(1, 0.2210), (10, 0.5038), (100, 0.7378)])
-def test_codegens_pass_at_k_is_as_published_for_its_outcomes(k, chance):
+def test_codegen_pass_at_k_equals_the_published_values(k, chance):
     with open(DATA / "paired" / "epochs_humaneval_codegen16b_n100.csv", encoding="utf-8") as file:
         counted = list(csv.DictReader(file))
 

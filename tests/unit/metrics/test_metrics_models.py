@@ -32,7 +32,7 @@ class Doubling:
         return [2 * number for number in numbers]
 
 
-def test_what_many_ask_at_a_time_is_computed_together_and_once():
+def test_concurrent_questions_are_computed_once_in_one_batch():
     model = Doubling()
     ask = Batched(model, batch_size=100)
 
@@ -44,14 +44,14 @@ def test_what_many_ask_at_a_time_is_computed_together_and_once():
     assert len(model.batches) == 1
 
 
-def test_no_batch_is_larger_than_it_may_be():
+def test_batches_have_at_most_their_size():
     model = Doubling()
 
     assert asyncio.run(Batched(model, batch_size=4)(range(10))) == [2 * k for k in range(10)]
     assert [len(batch) for batch in model.batches] == [4, 4, 2]
 
 
-def test_an_answer_is_remembered_also_by_another_loop():
+def test_answers_are_cached_across_event_loops():
     model = Doubling()
     ask = Batched(model, batch_size=4)
 
@@ -59,7 +59,7 @@ def test_an_answer_is_remembered_also_by_another_loop():
     assert model.batches == [[1, 2]]
 
 
-def test_an_error_reaches_whoever_asked_and_no_one_later():
+def test_an_error_reaches_its_batch_only():
     ask = Batched(Doubling(), batch_size=4)
 
     with pytest.raises(ValueError, match="no number"):
@@ -67,7 +67,7 @@ def test_an_error_reaches_whoever_asked_and_no_one_later():
     assert asyncio.run(ask([1])) == [2]
 
 
-def test_one_who_waits_no_longer_takes_nothing_from_the_others():
+def test_a_cancelled_question_does_not_cancel_others():
     async def one_leaves():
         ask = Batched(Doubling(), batch_size=4)
         leaving, staying = asyncio.create_task(ask([7])), asyncio.create_task(ask([7]))
@@ -98,12 +98,12 @@ def test_labels_are_found_in_any_order_and_case(order):
         [],
     ],
 )
-def test_labels_that_do_not_say_what_they_mean_are_refused(labels):
+def test_unclear_labels_are_errors(labels):
     with pytest.raises(SpecError, match=r"use a model whose config\.json names entailment, neutral and contradiction"):
         find_labels(dict(enumerate(labels)), "m")
 
 
-def test_a_model_may_be_unsure_of_one_plain_pair_and_not_of_two():
+def test_a_model_may_fail_one_plain_pair_but_not_two():
     right = [SURE[entails] for *_, entails in PLAIN]
     check_direction(right, "m")
     check_direction([SURE[False], *right[1:]], "m")
@@ -115,7 +115,7 @@ def test_a_model_may_be_unsure_of_one_plain_pair_and_not_of_two():
         check_direction([SURE[False], SURE[False], *right[2:]], "m")
 
 
-def test_files_are_recognised_by_what_they_say_and_not_by_where_they_lie(tmp_path):
+def test_the_digest_depends_on_content_and_not_on_the_folder(tmp_path):
     made = {}
     for name, weights in {"one": b"1", "same": b"1", "other": b"2"}.items():
         (tmp_path / name).mkdir()
@@ -126,7 +126,7 @@ def test_files_are_recognised_by_what_they_say_and_not_by_where_they_lie(tmp_pat
     assert made["one"] == made["same"] != made["other"]
 
 
-def test_a_processor_that_says_nothing_has_no_bfloat16(tmp_path):
+def test_an_unknown_processor_has_no_bfloat16(tmp_path):
     (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx2 avx512_bf16 sse\n")
 
     assert has_bfloat16(tmp_path / "cpuinfo")
@@ -209,7 +209,7 @@ def test_a_model_that_names_code_or_is_pickled_is_refused(tmp_path, files, messa
 @given(
     kind=st.text() | st.none() | st.integers() | st.from_regex(r"[a-z_]{1,20}(\.[A-Za-z_]{1,10}){0,3}", fullmatch=True)
 )
-def test_no_type_from_elsewhere_is_accepted(tmp_path_factory, kind):
+def test_module_types_of_other_packages_are_errors(tmp_path_factory, kind):
     directory = write(tmp_path_factory.mktemp("model"), modules__json=[module(kind)])
 
     with pytest.raises(SpecError):

@@ -67,7 +67,7 @@ def test_one_defect_is_one_finding_that_counts():
     assert severity_counts(several) == {"LOW": 0, "MEDIUM": 0, "HIGH": 1}
 
 
-def test_what_was_not_measured_is_no_finding():
+def test_an_unmeasured_value_gives_no_finding():
     """A missing entailment was once read as 0, which is a finding for every sample that nobody measured."""
     assert findings({}, DEFAULT_RULES) == ()
 
@@ -88,7 +88,7 @@ def test_a_flag_has_the_evidence():
 
 
 @given(values)
-def test_a_name_is_found_once_and_a_cause_is_always_found_too(given_values):
+def test_each_finding_occurs_once_and_with_its_cause(given_values):
     several = findings(given_values, DEFAULT_RULES)
     names = [one.name for one in several]
 
@@ -116,7 +116,7 @@ def test_a_name_is_found_once_and_a_cause_is_always_found_too(given_values):
         ),
     ],
 )
-def test_a_rule_that_cannot_be_meant_says_what_is_wanted(table, said):
+def test_an_invalid_rule_is_an_error(table, said):
     with pytest.raises(SpecError) as raised:
         read_rules([table])
 
@@ -136,7 +136,7 @@ def tally(*flagged: Flagged, repeats: int = 1) -> dict[str, FindingTally]:
     return {one.name: one for one in several}
 
 
-def test_shares_have_the_interval_of_any_share():
+def test_rates_have_wilson_intervals():
     found = tally(*[Flagged((INVALID,))] * 3, *[Flagged(())] * 7)["INVALID"]
     interval = stats.wilson_interval(3, 10)
 
@@ -145,20 +145,20 @@ def test_shares_have_the_interval_of_any_share():
     assert found.severities == {"HIGH": 3, "MEDIUM": 0, "LOW": 0}
 
 
-def test_an_explained_finding_is_seen_and_does_not_count():
+def test_an_explained_finding_is_in_the_rate_but_does_not_count():
     found = tally(Flagged((INVALID, EXPLAINED)), Flagged((WEAK,)), Flagged(()), Flagged(()))["WEAK"]
 
     assert (found.rate.value, found.explained, found.severities["MEDIUM"]) == (0.5, 1, 1)
 
 
-def test_without_gold_flags_nothing_is_said_of_precision():
+def test_without_gold_flags_there_is_no_precision_and_recall():
     found = tally(Flagged((WEAK,)), Flagged(()))["WEAK"]
 
     assert found.precision is None
     assert found.recall is None
 
 
-def test_precision_and_recall_are_over_what_a_person_has_looked_at():
+def test_precision_and_recall_are_over_replies_that_a_person_checked():
     none, gold = frozenset(), frozenset({"WEAK"})
     found = tally(
         Flagged((WEAK,), gold),  # right
@@ -174,7 +174,7 @@ def test_precision_and_recall_are_over_what_a_person_has_looked_at():
     assert (found.recall.value, found.recall.n) == (pytest.approx(3 / 4), 4)
 
 
-def test_what_only_a_person_found_has_a_recall_of_nothing():
+def test_a_finding_of_a_person_alone_has_recall_0():
     found = tally(Flagged((), frozenset({"OTHER"})), Flagged((), frozenset()))["OTHER"]
 
     assert (found.recall.value, found.recall.n, found.rate.value) == (0.0, 1, 0.0)
@@ -201,14 +201,14 @@ def test_every_finding_counts_once_or_is_explained(several):
 
 
 @given(found_things, golds)
-def test_a_text_keeps_what_was_found(findings, gold):
+def test_findings_survive_storing_as_text(findings, gold):
     metadata = {} if gold is None else {"gold_flags": list(gold)}
 
     assert from_text(to_text(findings, metadata)) == Flagged(tuple(findings), gold)
 
 
 @pytest.mark.parametrize("gold", ["WEAK", [1], {"WEAK": True}])
-def test_gold_flags_that_are_no_list_of_names(gold):
+def test_gold_flags_must_be_a_list_of_names(gold):
     with pytest.raises(
         ValueError, match=r"gold_flags is .*; expected a list of findings' names, empty if there are none"
     ):

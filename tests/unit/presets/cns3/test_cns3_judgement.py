@@ -103,7 +103,7 @@ def values(text: str, about: Sample | None = None) -> dict[str, object]:
     return asyncio.run(all_of_them())
 
 
-def test_the_stand_ins_are_scorers():
+def test_the_fake_scorers_have_the_scorer_interfaces():
     assert isinstance(Reader(), EntailmentScorer)
     assert isinstance(Letters(), SimilarityScorer)
 
@@ -125,7 +125,7 @@ def test_a_good_reply_passes_every_stage(scorers):
     }
 
 
-def test_a_failed_citation_stops_nothing(scorers):
+def test_a_failed_citation_does_not_stop_the_other_metrics(scorers):
     said = values(GOOD.replace("Document 7", "Document 7, Document 8"))
 
     assert (said["citation_accuracy"], said["citation_precision"], said["overall_pass"]) == (False, 0.5, False)
@@ -133,17 +133,17 @@ def test_a_failed_citation_stops_nothing(scorers):
     assert said["high_flags"] == 1
 
 
-def test_what_is_said_to_refute_is_scored_by_contradiction(scorers):
+def test_refutation_is_scored_by_the_probability_of_contradiction(scorers):
     refuting = GOOD.replace("Document 7", "Document 8").replace("supports", "refutes")
 
     assert values(refuting)["entailment"] == 0.9
 
 
-def test_support_that_the_document_contradicts_is_weak(scorers):
+def test_contradicted_support_has_low_entailment(scorers):
     assert values(GOOD.replace("Document 7", "Document 8"))["entailment"] == 0.02
 
 
-def test_where_there_is_nothing_to_cite_no_citation_is_right_or_wrong(scorers):
+def test_without_evidence_citation_metrics_do_not_apply(scorers):
     said = values(GOOD, sample("NEI"))
 
     assert isinstance(said["citation_accuracy"], NotApplicable)
@@ -151,14 +151,14 @@ def test_where_there_is_nothing_to_cite_no_citation_is_right_or_wrong(scorers):
     assert said["overall_pass"] is True
 
 
-def test_what_a_reply_leaves_out_does_not_pass(scorers):
+def test_a_reply_without_a_central_claim_does_not_pass(scorers):
     said = values("I would rather not.")
 
     assert said["entailment"] == NotApplicable("the reply has no central claim")
     assert (said["entailment_pass"], said["similarity_pass"], said["overall_pass"]) == (False, False, False)
 
 
-def test_without_models_nothing_stands_in_for_them():
+def test_without_models_their_metrics_do_not_apply():
     said = values(GOOD)
 
     assert "pytest-crucible[nli]" in said["entailment"].reason
@@ -168,12 +168,12 @@ def test_without_models_nothing_stands_in_for_them():
     assert get_judgement(Reply(text=GOOD), sample()).entailment_overlap == pytest.approx(2 / 3)
 
 
-def test_without_models_nothing_is_said_of_replies_that_would_fail_anyway():
+def test_without_models_overall_pass_never_applies():
     """A rate over the failures alone would be 0, whatever the model is like."""
     assert isinstance(values(GOOD.replace("Document 7", "Document 8"))["overall_pass"], NotApplicable)
 
 
-def test_a_metric_with_another_scorer_is_another_metric(scorers):
+def test_the_version_of_a_metric_names_its_scorer(scorers):
     with_model = named_metrics.strict_metric("entailment").facts.version
     configure()
 
@@ -182,7 +182,7 @@ def test_a_metric_with_another_scorer_is_another_metric(scorers):
     assert named_metrics.strict_metric("schema_compliance").facts.version == "1"
 
 
-def test_chirality_does_not_depend_on_the_samples_beside_it(scorers):
+def test_chirality_does_not_depend_on_other_samples(scorers):
     one = value(named_metrics.strict_metric("chirality"), GOOD.replace("shortens", "ends"))
     values(GOOD.replace("colds", "everything"))
 
@@ -214,11 +214,11 @@ def test_every_metric_and_target_of_a_policy_exists(policy):
 
 
 @pytest.mark.parametrize("name", METRICS)
-def test_what_is_registered_under_a_name_is_the_metric_of_that_name(name):
+def test_every_registered_metric_has_its_registered_name(name):
     assert load_object(METRICS[name]).name == name
 
 
-def test_a_sample_without_gold_says_what_is_wanted():
+def test_a_sample_without_a_gold_answer_is_an_error():
     with pytest.raises(ValueError, match="the CNS3 metrics need a mapping with 'claim'"):
         named_metrics.strict_metric("citation_accuracy")(Reply(text=GOOD), Sample(id="1", input="?", expected="Tea"))
 
@@ -227,7 +227,7 @@ texts = st.lists(st.sampled_from(["tea", "Tea", "colds", "the", "flu"]), max_siz
 
 
 @given(texts, texts, st.lists(texts, max_size=3))
-def test_it_is_a_cosine(one, other, corpus):
+def test_tfidf_similarity_is_a_cosine(one, other, corpus):
     found = tfidf_cosine(one, other, corpus)
 
     assert 0 <= found <= 1
@@ -235,14 +235,14 @@ def test_it_is_a_cosine(one, other, corpus):
     assert tfidf_cosine(one, one.upper(), corpus) == pytest.approx(1.0 if one else 0.0)
 
 
-def test_a_word_that_is_everywhere_weighs_less():
+def test_frequent_words_weigh_less():
     rare, common = math.log(4 / 2) + 1, math.log(4 / 4) + 1  # three texts: "tea" in each, the others in one
     expected = common**2 / (math.hypot(common, rare) ** 2)
 
     assert tfidf_cosine("tea shortens", "tea helps", ["tea"]) == pytest.approx(expected)
 
 
-def test_a_text_without_words_is_like_nothing():
+def test_a_text_without_words_has_similarity_0():
     assert tfidf_cosine("?", "tea", []) == 0.0
 
 
@@ -269,7 +269,7 @@ def unconfigured():
     configure()
 
 
-def test_minilm_is_frozen_in_whatever_precision():
+def test_minilm_statistics_apply_to_every_precision():
     for precision in ("float32", "bfloat16"):
         found = find_reference(f"{MINILM}:{precision}")
         assert (found.n, len(found.variances)) == (809, 384)
@@ -278,11 +278,11 @@ def test_minilm_is_frozen_in_whatever_precision():
     assert find_reference(f"{MINILM}0:float32") is None
 
 
-def test_every_frozen_file_is_what_its_hash_says():
+def test_every_frozen_file_matches_its_hash():
     assert [read(path).sha256 for path in FROZEN.glob("*.json")]
 
 
-def test_a_file_that_was_changed_is_refused(tmp_path):
+def test_a_changed_file_is_an_error(tmp_path):
     path = tmp_path / "x.json"
     save(freeze("x", np.eye(3), texts="three"), path)
     assert read(path).variances == pytest.approx([0.2222] * 3)
@@ -294,7 +294,7 @@ def test_a_file_that_was_changed_is_refused(tmp_path):
         read(path)
 
 
-def test_a_hash_is_of_everything():
+def test_the_hash_covers_scorer_texts_and_variances():
     one = freeze("x", np.eye(3), texts="three")
 
     assert one.sha256 != freeze("y", np.eye(3), texts="three").sha256
@@ -302,7 +302,7 @@ def test_a_hash_is_of_everything():
     assert one.sha256 != freeze("x", np.eye(3) * 1.001, texts="three").sha256
 
 
-def test_the_distance_is_in_frozen_units_and_does_not_know_the_batch():
+def test_the_distance_uses_frozen_variances():
     scorer = Scorer(f"{MINILM}:float32")
     found = asyncio.run(measure_chirality(scorer, "abc", "abcde", overlap=1.0, conflict=False))
 
@@ -327,7 +327,7 @@ def test_the_hash_is_part_of_the_metric_s_version(name, monkeypatch):
     assert named_metrics.strict_metric("similarity").facts.version.endswith(":float32")
 
 
-def test_the_frozen_file_says_what_it_is_made_of():
+def test_the_frozen_file_names_its_texts():
     plain = json.loads((FROZEN / "minilm.json").read_text())
 
     assert plain["texts"].startswith("the claims of scifact-train, CC BY 4.0, sha256 f4c8fa82")

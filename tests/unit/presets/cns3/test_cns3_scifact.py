@@ -38,7 +38,7 @@ CORPUS = {
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "")) / "scifact"
 
 
-def test_a_training_record_is_the_one_that_thinker_trains_on():
+def test_a_training_record_equals_that_of_thinker():
     (record,) = training_records([CLAIM], CORPUS)
 
     assert record == {
@@ -57,13 +57,13 @@ def test_a_training_record_is_the_one_that_thinker_trains_on():
     }
 
 
-def test_a_right_answer_is_in_form():
+def test_a_gold_completion_is_well_formed():
     (record,) = training_records([CLAIM], CORPUS)
 
     assert parse(record["completion"]).well_formed
 
 
-def test_a_sample_shows_what_the_author_cited_and_knows_what_is_evidence():
+def test_a_sample_shows_cited_documents_in_order_and_has_their_evidence():
     row = {**CLAIM, "cited_doc_ids": [2, 1]}
     (sample,) = load_rows(samples([row], CORPUS), name="scifact", fields={})
     gold = read_gold(sample)
@@ -81,12 +81,12 @@ def test_claims_that_share_a_document_are_a_group():
     assert groups[0] == groups[1] == groups[2] != groups[3]
 
 
-def test_a_document_that_the_corpus_lacks_is_named():
+def test_a_document_missing_from_the_corpus_is_an_error():
     with pytest.raises(DatasetError, match="claim 1001 cites document 9, which is not in the corpus"):
         list(samples([{**CLAIM, "cited_doc_ids": [9]}], CORPUS))
 
 
-def test_an_unknown_label_is_no_support():
+def test_an_unknown_label_is_an_error():
     row = {**CLAIM, "evidence": {"1": [{"sentences": [0], "label": "NOT ENOUGH INFO"}]}}
 
     with pytest.raises(DatasetError, match="label 'NOT ENOUGH INFO'"):
@@ -137,7 +137,7 @@ def pages(tmp_path):
     return read_pages([path], evidence_pages([ROW, UNKNOWN]))
 
 
-def test_only_the_wanted_pages_are_kept_sentence_by_sentence(pages):
+def test_the_requested_pages_are_read_sentence_by_sentence(pages):
     assert pages == {
         "Soul_Food_-LRB-film-RRB-": {
             "title": "Soul Food (film)",
@@ -167,7 +167,7 @@ def test_a_refuted_claim_is_refuted(pages):
     assert "RELATION: c2 refutes c1" in record["completion"]
 
 
-def test_a_sample_is_one_that_the_metrics_can_judge(pages):
+def test_the_metrics_can_read_the_gold_answer_of_a_sample(pages):
     [sample] = load_rows(fever.samples([ROW, UNKNOWN], pages), name="fever")
     gold = read_gold(sample)
     film, fox = page_number("Soul_Food_-LRB-film-RRB-"), page_number("Fox_2000")
@@ -177,7 +177,7 @@ def test_a_sample_is_one_that_the_metrics_can_judge(pages):
     assert gold.documents[fox].sentences == ("A studio .",)
 
 
-def test_what_the_pages_lack_is_named(pages):
+def test_a_missing_page_or_sentence_is_an_error(pages):
     wrong = {**ROW, "evidence": [[[1, 2, "Fox_2000", 7]]]}
 
     with pytest.raises(DatasetError, match="claim 137334 cites sentence 7 of Fox_2000, which has only 1"):
@@ -186,7 +186,7 @@ def test_what_the_pages_lack_is_named(pages):
         list(fever.samples([wrong], {}))
 
 
-def test_a_line_that_is_no_page(tmp_path):
+def test_a_line_without_sentences_is_an_error(tmp_path):
     path = tmp_path / "wiki-001.jsonl"
     path.write_text('{"id": "Tea"}\n')
 
@@ -229,7 +229,7 @@ def predicted(*sentences: int, label: str = "SUPPORT", document: str = "7") -> d
     return {"id": 1, "evidence": {document: {"sentences": list(sentences), "label": label}}}
 
 
-def test_the_official_example_comes_out():
+def test_the_official_example_has_its_expected_scores():
     scores = evaluate(rows(HERE / "gold_small.jsonl"), rows(HERE / "predictions_small.jsonl"))
 
     assert scores.as_mapping() == pytest.approx(
@@ -240,7 +240,7 @@ def test_the_official_example_comes_out():
 @pytest.mark.slow
 @pytest.mark.skipif(not (OFFICIAL_DATA / "scifact").is_dir(), reason="CRUCIBLE_DATA has no scifact")
 @pytest.mark.parametrize("name", [key.partition(":")[2] for key in REFERENCE if key.startswith("dev:")])
-def test_a_real_model_on_all_dev_claims_comes_out(name):
+def test_real_predictions_have_the_scores_of_the_official_evaluator(name):
     path = OFFICIAL_DATA / "scifact_multivers_preds" / f"{name}_dev.jsonl"
     if not path.is_file():
         pytest.skip(f"CRUCIBLE_DATA has no {path.name}")
@@ -277,7 +277,7 @@ def test_a_wrong_label_keeps_the_selection():
     assert (scores.abstract_label_only.right, scores.sentence_selection.right, scores.sentence_label.right) == (0, 1, 0)
 
 
-def test_nothing_predicted_is_no_precision_and_no_recall():
+def test_empty_predictions_score_0():
     score = evaluate([OFFICIAL_CLAIM], []).abstract_label_only
 
     assert (score, score.precision, score.recall, score.f1) == (Score(0, 0, 1), 0.0, 0.0, 0.0)
@@ -298,6 +298,6 @@ def test_nothing_predicted_is_no_precision_and_no_recall():
         ),
     ],
 )
-def test_predictions_that_do_not_fit_are_refused(given, said):
+def test_invalid_predictions_are_errors(given, said):
     with pytest.raises(DatasetError, match=said):
         evaluate([OFFICIAL_CLAIM], given)
