@@ -16,7 +16,7 @@ LAYERS = {
     "pytest": "plugin options fixtures no_assert_rewriting session",
     "registry": "registry",
     "runs": "runs",
-    "presets": "fairness presets",
+    "presets": "fairness",
     "adapters": "adapters",
     "tables": "builtin hookspecs",
     "sections": "sections",
@@ -53,9 +53,9 @@ EXCEPTIONS = {
     ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.formats"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal,
-guards query judges and find models as metrics do, checks compare texts by the embeddings that
-metrics use, and evaluators of the cookbook are metrics."""
+trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal, guards query
+judges and find models as metrics do, checks compare texts by the embeddings that metrics use, and evaluators of the cookbook are
+metrics."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},
