@@ -12,20 +12,19 @@ import time
 import numpy as np
 
 from benchmarks.figures import Figure, show
-from pytest_crucible.adversary.built_in import ROWS, make_attack
-from pytest_crucible.adversary.twins import Draw
-from pytest_crucible.analyse.drops import VariantData, compute_breakages, compute_drops
 from pytest_crucible.analyse.scores import scores
 from pytest_crucible.analyse.statistics import SampleAttributes
+from pytest_crucible.features.robustness.built_in import ROWS, make_attack
+from pytest_crucible.features.robustness.drops import VariantData, compute_breakages, compute_drops
+from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
+from pytest_crucible.features.robustness.twins import Draw
 from pytest_crucible.records import (
     Arm,
     ArmOutcomes,
     Fingerprint,
     MetricFacts,
     Plan,
-    PlannedAttack,
     PlannedVariant,
-    Robustness,
     Sample,
     ScoreColumns,
 )

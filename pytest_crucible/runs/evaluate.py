@@ -25,9 +25,9 @@ from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_sample
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, Look, Run, ScoreColumns, Target, Verdict
 from pytest_crucible.records.reasoning import answer_text
-from pytest_crucible.records.robustness import SAME_ANSWER
+from pytest_crucible.records.variants import SAME_ANSWER, VariantRules
 from pytest_crucible.runs.complete_samples import complete_samples
-from pytest_crucible.runs.plugins import Extensions, installed_extensions
+from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis
 from pytest_crucible.sections import Section
@@ -167,7 +167,8 @@ def _estimate(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family
 def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
     """Return the inputs of the analysis of a stored experiment. It is not finished where a budget or deadline cut it short."""
     expected = stored.expected_values() if uses_expected(stored.plan) else ()
-    of_variants = _variant_answers(stored)
+    rules = variant_rules(stored.plan)
+    of_variants = _variant_answers(stored, rules)
     inputs = AnalysisInputs(
         plan=stored.plan,
         answers=mark_inapplicable(stored.plan, stored.arms, expected),
@@ -181,7 +182,7 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         seed=stored.seed(),
     )
     is_cut_short = any(lost.reason in CUT_SHORT for arm in inputs.all_answers for lost in arm.lost)
-    inputs = add_same_answers(dataclasses.replace(inputs, finished=finished and not is_cut_short), stored)
+    inputs = add_same_answers(dataclasses.replace(inputs, finished=finished and not is_cut_short), stored, rules)
     alpha = stored.plan.look_alpha
     return inputs if alpha is None else stop_early(inputs, complete_samples(stored), alpha)
 
@@ -192,7 +193,7 @@ def stored_inputs(store: RunStore, run: str) -> Iterator[AnalysisInputs]:
         yield analysis_inputs(stored, stored.finished)
 
 
-def _variant_answers(stored: StoredExperiment) -> dict[str, tuple[ArmOutcomes, ...]]:
+def _variant_answers(stored: StoredExperiment, rules: VariantRules) -> dict[str, tuple[ArmOutcomes, ...]]:
     """Return the arms' outcomes on each variant.
 
     Samples without a twin are skipped, not lost; so are those whose expected answer is no longer right by a person's label.
@@ -201,7 +202,7 @@ def _variant_answers(stored: StoredExperiment) -> dict[str, tuple[ArmOutcomes, .
         return {}
     without_twin, plan = stored.samples_without_twin(), stored.plan
     answers = {name: skip_samples(plan, arms, without_twin[name]) for name, arms in stored.variants.items()}
-    kept = plan.robustness.kept if plan.robustness else {}
+    kept = rules.kept
     if not kept:
         return answers
     positions = {sample: position for position, sample in enumerate(stored.all_sample_ids())}
@@ -330,7 +331,7 @@ Unit = tuple[int, int]
 """Position and repeat."""
 
 
-def add_same_answers(inputs: AnalysisInputs, stored: StoredExperiment) -> AnalysisInputs:
+def add_same_answers(inputs: AnalysisInputs, stored: StoredExperiment, rules: VariantRules) -> AnalysisInputs:
     """Return the inputs with the scores of `same_answer` on each variant, if a target or comparison names it.
 
     Texts are read for it, which no other analysis needs. A unit is scored where both replies have been given; one whose twin
@@ -338,8 +339,7 @@ def add_same_answers(inputs: AnalysisInputs, stored: StoredExperiment) -> Analys
     """
     if all(term.metric != SAME_ANSWER for term in inputs.plan.variant_terms):
         return inputs
-    robustness = inputs.plan.robustness
-    normalise = NORMALISERS[robustness.normalise if robustness else "text"]
+    normalise = NORMALISERS[rules.normalise]
 
     def answers(arm: int, twin: int) -> dict[Unit, str | None]:
         return {unit: normalise(answer_text(text)) for unit, text in stored.reply_texts(arm, twin).items()}

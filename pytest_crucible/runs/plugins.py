@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_crucible.importers.results import Reader
+    from pytest_crucible.records import Plan
+    from pytest_crucible.records.variants import VariantRules
     from pytest_crucible.sections import Section
 
 GROUP = "pytest_crucible"
@@ -92,6 +94,16 @@ class Extensions:
 
     hook: pluggy.HookRelay
     sections: Mapping[str, Section]
+
+
+def variant_rules(plan: Plan) -> VariantRules:
+    """Return what the feature that made the variants of a plan knows of them."""
+    from pytest_crucible.records.variants import VariantRules
+
+    if not plan.variants:
+        return VariantRules()
+    rules: VariantRules | None = program_plugins().hook.pytest_crucible_variant_rules(plan=plan)
+    return rules or VariantRules()
 
 
 def load_extensions(hook: pluggy.HookRelay, config: Any = None) -> Extensions:

@@ -16,9 +16,9 @@ from pytest_crucible.metrics.text import normalise
 from pytest_crucible.records import Adapter, Attempt, MetricFacts, Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import hash_file
-from pytest_crucible.records.robustness import is_attacked
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.runs.plugins import variant_rules
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.store.attempts import count_replies, load_attempts, sample_inputs, stored_kinds
 from pytest_crucible.store.runs import RunStore
@@ -204,11 +204,8 @@ def _load(
 
 def _attacked_twins(plan: Plan) -> list[int]:
     """Return the numbers of the twins of attacks, without the control's."""
-    return (
-        [number for number, variant in enumerate(plan.variants, start=1) if is_attacked(variant.name)]
-        if plan.robustness
-        else []
-    )
+    attacked = set(variant_rules(plan).attacked)
+    return [number for number, variant in enumerate(plan.variants, start=1) if variant.name in attacked]
 
 
 def _always(_: Any) -> bool:

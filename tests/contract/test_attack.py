@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.adversary.built_in import ROWS, make_attack
-from pytest_crucible.adversary.edits import PROTECTED, Source, apply_edits
-from pytest_crucible.adversary.registry import Attacks
-from pytest_crucible.adversary.twins import Draw
+from pytest_crucible.features.robustness.built_in import ROWS, make_attack
+from pytest_crucible.features.robustness.edits import PROTECTED, Source, apply_edits
+from pytest_crucible.features.robustness.registry import Attacks
+from pytest_crucible.features.robustness.twins import Draw
 from pytest_crucible.records import NoTwin, Sample
 
 TEXT = (

@@ -7,19 +7,18 @@ import pytest
 from drop_evals import ALPHA, DROP, EXPERIMENTS, OK, SIZES, as_scores, chances, clusters, count_covered
 from run_sizes import choose_runs
 
-from pytest_crucible.analyse.drops import VariantData, compute_breakages, compute_drops
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.analyse.targets import evaluate_target
 from pytest_crucible.analyse.variant_scores import drop_scores
+from pytest_crucible.features.robustness.drops import VariantData, compute_breakages, compute_drops
+from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import (
     Arm,
     ArmOutcomes,
     Fingerprint,
     Plan,
-    PlannedAttack,
     PlannedVariant,
-    Robustness,
     ScoreColumns,
 )
 from pytest_crucible.stats import holm

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.adversary.built_in import ENCODINGS, ROWS, built_in_frames, goal_text, make_attack
-from pytest_crucible.adversary.characters import HOMOGLYPHS, LAYOUTS, neighbours
-from pytest_crucible.adversary.edits import Source, count_edits, load_lexicon
-from pytest_crucible.adversary.twins import code_word, leaks, obeys, secret
+from pytest_crucible.features.robustness.built_in import ENCODINGS, ROWS, built_in_frames, goal_text, make_attack
+from pytest_crucible.features.robustness.characters import HOMOGLYPHS, LAYOUTS, neighbours
+from pytest_crucible.features.robustness.edits import Source, count_edits, load_lexicon
+from pytest_crucible.features.robustness.twins import code_word, leaks, obeys, secret
 from pytest_crucible.records.errors import SpecError
 
 TEXT = (

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from random import Random
 
-from pytest_crucible.adversary.edits import (
+from pytest_crucible.features.robustness.edits import (
     Edit,
     Perturb,
     Perturbed,
@@ -96,7 +96,7 @@ def _with_blank(source: Source, number: int) -> tuple[int, int] | None:
 
 @cache
 def _word_list(name: str) -> frozenset[str]:
-    text = files("pytest_crucible.adversary").joinpath("data", name).read_text(encoding="utf-8")
+    text = files("pytest_crucible.features.robustness").joinpath("data", name).read_text(encoding="utf-8")
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
 
 

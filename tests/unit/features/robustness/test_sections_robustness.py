@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pytest_crucible.analyse.drops import Drop, Share
-from pytest_crucible.records import Claim, Interval, Robustness
-from pytest_crucible.sections import robustness
-from pytest_crucible.sections.robustness import Robustness as Result
+from pytest_crucible.features.robustness import section as robustness
+from pytest_crucible.features.robustness.drops import Drop, Share
+from pytest_crucible.features.robustness.records import Robustness
+from pytest_crucible.features.robustness.records import Robustness as Result
+from pytest_crucible.records import Claim, Interval
 from pytest_crucible.stats.measures.row import Measured
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pytest_crucible.adversary.built_in import FAMILIES, ROWS, make_attack, make_injection, read_pack
-from pytest_crucible.adversary.edits import AsksFor, Attack, Perturbed, Source
+from pytest_crucible.features.robustness.built_in import FAMILIES, ROWS, make_attack, make_injection, read_pack
+from pytest_crucible.features.robustness.edits import AsksFor, Attack, Perturbed, Source
 from pytest_crucible.records import UNCHANGED, NoTwin, Twin
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+from pytest_crucible.records import Plan
+from pytest_crucible.records.plan_values import PlanValue
 
 CONTROL, WORST = "control", "worst"
 """Names in brackets: the original samples sent again, and the worst over all attacked variants."""
-SAME_ANSWER = "same_answer"
 LEAKED, OBEYED = "leaked", "obeyed"
 CERTIFIED, SMOOTHED = "certified_edits", "smoothed"
 """The metric of certificates, and the variant that has it: the model on texts with words left out."""
-LATE = "late"
-"""A fact of a twin whose text is written or found while the experiment runs: its input is the sample's own."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantGroup:
-    """Variants that a term names together: the draws of one attack, or all attacked variants."""
-
-    name: str
-    """The name that targets write in brackets."""
-    variants: tuple[str, ...]
-    is_worst: bool = False
-    """The values of a sample are their worst, not their mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +47,27 @@ class Robustness:
     """Variant -> sample -> whether the expected answer is still right, by a person's label."""
     certificate_requests: int = 0
     """Requests of a certificate for one sample and arm; 0 without certificates."""
+
+
+ROBUSTNESS = PlanValue[Robustness | None]("robustness", Robustness, None)
+"""The attacks among the variants of a plan; None without any."""
+
+ALIASES = {CERTIFIED: f"{CERTIFIED}[{SMOOTHED}]"}
+"""Terms of a metric that only one variant has, which therefore needs no brackets."""
+
+
+def announcement_lines(plan: Plan) -> Iterator[str]:
+    """Yield the number of requests of a variant's reply, if that is more than one."""
+    robustness = ROBUSTNESS.of(plan)
+    if robustness is None:
+        return
+    for attack in robustness.attacks:
+        if attack.requests > 1:
+            yield f"{attack.name}: up to {attack.requests:,} requests for each sample and arm"
+    if robustness.certificate_requests:
+        samples = next((variant.samples for variant in plan.variants if variant.name == SMOOTHED), 0)
+        total = robustness.certificate_requests * sum(plan.draws(arm).size for arm in range(len(plan.arms))) * samples
+        yield f"certificates: {robustness.certificate_requests:,} requests for each sample and arm, {total:,} in all"
 
 
 def is_attacked(variant: str) -> bool:

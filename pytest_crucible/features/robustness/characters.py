@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache
 from random import Random
 
-from pytest_crucible.adversary.edits import (
+from pytest_crucible.features.robustness.edits import (
     Edit,
     Perturb,
     Perturbed,

@@ -6,13 +6,14 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pytest_crucible.analyse.drops import VariantData
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes
-from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, PlannedAttack, Robustness, ScoreColumns
+from pytest_crucible.features.robustness import section_tables as drops_by_slice
+from pytest_crucible.features.robustness.drops import VariantData
+from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
+from pytest_crucible.features.robustness.section_tables import slice_document, slice_drops, slice_note, slice_table
+from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, ScoreColumns
 from pytest_crucible.records.slices import By, Field
-from pytest_crucible.sections import drops_by_slice
-from pytest_crucible.sections.drops_by_slice import slice_document, slice_drops, slice_note, slice_table
 from pytest_crucible.sections.inputs import NoStoredDetails, SectionInputs
 from pytest_crucible.stats.slices.slicing import Slicing
 

@@ -13,8 +13,17 @@ from pytest_crucible.analyse.scores import Flags, Pair, Scores, scores, scores_w
 from pytest_crucible.analyse.slices import keep_slice
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, prepare, row_of
 from pytest_crucible.analyse.variant_scores import broken_scores, combine, drop_scores
-from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan, PlannedAttack
-from pytest_crucible.records.robustness import CERTIFIED, CONTROL, LEAKED, OBEYED, SMOOTHED, WORST
+from pytest_crucible.features.robustness.records import (
+    CERTIFIED,
+    CONTROL,
+    LEAKED,
+    OBEYED,
+    ROBUSTNESS,
+    SMOOTHED,
+    WORST,
+    PlannedAttack,
+)
+from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan
 from pytest_crucible.records.variant_views import BROKEN, term_facts
 from pytest_crucible.stats.measures.row import Measured
 
@@ -99,7 +108,8 @@ class VariantData:
 def attack_variants(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the name of each attack with the names of its variants, and last the control with its variants."""
     names = [variant.name for variant in plan.variants]
-    attacks: Sequence[PlannedAttack] = plan.robustness.attacks if plan.robustness else ()
+    robustness = ROBUSTNESS.of(plan)
+    attacks: Sequence[PlannedAttack] = robustness.attacks if robustness else ()
     for attack in attacks:
         yield attack.name, tuple(name for name in names if _is_draw_of(name, attack.name))
     controls = tuple(name for name in names if _is_draw_of(name, CONTROL))
@@ -119,9 +129,9 @@ def compute_drops(data: VariantData, metrics: Sequence[str]) -> list[Drop]:
 
 
 def _with_worst(plan: Plan) -> Iterator[tuple[str, tuple[str, ...]]]:
-    groups = dict(attack_variants(plan))
+    groups, robustness = dict(attack_variants(plan)), ROBUSTNESS.of(plan)
     yield from groups.items()
-    if plan.robustness is not None and plan.robustness.controls > 1:
+    if robustness is not None and robustness.controls > 1:
         attacked = tuple(name for attack, names in groups.items() if attack != CONTROL for name in names)
         yield WORST, attacked
         yield f"{WORST} of {CONTROL}", groups[CONTROL]
@@ -231,7 +241,8 @@ def _breakages(
 
 def compute_shares(data: VariantData, metrics: Sequence[MetricFacts]) -> list[Share]:
     """Return the metrics that only twins have, attack by attack; of `obeyed` and `leaked` only the injections and the control."""
-    attacks = data.plan.robustness.attacks if data.plan.robustness else ()
+    robustness = ROBUSTNESS.of(data.plan)
+    attacks = robustness.attacks if robustness else ()
     asking = {attack.name for attack in attacks if attack.asks_for} | {CONTROL}
     shares = []
     for facts in metrics:

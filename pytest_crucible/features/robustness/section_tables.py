@@ -1,18 +1,77 @@
-"""Drops slice by slice: where an attack hurts, by the fields that the section on slices shows."""
+"""The table of drops that people's labels of some replies correct."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_crucible.analyse.drops import Drop, VariantData, attack_variants, compute_slice_drops
 from pytest_crucible.analyse.scores import Flags
+from pytest_crucible.features.robustness.drops import Drop, VariantData, attack_variants, compute_slice_drops
+from pytest_crucible.features.robustness.labelled_drops import Corrected, Uncorrected
 from pytest_crucible.records import Note, Row, Table
 from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.sections.slices import GROUP, flag_field, flag_groups
+
+_ASSUMPTION = (
+    "The judge's errors on samples with labels correct the others (prediction-powered inference), if the labelled samples are a "
+    "random part of all. Intervals are not adjusted for many attacks; with fewer than 50 labels they may be too narrow."
+)
+
+
+def corrected_tables(corrected: Sequence[Corrected], alpha: float) -> Iterator[Table]:
+    """Yield a table for each metric with labels."""
+    for metric in dict.fromkeys(entry.metric for entry in corrected):
+        entries = [entry for entry in corrected if entry.metric == metric]
+        yield Table(
+            title=f"{metric} corrected by labels",
+            heads=(
+                f"{metric} by labels",
+                "arm",
+                "by the judge",
+                f"corrected [{(1 - alpha) * 100:g} %]",
+                "labelled",
+                "rest",
+            ),
+            rows=tuple(Row(cells=_cells(entry)) for entry in entries),
+            numbers=("by the judge", "labelled", "rest"),
+            note=_ASSUMPTION,
+        )
+
+
+def corrected_notes(corrected: Sequence[Corrected], uncorrected: Sequence[Uncorrected] = ()) -> Iterator[Note]:
+    """Yield a note for each metric and arm whose labels correct no drop."""
+    for entry in uncorrected:
+        yield Note(text=f"the labels of {entry.metric} of {entry.arm} correct nothing: {entry.reason}")
+    names = dict.fromkeys((entry.metric, entry.arm) for entry in corrected)
+    with_drop = {(entry.metric, entry.arm) for entry in corrected if entry.attack}
+    for metric, arm in names:
+        if (metric, arm) not in with_drop:
+            yield Note(
+                text=f"the labels of {metric} of {arm} are of clean replies alone: they correct the level without an attack and "
+                "no drop, because how the judge errs on attacked replies is unknown; label both replies to a sample"
+            )
+
+
+def corrected_document(entry: Corrected) -> dict[str, object]:
+    """Return the JSON entry of one corrected mean or drop."""
+    names = ("metric", "arm", "judged", "value", "labelled", "rest", "method")
+    return {
+        **{name: getattr(entry, name) for name in names},
+        "attack": entry.attack or None,
+        **interval_ends(entry.interval),
+    }
+
+
+def _cells(entry: Corrected) -> tuple[str, ...]:
+    is_drop = bool(entry.attack)
+    judged = f"{entry.judged:+.3f}" if is_drop else f"{entry.judged:.3f}"
+    value = with_interval(entry.value, entry.interval, sign=is_drop)
+    about = f"drop under {entry.attack}" if is_drop else "clean"
+    return (about, entry.arm, judged, value, f"{entry.labelled:,}", f"{entry.rest:,}")
+
 
 # Each costs about a millisecond, and a longer table is not readable.
 MOST_DROPS = 1_000
@@ -48,7 +107,7 @@ def slice_table(sliced: SlicedDrops) -> Table:
     return Table(
         title=f"Drops of {sliced.metric} by {sliced.field}",
         heads=(*heads, "n", "n/a", "lost"),
-        rows=tuple(Row(cells=_cells(name, drop)) for name, drop in sliced.drops),
+        rows=tuple(Row(cells=_sliced_cells(name, drop)) for name, drop in sliced.drops),
         numbers=("clean", "attacked", "n", "n/a", "lost"),
         note=f"Drops of {sliced.metric}. Intervals are not adjusted for looking at many slices.",
         verbosity=3 if sliced.field == GROUP else 1,
@@ -89,7 +148,7 @@ def _shown_fields(inputs: SectionInputs) -> Iterator[tuple[str, Mapping[str, Fla
         yield GROUP, groups
 
 
-def _cells(name: str, drop: Drop) -> tuple[str, ...]:
+def _sliced_cells(name: str, drop: Drop) -> tuple[str, ...]:
     levels = (_level(drop.clean.value), _level(drop.attacked.value))
     difference = with_interval(drop.drop.value, drop.drop.interval, sign=True)
     counts = (f"{drop.n:,}", f"{drop.inapplicable:,}", f"{drop.lost:,}")

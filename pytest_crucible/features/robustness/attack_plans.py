@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import pytest
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.adversary.registry import SEARCH, Attacks
-from pytest_crucible.adversary.twins import Draw, secret
 from pytest_crucible.builtin import merge_offers
-from pytest_crucible.metrics import Metric
-from pytest_crucible.plan.variant_terms import VariantNames
-from pytest_crucible.records import MetricFacts, Robustness, Sample, Variant
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.robustness import CERTIFIED, SAME_ANSWER, SMOOTHED
-from pytest_crucible.session.attack_runs import (
+from pytest_crucible.features.robustness.attack_runs import (
     CANARY,
     PERTURB,
     SEARCHING,
     AttackRun,
     Subject,
-    find_metric,
-    list_runs,
-)
-from pytest_crucible.session.attack_variants import (
     attacked_variants,
     control_names,
+    find_metric,
     late_variant,
+    list_runs,
     same_samples,
     variant_groups,
 )
+from pytest_crucible.features.robustness.injections import Perturbations, injection_metrics
+from pytest_crucible.features.robustness.late_variants import Certifying
+from pytest_crucible.features.robustness.marks import RobustnessMark, read_kept, robustness_marks
+from pytest_crucible.features.robustness.records import ALIASES, CERTIFIED, LEAKED, ROBUSTNESS, SMOOTHED, Robustness
+from pytest_crucible.features.robustness.registry import SEARCH, Attacks
+from pytest_crucible.features.robustness.twins import Draw, secret
+from pytest_crucible.metrics import Metric
+from pytest_crucible.plan.variant_terms import VariantNames
+from pytest_crucible.plan.variants import SAME_ANSWER_FACTS, check_members
+from pytest_crucible.records import MetricFacts, Sample, Variant
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.variants import SAME_ANSWER
 from pytest_crucible.session.experiment import LateVariant
-from pytest_crucible.session.injection_metrics import injection_metrics
-from pytest_crucible.session.kept_labels import read_kept
-from pytest_crucible.session.late_variants import Certifying
-from pytest_crucible.session.perturbation import Perturbations
-from pytest_crucible.session.robustness_marks import RobustnessMark, robustness_marks
+from pytest_crucible.session.experiment_draft import ExperimentDraft
 
-SAME_ANSWER_FACTS = MetricFacts(name=SAME_ANSWER, kind="binary", low=0.0, high=1.0, version="1")
+HINTS = {LEAKED: "it needs a secret: give the test function the argument canary, and put it into the prompt"}
 CERTIFIED_FACTS = MetricFacts(name=CERTIFIED, kind="unbounded", low=-1.0, version="1")
 NO_MODEL = '[scorers] has no paraphraser: add paraphraser = { adapter = "NAME" }'
 NONE = "--crucible-attacks=none runs no attacks"
@@ -83,9 +82,7 @@ class AttackPlanner:
         marks = robustness_marks(subject.item, self._added)
         every = frozenset((*self.attacks.names, SEARCH))
         if not marks:
-            facts = {SAME_ANSWER: SAME_ANSWER_FACTS} if subject.own else {}
-            names = VariantNames(subject.own, metrics=facts, attacks=every)
-            return AttackPlan(names=names, arguments=self._arguments(subject, {}))
+            return AttackPlan(names=_declarable(subject.names, every), arguments=self._arguments(subject, {}))
         runs = list_runs(marks, subject, self.attacks, self._seed)
         not_run = self._not_run(runs)
         active = [run for run in runs if run.label not in not_run]
@@ -97,7 +94,16 @@ class AttackPlanner:
         metrics = injection_metrics(self._seed, [run.attack for run in runs], CANARY in subject.injected)
         return AttackPlan(
             variants=tuple(variants),
-            names=VariantNames((*subject.own, *numbers), groups, _own_facts(metrics, marks), not_run, every),
+            names=_declarable(
+                replace(
+                    subject.names,
+                    variants=(*subject.own, *numbers),
+                    groups=groups,
+                    metrics=_own_facts(metrics, marks),
+                    not_run=not_run,
+                ),
+                every,
+            ),
             robustness=Robustness(
                 attacks=tuple(run.planned for run in active),
                 controls=len(controls),
@@ -163,7 +169,31 @@ def _late_variants(
     return late if certifying is None else {**late, numbers[SMOOTHED]: certifying}
 
 
+def _declarable(names: VariantNames, every: Container[str]) -> VariantNames:
+    """Return the names that terms may use, with what a suite would have to declare for others."""
+    return replace(names, not_declared=every, marker="@pytest.mark.robustness", aliases=ALIASES, hints=HINTS)
+
+
 def _own_facts(metrics: Sequence[Metric], marks: Sequence[RobustnessMark]) -> dict[str, MetricFacts]:
     """Return the metrics that only variants have."""
     facts = {SAME_ANSWER: SAME_ANSWER_FACTS, **{metric.name: metric.facts for metric in metrics}}
     return facts | ({CERTIFIED: CERTIFIED_FACTS} if any(mark.certify for mark in marks) else {})
+
+
+def plan_attacks(draft: ExperimentDraft) -> None:
+    """Add the attacks of an experiment to its draft. Raises SpecError."""
+    attacks = AttackPlanner(draft.config, draft.settings.seed, draft.settings.option("attacks")).plan(
+        Subject(
+            item=draft.item,
+            takes=frozenset(draft.takes),
+            samples=draft.samples,
+            metrics=draft.scored.metrics,
+            judged=draft.judged,
+            names=draft.names,
+        )
+    )
+    check_members(attacks.names.groups, [arm.arm for arm in draft.arms], "an attack")
+    draft.variants += attacks.variants
+    draft.names, draft.variant_metrics, draft.late_variants = attacks.names, attacks.metrics, attacks.late_variants
+    draft.arguments |= attacks.arguments
+    draft.plan_value(ROBUSTNESS, attacks.robustness)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from random import Random
 
 from pytest_crucible import stats
-from pytest_crucible.adversary.characters import character_insert, character_swap, homoglyph
-from pytest_crucible.adversary.edits import Perturbed, Source, count_edits, load_lexicon, replace_words
+from pytest_crucible.features.robustness.characters import character_insert, character_swap, homoglyph
+from pytest_crucible.features.robustness.edits import Perturbed, Source, count_edits, load_lexicon, replace_words
 
 SELECTION = 100
 """Draws that choose the answer. Others bound its share: the same ones would favour the answer that they have chosen."""

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from run_sizes import choose_examples
 
-from pytest_crucible.adversary.certificates import (
+from pytest_crucible.features.robustness.certificates import (
     ABSTAINS,
     certified_edits,
     delete_words,
@@ -18,7 +18,7 @@ from pytest_crucible.adversary.certificates import (
     radius,
     search_text,
 )
-from pytest_crucible.adversary.edits import Source
+from pytest_crucible.features.robustness.edits import Source
 from pytest_crucible.stats import clopper_pearson_bound
 
 WORDS = ("x", "y")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from pytest_crucible.adversary.edits import Attack, Perturbed, Source, edit_share
+from pytest_crucible.features.robustness.edits import Attack, Perturbed, Source, edit_share
 from pytest_crucible.records import NoTwin, Sample, Twin
 
 _FIRST = [

@@ -14,8 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pytest_crucible.adversary import characters, words
-from pytest_crucible.adversary.edits import Attack, AttackKind, Edit, Perturb, Perturbed, Source
+from pytest_crucible.features.robustness import characters, words
+from pytest_crucible.features.robustness.edits import Attack, AttackKind, Edit, Perturb, Perturbed, Source
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 
@@ -50,7 +50,12 @@ class Frame:
 @cache
 def built_in_frames(attack: str) -> tuple[Frame, ...]:
     """Return the package's frames of one attack."""
-    lines = files("pytest_crucible.adversary").joinpath("data", "frames.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (
+        files("pytest_crucible.features.robustness")
+        .joinpath("data", "frames.jsonl")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
     rows = map(json.loads, lines)
     return tuple(Frame(row["id"], row["text"]) for row in rows if row["attack"] == attack)
 

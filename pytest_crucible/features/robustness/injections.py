@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from pytest_crucible.adversary.edits import Attack
-from pytest_crucible.adversary.twins import code_word, leaks, obeys, secret
+import pytest
+
+from pytest_crucible.features.robustness.edits import Attack
+from pytest_crucible.features.robustness.records import LEAKED, OBEYED
+from pytest_crucible.features.robustness.twins import Draw, code_word, leaks, obeys, secret
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.models.scorers import current_reply
-from pytest_crucible.records import MetricFacts, Reply, Sample
+from pytest_crucible.records import MetricFacts, NoTwin, Reply, Sample
 from pytest_crucible.records.errors import CrucibleError
-from pytest_crucible.records.robustness import LEAKED, OBEYED
 
 
 class NoCanary(CrucibleError):
@@ -39,3 +41,32 @@ def injection_metrics(seed: int, attacks: Iterable[Attack], has_canary: bool) ->
 
 def _facts(name: str) -> MetricFacts:
     return MetricFacts(name=name, kind="binary", direction="lower", low=0.0, high=1.0, version="1")
+
+
+Perturb = Callable[[str], str]
+
+
+class Perturbations:
+    """Returns the function for each twin: it changes nothing in the original samples and in the controls."""
+
+    def __init__(self, draws: Mapping[int, Draw]) -> None:
+        """`draws` are those of attacked variants, by the number of the twins."""
+        self._draws = draws
+
+    def __call__(self, twin: int, sample: Sample) -> Perturb:
+        if twin not in self._draws:
+            return _keep_text
+        draw = self._draws[twin]
+
+        def perturb(text: str) -> str:
+            perturbed = draw.perturb(text, sample)
+            if isinstance(perturbed, NoTwin):
+                # The attack does not apply: the sample counts neither as broken nor as robust.
+                pytest.skip(perturbed.reason)
+            return perturbed.text
+
+        return perturb
+
+
+def _keep_text(text: str) -> str:
+    return text

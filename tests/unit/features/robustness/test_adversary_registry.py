@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.adversary.registry import Attacks
-from pytest_crucible.adversary.twins import Draw, Limits, find_text, with_text
+from pytest_crucible.features.robustness.registry import Attacks
+from pytest_crucible.features.robustness.twins import Draw, Limits, find_text, with_text
 from pytest_crucible.records import UNCHANGED, NoTwin, Sample, Twin
 from pytest_crucible.records.errors import SpecError
 

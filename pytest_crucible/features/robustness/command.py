@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.adversary.edits import Attack, edit_share
-from pytest_crucible.adversary.registry import Attacks
-from pytest_crucible.adversary.twins import Draw
 from pytest_crucible.commands.options import json_option, print_result
+from pytest_crucible.features.robustness.built_in import FAMILIES, OBFUSCATION, make_attack
+from pytest_crucible.features.robustness.edits import Attack, edit_share
+from pytest_crucible.features.robustness.registry import Attacks
+from pytest_crucible.features.robustness.twins import Draw
 from pytest_crucible.records import NoTwin, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import import_from_here
@@ -75,3 +77,12 @@ def _try(attack: Attack, text: str, strength: float, seed: int, number: int) -> 
         return {"reason": perturbed.reason}
     share = edit_share(text, perturbed)
     return {"text": perturbed.text, "edits": [list(edit) for edit in perturbed.edits], "edit_share": share}
+
+
+def obfuscate(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the obfuscations that apply to a text, each with the whole text written so."""
+    for name in FAMILIES[OBFUSCATION]:
+        draw = Draw(attack=make_attack(name), strength=1.0, number=0, seed=0)
+        perturbed = draw.perturb(text, Sample(id="text", input=text))
+        if not isinstance(perturbed, NoTwin):
+            yield name, perturbed.text

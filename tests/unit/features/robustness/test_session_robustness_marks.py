@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.adversary.built_in import FAMILIES
-from pytest_crucible.session.robustness_marks import read_mark
+from pytest_crucible.features.robustness.built_in import FAMILIES
+from pytest_crucible.features.robustness.marks import read_mark
 
 
 def test_a_family_stands_for_its_attacks_each_once():

@@ -248,7 +248,9 @@ def replace_words(source: Source, rng: Random, strength: float, lexicon: Lexicon
 @cache
 def load_lexicon(name: str) -> Lexicon:
     """Return one of the package's lists of synonyms."""
-    return parse_lexicon(files("pytest_crucible.adversary").joinpath("data", name).read_text(encoding="utf-8"), name)
+    return parse_lexicon(
+        files("pytest_crucible.features.robustness").joinpath("data", name).read_text(encoding="utf-8"), name
+    )
 
 
 @cache

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.drops import VariantData
-from pytest_crucible.analyse.labelled_drops import correct_drops
 from pytest_crucible.analyse.scores import scores
 from pytest_crucible.analyse.statistics import SampleAttributes
-from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, PlannedAttack, Robustness, ScoreColumns
-from pytest_crucible.sections.corrected_drops import corrected_document, corrected_notes, corrected_tables
+from pytest_crucible.features.robustness.drops import VariantData
+from pytest_crucible.features.robustness.labelled_drops import correct_drops
+from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
+from pytest_crucible.features.robustness.section_tables import corrected_document, corrected_notes, corrected_tables
+from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, ScoreColumns
 
 N = 200
 ONE_REPLY = Draws()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pytest_crucible.adversary.certificates import (
+from pytest_crucible.features.robustness.certificates import (
     SELECTION,
     Smoothing,
     certified_edits,
@@ -15,14 +15,14 @@ from pytest_crucible.adversary.certificates import (
     majority,
     search_text,
 )
-from pytest_crucible.adversary.edits import Perturbed, Source
-from pytest_crucible.adversary.twins import REDRAWS, Draw, find_text, with_text
+from pytest_crucible.features.robustness.edits import Perturbed, Source
+from pytest_crucible.features.robustness.records import CERTIFIED
+from pytest_crucible.features.robustness.twins import REDRAWS, Draw, find_text, with_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.models.scorers import Judge, set_current_reply
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import MetricFacts, NoTwin, Outcome, Reply, Sample
 from pytest_crucible.records.errors import Refused, Spent, Uncached
-from pytest_crucible.records.robustness import CERTIFIED
 from pytest_crucible.sample.invoke import lost_reason
 from pytest_crucible.score.apply import score_outcome
 
