@@ -28,6 +28,7 @@ from pytest_crucible.records import (
     Sample,
     ScoreColumns,
 )
+from pytest_crucible.records.serialize import to_plain
 
 TEXTS, CHARACTERS = 1_000, 500
 ATTACKS, SAMPLES = 25, 1_000
@@ -66,7 +67,7 @@ def _data(draw: np.random.Generator) -> VariantData:
         nodeid="test.py::test", path="test.py", line=0, dataset="d", dataset_sha256="", planned=SAMPLES, selected=SAMPLES,
         groups=None, repeats=1, arms=tuple(_arm(name) for name in ("v2", "v1")), metrics=(FACTS,), targets=(), contrasts=(),
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""), open_metrics=False, variants=variants,
-        robustness=Robustness(attacks=attacks, controls=1),
+        features={"robustness": to_plain(Robustness(attacks=attacks, controls=1))},
     )  # fmt: skip
     arms = tuple(_answers(draw) for _ in range(2))
     originals = tuple(scores(FACTS, arm, samples=SAMPLES, repeats=1) for arm in arms)

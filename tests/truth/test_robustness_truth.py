@@ -21,6 +21,7 @@ from pytest_crucible.records import (
     PlannedVariant,
     ScoreColumns,
 )
+from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.stats import holm
 
 pytestmark = pytest.mark.slow
@@ -57,7 +58,7 @@ def experiment(draw, n, size, attacks=ATTACKS, attacked=None):
         nodeid="t.py::t", path="t.py", line=0, dataset="d", dataset_sha256="", planned=n, selected=n, groups=None, repeats=1,
         arms=(Arm(name="v2", role="candidate", adapter="v2", identity="v2"),), metrics=(OK,), targets=(), contrasts=(),
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""), open_metrics=False, variants=variants,
-        robustness=Robustness(attacks=planned, controls=1),
+        features={"robustness": to_plain(Robustness(attacks=planned, controls=1))},
     )  # fmt: skip
     originals = as_scores((draw.random(n) < chance).astype(float))
     of_attack = chance if attacked is None else attacked(chance)

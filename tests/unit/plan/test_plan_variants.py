@@ -101,6 +101,6 @@ def test_a_test_that_scores_by_itself_may_score_any_metric():
 
 @pytest.mark.parametrize("term", ["leaked[frame]", "leaked.drop[frame]"])
 def test_a_leak_without_a_secret_names_the_argument(term):
-    hint = term_hint(term, ["score"], VariantNames(variants=["frame"]))
+    names = VariantNames(variants=["frame"], hints={"leaked": "it needs a secret"})
 
-    assert hint.startswith("it needs a secret: give the test function the argument canary")
+    assert term_hint(term, ["score"], names) == "it needs a secret"

@@ -16,6 +16,7 @@ from pytest_crucible.features.robustness.labelled_drops import correct_drops
 from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
 from pytest_crucible.features.robustness.section_tables import corrected_document, corrected_notes, corrected_tables
 from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, ScoreColumns
+from pytest_crucible.records.serialize import to_plain
 
 N = 200
 ONE_REPLY = Draws()
@@ -28,10 +29,8 @@ class PlanOf:
     arms = (Arm(name="v2", role="candidate", adapter="v2", identity="v2"),)
     variants = (SimpleNamespace(name="homoglyph"),)
     random_factors = ()
-    robustness = Robustness(
-        attacks=(PlannedAttack(name="homoglyph", attack="homoglyph", kind="characters", strength=0.1, draws=1),),
-        controls=0,
-    )
+    attack = PlannedAttack(name="homoglyph", attack="homoglyph", kind="characters", strength=0.1, draws=1)
+    features = {"robustness": to_plain(Robustness(attacks=(attack,), controls=0))}  # noqa: RUF012
 
     def __init__(self, table):
         self.table = table

@@ -13,6 +13,7 @@ from pytest_crucible.features.robustness.drops import VariantData
 from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
 from pytest_crucible.features.robustness.section_tables import slice_document, slice_drops, slice_note, slice_table
 from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, ScoreColumns
+from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.slices import By, Field
 from pytest_crucible.sections.inputs import NoStoredDetails, SectionInputs
 from pytest_crucible.stats.slices.slicing import Slicing
@@ -29,10 +30,8 @@ class PlanOf:
     variants = (SimpleNamespace(name="homoglyph"),)
     random_factors = ()
     look_alpha = None
-    robustness = Robustness(
-        attacks=(PlannedAttack(name="homoglyph", attack="homoglyph", kind="characters", strength=0.1, draws=1),),
-        controls=0,
-    )
+    attack = PlannedAttack(name="homoglyph", attack="homoglyph", kind="characters", strength=0.1, draws=1)
+    features = {"robustness": to_plain(Robustness(attacks=(attack,), controls=0))}  # noqa: RUF012
 
     def draws(self, arm):
         return Draws()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pytest_crucible.features.robustness import section as robustness
 from pytest_crucible.features.robustness.drops import Drop, Share
 from pytest_crucible.features.robustness.records import Robustness
-from pytest_crucible.features.robustness.records import Robustness as Result
+from pytest_crucible.features.robustness.section import Robustness as Result
 from pytest_crucible.records import Claim, Interval
+from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.stats.measures.row import Measured
 
 
@@ -16,7 +17,7 @@ class PlanOf:
     look_alpha = None
 
     def __init__(self, **facts):
-        self.robustness = Robustness(attacks=(), controls=1, **facts)
+        self.features = {"robustness": to_plain(Robustness(attacks=(), controls=1, **facts))}
 
 
 def measured(value, half=0.1):
