@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options
 from pytest_crucible.adapters.origin import Origin, shorten_path
-from pytest_crucible.backends.queue_states import QueueStates
-from pytest_crucible.backends.tinker.identity import identify_model
-from pytest_crucible.backends.tinker.queue_watch import watch_queue
-from pytest_crucible.backends.tinker.service_address import OPTIONS, names_service
+from pytest_crucible.backends.queue_states import QueueStates, watch_queue
+from pytest_crucible.backends.tinker.address import OPTIONS, identify_model, names_service
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.tokens import Tokenizer
 from pytest_crucible.records import Adapter, Lineage

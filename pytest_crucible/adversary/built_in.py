@@ -243,7 +243,9 @@ def make_attack(
 ) -> Attack:
     """Return an attack of the package with its settings, under its own name or another one. Raises SpecError."""
     if name not in ROWS:
-        raise SpecError(f"unknown attack {name!r}: {suggest(name, ROWS, otherwise='`crucible attacks` lists them')}")
+        raise SpecError(
+            f"unknown attack {name!r}: {suggest(name, ROWS, otherwise='`crucible guards attacks` lists them')}"
+        )
     row, row_settings = ROWS[name], dict(settings or {})
     unknown = sorted(set(row_settings) - set(row.settings))
     if unknown:

@@ -62,7 +62,7 @@ class Attacks:
             return loaded if isinstance(loaded, Attack) else function_attack(name, loaded)
         if name not in ROWS:
             raise SpecError(
-                f"unknown attack {name!r}: {suggest(name, self.names, otherwise='`crucible attacks` lists them')}"
+                f"unknown attack {name!r}: {suggest(name, self.names, otherwise='`crucible guards attacks` lists them')}"
             )
         return make_attack(name)
 

@@ -24,8 +24,6 @@ ANY = "any"
 """The setting that lists other guards, and the kind of such a guard."""
 STAND_IN = "This was blocked by a guard."
 DEFAULT_THRESHOLD = 0.75
-RESERVED = ("train",)
-"""Names that `crucible guards` reads as a command."""
 _COMMON = ("kind", ANY, "threshold", "action", "redaction", "stand_in", "on_error")
 _CHOICES: Mapping[str, Sequence[str]] = {
     "action": get_args(Action),
@@ -62,8 +60,6 @@ class GuardSettings:
 def read_guard(name: str, table: Any, kinds: Mapping[str, Sequence[str]]) -> GuardSettings:
     """Return the settings of one table `[guards.NAME]`. `kinds` are the options of each kind. Raises SpecError."""
     place = f"guards.{name}"
-    if name in RESERVED:
-        raise SpecError(f"{place}: {name!r} is a command of `crucible guards`: give the guard another name")
     if not isinstance(table, dict):
         raise SpecError(f'{place} = {table!r}: write a table, [{place}], with kind = "rules" or any = ["...", "..."]')
     kind = _read_kind(place, table, kinds)
@@ -118,8 +114,8 @@ def _read_threshold(place: str, kind: str, table: Mapping[str, Any]) -> tuple[fl
         return DEFAULT_THRESHOLD, value
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
         raise SpecError(
-            f"{place} has threshold = {value!r}: expected a number above 0 and at most 1, or a file that `crucible threshold` "
-            'has written, threshold = "inj.json"'
+            f"{place} has threshold = {value!r}: expected a number above 0 and at most 1, or a file that "
+            '`crucible guards threshold` has written, threshold = "inj.json"'
         )
     return float(value), ""
 

@@ -192,7 +192,7 @@ def write_threshold(path: Path, chosen: ThresholdFile) -> None:
 
 def read_threshold(path: Path, place: str) -> ThresholdFile:
     """Return the threshold in a file; `place` names the guard's table. Raises SpecError."""
-    advice = f"write one with `crucible threshold RUN --false-alarms 0.01 -o {path.name}`"
+    advice = f"write one with `crucible guards threshold RUN --false-alarms 0.01 -o {path.name}`"
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -201,7 +201,7 @@ def read_threshold(path: Path, place: str) -> ThresholdFile:
         raise SpecError(f"{place}: the threshold {path} cannot be read: {error}") from None
     names = set(ThresholdFile.__dataclass_fields__)
     if not isinstance(body, dict) or body.get("format") != FORMAT or not names <= set(body):
-        raise SpecError(f"{place}: {path} is not a file of `crucible threshold`: {advice}")
+        raise SpecError(f"{place}: {path} is not a file of `crucible guards threshold`: {advice}")
     return ThresholdFile(**{name: body[name] for name in names - {"texts"}}, texts=tuple(body["texts"]))
 
 

@@ -244,7 +244,7 @@ LOSSES = {
 UNPUBLISHED = ("stable_reinforce",)
 ELSEWHERE = {
     "stable_reinforce": "needs what only the hosted service records while it samples (record_stability_info), "
-    "and its formula is not published (crucible tinker-server --stand-in stable_reinforce=importance_sampling computes another)",
+    "and its formula is not published (crucible tinker server --stand-in stable_reinforce=importance_sampling computes another)",
     "custom": "was traced for the hosted service: forward_backward_custom with a function works here as well",
 }
 

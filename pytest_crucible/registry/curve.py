@@ -21,7 +21,7 @@ class Checkpoint:
     """A checkpoint that a training has written."""
 
     adapter: str
-    """The adapter's URI, as `crucible register` takes it."""
+    """The adapter's URI, as `crucible models register` takes it."""
     state: tuple[tuple[str, int, int], ...] = ()
     """Names, sizes and times of its files: one that is written again is a new checkpoint."""
     name: str = ""

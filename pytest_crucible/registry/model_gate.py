@@ -136,8 +136,8 @@ class GateCheck:
     def remedy(self) -> str:
         """Return how to change the gate, or how to freeze another first one."""
         if not self.number:
-            return f"name the tests of its gate with `crucible gate freeze {self.version.model} SUITE`"
-        return f"change the gate with `crucible gate freeze {self.version.model} --why TEXT`"
+            return f"name the tests of its gate with `crucible models gate freeze {self.version.model} SUITE`"
+        return f"change the gate with `crucible models gate freeze {self.version.model} --why TEXT`"
 
 
 def gate_shortcomings(check: GateCheck, proof: Proof) -> list[str]:
@@ -172,7 +172,7 @@ def freeze_problems(record: SuiteRecord, model: str) -> list[str]:
         ]
     return [
         f"the suite leaves out {name}, which is {reason}: let it run{_variable_hint(reason)}, or name the tests of the gate: "
-        f"crucible gate freeze {model} {_example(record)}"
+        f"crucible models gate freeze {model} {_example(record)}"
         for name, reason in record.left_out.items()
     ]
 

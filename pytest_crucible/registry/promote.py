@@ -96,7 +96,7 @@ def _not_collected(suite: Sequence[str], reason: str) -> SpecError:
     where = " ".join(suite) or "pytest's root directory"
     return SpecError(
         f"the suite ({where}) cannot be collected for its gate: {reason}: correct the suite; a variable of the environment "
-        "reaches it only where `crucible gate freeze` names it with --env"
+        "reaches it only where `crucible models gate freeze` names it with --env"
     )
 
 
@@ -156,7 +156,7 @@ def candidate_version(store: RunStore, request: Promotion) -> Version:
     if not versions:
         models = load_registry(store).state.models
         model = request.model or (models[0] if len(models) == 1 else "NAME")
-        raise SpecError(f"{arm.name} is not registered: run crucible register {arm.name} --model {model}")
+        raise SpecError(f"{arm.name} is not registered: run crucible models register {arm.name} --model {model}")
     if len(versions) > 1:
         names = " and ".join(version.name for version in versions)
         raise SpecError(f"the candidate of run {request.run} is {names}: name one of the models with --model")

@@ -202,7 +202,9 @@ def promotion(state: RegistryState, status: VersionStatus, to: VersionState, not
     Raises SpecError for a version that is there already, or beyond.
     """
     if status.state in ORDER and ORDER.index(status.state) >= ORDER.index(to):
-        raise SpecError(f"{status.name} is {_describe(status)} already: `crucible models {status.model}` shows why")
+        raise SpecError(
+            f"{status.name} is {_describe(status)} already: `crucible models list {status.model}` shows why"
+        )
     entries = [_entry("promote", status, to, note)]
     former = state.holder(status.model, to) if to in EXCLUSIVE else None
     if former is not None:
@@ -225,7 +227,9 @@ def retirement(status: VersionStatus, note: Note) -> tuple[LogEntry, ...]:
     """Return the entry that withdraws a version. Raises SpecError for one that is withdrawn already."""
     # One that a later promotion replaced may still be restored by a rollback, until it is withdrawn by hand.
     if status.state in ("retired", "rolled-back") and status.entry.action != "promote":
-        raise SpecError(f"{status.name} is {status.state} already: `crucible models {status.model} --log` shows why")
+        raise SpecError(
+            f"{status.name} is {status.state} already: `crucible models list {status.model} --log` shows why"
+        )
     return (_entry("retire", status, "retired", note),)
 
 
@@ -267,7 +271,7 @@ def _describe(status: VersionStatus) -> str:
 def known_model(state: RegistryState, model: str) -> None:
     """Raise SpecError, with the nearest name, for a model that is not registered."""
     if model not in state.models:
-        hint = suggest(model, state.models, otherwise="run crucible register ADAPTER --model NAME")
+        hint = suggest(model, state.models, otherwise="run crucible models register ADAPTER --model NAME")
         raise SpecError(f"model {model!r} is not registered: {hint}")
 
 

@@ -15,9 +15,16 @@ from typing import Any, cast
 import pytest
 
 from pytest_crucible.datasets import hash_samples, identify
-from pytest_crucible.datasets.checks.check import Check, CheckContext, Finding
-from pytest_crucible.datasets.checks.plain_findings import finding_from_plain, finding_to_plain
-from pytest_crucible.datasets.checks.run import drop_failing, number_subjects, search_samples
+from pytest_crucible.datasets.check import (
+    Check,
+    CheckContext,
+    Finding,
+    drop_failing,
+    finding_from_plain,
+    finding_to_plain,
+    number_subjects,
+    search_samples,
+)
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.files import file_lock

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pytest_crucible.datasets.jsonl import read_rows
+from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.tokens import Tokenizer, split_conversation
 from pytest_crucible.records.errors import DatasetError

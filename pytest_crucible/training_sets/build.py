@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_crucible.datasets.jsonl import read_rows
-from pytest_crucible.datasets.overlap import find_duplicates
+from pytest_crucible.datasets.duplicates import find_duplicates
+from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.records import TrainingRow, TrainingTask
 from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.serialize import to_plain

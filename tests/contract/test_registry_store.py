@@ -95,7 +95,7 @@ def test_of_many_promotions_at_once_one_wins(location, store):
         thread.join()
 
     assert [entry.state for entry in load_registry(store).entries] == ["draft", "production"]
-    assert refused == ["claims@1 is in production already: `crucible models claims` shows why"] * 7
+    assert refused == ["claims@1 is in production already: `crucible models list claims` shows why"] * 7
 
 
 EDITS = {

@@ -1,6 +1,6 @@
 """A Tinker service on this machine: the unmodified `tinker` SDK trains and samples the local model through it.
 
-    crucible tinker-server
+    crucible tinker server
 
 From the outside in: `process` (the process, also as a child of another), `transport` (HTTP/1.1 on the loopback interface),
 `application` (key, routes, errors), one file of endpoints for each subject (`sessions`, `training`, `sampling`, `openai`), `state`

@@ -81,7 +81,7 @@ class BaseModels:
         names = [f"{BASE_MODEL}, which is {self.own.directory}", *self.stand_ins]
         raise bad_request(
             f"base model {name[:200]!r} is not here; this server has {', '.join(names)}. "
-            f"To let it stand in for another model: crucible tinker-server --as {name[:200] or 'NAME'}"
+            f"To let it stand in for another model: crucible tinker server --as {name[:200] or 'NAME'}"
         )
 
     def of_checkpoint(self, base_model: str, base_sha256: str, path: object) -> BaseModel:

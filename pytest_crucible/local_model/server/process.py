@@ -1,4 +1,4 @@
-"""The server's process: run by `crucible tinker-server`, or started, watched and stopped as a child.
+"""The server's process: run by `crucible tinker server`, or started, watched and stopped as a child.
 
 with LocalServer.start(directory) as server:
     tinker.ServiceClient(base_url=server.url, api_key=server.key)
@@ -209,7 +209,7 @@ class LocalServer:
     ) -> LocalServer:
         """Start a server that stores its checkpoints in `directory` and ends with this process at the latest.
 
-        `options` are further ones of `crucible tinker-server`.
+        `options` are further ones of `crucible tinker server`.
 
         Ctrl-C does not reach it, because its starter still needs it to finish.
         Raises ServerFailed, with the end of its output, if it is not ready in time.
@@ -217,7 +217,7 @@ class LocalServer:
         directory.mkdir(parents=True, exist_ok=True)
         directory_of_files = Path(tempfile.mkdtemp(prefix="crucible-server-"))
         ready, log = directory_of_files / "ready.json", directory_of_files / "log.txt"
-        command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--with-parent"]
+        command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--with-parent"]
         command += ["--directory", str(directory), "--ready-file", str(ready)]
         command += [*(["--base", str(base)] if base else []), *options]
         with log.open("wb") as log_file:

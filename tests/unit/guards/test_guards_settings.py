@@ -26,7 +26,6 @@ def test_defaults():
 @pytest.mark.parametrize(
     ("name", "table", "message"),
     [
-        ("train", {"kind": "rules"}, "'train' is a command"),
         ("inj", "rules", "write a table"),
         ("inj", {}, "neither kind nor any"),
         ("inj", {"kind": "rules", "any": ["pii"]}, "both kind and any"),
