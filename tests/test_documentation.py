@@ -28,17 +28,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from json_page import page_keys
 from test_example_suites import copy_suite
 from test_layers import LAYERS
 from warm_process import WarmProcesses
 
 import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it anew each time
 from pytest_crucible import hookspecs, metrics
-from pytest_crucible.builtin import CNS3, COMMANDS, METRICS, THINKER
+from pytest_crucible.builtin import COMMANDS
 from pytest_crucible.datasets import checks as data_checks
+from pytest_crucible.features import all_features
+from pytest_crucible.features.cns3 import plugin as cns3_plugin
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.plan.contrasts import ALTERNATIVES
 from pytest_crucible.records import LostReason
+from pytest_crucible.runs.plugins import metrics as named_metrics
 from pytest_crucible.session.markers import MARKERS
 from pytest_crucible.stats.choose import TABLE
 from pytest_crucible.store import schema
@@ -324,6 +328,9 @@ def table_rows(page: str) -> list[list[str]]:
     return rows
 
 
+ALL_OPTIONS = (*OPTIONS, *(option for feature in all_features() for option in feature.options))
+
+
 def option_row(option: Option) -> list[str]:
     """One row of the table of options, as the page writes it."""
     flag = f"--crucible-{option.name.replace('_', '-')}" + ("" if option.flag else f"={option.metavar}")
@@ -337,16 +344,26 @@ def test_the_table_of_options_is_the_source() -> None:
     page = (DOCS / "reference" / "options.md").read_text(encoding="utf-8")
     written = [row for row in table_rows("reference/options.md") if len(row) == 4]
 
-    assert written == [option_row(option) for option in OPTIONS]
-    assert all(f"`{option.environment}`" in page for option in OPTIONS if option.environment)
+    assert sorted(written) == sorted(option_row(option) for option in ALL_OPTIONS)
+    assert all(f"`{option.environment}`" in page for option in ALL_OPTIONS if option.environment)
+
+
+METHOD_COLUMNS = tuple(
+    (scale, clustered) for scale in ("binary", "bounded", "unbounded") for clustered in (False, True)
+)
+"""Scale of the metric, and whether samples have groups, of the last columns of the table of methods."""
 
 
 def test_the_table_of_methods_is_the_source() -> None:
-    written = [row for row in table_rows("explanation/statistics.md") if len(row) == 5]
-
-    assert written == [
-        [row.question, row.design, row.scale, "yes" if row.clustered else "no", row.method] for row in TABLE
+    rows = [row for row in table_rows("explanation/statistics.md") if len(row) == 2 + len(METHOD_COLUMNS)]
+    written = [
+        (question, design, scale, clustered, method)
+        for question, design, *methods in rows
+        for (scale, clustered), method in zip(METHOD_COLUMNS, methods, strict=True)
+        if method != "-"
     ]
+
+    assert sorted(written) == sorted((row.question, row.design, row.scale, row.clustered, row.method) for row in TABLE)
 
 
 def test_the_page_of_the_architecture_lists_every_folder_under_its_layer() -> None:
@@ -360,19 +377,21 @@ def test_the_page_of_the_architecture_lists_every_folder_under_its_layer() -> No
 def test_the_page_of_the_command_line_has_every_command() -> None:
     rows = [row for row in table_rows("reference/command-line.md") if row[0].startswith("`")]
 
-    assert [row[0].strip("`").split()[0] for row in rows] == list(COMMANDS)
+    written = [re.sub(r"\[.*?\] ", "", row[0].rpartition("`, `")[2].strip("`")) for row in rows]
+    assert len(written) == len(COMMANDS)
+    assert all(f"{text} ".startswith(f"{name} ") for text, name in zip(written, COMMANDS, strict=True))
 
 
 def test_the_page_of_metrics_names_every_metric() -> None:
     page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
-    of_guards = {name for name, place in METRICS.items() if place.startswith("pytest_crucible.metrics.guards:")}
+    of_guards = {name for name, place in named_metrics().items() if place.startswith("pytest_crucible.metrics.guards:")}
     ours = {*metrics.__all__, *of_guards} - {"Metric", "NotApplicable", "metric"}
 
     assert [name for name in sorted(ours) if f"`{name}" not in page] == []
-    assert set(METRICS) - set(CNS3_METRICS) <= ours
+    assert set(named_metrics()) - set(CNS3_METRICS) <= ours
 
 
-CNS3_METRICS = (*CNS3, *(f"thinker.{name}" for name in THINKER))
+CNS3_METRICS = tuple(cns3_plugin.pytest_crucible_metrics())
 
 
 @pytest.mark.parametrize("name", CNS3_METRICS)
@@ -383,13 +402,15 @@ def test_the_page_of_cns3_names_every_metric(name: str) -> None:
     assert f"`{name.removeprefix('thinker.')}`" in (thinker if name.startswith("thinker.") else strict)
 
 
-def test_the_page_of_hooks_names_every_hook_with_its_arguments() -> None:
+def test_the_page_of_hooks_names_every_public_hook_with_its_arguments() -> None:
     page = (DOCS / "reference" / "hooks.md").read_text(encoding="utf-8")
-    hooks = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("pytest_crucible_")}
+    public, _, internal = inspect.getsource(hookspecs).partition("\n# -- internal")
+    names = set(re.findall(r"^def (pytest_crucible_\w+)", public, re.MULTILINE))
 
-    for name, hook in hooks.items():
-        assert f"`{name}({', '.join(inspect.signature(hook).parameters)})`" in page
-    assert set(re.findall(r"pytest_crucible_\w+", page)) == set(hooks)
+    assert internal
+    for name in names:
+        assert f"`{name}({', '.join(inspect.signature(getattr(hookspecs, name)).parameters)})`" in page
+    assert set(re.findall(r"pytest_crucible_\w+", page)) == names
 
 
 def test_the_page_of_markers_has_every_argument() -> None:
@@ -471,7 +492,7 @@ def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
         "pytest_crucible.metrics.judges"
     )  # once: the first session would keep it, and forget what it imports
     document = _document(pytester)
-    written = [row[0].strip("`") for row in table_rows("reference/json.md")]
+    written = page_keys()
 
     assert len(written) == len(set(written))
     assert {key for key in written if not key.startswith(ELSEWHERE)} == set(json_keys(document)) | set(
@@ -487,8 +508,8 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
         from pytest_crucible import Reply, metric
-        from pytest_crucible.presets.cns3.antagonist import Finding
-        from pytest_crucible.presets.cns3.antagonist import to_text
+        from pytest_crucible.features.cns3.antagonist import Finding
+        from pytest_crucible.features.cns3.antagonist import to_text
         from pytest_crucible.datasets.release import Release
 
         class Model:
@@ -549,8 +570,8 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
 
 
 def test_every_option_and_key_that_a_page_names_exists() -> None:
-    flags = {f"--crucible-{option.name.replace('_', '-')}" for option in OPTIONS if option.command_line}
-    keys = {f"crucible_{option.name}" for option in OPTIONS if option.key}
+    flags = {f"--crucible-{option.name.replace('_', '-')}" for option in ALL_OPTIONS if option.command_line}
+    keys = {f"crucible_{option.name}" for option in ALL_OPTIONS if option.key}
     for page in (*PAGES, ROOT / "CHANGELOG.md"):
         text = page.read_text(encoding="utf-8")
         assert set(re.findall(r"--crucible-[a-z-]*[a-z]", text)) <= flags, page

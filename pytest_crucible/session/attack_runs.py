@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_crucible.adversary.attack import Attack
+from pytest_crucible.adversary.edits import Attack
 from pytest_crucible.adversary.registry import SEARCH, Attacks
 from pytest_crucible.adversary.twins import Draw, Limits
 from pytest_crucible.metrics import Metric

@@ -17,8 +17,7 @@ from pytest_crucible.importers.formats import READERS, read, read_results
 from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
 FILES = Path(__file__).parents[1] / "data" / "imports"
 # Harness -> candidate and baseline, in one file or in two, and a metric of them.

@@ -52,11 +52,11 @@ def pieces(behaviour: Behaviour, body: Mapping[str, Any]) -> Iterator[Json]:
     numbers = range(int(body.get("n") or 1))
     for token in tokens:
         for index in numbers:
-            said: Json = {"delta": {"content": token}} if chat else {"text": token}
+            choice: Json = {"delta": {"content": token}} if chat else {"text": token}
             yield {
                 **about,
                 "choices": [
-                    {"index": index, "finish_reason": None, "logprobs": _logprobs(chat, body, [token]), **said}
+                    {"index": index, "finish_reason": None, "logprobs": _logprobs(chat, body, [token]), **choice}
                 ],
             }
     for index in numbers:

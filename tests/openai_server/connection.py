@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         while self._exchange is None and (end := self._buffer.find(b"\r\n\r\n")) >= 0:
             head = self._buffer[:end].decode("latin-1")
             line, *rest = head.split("\r\n")
-            headers = {name.lower(): value.strip() for name, _, value in (one.partition(":") for one in rest)}
+            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
             last = end + 4 + int(headers.get("content-length", 0))
             if len(self._buffer) < last:
                 return
@@ -77,12 +77,12 @@ class Connection(asyncio.Protocol):
         if method != "POST" or path.partition("?")[0] not in PATHS:
             return self.answer(404, answers.error(f"there is no {method} {path}", kind="invalid_request_error"))
         try:
-            asked = json.loads(body.decode())
-            behaviour = self.service.behaviour(str(asked.get("model")), headers.get("x-behaviour", ""))
+            request = json.loads(body.decode())
+            behaviour = self.service.behaviour(str(request.get("model")), headers.get("x-behaviour", ""))
         except ValueError as error:
             return self.answer(400, answers.error(str(error), kind="invalid_request_error"))
-        self.service.counts.last.append((path, headers, asked))
-        self._exchange = Exchange(self, behaviour, asked, body)
+        self.service.counts.last.append((path, headers, request))
+        self._exchange = Exchange(self, behaviour, request, body)
         return self._exchange.begin(headers)
 
 
@@ -104,11 +104,11 @@ class Exchange:
         "_timer",
     )
 
-    def __init__(self, connection: Connection, behaviour: Behaviour, asked: dict[str, Any], body: bytes) -> None:
+    def __init__(self, connection: Connection, behaviour: Behaviour, request: dict[str, Any], body: bytes) -> None:
         self._connection, self._service = connection, connection.service
-        self._behaviour, self._asked, self._body = behaviour, asked, body
+        self._behaviour, self._asked, self._body = behaviour, request, body
         self._timer: asyncio.TimerHandle | None = None
-        self._queue = self._service.queues[str(asked.get("model"))]
+        self._queue = self._service.queues[str(request.get("model"))]
         self._slot = self._over = False
         self._fate = Fate(0.0)
         self._left: list[bytes] = []
@@ -207,8 +207,8 @@ class Exchange:
             transport.close()
 
     def _stream(self, headers: dict[str, str]) -> None:
-        events = [f"data: {json.dumps(one)}\n\n" for one in answers.pieces(self._behaviour, self._asked)]
-        chunks = [f"{len(one.encode()):x}\r\n{one}\r\n".encode() for one in [*events, "data: [DONE]\n\n"]]
+        events = [f"data: {json.dumps(piece)}\n\n" for piece in answers.pieces(self._behaviour, self._asked)]
+        chunks = [f"{len(event.encode()):x}\r\n{event}\r\n".encode() for event in [*events, "data: [DONE]\n\n"]]
         chunks[-1] += b"0\r\n\r\n"
         self._start(_head(200, None, headers), chunks, self._behaviour.first_token_s)
 

@@ -71,7 +71,7 @@ class Counts:
         self.concurrent -= 1
         self.cancelled += 1
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """As JSON. `distinct` are bodies, `repeated` requests with a body that came before, `answered_again` good answers to a
         body that had one; `seconds` has [second, requests, answers of 429] since the first request.
         """

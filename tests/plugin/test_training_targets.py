@@ -246,7 +246,7 @@ def test_a_backend_of_ones_own_may_say_how_it_was_trained(suite, training, state
     suite.adapters({"own": {"backend": "own"}})
     (suite.path / "conftest.py").write_text(
         "from pytest_crucible.records import Reply\n"
-        "from pytest_crucible.training.results import summarise_training\n"
+        "from pytest_crucible.training.log import summarise_training\n"
         "class Own:\n"
         "    simulated, identity = False, 'own'\n"
         f"    training = {training}\n"

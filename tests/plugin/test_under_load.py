@@ -13,7 +13,7 @@ import pytest
 from openai_server import OpenAIServer
 from run_documents import of_arms
 
-from pytest_crucible.backends import attempts, circuit_breaker
+from pytest_crucible.backends import circuit_breaker, retried
 
 pytestmark = pytest.mark.usefixtures("warm_programs")
 
@@ -61,7 +61,7 @@ def asked(suite, server: OpenAIServer, **settings: Any) -> None:
 @pytest.fixture
 def _retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes seconds between two requests takes hundredths of them."""
-    monkeypatch.setattr(attempts, "FIRST_S", 0.02)
+    monkeypatch.setattr(retried, "FIRST_S", 0.02)
     for name in ("DOUBT_AFTER_S", "PROBE_S"):
         monkeypatch.setattr(circuit_breaker, name, 0.02)
 

@@ -1,4 +1,4 @@
-"""The standard set: the checks that `crucible check` runs on a dataset."""
+"""The standard set: the checks that `crucible data check` runs on a dataset."""
 
 from __future__ import annotations
 

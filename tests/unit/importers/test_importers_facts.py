@@ -15,8 +15,7 @@ from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
 
 def results(values, *, name="m", arm="a", task="t", **more) -> Results:

@@ -11,8 +11,7 @@ from imported_files import find, find_row, read_arm, read_changed
 from pytest_crucible.importers.formats import READERS, read
 from pytest_crucible.importers.results import Results
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
 READ = {
     "inspect-v2.eval": ("inspect", "0.3.285", "sums", ["mockllm/v2"], 2),

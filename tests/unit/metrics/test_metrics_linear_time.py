@@ -18,26 +18,30 @@ import pytest
 
 import pytest_crucible
 from pytest_crucible import Reply, Sample, metrics
-from pytest_crucible.backends.ensembles import normalisers
 from pytest_crucible.backends.http.connection import Response
-from pytest_crucible.backends.openai import limits
-from pytest_crucible.backends.openai.failures import reply_or_error
+from pytest_crucible.backends.openai.responses import parse_seconds, reply_or_error
 from pytest_crucible.backends.openai.settings import read_settings
-from pytest_crucible.backends.tinker import errors
-from pytest_crucible.importers import benchmark_runs, metric_facts, promptfoo, pydantic_evals, tables
+from pytest_crucible.backends.tinker import health
+from pytest_crucible.features.cns3 import claims, thinker
+from pytest_crucible.importers import (
+    benchmark_runs,
+    metric_facts,
+    promptfoo,
+    pydantic_evals,
+    tables,
+)
 from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
-from pytest_crucible.local_model.server.messages import Refusal
+from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_execution, code_match
 from pytest_crucible.metrics.judges import NoVerdict, read_verdict
-from pytest_crucible.presets.cns3 import claims, thinker
+from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
-from pytest_crucible.report import markdown
-from pytest_crucible.report.align_numbers import align_estimates
-from pytest_crucible.report.page import html_tables
+from pytest_crucible.report import html, markdown
+from pytest_crucible.report.tables import align_estimates
 from pytest_crucible.store import attempts, prompt_forms
 
 ROOT = Path(pytest_crucible.__file__).parent
@@ -123,16 +127,18 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
         "choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ"),
     },
     "metrics/judges.py": {"read_verdict": verdict},
-    "presets/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
-    "presets/cns3/claims.py": {
+    "features/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
+    "features/cns3/claims.py": {
         "parse": claims.parse,
         "mentioned": claims.mentioned_ids,
         "training": claims.ids_in_training,
     },
-    "backends/ensembles/normalisers.py": dict(normalisers.NORMALISERS),
-    "backends/openai/failures.py": {f"status {status}": error_of(status) for status in (400, 404)},
-    "backends/openai/limits.py": {"parse_seconds": limits.parse_seconds},
-    "backends/tinker/errors.py": {"is_too_long": lambda text: errors._TOO_LONG.search(text)},
+    "metrics/normalisers.py": dict(NORMALISERS),
+    "backends/openai/responses.py": {
+        **{f"status {status}": error_of(status) for status in (400, 404)},
+        "parse_seconds": parse_seconds,
+    },
+    "backends/tinker/health.py": {"is_too_long": lambda text: health._TOO_LONG.search(text)},
     "importers/benchmark_runs.py": {"names of statistics": helm_name},
     "importers/metric_facts.py": {"is_known": metric_facts.is_known, "spelling": metric_facts.spelling},
     "importers/promptfoo.py": {"refuse_other_outputs": promptfoo_output},
@@ -151,16 +157,16 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "records/key_forms.py": {"hider": hider({"planted"})},
     "records/process_secrets.py": {"hide_encoded": lambda text: process_secrets.hide_encoded(text, str)},
     "records/redaction.py": {"hider": hider({"planted"})},
-    "report/align_numbers.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
+    "report/tables.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
     "report/markdown.py": {"plain": markdown.plain, "code": markdown.code},
-    "report/page/html_tables.py": {"blanks": html_tables.blanks},
+    "report/html.py": {"blanks": html.blanks},
     "store/attempts.py": {"own texts of a form": attempts._OWN.findall},
     "store/prompt_forms.py": {"messages_of": lambda text: prompt_forms.messages_of(json.dumps(text), {"i0": "a"})},
 }
 CONFIGURATION = "reads the configuration or the command line"
 FILE_NAME = "reads the name of a file, which has at most 255 bytes"
 NO_REPLIES = {
-    "backends/budget/amounts.py": CONFIGURATION,
+    "backends/budget.py": CONFIGURATION,
     "backends/http/address.py": CONFIGURATION,
     "backends/openai/settings.py": CONFIGURATION,
     "importers/formats.py": FILE_NAME,
@@ -172,10 +178,10 @@ NO_REPLIES = {
     "records/secret_settings.py": CONFIGURATION,
     "records/slices.py": CONFIGURATION,
     "store/history.py": CONFIGURATION,
-    "local_model/server/base_models.py": CONFIGURATION,
-    "local_model/server/listing.py": "the version of an SDK, from a header",
-    "presets/cns3/antagonist.py": CONFIGURATION,
-    "presets/cns3/judgement.py": r"its pattern is \w+",
+    "local_model/server/models.py": CONFIGURATION,
+    "local_model/server/sessions.py": "the version of an SDK, from a header",
+    "features/cns3/antagonist.py": CONFIGURATION,
+    "features/cns3/judgement.py": r"its pattern is \w+",
 }
 ATOMS = (
     " ", "\t", "\n", " \n", "a", "A", "a ", "A ", "1", "1,", "1.", "1/", "1 1/2", ",111", "e1", "-", "- ", "+", "$",
@@ -229,7 +235,7 @@ def is_slow(read: Callable[[str], object], shape: tuple[str, str, str]) -> bool:
 
 
 def test_every_module_that_reads_replies_by_patterns_is_timed():
-    folders = ("metrics", "presets", "backends", "importers", "local_model", "records", "report", "store")
+    folders = ("metrics", "features/cns3", "backends", "importers", "local_model", "records", "report", "store")
     found = {
         str(path.relative_to(ROOT))
         for folder in folders
