@@ -16,7 +16,7 @@ from pytest_crucible.features.row import Feature
 if TYPE_CHECKING:
     import pluggy
 
-NAMES: tuple[str, ...] = ("stages", "sweeps")
+NAMES: tuple[str, ...] = ("stages", "sweeps", "cns3")
 """The features, in the order in which their hooks are called."""
 
 
@@ -37,6 +37,20 @@ def register_features(plugins: pluggy.PluginManager) -> None:
     for feature in reversed(all_features()):
         if not plugins.is_blocked(feature.plugin_name) and not plugins.has_plugin(feature.plugin_name):
             plugins.register(import_module(feature.plugin_module), feature.plugin_name)
+
+
+@cache
+def load_rows(table: str) -> tuple[tuple[Feature, Any], ...]:
+    """Return the rows that features add to a table of the core, in the order of features. Those of left-out ones, too.
+
+    Such a table is read where no session is known, so that whoever uses a row refuses one of a feature that is left out.
+    """
+    rows: list[tuple[Feature, Any]] = []
+    for feature in all_features():
+        if table in feature.tables:
+            module, _, name = feature.tables[table].partition(":")
+            rows += [(feature, row) for row in getattr(import_module(module), name)]
+    return tuple(rows)
 
 
 def owner_of(word: str, kind: str) -> Feature | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 
@@ -57,16 +57,17 @@ class Feature:
         markers: tuple[str, ...] = (),
         arguments: tuple[str, ...] = (),
         adapter_keys: tuple[str, ...] = (),
-        fixtures: tuple[str, ...] = (),
         check_options: str = "",
+        tables: Mapping[str, str] | None = None,
     ) -> None:
         """`markers` are lines of `pytest --markers`; `arguments` are those of `@pytest.mark.crucible`.
 
         `adapter_keys` are words in the table of an adapter. `check_options` names a function "module:name" from all values to
-        pairs (is wrong, sentence); it is called where an option of the feature has a value.
+        pairs (is wrong, sentence); it is called where an option of the feature has a value. `tables` are rows for tables of the
+        core, such as kinds of adapter, as "module:name".
         """
         self.name, self.options, self.markers, self.arguments = name, options, markers, arguments
-        self.adapter_keys, self.fixtures, self.check_options = adapter_keys, fixtures, check_options
+        self.adapter_keys, self.check_options, self.tables = adapter_keys, check_options, tables or {}
 
     @property
     def plugin_name(self) -> str:

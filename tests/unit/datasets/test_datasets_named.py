@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible import DatasetError, Reply, Sample
-from pytest_crucible.builtin import DATASETS, find_release
+from pytest_crucible.builtin import find_release, named_datasets
 from pytest_crucible.datasets import benchmarks, load_rows
 from pytest_crucible.metrics.choice import choice_match
 from pytest_crucible.metrics.numbers import final_number_matches
@@ -137,7 +137,7 @@ def test_all_subjects_of_mmlu_have_their_file():
 
 
 def test_every_dataset_says_what_it_is():
-    for name in DATASETS:
+    for name in named_datasets():
         found = find_release(name)
         assert found.name == name
         assert found.says

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.datasets.release import OfficialFile, Release
-from pytest_crucible.presets.cns3.claims import CENTRAL, Claim, Label, Relation, render
+from pytest_crucible.features.cns3.claims import CENTRAL, Claim, Label, Relation, render
 from pytest_crucible.records.errors import DatasetError
 
 Row = Mapping[str, Any]

@@ -8,9 +8,8 @@ import json
 import numpy as np
 import pytest
 
-from pytest_crucible.metrics.models.scorers import configure
-from pytest_crucible.presets.cns3 import chirality, named_metrics
-from pytest_crucible.presets.cns3.chirality import (
+from pytest_crucible.features.cns3 import chirality, named_metrics
+from pytest_crucible.features.cns3.chirality import (
     FROZEN,
     JITTER,
     distance,
@@ -21,6 +20,7 @@ from pytest_crucible.presets.cns3.chirality import (
     read,
     save,
 )
+from pytest_crucible.metrics.models.scorers import configure
 from pytest_crucible.records.errors import SpecError
 
 MINILM = "embeddings:all-MiniLM-L6-v2@:b5c9b60c7a7a67a1"

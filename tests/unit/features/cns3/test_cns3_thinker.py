@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.presets.cns3 import thinker
-from pytest_crucible.presets.cns3.chirality import chirality
-from pytest_crucible.presets.cns3.judgement import MIN_ENTAILMENT, MIN_SIMILARITY
+from pytest_crucible.features.cns3 import thinker
+from pytest_crucible.features.cns3.chirality import chirality
+from pytest_crucible.features.cns3.judgement import MIN_ENTAILMENT, MIN_SIMILARITY
 
 RUNS = {
     path.stem: json.loads(path.read_text())["payload"]["metrics"] for path in Path(__file__).parent.glob("runs/*.json")

@@ -12,7 +12,16 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pytest_crucible.features.row import Feature
 from pytest_crucible.records.errors import SpecError
+
+FEATURE = Feature(
+    "cns3",
+    tables={
+        "datasets": "pytest_crucible.features.cns3.plugin:DATASETS",
+        "exports": "pytest_crucible.features.cns3.plugin:EXPORTS",
+    },
+)
 
 Policy = Literal["strict", "thinker-compat"]
 

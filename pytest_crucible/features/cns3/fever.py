@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_crucible.datasets.benchmarks import evidence_of
 from pytest_crucible.datasets.formats import read_rows
-from pytest_crucible.presets.cns3 import scifact
+from pytest_crucible.features.cns3 import scifact
 from pytest_crucible.records.errors import DatasetError
 
 Row = Mapping[str, Any]

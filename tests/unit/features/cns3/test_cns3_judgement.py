@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from pytest_crucible import Metric, NotApplicable, Reply, Sample, cns3
-from pytest_crucible.builtin import METRICS
+from pytest_crucible.features.cns3 import chirality, named_metrics
+from pytest_crucible.features.cns3.judgement import get_judgement
 from pytest_crucible.metrics.models.scorers import Entailment, EntailmentScorer, SimilarityScorer, configure
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.presets.cns3 import chirality, named_metrics
-from pytest_crucible.presets.cns3.judgement import get_judgement
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.runs.plugins import metrics as named_metric_table
 
 GOOD = """\
 CLAIM[c1]: Tea shortens colds.
@@ -193,13 +193,13 @@ def test_thinker_reads_the_probability_of_neutral(scorers):
 def test_every_metric_and_target_of_a_policy_exists(policy):
     names = cns3.metrics(policy)
 
-    assert {load_object(METRICS[name]).name for name in names} == set(names)
+    assert {load_object(named_metric_table()[name]).name for name in names} == set(names)
     assert {parse_target(one).metric for one in cns3.targets(policy)} <= set(names)
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", named_metric_table())
 def test_what_is_registered_under_a_name_is_the_metric_of_that_name(name):
-    assert load_object(METRICS[name]).name == name
+    assert load_object(named_metric_table()[name]).name == name
 
 
 def test_a_sample_without_gold_says_what_is_wanted():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.presets.cns3.claims import Claim, Flaw, Relation, parse, render
+from pytest_crucible.features.cns3.claims import Claim, Flaw, Relation, parse, render
 
 WHOLE = """\
 CLAIM[c1]: Tea shortens colds.

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from pytest_crucible.features.cns3.claims import beta1
+from pytest_crucible.features.cns3.judgement import Judgement
 from pytest_crucible.metrics.definition import NotApplicable
-from pytest_crucible.presets.cns3.claims import beta1
-from pytest_crucible.presets.cns3.judgement import Judgement
 from pytest_crucible.records.errors import SpecError
 
 Severity = Literal["LOW", "MEDIUM", "HIGH"]

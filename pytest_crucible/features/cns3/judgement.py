@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeVar
 
+from pytest_crucible.features.cns3.chirality import Chirality, measure_chirality
+from pytest_crucible.features.cns3.claims import CENTRAL, Citations, Extraction, parse, polarity_conflict
 from pytest_crucible.metrics.definition import NotApplicable
 from pytest_crucible.metrics.models.scorers import (
     NO_ENTAILMENT,
@@ -20,8 +22,6 @@ from pytest_crucible.metrics.models.scorers import (
     entailment_scorer,
     similarity_scorer,
 )
-from pytest_crucible.presets.cns3.chirality import Chirality, measure_chirality
-from pytest_crucible.presets.cns3.claims import CENTRAL, Citations, Extraction, parse, polarity_conflict
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.type_names import describe_type
 
@@ -60,7 +60,7 @@ def read_gold(sample: Sample) -> Gold:
     if not isinstance(expected, Mapping) or not isinstance(expected.get("claim"), str):
         raise ValueError(
             f"sample {sample.id!r} expects {describe_type(expected)}; the CNS3 metrics need a mapping with 'claim', 'label', "
-            "'cited' and 'evidence', as pytest_crucible.presets.cns3.scifact makes it"
+            "'cited' and 'evidence', as pytest_crucible.features.cns3.scifact makes it"
         )
     documents = sample.metadata.get("documents", {})
     return Gold(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.presets.cns3.antagonist import (
+from pytest_crucible.features.cns3.antagonist import (
     DEFAULT_RULES,
     VALUES,
     findings,

@@ -104,7 +104,7 @@ def read(path: Path) -> Reference:
     if reference.sha256 != expected_hash:
         raise SpecError(
             f"the reference statistics in {path} have the hash {reference.sha256[:12]}...; expected {expected_hash[:12]}...: "
-            "make them again with python -m pytest_crucible.presets.cns3.chirality"
+            "make them again with python -m pytest_crucible.features.cns3.chirality"
         )
     return reference
 
@@ -131,8 +131,8 @@ def main() -> None:
     It needs the extra `[semantic]`, and SciFact (CC BY 4.0), which is downloaded or read from $CRUCIBLE_DATA.
     """
     # torch takes seconds to import.
+    from pytest_crucible.features.cns3.scifact import SHA256, claims
     from pytest_crucible.metrics.models.embeddings import EmbeddingScorer
-    from pytest_crucible.presets.cns3.scifact import SHA256, claims
 
     texts = f"the claims of scifact-train, CC BY 4.0, sha256 {SHA256['claims_train.jsonl']}"
     scorer = EmbeddingScorer(root=Path(), precision="float32")

@@ -10,25 +10,25 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
-from pytest_crucible.metrics.models.scorers import (
-    NO_ENTAILMENT,
-    NO_SIMILARITY,
-    entailment_scorer,
-    similarity_scorer,
-)
-from pytest_crucible.presets.cns3 import claims, thinker
-from pytest_crucible.presets.cns3.antagonist import METRIC as FINDINGS
-from pytest_crucible.presets.cns3.antagonist import findings_in, rules, severity_counts, to_text
-from pytest_crucible.presets.cns3.chirality import find_reference
-from pytest_crucible.presets.cns3.claims import mentioned_ids
-from pytest_crucible.presets.cns3.judgement import (
+from pytest_crucible.features.cns3 import claims, thinker
+from pytest_crucible.features.cns3.antagonist import METRIC as FINDINGS
+from pytest_crucible.features.cns3.antagonist import findings_in, rules, severity_counts, to_text
+from pytest_crucible.features.cns3.chirality import find_reference
+from pytest_crucible.features.cns3.claims import mentioned_ids
+from pytest_crucible.features.cns3.judgement import (
     NO_CITATION,
     NOTHING_TO_CITE,
     Gold,
     Judgement,
     get_judgement,
     measure_reply,
+)
+from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
+from pytest_crucible.metrics.models.scorers import (
+    NO_ENTAILMENT,
+    NO_SIMILARITY,
+    entailment_scorer,
+    similarity_scorer,
 )
 from pytest_crucible.records import Reply, Sample
 
