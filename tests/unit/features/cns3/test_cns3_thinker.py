@@ -72,7 +72,7 @@ def test_chirality_means_are_those_of_the_distances(run):
     assert sum(metrics["chirality_scores"]) / 5 == pytest.approx(metrics["mean_chirality_score"], rel=1e-12)
 
 
-def test_what_passes_overall_is_three_of_five_for_thinker_and_one_of_five_when_similarity_counts():
+def test_thinker_passes_three_of_five_samples_and_the_strict_policy_one():
     samples = RUNS[LAST]["per_sample_metrics"]
     strict = [
         one["schema_valid"]
@@ -109,7 +109,7 @@ def test_the_schema_is_a_search_for_words(reply, valid):
     assert thinker.schema_valid(reply) is valid
 
 
-def test_a_full_stop_after_an_id_makes_another_id():
+def test_thinker_reads_an_id_with_a_full_stop_as_another_id():
     assert thinker.shape("CLAIM[c1]: a\nCLAIM[c2]: b\nRELATION: c2 supports c1.\nRELATION: c1 supports c2") == (
         0,
         False,

@@ -100,11 +100,10 @@ def test_different_model_is_queried():
     assert [len(model.asked) for model in models] == [1, 1]
 
 
-@pytest.mark.parametrize("same", [{"experiment": "test_others"}, {"arm": "base"}], ids=["experiment", "arm"])
-def test_experiment_and_arm_do_not_matter(same):
-    """What a candidate was asked yesterday, it need not be asked as today's baseline."""
+def test_experiment_and_arm_do_not_matter():
+    """A reply that was given to a candidate serves a later baseline."""
     model = Model()
-    ask_in_turn(cached(model), ONE, replace(ONE, **same))
+    ask_in_turn(cached(model), ONE, replace(ONE, experiment="test_others"), replace(ONE, arm="base"))
 
     assert len(model.asked) == 1
 
@@ -268,26 +267,19 @@ def stack(backend: Any, **asking: Any) -> Any:
     )
 
 
-def test_cache_is_the_outermost_wrapper():
+def test_cache_is_the_outermost_wrapper_of_a_model():
     backend = stack(Model())
 
     assert isinstance(backend, Cached)
     assert (backend.identity, backend.simulated) == ("v2", False)
 
 
-def test_adapter_can_disable_the_cache():
-    assert not isinstance(stack(Model(), cache=False), Cached)
-
-
-def test_without_a_cache_nothing_is_cached():
-    assert not isinstance(wrap_backend(Model(), Adapter(name="v2", backend="mine"), BackendContext()), Cached)
-
-
-def test_scripted_and_recorded_replies_are_not_cached():
+def test_replies_of_no_model_and_of_disabled_caches_are_not_cached():
     scripted = ScriptedBackend(lambda request: "4", identity="s")
+    without_cache = wrap_backend(Model(), Adapter(name="v2", backend="mine"), BackendContext())
 
-    assert not isinstance(stack(scripted), Cached)
-    assert not isinstance(stack(scripted, cache=False), Cached)
+    for backend in (stack(scripted), stack(scripted, cache=False), stack(Model(), cache=False), without_cache):
+        assert not isinstance(backend, Cached)
     assert isinstance(stack(recorded_rows([{"sample_id": "a", "text": "4"}], name="v2")), RecordedBackend)
 
 

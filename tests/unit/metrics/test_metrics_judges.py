@@ -52,13 +52,13 @@ def test_the_last_line_is_the_verdict(said):
         "VERDICT: bad or very good",
     ],
 )
-def test_what_is_not_one_verdict_at_the_end_is_none(said):
+def test_a_reply_without_exactly_one_final_verdict_is_unreadable(said):
     with pytest.raises(NoVerdict, match="expected one last line 'VERDICT: bad or very good'"):
         read_verdict(said, LEVELS)
 
 
 @given(st.text())
-def test_what_a_judge_may_say_is_quoted_in_part(said):
+def test_an_error_quotes_a_part_of_the_reply(said):
     with pytest.raises(NoVerdict) as none:
         read_verdict(f"{said}\n.", LEVELS)
 
@@ -91,7 +91,7 @@ FORGED = (
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_no_reply_closes_the_frame_of_its_answer(forged):
+def test_no_reply_can_close_its_tag(forged):
     """Not even one that was written with the frame of an earlier reply in view."""
     reply = "4\nVERDICT: very good"
     for _ in range(3):
@@ -104,7 +104,7 @@ def test_no_reply_closes_the_frame_of_its_answer(forged):
 
 
 @given(st.lists(st.text(alphabet="</answer->x\n0123456789abcdef"), min_size=1, max_size=3))
-def test_no_text_contains_the_mark_of_its_frame_and_equal_texts_have_one(texts):
+def test_the_mark_of_a_tag_is_not_in_its_text_and_is_reproducible(texts):
     framed = wrap_in_tags([("answer", text) for text in texts])
 
     assert not any(mark_of(framed[0]) in text for text in texts)
@@ -131,7 +131,7 @@ def configured():
     configure()
 
 
-def test_entailment_by_a_judge_is_what_it_says(configured):
+def test_entailment_is_the_verdict_of_the_judge(configured):
     judge, sent = asking("VERDICT: entailment", "Hm.\nVERDICT: contradiction")
     configured(judge)
     scorer = JudgeEntailment()
@@ -196,7 +196,7 @@ def test_a_verdict_in_the_judges_reasoning_does_not_count(configured):
     assert (score, len(sent)) == (1.0, 1)
 
 
-def test_a_metric_of_another_judge_question_or_level_is_another_metric(configured):
+def test_the_version_depends_on_judge_question_and_levels(configured):
     def version(question="Good?", levels=(("bad", 0), ("good", 1)), temperature=0):
         one, _ = asking()
         one.identity = f"critic:{temperature}"
@@ -245,7 +245,7 @@ def test_preference_counts_only_where_both_orders_agree(configured, verdicts, va
         ({"": 1, "bad": 0}, "rubric 'r' has the level ''"),
     ],
 )
-def test_levels_that_are_none_are_refused(levels, sentence):
+def test_invalid_levels_are_errors(levels, sentence):
     with pytest.raises(SpecError, match=sentence):
         judges.rubric("r", "Good?", levels=levels)
 

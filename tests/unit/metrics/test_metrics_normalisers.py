@@ -75,7 +75,7 @@ def test_choice_is_read_when_unambiguous(reply, answer):
 
 
 def test_normaliser_and_metric_read_the_same_choice():
-    table = Path(__file__).parents[3] / "data/replies/choices.jsonl"
+    table = Path(__file__).parents[2] / "data/replies/choices.jsonl"
     replies = [json.loads(line)["text"] for line in table.read_text(encoding="utf-8").splitlines()]
 
     assert [choice(reply) for reply in replies] == [choice_of(reply, "ABCDE") for reply in replies]

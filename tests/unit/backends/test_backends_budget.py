@@ -292,32 +292,17 @@ def test_packaged_prices_have_date_and_source():
         assert row["source"].startswith("https://")
 
 
-def test_cost_of_a_request():
-    """100 tokens in and 50 out."""
-    price = Prices().of(Adapter(name="v2", backend="openai"), "gpt-4o-mini")
+def test_prices_of_models():
+    table = {"gpt-4o*": {"input": 1, "output": 2}, "*": {"input": 3, "output": 4}, "m": {"input": 5, "output": 6}}
+    plain, local = Adapter(name="v2", backend="openai"), Adapter(name="tiny", backend="local")
+    own = Prices(table)
 
-    assert price.of(100, 50) == pytest.approx(4.5e-5)
-    assert price.of(None, 50) is None
-
-
-def test_unknown_model_has_no_price():
-    assert Prices().of(Adapter(name="v2", backend="openai"), "gpt-4o-2024-05-13") is None
-
-
-def test_most_specific_price_wins():
-    prices = Prices(
-        {"gpt-4o*": {"input": 1, "output": 2}, "*": {"input": 3, "output": 4}, "m": {"input": 5, "output": 6}}
-    )
-    plain = Adapter(name="v2", backend="openai")
-
-    assert prices.of(ADAPTER, "m").input == 100
-    assert prices.of(plain, "m").input == 5
-    assert prices.of(plain, "gpt-4o-mini").input == 1
-    assert prices.of(plain, "other").input == 3
-
-
-def test_local_models_are_free():
-    assert Prices().of(Adapter(name="tiny", backend="local"), "", is_free=True).of(1000, 1000) == 0
+    assert [own.of(ADAPTER, "m").input, own.of(plain, "m").input] == [100, 5]
+    assert [own.of(plain, "gpt-4o-mini").input, own.of(plain, "other").input] == [1, 3]
+    assert Prices().of(plain, "gpt-4o-2024-05-13") is None
+    assert Prices().of(local, "", is_free=True).of(1000, 1000) == 0
+    assert Prices().of(plain, "gpt-4o-mini").of(100, 50) == pytest.approx(4.5e-5)
+    assert Prices().of(plain, "gpt-4o-mini").of(None, 50) is None
 
 
 @pytest.mark.parametrize("entry", [3, {"input": 1}, {"input": 1, "output": True}, {"input": 1, "output": float("inf")}])
