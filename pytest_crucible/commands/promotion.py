@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -224,11 +225,8 @@ def freeze(model: str, suite: tuple[str, ...], variables: tuple[str, ...], why: 
         by=user_name(),
         why=why,
     )
-    opened = RunStore(store)
-    try:
+    with contextlib.closing(RunStore(store)) as opened:
         frozen = freeze_gate(opened, request)
-    finally:
-        opened.close()
     print_result(_frozen_lines(frozen), frozen, as_json=as_json)
 
 

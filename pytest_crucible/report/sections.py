@@ -238,8 +238,8 @@ def fold_slices(run: Run) -> tuple[Run, tuple[str, ...]]:
             if rest:
                 sentences.append(_sentence(analysis, members[0], Counter(states.get(name) for name in rest)))
                 hidden |= set(rest)
-        shown = tuple(comparison for comparison in analysis.comparisons if _subject(comparison) not in hidden)
-        experiments.append(replace(analysis, comparisons=shown))
+        visible = tuple(comparison for comparison in analysis.comparisons if _subject(comparison) not in hidden)
+        experiments.append(replace(analysis, comparisons=visible))
         folded |= {(analysis.plan.nodeid, name) for name in hidden}
     verdicts = tuple(verdict for verdict in run.verdicts if (verdict.nodeid, verdict.subject) not in folded)
     return replace(run, experiments=tuple(experiments), verdicts=verdicts), tuple(sentences)
