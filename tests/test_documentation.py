@@ -35,12 +35,14 @@ from warm_process import WarmProcesses
 
 import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it anew each time
 from pytest_crucible import hookspecs, metrics
-from pytest_crucible.builtin import CNS3, COMMANDS, METRICS, THINKER
+from pytest_crucible.builtin import COMMANDS
 from pytest_crucible.datasets import checks as data_checks
 from pytest_crucible.features import all_features
+from pytest_crucible.features.cns3 import plugin as cns3_plugin
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.plan.contrasts import ALTERNATIVES
 from pytest_crucible.records import LostReason
+from pytest_crucible.runs.plugins import metrics as named_metrics
 from pytest_crucible.session.markers import MARKERS
 from pytest_crucible.stats.choose import TABLE
 from pytest_crucible.store import schema
@@ -382,14 +384,14 @@ def test_the_page_of_the_command_line_has_every_command() -> None:
 
 def test_the_page_of_metrics_names_every_metric() -> None:
     page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
-    of_guards = {name for name, place in METRICS.items() if place.startswith("pytest_crucible.metrics.guards:")}
+    of_guards = {name for name, place in named_metrics().items() if place.startswith("pytest_crucible.metrics.guards:")}
     ours = {*metrics.__all__, *of_guards} - {"Metric", "NotApplicable", "metric"}
 
     assert [name for name in sorted(ours) if f"`{name}" not in page] == []
-    assert set(METRICS) - set(CNS3_METRICS) <= ours
+    assert set(named_metrics()) - set(CNS3_METRICS) <= ours
 
 
-CNS3_METRICS = (*CNS3, *(f"thinker.{name}" for name in THINKER))
+CNS3_METRICS = tuple(cns3_plugin.pytest_crucible_metrics())
 
 
 @pytest.mark.parametrize("name", CNS3_METRICS)
@@ -506,8 +508,8 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
         from pytest_crucible import Reply, metric
-        from pytest_crucible.presets.cns3.antagonist import Finding
-        from pytest_crucible.presets.cns3.antagonist import to_text
+        from pytest_crucible.features.cns3.antagonist import Finding
+        from pytest_crucible.features.cns3.antagonist import to_text
         from pytest_crucible.datasets.release import Release
 
         class Model:

@@ -123,17 +123,17 @@ def request_for(sample: str) -> Request:
     return Request(input=sample, sample=sample, repeat=0, parameters={"temperature": 0.0})
 
 
-def test_it_is_a_backend(backend):
+def test_implements_the_backend_protocol(backend):
     assert isinstance(backend, Backend)
     assert inspect.iscoroutinefunction(backend.generate)
 
 
-def test_it_says_whether_a_model_stands_behind_it(backend):
+def test_simulated_is_a_bool(backend):
     assert isinstance(backend.simulated, bool)
 
 
 @pytest.mark.parametrize("sample", ANSWERS)
-def test_it_answers_with_a_reply(backend, sample):
+def test_generate_returns_a_reply(backend, sample):
     reply = asyncio.run(backend.generate(request_for(sample)))
 
     assert isinstance(reply, Reply)
@@ -141,7 +141,7 @@ def test_it_answers_with_a_reply(backend, sample):
 
 
 @in_event_loop
-async def test_it_answers_many_at_one_time_each_its_own(backend):
+async def test_concurrent_requests_get_their_own_replies(backend):
     samples = list(ANSWERS) * 20
 
     assert [
@@ -149,13 +149,13 @@ async def test_it_answers_many_at_one_time_each_its_own(backend):
     ] == [ANSWERS[sample] for sample in samples]
 
 
-def test_it_can_be_asked_from_one_loop_after_another(backend):
+def test_works_on_one_loop_after_another(backend):
     replies = [asyncio.run(backend.generate(request_for("a"))).text for _ in range(2)]
 
     assert replies == ["4", "4"]
 
 
-def test_one_answer_that_cannot_be_had_is_no_reason_to_stop(backend):
+def test_missing_reply_is_not_refused(backend):
     with pytest.raises(BackendError) as caught:
         asyncio.run(backend.generate(request_for("nowhere")))
 
@@ -163,30 +163,30 @@ def test_one_answer_that_cannot_be_had_is_no_reason_to_stop(backend):
     assert "'nowhere'" in str(caught.value)
 
 
-def test_it_can_be_asked_again_after_an_answer_that_could_not_be_had(backend):
+def test_works_after_a_missing_reply(backend):
     with pytest.raises(BackendError):
         asyncio.run(backend.generate(request_for("nowhere")))
 
     assert asyncio.run(backend.generate(request_for("a"))).text == "4"
 
 
-def test_its_identity_stays_while_the_answers_do(opener):
+def test_equal_replies_have_equal_identities(opener):
     assert opener(ANSWERS).identity == opener(dict(ANSWERS)).identity != ""
 
 
 @pytest.mark.parametrize("changed", [{"a": "5"}, {"c": "1"}], ids=["answer", "sample"])
-def test_its_identity_changes_with_the_answers(opener, changed):
+def test_identity_changes_with_the_replies(opener, changed):
     assert opener({**ANSWERS, **changed}).identity != opener(ANSWERS).identity
 
 
-def test_asking_does_not_change_its_identity(backend):
+def test_generate_does_not_change_the_identity(backend):
     before = backend.identity
     asyncio.run(backend.generate(request_for("a")))
 
     assert backend.identity == before
 
 
-def test_one_that_knows_its_samples_knows_them_all(backend):
+def test_samples_are_listed(backend):
     if not isinstance(backend, KnowsItsSamples):
         pytest.skip("answers whatever it is asked")
 

@@ -83,18 +83,18 @@ def after(opening: Open, *puts: CachedReply, overwrite: bool = False) -> CachedR
         return got(cache)
 
 
-def test_what_is_not_there_is_none(opening):
+def test_missing_reply_is_none(opening):
     with opening() as cache:
         assert got(cache) is None
 
 
-def test_a_reply_comes_back_whole_with_whose_it_is_and_when_it_was_given(opening):
+def test_stored_reply_keeps_identity_and_time(opening):
     one = CachedReply(reply=WHOLE, identity="https://host/v1#v2 Ω", at=1_700_000_000.25)
 
     assert after(opening, one) == one
 
 
-def test_a_reply_is_found_at_once_before_it_is_written(opening):
+def test_reply_is_readable_before_it_is_durable(opening):
     with opening() as cache:
         cache.put(KEY, kept())
 
@@ -102,7 +102,7 @@ def test_a_reply_is_found_at_once_before_it_is_written(opening):
         assert got(cache, OTHER) is None
 
 
-def test_a_reply_is_found_also_where_it_was_looked_for_in_vain_before(opening):
+def test_reply_is_readable_after_an_earlier_miss(opening):
     with opening() as cache:
         assert got(cache) is None
         cache.put(KEY, kept())
@@ -111,7 +111,7 @@ def test_a_reply_is_found_also_where_it_was_looked_for_in_vain_before(opening):
         assert got(cache, OTHER) is None
 
 
-def test_the_first_of_several_is_the_one(opening):
+def test_first_reply_of_a_key_counts(opening):
     with opening() as cache:
         cache.put(KEY, kept("first"))
         cache.put(KEY, kept("second"))
@@ -121,7 +121,7 @@ def test_the_first_of_several_is_the_one(opening):
     assert after(opening, kept("third")) == kept("first")
 
 
-def test_two_sessions_that_keep_one_key_at_a_time_agree_on_the_first(opening):
+def test_concurrent_sessions_agree_on_the_first_reply(opening):
     with opening() as one, opening() as other:
         one.put(KEY, kept("one"))
         other.put(KEY, kept("other"))
@@ -131,7 +131,7 @@ def test_two_sessions_that_keep_one_key_at_a_time_agree_on_the_first(opening):
         assert got(later) in (kept("one"), kept("other"))
 
 
-def test_overwriting_takes_the_place_of_what_is_there(opening):
+def test_overwrite_replaces_the_reply(opening):
     assert after(opening, kept("old"), kept("older", at=1.0), kept("new", at=9.0), overwrite=True) == kept(
         "new", at=9.0
     )
@@ -145,11 +145,11 @@ def test_overwriting_takes_the_place_of_what_is_there(opening):
 @pytest.mark.parametrize(
     "value", [(1, 2), {1: "one"}, float("nan"), {2, 3}, object()], ids=lambda value: type(value).__name__
 )
-def test_a_reply_that_would_come_back_as_another_is_not_kept(opening, value):
+def test_reply_that_does_not_survive_storing_is_skipped(opening, value):
     assert after(opening, CachedReply(reply=Reply(text="4", value=value), identity="v2", at=1.0)) is None
 
 
-def test_many_are_found_at_a_time_each_its_own(opening):
+def test_concurrent_lookups_get_their_own_replies(opening):
     keys = [f"{number:064d}" for number in range(1200)]
 
     async def everything(cache: ReplyCache) -> list[CachedReply | None]:
@@ -164,7 +164,7 @@ def test_many_are_found_at_a_time_each_its_own(opening):
     assert [unmarked(one) for one in found] == [kept(str(number)) if number % 3 else None for number in range(1200)]
 
 
-def test_who_stops_waiting_holds_nobody_up(opening):
+def test_cancelled_lookup_does_not_block_others(opening):
     async def patient_and_not(cache: ReplyCache) -> CachedReply | None:
         impatient = asyncio.create_task(cache.get(KEY))
         await asyncio.sleep(0)
@@ -176,7 +176,7 @@ def test_who_stops_waiting_holds_nobody_up(opening):
         assert unmarked(asyncio.run(patient_and_not(cache))) == kept()
 
 
-def test_an_adapter_that_was_introduced_is_recognised_by_its_settings_when_something_was_asked(opening):
+def test_adapter_is_recorded_at_its_first_lookup(opening):
     v2 = KnownAdapter(settings="s" * 64, identity="v2", files={"train.jsonl": "f" * 64})
     with opening() as cache:
         cache.remember_adapter(v2)
@@ -203,7 +203,7 @@ def test_an_adapter_that_was_introduced_is_recognised_by_its_settings_when_somet
 @pytest.mark.parametrize(
     "damage", ["", "not JSON", "[]", "null", '{"text":5}', '{"latency_s":1}', '{"text":"","latency_s":"x"}']
 )
-def test_a_reply_that_cannot_be_read_is_not_there_and_makes_room_for_a_new_one(opening, damage):
+def test_unreadable_reply_counts_as_absent(opening, damage):
     after(opening, kept())
     with opening() as cache:
         if isinstance(cache, MemoryReplies):
