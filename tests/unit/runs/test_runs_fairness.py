@@ -96,7 +96,7 @@ def test_fields_are_written_as_in_targets():
 
 
 def test_a_users_feature_explains_a_run(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("pytest_crucible.runs.explain.has_scikit_learn", lambda: False)
+    monkeypatch.setattr("pytest_crucible.runs.slices.has_scikit_learn", lambda: False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_features.py").write_text("def late(sample):\n    return int(sample.id[1:]) >= 40\n")
     store_run(store, "r1", samples(sex="ff"), v2=[True] * 80, v1=RIGHT)
