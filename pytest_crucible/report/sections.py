@@ -16,7 +16,6 @@ from pytest_crucible.records import (
     Estimate,
     Excerpt,
     Note,
-    Row,
     Run,
     Statement,
     Table,
@@ -84,7 +83,11 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
         for table in view.tables:
             rows = tuple(replace(row, experiment=analysis.plan.nodeid) for row in table.rows)
             tables.setdefault((table.title, table.heads), []).append(replace(table, rows=rows))
-    charts = tuple(_named_chart(chart, analysis, many) for analysis, view in views for chart in view.charts)
+    charts = tuple(
+        replace(chart, title=_with_name(chart.title, analysis, many))
+        for analysis, view in views
+        for chart in view.charts
+    )
     curves = tuple(
         replace(picture, title=_with_name(picture.title, analysis, many))
         for analysis, view in views
@@ -107,16 +110,8 @@ def _stack_tables(tables: Sequence[Table]) -> Table:
 def _without_empty_columns(table: Table) -> Table:
     """Return the table without its empty columns. Other empty cells become dashes."""
     filled = [k for k in range(len(table.heads)) if any(row.cells[k] for row in table.rows)]
-    rows = tuple(_with_cells(row, tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)
+    rows = tuple(replace(row, cells=tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)
     return replace(table, heads=tuple(table.heads[k] for k in filled), rows=rows)
-
-
-def _with_cells(row: Row, cells: tuple[str, ...]) -> Row:
-    return replace(row, cells=cells)
-
-
-def _named_chart(chart: Chart, analysis: Analysis, many: bool) -> Chart:
-    return replace(chart, title=_with_name(chart.title, analysis, many))
 
 
 def _with_name(title: str, analysis: Analysis, many: bool) -> str:
