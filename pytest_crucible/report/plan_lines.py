@@ -179,8 +179,8 @@ def _metric_line(effect: DetectableEffect, groups: int | None) -> str:
         return f"  {effect.contrast.expression}: {effect.unprovable}"
     unit = "samples" if groups is None else "groups"
     detects = f"can detect {_amount(effect)} or more{_by_falls(effect)}"
-    shown = f"too few {unit} to detect a difference" if effect.detectable is None else detects
-    return f"  {effect.contrast.expression}: {shown}"
+    finding = f"too few {unit} to detect a difference" if effect.detectable is None else detects
+    return f"  {effect.contrast.expression}: {finding}"
 
 
 def _margin_line(effect: DetectableEffect, groups: int | None) -> str:

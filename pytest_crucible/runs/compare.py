@@ -254,11 +254,11 @@ def _with_directions(plan: Plan, directions: Mapping[str, Direction]) -> Plan:
     return dataclasses.replace(plan, metrics=metrics)
 
 
-def _places(store: RunStore, one: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:
+def _places(store: RunStore, first: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:
     """Return the baseline's positions -> the candidate's: equal in one dataset, else by samples of equal id and input."""
-    if one.dataset_sha256 == other.dataset_sha256:
-        return {k: k for k in range(one.planned)}, []
-    ours, theirs = (sample_contents(store, plan.dataset_sha256) for plan in (one, other))
+    if first.dataset_sha256 == other.dataset_sha256:
+        return {k: k for k in range(first.planned)}, []
+    ours, theirs = (sample_contents(store, plan.dataset_sha256) for plan in (first, other))
     ours_by_id = {name: (place, content) for place, (name, content) in enumerate(ours)}
     same = {
         place: ours_by_id[name][0]
@@ -267,7 +267,7 @@ def _places(store: RunStore, one: Plan, other: Plan) -> tuple[Mapping[int, int],
     }
     if not same:
         raise SpecError(
-            f"{one.nodeid}: the two runs have no sample in common (ids, inputs and expected values are compared)"
+            f"{first.nodeid}: the two runs have no sample in common (ids, inputs and expected values are compared)"
         )
     there = {name for name, _ in theirs}
     apart = [name for name in ours_by_id if name not in there] + [name for name in there if name not in ours_by_id]
@@ -294,8 +294,8 @@ def _contrasts_of_suite(plan: Plan, scored: Sequence[str], terms: Collection[str
     )
 
 
-def _changes(one: Plan, other: Plan) -> Iterator[str]:
-    changed = [part for part in differences(one.fingerprint, other.fingerprint) if part != "dataset rows"]
+def _changes(first: Plan, other: Plan) -> Iterator[str]:
+    changed = [part for part in differences(first.fingerprint, other.fingerprint) if part != "dataset rows"]
     if changed:
         yield f"{' and '.join(changed)} changed between the runs, so a difference may come from that as well as from the arms"
 

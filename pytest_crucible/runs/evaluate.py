@@ -202,11 +202,10 @@ def _variant_answers(stored: StoredExperiment, rules: VariantRules) -> dict[str,
         return {}
     without_twin, plan = stored.samples_without_twin(), stored.plan
     answers = {name: skip_samples(plan, arms, without_twin[name]) for name, arms in stored.variants.items()}
-    kept = rules.kept
-    if not kept:
+    if not rules.kept:
         return answers
     positions = {sample: position for position, sample in enumerate(stored.all_sample_ids())}
-    for name, labels in kept.items():
+    for name, labels in rules.kept.items():
         wrong = {positions[sample] for sample, is_kept in labels.items() if not is_kept and sample in positions}
         left = sorted(wrong - set(without_twin[name]))
         others = [position for position in range(len(positions)) if position not in wrong]
@@ -295,15 +294,18 @@ def _load_pool(history: _History, contrast: Contrast) -> Pool:
     past = stored.past_comparisons(contrast)
     number = [arm.name for arm in stored.plan.arms].index(contrast.baseline)
     own = arm_key(stored.store, stored.key, 0), arm_key(stored.store, stored.key, number)
-    runs = [one.run for one in past]
-    sides = [_parts(history, [*(one.arms[side] for one in past), own[side]], runs) for side in (0, 1)]
+    runs = [look.run for look in past]
+    sides = [_parts(history, [*(look.arms[side] for look in past), own[side]], runs) for side in (0, 1)]
     grew = [any(part.new for part in session) for session in zip(*sides, strict=True)]
     claim = claim_of(contrast.subject(stored.plan.candidate.name), stored.plan.candidate.name, contrast.baseline)
     look = Look(
         number=max(sum(grew), 1),
         replies=(_count(sides[0]), _count(sides[1])),
         since=past[0].started if past else "",
-        proven_in=next((one for one in past if one.is_pooled and one.missed and one.subject == claim), None),
+        proven_in=next(
+            (look for look in past if look.is_pooled and look.missed and look.subject == claim),
+            None,
+        ),
     )
     return pool_arms(sides, look)
 
@@ -311,12 +313,12 @@ def _load_pool(history: _History, contrast: Contrast) -> Pool:
 def _parts(history: _History, arms: Sequence[int], earlier: Sequence[str]) -> list[Part]:
     """Return what each session adds to one arm, oldest first: the `earlier` runs, and this session."""
     runs = [*earlier, history.stored.run]
-    seen: set[tuple[tuple[int, int], str]] = set()
+    counted: set[tuple[tuple[int, int], str]] = set()
     parts = []
     for arm, run in zip(arms, runs, strict=True):
         sources = set(history.sources(arm, run).items())
-        new = frozenset(place for place, _ in sources - seen)
-        seen |= sources
+        new = frozenset(place for place, _ in sources - counted)
+        counted |= sources
         # A stored baseline is copied into every session, so reading it again would add nothing.
         adds = new or arm == arms[-1]
         parts.append(Part(history.load(arm if adds else None), new))

@@ -69,7 +69,11 @@ def program_plugins() -> ProgramPlugins:
 
 def commands() -> dict[str, Any]:
     """Return all commands by name, in the order of the help. Raises SpecError when two plugins offer one name."""
-    return builtin.merge_offers(program_plugins().hook.pytest_crucible_commands(), "command")
+    merged = builtin.merge_offers(program_plugins().hook.pytest_crucible_commands(), "command")
+    groups = {name.partition(" ")[0] for name in merged if " " in name and " --" not in name}
+    for name in groups & set(merged):
+        raise SpecError(f"command {name!r} is offered by two plugins: rename one")
+    return merged
 
 
 def pages_of(command: str) -> dict[str, str]:

@@ -41,7 +41,7 @@ def try_attack(name: str | None, text: str | None, strength: float, draws: int, 
     if name is None:
         if text is not None:
             raise SpecError("--text needs the NAME of an attack: crucible guards attacks homoglyph --text T")
-        _list([attacks.get(known) for known in attacks.names], as_json=as_json)
+        _list([attacks.get(attack_name) for attack_name in attacks.names], as_json=as_json)
         return
     attack = attacks.get(name)
     if text is None:
