@@ -30,7 +30,6 @@ from typing import Any, get_args
 import pytest
 from test_example_suites import copy_suite
 from test_layers import LAYERS
-from warm_process import WarmProcesses
 
 import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it anew each time
 from pytest_crucible import hookspecs, metrics
@@ -134,7 +133,7 @@ def _each_page() -> Iterator[Any]:
 
 @pytest.mark.parametrize("page", list(_each_page()))
 def test_the_blocks_of_a_page_are_real(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: WarmProcesses
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -143,7 +142,7 @@ def test_the_blocks_of_a_page_are_real(
     try:
         for block in blocks(page):
             if DATA_SUITE not in block.body and TRAINED_SUITE not in block.body:
-                _run(block, page, tmp_path, namespace, warm)
+                _run(block, page, tmp_path, namespace, python)
     finally:
         for name in set(sys.modules) - before:
             if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
@@ -151,24 +150,24 @@ def test_the_blocks_of_a_page_are_real(
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if has(DATA_SUITE, page)], ids=lambda page: page.name)
-def test_the_blocks_that_need_real_answers_are_real(page: Path, tmp_path: Path, warm: WarmProcesses) -> None:
+def test_the_blocks_that_need_real_answers_are_real(page: Path, tmp_path: Path, python: str) -> None:
     if "CRUCIBLE_DATA" not in os.environ:
         pytest.skip(f"CRUCIBLE_DATA is not set: {DATA_SUITE} needs a directory with its files")
     for block in blocks(page):
         if DATA_SUITE in block.body:
-            _run(block, page, tmp_path, {}, warm)
+            _run(block, page, tmp_path, {}, python)
 
 
 @pytest.mark.slow
-def test_the_block_that_trains_is_real(tmp_path: Path, warm: WarmProcesses) -> None:
+def test_the_block_that_trains_is_real(tmp_path: Path, python: str) -> None:
     """A small part of this suite is run by tests/test_example_suites.py."""
     [(page, block)] = [(page, block) for page in PAGES for block in blocks(page) if TRAINED_SUITE in block.body]
 
-    _run(block, page, tmp_path, {}, warm)
+    _run(block, page, tmp_path, {}, python)
 
 
 @pytest.mark.slow
-def test_the_loop_is_closed(tmp_path: Path, warm: WarmProcesses) -> None:
+def test_the_loop_is_closed(tmp_path: Path, python: str) -> None:
     """From a clean commit, without a network; a block with a title is a part of a file of the suite."""
     for name in ("claims", "improve"):
         copy_suite(name, tmp_path / "example_suites")
@@ -179,12 +178,12 @@ def test_the_loop_is_closed(tmp_path: Path, warm: WarmProcesses) -> None:
     suite = tmp_path / "example_suites" / "improve"
     for block in blocks(LOOP):
         if block.title is None:
-            _run(block, LOOP, suite, {}, warm)
+            _run(block, LOOP, suite, {}, python)
         else:
             assert block.body in (suite / block.title).read_text(encoding="utf-8")
 
 
-def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any], warm: WarmProcesses) -> None:
+def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any], python: str) -> None:
     where = f"{page.relative_to(ROOT)}:{block.line}"
     assert block.language in LANGUAGES, f"{where}: a block is one of {sorted(LANGUAGES)}"
     if block.title is not None:
@@ -200,7 +199,7 @@ def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any], warm
             assert connection.execute(block.body).fetchall(), f"{where}: the query finds nothing"
     elif block.language == "console":
         for command in commands(block):
-            _run_command(command, f"{page.relative_to(ROOT)}:{command.line}", folder, warm)
+            _run_command(command, f"{page.relative_to(ROOT)}:{command.line}", folder, python)
     else:
         assert block.language == "text", f"{where}: a {block.language} block needs a title"
 
@@ -216,14 +215,14 @@ def _execute(block: Block, where: str, namespace: dict[str, Any]) -> None:
     namespace |= examples.globs
 
 
-def _run_command(command: Command, where: str, folder: Path, warm: WarmProcesses) -> None:
+def _run_command(command: Command, where: str, folder: Path, python: str) -> None:
     if _NOT_RUN.search(command.text):
         return
     in_repository = "example_suites/" in command.text
     where_run, environment = ROOT if in_repository else folder, _environment(folder, in_repository)
     status, output = 0, ""
     for part in command.text.split(" && "):
-        status, printed = _printed_by(part, where_run, environment, warm)
+        status, printed = _printed_by(part, where_run, environment, python)
         output += printed
         if status:
             break
@@ -233,14 +232,15 @@ def _run_command(command: Command, where: str, folder: Path, warm: WarmProcesses
     _assert_shown(_normal(command.shown, folder), said, where)
 
 
-def _printed_by(command: str, folder: Path, environment: dict[str, str], warm: WarmProcesses) -> tuple[int, str]:
+def _printed_by(command: str, folder: Path, environment: dict[str, str], python: str) -> tuple[int, str]:
     """Exit status and output of one `pytest ...` or `crucible ...`; what other plugins are installed does not matter."""
     program, *arguments = shlex.split(command, comments=True)
     if program == "pytest":
         plugins = ["crucible", *["xdist"] * ("-n" in arguments), *["no:cacheprovider"] * ("--lf" not in arguments)]
         arguments = [*(f"-p{name}" for name in plugins), *arguments]
     module = {"pytest": "pytest", "crucible": "pytest_crucible"}[program]
-    done = warm.run(["-m", module, *arguments], cwd=folder, env=environment)
+    command_line = [python, "-m", module, *arguments]
+    done = subprocess.run(command_line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from run_documents import of_arms
-from warm_process import WarmProcesses
 
 SUITES = Path(__file__).parent.parent / "example_suites"
 RIGHT = {"6b_finetuning": 286, "6b_verification": 515, "175b_finetuning": 458, "175b_verification": 742}
@@ -27,12 +26,12 @@ needs_data = pytest.mark.skipif(
 
 
 @pytest.fixture
-def run_suite(tmp_path, warm):
+def run_suite(tmp_path, python):
     """Exit status and JSON of a suite, run on a copy so that its run store is its own."""
 
     def run(name: str, *arguments: str) -> tuple[int, dict[str, Any]]:
         copy_suite(name, tmp_path)
-        done, document = run_copy(warm, name, tmp_path, *arguments)
+        done, document = run_copy(python, name, tmp_path, *arguments)
         return done.returncode, document
 
     return run
@@ -42,10 +41,10 @@ def copy_suite(name: str, folder: Path) -> None:
     shutil.copytree(SUITES / name, folder / name, ignore=shutil.ignore_patterns(".crucible", "__pycache__"))
 
 
-def run_copy(warm: WarmProcesses, name: str, folder: Path, *arguments: str) -> Ran:
+def run_copy(python: str, name: str, folder: Path, *arguments: str) -> Ran:
     plugins = ("-p", "no:asyncio", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
-    command = ["-m", "pytest", *plugins, str(folder / name), "--crucible-json=run.json", *arguments]
-    done = warm.run(command, cwd=folder, env=os.environ)
+    command = [python, "-m", "pytest", *plugins, str(folder / name), "--crucible-json=run.json", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done, json.loads((folder / "run.json").read_text())
 
 
@@ -115,21 +114,21 @@ ARMS = ("--crucible-adapter=v2", "--compare=v1")
 
 
 @pytest.fixture(scope="module")
-def claims(tmp_path_factory, warm):
+def claims(tmp_path_factory, python):
     """Where a copy of the suite has been run by the command of README, what that said, and its JSON."""
     folder = tmp_path_factory.mktemp("claims")
     copy_suite("claims", folder)
-    done, document = run_copy(warm, "claims", folder, *ARMS)
+    done, document = run_copy(python, "claims", folder, *ARMS)
     return folder, done, document
 
 
-def test_of_fewer_steps_and_samples_both_adapters_are_trained_sampled_and_compared(tmp_path, warm):
+def test_of_fewer_steps_and_samples_both_adapters_are_trained_sampled_and_compared(tmp_path, python):
     copy_suite("claims", tmp_path)
     recipes, samples = tmp_path / "claims/recipes.py", tmp_path / "claims/held_out.jsonl"
     recipes.write_text(recipes.read_text().replace("steps=90", "steps=9").replace("steps=9)", "steps=2)", 1))
     samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:12]))
 
-    done, document = run_copy(warm, "claims", tmp_path, *ARMS)
+    done, document = run_copy(python, "claims", tmp_path, *ARMS)
 
     [experiment] = document["experiments"]
     v2, v1 = of_arms(experiment, "training")
@@ -188,11 +187,11 @@ def test_samples_of_one_abstract_are_a_group(claims):
 
 
 @pytest.mark.slow
-def test_the_adapters_are_used_again_and_reply_the_same_byte_for_byte(claims, monkeypatch, warm):
+def test_the_adapters_are_used_again_and_reply_the_same_byte_for_byte(claims, monkeypatch, python):
     folder, _, first = claims
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
 
-    done, second = run_copy(warm, "claims", folder, *ARMS, "--crucible-fresh", "--crucible-concurrency=24", "-n", "1")
+    done, second = run_copy(python, "claims", folder, *ARMS, "--crucible-fresh", "--crucible-concurrency=24", "-n", "1")
 
     assert "train" not in done.stderr
     assert of_arms(second["experiments"][0], "reused") == [None, None]
@@ -202,11 +201,11 @@ def test_the_adapters_are_used_again_and_reply_the_same_byte_for_byte(claims, mo
 
 
 @pytest.mark.slow
-def test_an_adapter_is_no_better_than_itself(claims, warm):
+def test_an_adapter_is_no_better_than_itself(claims, python):
     """v2, compared with its own answers of before."""
     folder, _, first = claims
 
-    done, document = run_copy(warm, "claims", folder, "--crucible-adapter=v2", f"--compare=run:{first['run']['id']}")
+    done, document = run_copy(python, "claims", folder, "--crucible-adapter=v2", f"--compare=run:{first['run']['id']}")
     [experiment] = document["experiments"]
     assert done.returncode == 0
     assert [one["difference"] for one in experiment["comparisons"]] == [0, 0]
@@ -214,11 +213,11 @@ def test_an_adapter_is_no_better_than_itself(claims, warm):
 
 
 @pytest.mark.slow
-def test_swapped_letters_hurt_and_informal_words_do_not(tmp_path, warm):
+def test_swapped_letters_hurt_and_informal_words_do_not(tmp_path, python):
     """The proven drop fails the session; what the injection asks for is not said."""
     copy_suite("claims", tmp_path)
     copy_suite("robustness", tmp_path)
-    done, document = run_copy(warm, "robustness", tmp_path, "--crucible-adapter=v2")
+    done, document = run_copy(python, "robustness", tmp_path, "--crucible-adapter=v2")
 
     verdicts = {one["subject"]: (one["state"], one["proven"]) for one in document["experiments"][0]["verdicts"]}
     assert done.returncode == 1

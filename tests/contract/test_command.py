@@ -19,11 +19,13 @@ PROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"
 
 
 @pytest.fixture
-def crucible(warm):
+def crucible(python):
     """Run the command in a process of its own."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return warm.run(["-m", "pytest_crucible", *arguments], cwd=Path.cwd(), env=os.environ)
+        return subprocess.run(
+            [python, "-m", "pytest_crucible", *arguments], capture_output=True, text=True, check=False
+        )
 
     return run
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import shutil
 import subprocess
-import time
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from warm_process import WarmProcess, WarmProcesses
-from warm_workers import use_warm_workers
+from fork_server import INTERPRETER
 
 QUESTIONS = 20
 RIGHT = {"v1": 12, "v2": 16, "v3": 18, "poor": 2}
@@ -39,9 +36,8 @@ TEST_SUMS = """
 class Suite:
     """The directory of an eval suite: 20 sums as JSONL, recorded replies of four adapters, and one experiment on them."""
 
-    def __init__(self, pytester: pytest.Pytester, warm: WarmProcesses, prepared: Path) -> None:
+    def __init__(self, pytester: pytest.Pytester, prepared: Path) -> None:
         self.pytester = pytester
-        self.warm = warm
         self.prepared = prepared
         self.path = pytester.path
         self.write_rows("questions.jsonl", [question(k) for k in range(QUESTIONS)])
@@ -113,23 +109,15 @@ class Suite:
         return self.result_of("pytest_crucible", *arguments)
 
     def result_of(self, module: str, *arguments: str) -> pytest.RunResult:
-        started = time.monotonic()
-        done = self.warm.run(["-m", module, *arguments], cwd=Path.cwd(), env=os.environ)
-        print(done.stdout, done.stderr)
-        with contextlib.suppress(ValueError):
-            done.returncode = pytest.ExitCode(done.returncode)
-        lines = done.stdout.splitlines(), done.stderr.splitlines()
-        return pytest.RunResult(done.returncode, *lines, time.monotonic() - started)
+        return self.pytester.run(sys.executable, "-m", module, *arguments)
 
-    def popen(self, *arguments: str, **options: Any) -> WarmProcess | subprocess.Popen[bytes]:
+    def popen(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """Start pytest in a process of its own, which has imported everything already."""
-        with open(os.devnull) as nothing:
-            given = {"cwd": Path.cwd(), "env": os.environ, "stdin": nothing.fileno(), **options}
-            return self.warm.popen(["-m", "pytest", *arguments], **given)
+        return subprocess.Popen([sys.executable, "-m", "pytest", *arguments], stdin=subprocess.DEVNULL, **options)
 
     def run_new(self, *arguments: str) -> pytest.RunResult:
         """In a new interpreter."""
-        return self.pytester.runpytest_subprocess(*ALONE, *arguments)
+        return self.pytester.run(INTERPRETER, "-m", "pytest", *ALONE, *arguments)
 
     def refuses(self, result: pytest.RunResult, sentence: str) -> None:
         """Exit status 4, one sentence, and no verdict."""
@@ -183,14 +171,13 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def suite(
-    pytester: pytest.Pytester, compiled: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch, warm: WarmProcesses
+    pytester: pytest.Pytester, compiled: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch, forked_programs: None
 ) -> Suite:
     # Workers compile what they import once, also where Python is told to leave no .pyc files behind.
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(compiled))
     monkeypatch.setenv("COLUMNS", "160")  # no line is cut short
-    use_warm_workers(monkeypatch, warm)
-    return Suite(pytester, warm, prepared)
+    return Suite(pytester, prepared)
 
 
 @pytest.fixture(params=["plain", pytest.param("n2", marks=pytest.mark.slow)])

@@ -14,8 +14,6 @@ from pathlib import Path
 import postgresql_server
 import pytest
 
-pytestmark = pytest.mark.usefixtures("warm_programs")
-
 # Undone at the end: a session in this process would leave all later ones as impatient, and on a busy machine they fail.
 IMPATIENT = """
     import functools

@@ -11,7 +11,7 @@ from run_documents import of_arms
 
 from pytest_crucible.backends import attempts, circuit_breaker
 
-pytestmark = pytest.mark.usefixtures("warm_programs", "_hurried")
+pytestmark = pytest.mark.usefixtures("_hurried")
 
 MANY, HANGING = 40, (7, 21)
 ASYNC = """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import subprocess
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from chromium import chromium
-from warm_process import WarmProcesses
 
 from pytest_crucible.cli import main
 from pytest_crucible.report.page import archive, render
@@ -70,13 +69,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory, warm: WarmProcesses) -> Path:
+def report(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
     """A page with hostile replies, of a run of two experiments."""
     folder = tmp_path_factory.mktemp("suite")
     for name, text in SUITE.items():
         (folder / name).write_text(textwrap.dedent(text).replace("HOSTILE", HOSTILE), encoding="utf-8")
-    command = ["-m", "pytest", "-q", "--crucible-adapter=v2", "--compare=v1", "--crucible-report=run.html"]
-    done = warm.run(command, cwd=folder, env=os.environ)
+    command = [python, "-m", "pytest", "-q", "--crucible-adapter=v2", "--compare=v1", "--crucible-report=run.html"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert (folder / "run.html").exists(), done.stdout + done.stderr
     return folder / "run.html"
 
@@ -272,15 +271,15 @@ def test_on_paper_there_is_nothing_to_press(opened):
     assert len(page.pdf()) > 10_000
 
 
-def test_the_samples_of_a_folded_experiment_are_read_when_it_is_opened(browser, tmp_path, warm):
+def test_the_samples_of_a_folded_experiment_are_read_when_it_is_opened(browser, tmp_path, python):
     for name, text in SUITE.items():
         whole = textwrap.dedent(text).replace("HOSTILE", HOSTILE)
         many = "pytestmark = pytest.mark.parametrize('part', [1, 2])\n\n@metric("
         (tmp_path / name).write_text(
             whole.replace("@metric(", many).replace("sampler)", "sampler, part)"), encoding="utf-8"
         )
-    command = ["-m", "pytest", "-q", "--crucible-adapter=v2", "--crucible-report=run.html"]
-    warm.run(command, cwd=tmp_path, env=os.environ)
+    command = [python, "-m", "pytest", "-q", "--crucible-adapter=v2", "--crucible-report=run.html"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     page = browser.new_page()
     page.goto((tmp_path / "run.html").as_uri())
 

@@ -12,8 +12,6 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("warm_programs")
-
 SCRIPTS = """
     def answer(request):
         with open("calls.txt", "a") as file:

@@ -256,7 +256,6 @@ EVERYDAY = (
     ("change", "arguments", "sentence"),
     [pytest.param(*DODGES[name], id=name, marks=() if name in EVERYDAY else pytest.mark.slow) for name in DODGES],
 )
-@pytest.mark.usefixtures("warm_programs")
 def test_a_run_that_dodges_the_gate_is_refused(gated, crucible, monkeypatch, change, arguments, sentence):
     change(gated)
     with monkeypatch.context() as patched:

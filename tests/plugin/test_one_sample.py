@@ -6,8 +6,6 @@ import subprocess
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("warm_programs")
-
 Q19 = ("--crucible-adapter=v2", "--compare=v1", "--crucible-sample=q19")
 
 ASSERTING = """

@@ -13,8 +13,6 @@ from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
 
-pytestmark = pytest.mark.usefixtures("warm_programs")
-
 ARMS = ("--crucible-adapter=v2", "--compare=v1")
 
 

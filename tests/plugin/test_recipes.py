@@ -21,8 +21,6 @@ from tiny_base import write_tiny_base
 import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible.cli import main
 
-pytestmark = pytest.mark.usefixtures("warm_programs")
-
 RECIPES = """
     import random
 

@@ -396,7 +396,6 @@ KILL = """
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("warm_programs")
 def test_a_search_that_is_killed_is_resumed_and_ends_alike(robust):
     """The sample that is searched is searched anew, and those that are finished are not."""
     robust.pytester.makeconftest(CONFTEST.replace("            words = ", f"{KILL}            words = "))
@@ -476,7 +475,6 @@ UNSURE_AND_KILLED = """
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("warm_programs")
 def test_a_certificate_that_is_killed_is_resumed_without_a_reply_sent_again(robust):
     robust.pytester.makeconftest(CONFTEST.replace("            words = ", f"{UNSURE_AND_KILLED}            words = "))
     write(robust, 'certify={"noise": 0.8, "draws": 60}', 'quality_target("rate(certified_edits >= 0) >= 0.6")')

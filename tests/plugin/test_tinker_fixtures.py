@@ -72,7 +72,7 @@ def base(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_from_outside(base, monkeypatch, tmp_path, warm_programs) -> None:
+def _nothing_from_outside(base, monkeypatch, tmp_path, forked_programs) -> None:
     for name in [name for name in os.environ if name.startswith("TINKER_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))  # where the SDK keeps a key

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import pytest
 from faulty_tinker import Fault, Faulty, in_time
 from tinker_http import Http, save
 from tiny_base import write_tiny_base
-from warm_programs import use_warm_programs
 
 from pytest_crucible.local_model.server.process import LocalServer
 
@@ -52,14 +52,13 @@ def base(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_from_outside(base, monkeypatch, tmp_path, warm, warm_programs) -> None:
+def _nothing_from_outside(base, monkeypatch, tmp_path, forked_programs) -> None:
     for name in [name for name in os.environ if name.startswith("TINKER_") or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))  # where the SDK keeps a key
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(base))
     pytest.importorskip("tinker")
-    warm.start()  # not within a test that has to end in time
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +67,9 @@ def directory(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def behind(base, directory, warm) -> Iterator[LocalServer]:
+def behind(base, directory, python) -> Iterator[LocalServer]:
     with pytest.MonkeyPatch.context() as patch:
-        use_warm_programs(patch, warm)
+        patch.setattr(sys, "executable", python)
         patch.setenv("OPENBLAS_NUM_THREADS", "1")
         with LocalServer.start(directory, base=base) as server:
             yield server

@@ -15,8 +15,6 @@ from run_documents import of_arms
 
 from pytest_crucible.backends import attempts, circuit_breaker
 
-pytestmark = pytest.mark.usefixtures("warm_programs")
-
 MANY = 120
 FAULTS = "429,500,502,503,reset,close,half,stall,hang,garbage,no_choices,error_200"
 ASYNC = """

@@ -23,8 +23,6 @@ from pytest_crucible.records import RunSummary
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
 
-pytestmark = pytest.mark.usefixtures("warm_programs")
-
 TEST = """
     import asyncio, pathlib
     import pytest
