@@ -27,7 +27,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TextIO
@@ -35,6 +35,7 @@ from typing import Any, TextIO
 INTERPRETER = sys.executable
 FORKS = sys.platform == "linux"
 """Elsewhere libraries of the system do not survive a fork: there each process is a new interpreter."""
+ADDRESS = "fork_server.socket"
 MOST_FILES = 64
 
 LIBRARIES = (
@@ -109,26 +110,29 @@ class ForkServer:
 
 
 def _connect_or_start(folder: Path) -> socket.socket:
-    with open(folder / "fork_server.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        while True:
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with contextlib.suppress(FileNotFoundError, ConnectionError):
-                connection.connect(str(folder / "fork_server.socket"))
-                if connection.recv(1):  # a server that is about to end accepts nobody
-                    return connection
-            connection.close()
+    """Return a connection that keeps the server alive. The server need not be ready yet."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with _lock(folder):
+        if not (folder / ADDRESS).exists():
             _start(folder)
+        connection.connect(str(folder / ADDRESS))
+    return connection
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Let no client connect while the server ends."""
+    with open(folder / "fork_server.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def _start(folder: Path) -> None:
     program = folder / "python"
     program.write_text(f"#!{sys.executable} -IS\n{(Path(__file__).parent / 'forked_python.py').read_text()}")
     program.chmod(0o700)
-    address = folder / "fork_server.socket"
-    address.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(str(address))
+        listener.bind(str(folder / ADDRESS))
         listener.listen()
         listener.set_inheritable(True)
         # One thread, because no other one survives a fork; a session of its own, because Ctrl-C is for those who wait for it.
@@ -142,25 +146,28 @@ def _start(folder: Path) -> None:
 
 def serve(listener: socket.socket) -> None:
     """Fork a process for each request, until the last client has closed its connection."""
-    python = str(Path(listener.getsockname()).parent / "python")
-    processes: dict[socket.socket, int] = {
-        _accept(listener): -1
-    }  # the process of each connection, as a file descriptor
-    while processes:
+    folder = Path(listener.getsockname()).parent
+    processes: dict[socket.socket, int] = {}  # the process of each connection, as a file descriptor
+    while processes or not _ends(listener, folder):
         connections = {process: connection for connection, process in processes.items() if process >= 0}
         for ready in select.select([listener, *processes, *connections], [], [])[0]:
             if ready is listener:
-                processes[_accept(listener)] = -1
+                processes[listener.accept()[0]] = -1
             elif ready in processes:
-                _serve_client(ready, processes, listener, python)
+                _serve_client(ready, processes, listener, str(folder / "python"))
             elif processes.get(connections[ready]) == ready:
                 _send_status(connections[ready], processes)
 
 
-def _accept(listener: socket.socket) -> socket.socket:
-    connection, _ = listener.accept()
-    connection.send(b"1")
-    return connection
+def _ends(listener: socket.socket, folder: Path) -> bool:
+    """Return whether no client is about to connect; from now on, the next one starts a server."""
+    if not folder.exists():
+        return True
+    with _lock(folder):
+        if select.select([listener], [], [], 0)[0]:
+            return False
+        (folder / ADDRESS).unlink()
+        return True
 
 
 def _serve_client(

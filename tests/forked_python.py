@@ -27,7 +27,6 @@ def main(arguments: list[str]) -> None:
         "files": (files := inherited_files()),
         "leads_session": os.getsid(0) == os.getpid(),
     }
-    server.recv(1)
     socket.send_fds(server, [marshal.dumps(request)], files)
     end(int(server.recv(16) or b"1"))
 
