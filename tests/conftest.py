@@ -35,6 +35,14 @@ KEPT = {"CRUCIBLE_DATA", "CRUCIBLE_REFERENCE"}
 """Where the tests' own data is."""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `-n`, a worker that has nothing left to do takes tests from another one. An option would need xdist."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.option.dist == "load" else None
+
+
 def pytest_collection_finish() -> None:
     """Let no garbage collection of a test visit all tests and modules, which stay to the end."""
     gc.freeze()
