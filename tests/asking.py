@@ -33,7 +33,7 @@ class Run:
     errors: list[Exception] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
-    def told(self, name: str) -> list[Event]:
+    def events_named(self, name: str) -> list[Event]:
         return [event for event in self.events if event.name == name]
 
 

@@ -97,8 +97,8 @@ def forked_programs(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def _postgresql_server() -> Iterator[str]:
     if reason := postgresql_server.missing():
         pytest.skip(reason)
-    with postgresql_server.server("fsync=off") as one:  # nobody pulls this plug
-        yield one.url
+    with postgresql_server.server("fsync=off") as server:  # nobody pulls this plug
+        yield server.url
 
 
 @pytest.fixture

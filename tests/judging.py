@@ -16,6 +16,6 @@ def judged_at_once(
     try:
         score_outcome(outcome, metrics, sample, passed=passed, reasoning=reasoning).send(None)
     except StopIteration as done:
-        said: Scored = done.value
-        return said
+        value: Scored = done.value
+        return value
     raise AssertionError("a metric has waited")

@@ -47,7 +47,7 @@ class Server:
 
     def start(self) -> None:
         own = (f"port={self.port}", "listen_addresses=127.0.0.1", "unix_socket_directories=")
-        options = " ".join(f"-c {one}" for one in (*own, *self.settings))
+        options = " ".join(f"-c {entry}" for entry in (*own, *self.settings))
         _run("pg_ctl", "-D", f"{self.folder}/data", "-l", f"{self.folder}/log", "-o", options, "-w", "start")
 
     def kill(self) -> None:
@@ -55,8 +55,8 @@ class Server:
         note = self.folder / "data" / "postmaster.pid"
         number = note.read_text().split()[0]
         children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
-        for one in (number, *children):
-            os.kill(int(one), signal.SIGKILL)
+        for database in (number, *children):
+            os.kill(int(database), signal.SIGKILL)
         note.unlink()  # who is dead and not yet buried looks as if it ran
 
     def stop(self) -> None:
@@ -71,12 +71,12 @@ def server(*settings: str) -> Iterator[Server]:
         if (user := _user()) is not None:
             shutil.chown(folder, user)
         _run("initdb", "-D", room + "/data", "-A", "trust", "-U", "crucible", "-E", "UTF8", "--locale=C", "--no-sync")
-        one = Server(folder, port, settings)
-        one.start()
+        database = Server(folder, port, settings)
+        database.start()
         try:
-            yield one
+            yield database
         finally:
-            one.stop()
+            database.stop()
 
 
 def _run(program: str, *arguments: str) -> None:
@@ -93,18 +93,18 @@ def _run(program: str, *arguments: str) -> None:
 @functools.cache
 def _binaries() -> Path | None:
     """On the path, or where Debian has them."""
-    found = shutil.which("pg_ctl")
-    places = [Path(found).parent] if found else []
+    path = shutil.which("pg_ctl")
+    places = [Path(path).parent] if path else []
     places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((one for one in places if (one / "initdb").exists()), None)
+    return next((place for place in places if (place / "initdb").exists()), None)
 
 
 def _user() -> str | None:
     """Whom to become; None for who we are."""
     if os.geteuid() != 0:
         return None
-    known = {one.pw_name for one in pwd.getpwall()}
-    return next((name for name in UNPRIVILEGED if name in known), None)
+    user_names = {entry.pw_name for entry in pwd.getpwall()}
+    return next((name for name in UNPRIVILEGED if name in user_names), None)
 
 
 def _free_port() -> int:

@@ -72,13 +72,13 @@ def room(module: str) -> str:
 
 
 @functools.cache
-def parsed(module: str) -> ast.Module:
+def parse(module: str) -> ast.Module:
     return ast.parse(FILES[module].read_text(encoding="utf-8"))
 
 
-def imported(module: str, *, only_at_import: bool = False) -> Iterator[str]:
+def imported_modules(module: str, *, only_at_import: bool = False) -> Iterator[str]:
     """All modules that a module imports: everywhere, or only what runs when it is itself imported."""
-    tree = parsed(module)
+    tree = parse(module)
     for node in _run_at_import(tree) if only_at_import else ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -97,10 +97,12 @@ def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def ours(module: str, *, only_at_import: bool = False) -> list[str]:
-    return [name for name in imported(module, only_at_import=only_at_import) if name.startswith("pytest_crucible.")]
+    return [
+        name for name in imported_modules(module, only_at_import=only_at_import) if name.startswith("pytest_crucible.")
+    ]
 
 
-def test_every_room_has_a_layer():
+def test_every_top_level_folder_has_a_layer():
     assert {room(module) for module in MODULES} == set(LAYER)
 
 
@@ -124,14 +126,14 @@ def test_only_entry_modules_and_the_session_import_pytest():
         (module, name)
         for module in MODULES
         if LAYER[room(module)] != "pytest" and module not in PENDING_PYTEST
-        for name in imported(module)
+        for name in imported_modules(module)
         if name.split(".")[0] in {"pytest", "_pytest", "xdist", *({"pluggy"} - PLUGGY.get(module, set()))}
     ]
 
     assert not wrong
 
 
-def test_no_module_imports_itself_in_a_circle():
+def test_there_is_no_import_cycle():
     """Nor where a function imports what it needs, or only types do; but for packages, which hand names on."""
     graph = {module: set(ours(module, only_at_import=FILES[module].name == "__init__.py")) for module in MODULES}
 

@@ -30,28 +30,28 @@ def crucible(python):
     return run
 
 
-def test_the_script_and_the_module_are_one():
+def test_the_script_and_the_module_run_the_same_function():
     assert tomllib.loads(PROJECT.read_text())["project"]["scripts"] == {"crucible": "pytest_crucible.cli:main"}
 
 
 def test_the_help_lists_every_command():
     command = [sys.executable, "-m", "pytest_crucible", "--help"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
-    assert said.returncode == 0
-    assert said.stdout.startswith("Usage: crucible ")
-    assert all(f"\n  {name} " in said.stdout for name in COMMANDS)
+    assert process.returncode == 0
+    assert process.stdout.startswith("Usage: crucible ")
+    assert all(f"\n  {name} " in process.stdout for name in COMMANDS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_a_help_of_its_own(name, crucible):
-    said = crucible(name, "--help")
+    output = crucible(name, "--help")
 
-    assert said.returncode == 0
-    assert said.stdout.startswith(f"Usage: crucible {name} ")
+    assert output.returncode == 0
+    assert output.stdout.startswith(f"Usage: crucible {name} ")
     # watch runs pytest, whose output it passes on: `crucible models --json` has what it registered. gate and tinker have
     # commands of their own.
-    assert "--json" in said.stdout or name == "watch"
+    assert "--json" in output.stdout or name == "watch"
 
 
 @pytest.mark.parametrize(
@@ -70,45 +70,45 @@ def test_every_command_has_a_help_of_its_own(name, crucible):
         ),
     ],
 )
-def test_what_cannot_be_asked_is_one_sentence_and_a_usage_error(arguments, sentence, crucible):
-    said = crucible(*arguments)
+def test_wrong_arguments_are_a_usage_error_in_one_sentence(arguments, sentence, crucible):
+    output = crucible(*arguments)
 
-    assert (said.returncode, said.stdout, said.stderr) == (pytest.ExitCode.USAGE_ERROR, "", f"{sentence}\n")
+    assert (output.returncode, output.stdout, output.stderr) == (pytest.ExitCode.USAGE_ERROR, "", f"{sentence}\n")
 
 
 def test_without_a_command_the_help_is_an_error(crucible):
-    said = crucible()
+    output = crucible()
 
-    assert (said.returncode, said.stdout) == (pytest.ExitCode.USAGE_ERROR, "")
-    assert said.stderr.startswith("Usage: crucible ")
+    assert (output.returncode, output.stdout) == (pytest.ExitCode.USAGE_ERROR, "")
+    assert output.stderr.startswith("Usage: crucible ")
 
 
-def test_a_command_that_is_interrupted_says_so(monkeypatch, capsys):
+def test_an_interrupted_command_prints_one_line(monkeypatch, capsys):
     @click.command("metrics")
-    def interrupted():
+    def interrupt():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(metrics, "command", interrupted)
+    monkeypatch.setattr(metrics, "command", interrupt)
 
     assert main(["metrics"]) == pytest.ExitCode.INTERRUPTED
     assert capsys.readouterr().err.splitlines()[-1] == "crucible metrics: interrupted"
 
 
-def test_exit_statuses_mean_what_they_mean_to_pytest():
+def test_exit_statuses_equal_those_of_pytest():
     assert (HELD, DID_NOT_HOLD) == (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     assert (INTERRUPTED, USAGE) == (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
 
 
 @pytest.mark.parametrize(("typed", "offered"), [("cal", "calibrate"), ("calibrate --rep", "--replicates")])
 def test_a_shell_completes_commands_and_options(typed, offered):
-    asked = {
+    options = {
         "_CRUCIBLE_COMPLETE": "bash_complete",
         "COMP_WORDS": f"crucible {typed}",
         "COMP_CWORD": str(len(typed.split())),
     }
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", "from pytest_crucible.cli import main; main([])"],
-        env=os.environ | asked, capture_output=True, text=True, timeout=60, check=False,
+        env=os.environ | options, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
-    assert said.stdout.split() == [f"plain,{offered}"]
+    assert process.stdout.split() == [f"plain,{offered}"]

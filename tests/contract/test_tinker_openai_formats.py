@@ -166,7 +166,7 @@ def test_tools_and_earlier_calls_are_part_of_the_prompt(packaged):
         ({"tools": [TOOL], "tool_choice": "always"}, "tool_choice is 'always'; expected none, auto, required"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(openai, body, words):
+def test_an_unsupported_format_is_refused(openai, body, words):
     status, answer = openai.complete("chat/completions", **{"messages": ASKED, "max_tokens": 60, **body})
 
     assert status == 400, answer
@@ -247,10 +247,10 @@ def test_responses_give_the_chat_reply(packaged):
     body = {"seed": 5, "temperature": 0.7}
     whole = chat(packaged, messages=[system, *ASKED], max_tokens=12, **body)["choices"][0]["message"]["content"]
     parts = [{"role": "user", "content": [{"type": "input_text", "text": ASKED[0]["content"]}]}]
-    for given in (ASKED[0]["content"], ASKED, parts):
+    for content in (ASKED[0]["content"], ASKED, parts):
         request = {
             "model": "crucible/tiny",
-            "input": given,
+            "input": content,
             "instructions": system["content"],
             "max_output_tokens": 12,
             **body,

@@ -70,17 +70,17 @@ class Behaviour:
     """In a stream: between tokens."""
 
 
-TYPES = {one.name: str(one.type) for one in fields(Behaviour)}
+TYPES = {entry.name: str(entry.type) for entry in fields(Behaviour)}
 NORMAL = Behaviour()
 
 
-def behaving(base: Behaviour, said: Mapping[str, Any]) -> Behaviour:
+def behaving(base: Behaviour, text: Mapping[str, Any]) -> Behaviour:
     """A behaviour with changes, which may be strings. Raises ValueError for what there is not."""
     changes = {}
-    for name, value in said.items():
+    for name, value in text.items():
         if name not in TYPES:
             raise ValueError(f"there is no behaviour {name!r}: known are {', '.join(TYPES)}")
-        changes[name] = _typed(TYPES[name], value)
+        changes[name] = _convert(TYPES[name], value)
     behaviour = replace(base, **changes)
     for kind in filter(None, behaviour.fault.split(",")):
         if kind not in FAULTS and not (kind.isdigit() and 400 <= int(kind) <= 599):
@@ -122,7 +122,7 @@ def _fault(behaviour: Behaviour, draws: random.Random, attempt: int) -> str:
     return draws.choice(kinds) if failing else ""
 
 
-def _typed(kind: str, value: Any) -> Any:
+def _convert(kind: str, value: Any) -> Any:
     if kind.startswith("tuple"):
         return tuple(value.items()) if isinstance(value, Mapping) else tuple(map(tuple, value))
     if kind in ("int", "float"):

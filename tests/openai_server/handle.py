@@ -48,13 +48,13 @@ class OpenAIServer:
 
     def counts(self) -> dict[str, Any]:
         """What was asked and what became of it: the fields of `counts.Counts`."""
-        found: dict[str, Any] = self._control("GET")
-        return found
+        control: dict[str, Any] = self._control("GET")
+        return control
 
     def requests(self) -> list[dict[str, Any]]:
         """The last requests, oldest first: `path`, `headers` (names in small letters) and `body`."""
-        found: list[dict[str, Any]] = self._control("GET", path="/control/requests")
-        return found
+        control: list[dict[str, Any]] = self._control("GET", path="/control/requests")
+        return control
 
     def reset(self) -> None:
         """Forget all that was counted, and how models behave; the default stays."""
@@ -73,7 +73,7 @@ class OpenAIServer:
         with contextlib.closing(connection):
             connection.request(method, path, None if body is None else json.dumps(body))
             response = connection.getresponse()
-            told = json.loads(response.read())
+            document = json.loads(response.read())
         if response.status != 200:
-            raise ValueError(told["error"]["message"])
-        return told
+            raise ValueError(document["error"]["message"])
+        return document

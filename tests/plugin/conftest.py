@@ -75,15 +75,15 @@ class Suite:
 
     def prepare_once(self, prepare: Callable[[Suite], object]) -> None:
         """Prepare the directory. Only the first test of a process runs the sessions that it takes; others get a copy."""
-        kept = self.prepared / f"{prepare.__module__}.{prepare.__qualname__}"
-        if kept.exists():
+        remaining = self.prepared / f"{prepare.__module__}.{prepare.__qualname__}"
+        if remaining.exists():
             for path in self.path.iterdir():  # what `prepare` removes must not stay
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-            shutil.copytree(kept, self.path, dirs_exist_ok=True)
+            shutil.copytree(remaining, self.path, dirs_exist_ok=True)
         else:
             prepare(self)
             # Compiled tests name the files that they were compiled from, and those are in the other directory.
-            shutil.copytree(self.path, kept, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(self.path, remaining, ignore=shutil.ignore_patterns("__pycache__"))
 
     def calls(self) -> list[str]:
         """What scripts have noted, one line a call."""
@@ -128,14 +128,14 @@ class Suite:
 
     def cannot_store(self, result: pytest.RunResult, sentence: str, *, errors: int = 1, passed: int = 0) -> None:
         """Exit status 1, one sentence at the setup of each experiment, and no verdict."""
-        shown = result.stdout.str() + result.stderr.str()
+        output = result.stdout.str() + result.stderr.str()
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         counts = result.parseoutcomes()
         assert (counts.get("errors", counts.get("error", 0)), counts.get("passed", 0)) == (errors, passed)
         assert not counts.keys() & {"failed", "xfailed"}
         result.stdout.fnmatch_lines([f"*{sentence}"])
-        assert "Traceback" not in shown
-        assert "INTERNALERROR" not in shown
+        assert "Traceback" not in output
+        assert "INTERNALERROR" not in output
         result.stdout.no_fnmatch_line("*verdict*")
         assert self.calls() == []
 

@@ -125,7 +125,7 @@ def test_the_same_for_programs(suite, crucible):
 
     _, out, _ = crucible("--replicates=50", "--json")
 
-    said = json.loads(out)
-    assert said["run"] == document["run"]["id"]
-    (tests,) = said["experiments"].values()
+    output = json.loads(out)
+    assert output["run"] == document["run"]["id"]
+    (tests,) = output["experiments"].values()
     assert {"metric", "dealt", "rate", "interval", "holds"} <= set(tests[0])

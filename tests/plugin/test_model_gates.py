@@ -369,7 +369,7 @@ JOINED = """
 """
 
 
-def test_a_joined_test_is_asked_for_with_all_its_items(suite, crucible):
+def test_a_gate_asks_for_all_items_of_a_joined_test(suite, crucible):
     suite.test(JOINED)
     edit(suite, "crucible.toml", "[adapters.v1]", f"{RULES}[adapters.v1]")
     suite.run("--crucible-adapter=v2").assert_outcomes(passed=5)

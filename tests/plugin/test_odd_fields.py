@@ -98,11 +98,11 @@ def test_no_section_and_no_command_fails(suite, monkeypatch, capsys, n, facts):
     for command in [*COMMANDS, *fairness]:
         # A crash is an exception here; a refusal is one sentence.
         status = main(command)
-        shown = capsys.readouterr()
-        assert status in (0, 1, 4), (command, shown)
-        assert "Traceback" not in shown.out + shown.err
+        output = capsys.readouterr()
+        assert status in (0, 1, 4), (command, output)
+        assert "Traceback" not in output.out + output.err
         if status == 4:
-            assert len(shown.err.strip().splitlines()) == 1, (command, shown.err)
+            assert len(output.err.strip().splitlines()) == 1, (command, output.err)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def planted(suite, monkeypatch, capsys):
     return suite
 
 
-def written(path: Path) -> dict[str, bytes]:
+def written_bytes(path: Path) -> dict[str, bytes]:
     """What the product has written, database cells unpacked; not the inputs and Python's own files."""
     own = {
         "rows.jsonl",
@@ -151,9 +151,9 @@ def written(path: Path) -> dict[str, bytes]:
         "v3.jsonl",
     }
     files = [file for file in path.rglob("*") if file.is_file() and file.name not in own and file.suffix != ".pyc"]
-    found = {str(file.relative_to(path)): file.read_bytes() + str(file).encode() for file in files}
-    found |= {f"cells of {file.name}": cells(file) for file in files if file.suffix == ".db"}
-    return found
+    contents = {str(file.relative_to(path)): file.read_bytes() + str(file).encode() for file in files}
+    contents |= {f"cells of {file.name}": cells(file) for file in files if file.suffix == ".db"}
+    return contents
 
 
 def leaks(texts: dict[str, bytes]) -> list[tuple[str, bytes]]:
@@ -207,7 +207,7 @@ def test_no_key_is_stored_or_printed_by_any_command(planted, capsys):
                     [*arguments[: len(name.split())], "--json", *arguments[len(name.split()) :]], capsys
                 )
 
-    texts = {**written(planted.path), **printed}
+    texts = {**written_bytes(planted.path), **printed}
     assert {".crucible/crucible.db", "r.html", "r.json", "e.csv", "run.xml", "run.log"} <= set(texts)
     assert leaks(texts) == []
     assert b"(key hidden)" in texts["cells of crucible.db"]
@@ -232,4 +232,4 @@ def test_no_key_in_any_option_is_stored_or_printed(planted, capsys):
                     printed[f"{name} {option} {key}"] = call(words, capsys)
 
     assert len(printed) > 60
-    assert leaks({**written(planted.path), **printed}) == []
+    assert leaks({**written_bytes(planted.path), **printed}) == []

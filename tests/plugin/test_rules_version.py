@@ -49,10 +49,10 @@ def crucible(pytester, *arguments):
 
 
 def test_a_run_of_an_earlier_build_shows_the_verdicts_that_it_had_with_the_version_of_the_rules(pytester, old_run):
-    shown = crucible(pytester, "show", old_run)
+    output = crucible(pytester, "show", old_run)
 
-    shown.stdout.fnmatch_lines(["*no regression is proven*"])
-    shown.stdout.fnmatch_lines(["*verdicts are those of the session, by version 1 of the rules*"])
+    output.stdout.fnmatch_lines(["*no regression is proven*"])
+    output.stdout.fnmatch_lines(["*verdicts are those of the session, by version 1 of the rules*"])
 
 
 def test_a_report_decides_again_and_says_so(pytester, old_run):

@@ -112,7 +112,7 @@ def test_a_sweeps_winner_is_judged_by_slice(loans, confirm, n):
         file.write(f"[adapters.scripted.sweep]\n{sweep}")
     loans.run(*BOTH)
 
-    gap = next(one for one in experiment(loans)["verdicts"] if one["subject"] == GAP)
+    gap = next(verdict for verdict in experiment(loans)["verdicts"] if verdict["subject"] == GAP)
     assert (gap["state"], experiment(loans)["arms"][0]["name"]) == (
         "undecided" if n == 120 else "met",
         "scripted[quality=9]",

@@ -40,8 +40,8 @@ def search(candidate, baseline):
     features = find_features(inputs, solutions, [{}] * len(rows), {"long": is_long})
     candidates = candidate_slices(features)
     differences = np.array([float(row[candidate]) - float(row[baseline]) for row in rows])
-    found = search_slices(differences, candidates.members)
-    return {candidates.names[each.column]: each for each in found.slices if each.p_adjusted <= 0.05}, len(
+    result = search_slices(differences, candidates.members)
+    return {candidates.names[each.column]: each for each in result.slices if each.p_adjusted <= 0.05}, len(
         candidates.names
     )
 

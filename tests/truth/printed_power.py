@@ -170,7 +170,7 @@ FALLING = {
 
 def power_at_the_printed_falls(name: str, replicates: int, seed: int) -> float:
     """Return the share of new runs that show the loss which a first run of equal arms prints."""
-    falling, rng, seen = FALLING[name], np.random.default_rng(seed), 0
+    falling, rng, count = FALLING[name], np.random.default_rng(seed), 0
     for _ in range(replicates):
         new, old = falling.arms(rng, 0.0)
         first = falling.compare(new, old)
@@ -180,5 +180,5 @@ def power_at_the_printed_falls(name: str, replicates: int, seed: int) -> float:
         assert loss is not None
         result = falling.compare(*falling.arms(rng, loss / float(old.mean())))
         assert result is not None
-        seen += result.p_value is not None and result.p_value <= ALPHA
-    return seen / replicates
+        count += result.p_value is not None and result.p_value <= ALPHA
+    return count / replicates

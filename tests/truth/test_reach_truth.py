@@ -48,7 +48,7 @@ def lower(change: Floats, reach: float | None) -> float:
 
 @pytest.mark.parametrize("n", [20, 50, 200])
 @pytest.mark.parametrize("shape", SIZES)
-def test_changes_within_the_reach_rarely_prove_a_difference_that_is_none(shape, n):
+def test_changes_within_the_reach_rarely_prove_a_false_difference(shape, n):
     rng, runs = np.random.default_rng(n), choose_runs(4000)
     errors = sum(lower(SIZES[shape](rng, n), REACH) > 0 for _ in range(runs))
 

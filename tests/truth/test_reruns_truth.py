@@ -34,7 +34,7 @@ def test_a_true_regression_is_caught_at_least_as_often_as_without_memory(name):
     assert green_once[1] == (~pooled[:, 0]).mean() < green_once[0] - 0.1
 
 
-def test_a_relevant_regression_is_proven_to_be_none_at_most_at_alpha_in_twenty_sessions_with_memory():
+def test_a_relevant_regression_is_rarely_excluded_in_twenty_sessions_with_memory():
     runs = choose_runs(100)
     alone, pooled = EXCLUDED.excluded(runs, seed=4)
 

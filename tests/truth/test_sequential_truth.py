@@ -63,7 +63,7 @@ def test_betting_looked_at_after_every_sample_keeps_the_false_alarms(shape):
     rng, runs = np.random.default_rng(11), choose_runs(5000)
     drawn = [shape(rng) for _ in range(runs)]
 
-    assert at_most(sum(ever_refuted(*one) for one in drawn), runs, ALPHA)
+    assert at_most(sum(ever_refuted(*entry) for entry in drawn), runs, ALPHA)
     for values, mean in drawn[:100]:
         assert (betting_sequence(values).first_exclusion(mean) is not None) == ever_refuted(values, mean)
 

@@ -71,7 +71,7 @@ def test_when_it_is_back_it_is_asked_as_before():
 
     ask_all(3_000, server)
 
-    assert server.accepted(73, 75) >= 0.9 * server.accepted(7, 9)
+    assert server.accepted_rate(73, 75) >= 0.9 * server.accepted_rate(7, 9)
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_samples_that_are_never_answered_stop_nothing_and_are_lost_alone(workers
 
     assert len(run.replies) == 40 - len(never)
     assert {type(error) for error in run.errors} <= {BackendError, Unanswered}
-    assert len(run.told("request.start")) == 40 + 5 * len(never)
+    assert len(run.events_named("request.start")) == 40 + 5 * len(never)
 
 
 def test_many_of_them_among_many_answers_stop_nothing_either():

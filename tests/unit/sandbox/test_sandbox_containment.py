@@ -154,14 +154,14 @@ def test_no_file_but_its_own_can_be_read_or_changed(sandbox, secret, program):
 def test_neither_environment_nor_home_nor_open_files_come_with_it(secret):
     allow()
     with Sandbox(workers=1) as sandbox, open(secret):
-        said = sandbox.run("import os; print(dict(os.environ), os.path.expanduser('~'), os.listdir('.'))").output
+        output = sandbox.run("import os; print(dict(os.environ), os.path.expanduser('~'), os.listdir('.'))").output
         opened = sandbox.run(
             "import os\nfor k in range(4, 64):\n try: os.fstat(k)\n except OSError: continue\n print(k)"
         )
     withdraw()
 
-    assert "hunter2" not in said
-    assert str(secret.parent) not in said
+    assert "hunter2" not in output
+    assert str(secret.parent) not in output
     assert opened.output == ""
 
 
@@ -243,9 +243,9 @@ def test_a_crash_of_the_interpreter_is_one_programs_end(sandbox):
 
 
 def test_a_program_gives_the_same_verdict_each_time(sandbox):
-    said = {sandbox.run("import random; print(random.random(), hash('a'))").output for _ in range(3)}
+    outputs = {sandbox.run("import random; print(random.random(), hash('a'))").output for _ in range(3)}
 
-    assert len(said) == 1
+    assert len(outputs) == 1
 
 
 def test_programs_run_side_by_side_and_answer_in_order():
@@ -281,7 +281,7 @@ def _descendants(process: int) -> list[int]:
 
 def _children(process: int) -> list[int]:
     try:
-        return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+        return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
     except OSError:
         return []
 

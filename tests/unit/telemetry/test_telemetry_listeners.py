@@ -69,8 +69,8 @@ def test_those_that_can_be_closed_are_and_may_fail_at_it():
             self.closed += 1
             raise ConnectionError("gone")
 
-    listener, seen = Closeable(), []
-    tell = Listeners({"a collector": listener, "a list": seen.append})
+    listener, calls = Closeable(), []
+    tell = Listeners({"a collector": listener, "a list": calls.append})
     tell.close()
 
     assert listener.closed == 1

@@ -96,7 +96,7 @@ def test_a_limit_that_is_told_is_kept_before_anything_is_refused():
 
     virtual_time.run(work())
 
-    assert server.accepted(2, 8) == pytest.approx(10, rel=0.1)
+    assert server.accepted_rate(2, 8) == pytest.approx(10, rel=0.1)
 
 
 # -- where a limit applies ------------------------------------------------------------------------------------------

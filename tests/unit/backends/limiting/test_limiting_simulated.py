@@ -28,8 +28,8 @@ def test_a_limit_of_50_a_second_is_held_and_kept(latency_s, retry_after_s):
 
     run = ask_for(END_S, server)
 
-    assert server.accepted(SETTLED_S, END_S) >= 0.95 * 50
-    assert server.refused(SETTLED_S, END_S) < 0.02
+    assert server.accepted_rate(SETTLED_S, END_S) >= 0.95 * 50
+    assert server.refused_share(SETTLED_S, END_S) < 0.02
     assert not run.errors
 
 
@@ -39,8 +39,8 @@ def test_so_is_any_other(rate, seconds):
 
     run = ask_for(seconds, server)
 
-    assert server.accepted(10, seconds) >= 0.95 * rate
-    assert server.refused(10, seconds) < 0.02
+    assert server.accepted_rate(10, seconds) >= 0.95 * rate
+    assert server.refused_share(10, seconds) < 0.02
     assert not run.errors
 
 
@@ -50,8 +50,8 @@ def test_a_limit_without_bursts_is_found_too():
 
     run = ask_for(END_S, server)
 
-    assert server.accepted(SETTLED_S, END_S) >= 0.95 * 50
-    assert server.refused(SETTLED_S, END_S) < 0.02
+    assert server.accepted_rate(SETTLED_S, END_S) >= 0.95 * 50
+    assert server.refused_share(SETTLED_S, END_S) < 0.02
     assert not run.errors
 
 
@@ -60,10 +60,10 @@ def test_a_limit_that_falls_is_kept_and_one_that_rises_is_found():
 
     run = ask_for(80, server)
 
-    assert server.accepted(25, 40) >= 0.95 * 20
-    assert server.refused(25, 40) < 0.02
-    assert server.accepted(60, 80) >= 0.95 * 80
-    assert server.refused(60, 80) < 0.02
+    assert server.accepted_rate(25, 40) >= 0.95 * 20
+    assert server.refused_share(25, 40) < 0.02
+    assert server.accepted_rate(60, 80) >= 0.95 * 80
+    assert server.refused_share(60, 80) < 0.02
     assert not run.errors
 
 
@@ -74,8 +74,8 @@ def test_a_server_that_refuses_more_than_ten_at_a_time_gets_ten(kind):
 
     run = ask_for(END_S, server)
 
-    assert server.accepted(SETTLED_S, END_S) >= 0.95 * 10 / (server.latency_s * MEAN)
-    assert server.refused(SETTLED_S, END_S) < 0.02
+    assert server.accepted_rate(SETTLED_S, END_S) >= 0.95 * 10 / (server.latency_s * MEAN)
+    assert server.refused_share(SETTLED_S, END_S) < 0.02
     assert not run.errors
 
 
@@ -84,8 +84,8 @@ def test_models_that_take_long_are_paced_as_well():
 
     run = ask_for(300, server)
 
-    assert server.accepted(10, 300) >= 0.95 * 5
-    assert server.refused(10, 300) < 0.02
+    assert server.accepted_rate(10, 300) >= 0.95 * 5
+    assert server.refused_share(10, 300) < 0.02
     assert not run.errors
 
 
@@ -94,7 +94,7 @@ def test_a_quota_of_each_minute_is_used_up_and_nothing_is_lost():
 
     run = ask_for(300, server)
 
-    assert server.accepted(0, 300) == pytest.approx(10, rel=0.02)
+    assert server.accepted_rate(0, 300) == pytest.approx(10, rel=0.02)
     assert not run.errors
 
 
@@ -105,7 +105,7 @@ def test_refusals_that_slowness_does_not_help_against_do_not_stop_it(share):
 
     run = ask_for(END_S, server)
 
-    assert server.accepted(20, END_S) >= 0.3 * 64 / (server.latency_s * MEAN)
+    assert server.accepted_rate(20, END_S) >= 0.3 * 64 / (server.latency_s * MEAN)
     assert not run.errors
 
 
@@ -114,7 +114,7 @@ def test_failures_by_chance_are_no_overload():
 
     run = ask_for(30, server)
 
-    assert server.accepted(SETTLED_S, 30) >= 0.8 * 64 / (server.latency_s * MEAN)
+    assert server.accepted_rate(SETTLED_S, 30) >= 0.8 * 64 / (server.latency_s * MEAN)
     assert not run.errors
 
 
@@ -130,7 +130,7 @@ def test_a_server_that_gets_slower_is_asked_less_at_a_time_until_nothing_hangs()
 
     run = ask_for(300, server, timeout_s=5.0)
 
-    hung = [event for event in run.told("request.stop") if event.facts.get("error") == "timeout"]
+    hung = [event for event in run.events_named("request.stop") if event.facts.get("error") == "timeout"]
     assert len(run.replies) >= 0.8 * 300 * 8
     assert len(hung) <= 0.2 * len(run.replies)
     assert not run.errors
@@ -143,7 +143,7 @@ def test_a_server_without_limits_is_asked_as_much_as_can_be():
 
     assert server.log[-1][0] == pytest.approx((1_000 // 64) * 0.05)
     assert len(run.replies) == 1_000
-    assert not run.told("limiter.wait")
+    assert not run.events_named("limiter.wait")
 
 
 @pytest.mark.parametrize(
@@ -160,4 +160,4 @@ def test_what_the_user_allows_is_used_and_no_more(limit, most):
 
     ask_for(END_S, server, limit=limit)
 
-    assert 0.95 * most <= server.accepted(10, END_S) <= 1.03 * most
+    assert 0.95 * most <= server.accepted_rate(10, END_S) <= 1.03 * most
