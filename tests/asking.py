@@ -27,7 +27,7 @@ def request(sample: str = "a", arm: str = "v2") -> Request:
 
 @dataclass
 class Run:
-    """What came of it."""
+    """The events and outcomes of the requests."""
 
     replies: list[Reply] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What all tests share: pytester, a database server, and an environment that cannot change what they see."""
+"""Fixtures of all tests: pytester, a database server, and an environment that cannot change what they see."""
 
 import gc
 import os
@@ -97,7 +97,7 @@ def forked_programs(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def _postgresql_server() -> Iterator[str]:
     if reason := postgresql_server.missing():
         pytest.skip(reason)
-    with postgresql_server.server("fsync=off") as server:  # nobody pulls this plug
+    with postgresql_server.server("fsync=off") as server:  # no power cut is tested
         yield server.url
 
 

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong, with which requests (all of them, if no paths are named), and from which request on."""
+    """A fault, the requests that it hits (all of them, if no paths are named), and from which request on."""
 
     kind: Literal["hang", "status", "garbage", "cut", "paused"]
     status: int = 503

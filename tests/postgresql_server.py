@@ -23,13 +23,13 @@ WAIT_S = 60
 
 @functools.cache
 def missing() -> str:
-    """Why there can be no server here; empty where there can."""
+    """Return why no server can run here; empty where one can."""
     if importlib.util.find_spec("psycopg") is None:
         return "psycopg is not installed"
     if _binaries() is None:
         return "PostgreSQL's server is not installed"
     if os.geteuid() == 0 and _user() is None:
-        return "root may not run PostgreSQL, and there is no user postgres or nobody"
+        return "root may not run PostgreSQL, and there is no unprivileged user"
     return ""
 
 
@@ -65,7 +65,7 @@ class Server:
 
 @contextlib.contextmanager
 def server(*settings: str) -> Iterator[Server]:
-    """With an empty database; `settings` are those of postgresql.conf, such as `fsync=off`."""
+    """A server with an empty database; `settings` are those of postgresql.conf, such as `fsync=off`."""
     with tempfile.TemporaryDirectory(prefix="crucible-pg-") as room:
         folder, port = Path(room), _free_port()
         if (user := _user()) is not None:
@@ -92,7 +92,7 @@ def _run(program: str, *arguments: str) -> None:
 
 @functools.cache
 def _binaries() -> Path | None:
-    """On the path, or where Debian has them."""
+    """Return the folder of the programs: on the path, or the one of Debian."""
     path = shutil.which("pg_ctl")
     places = [Path(path).parent] if path else []
     places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -100,7 +100,7 @@ def _binaries() -> Path | None:
 
 
 def _user() -> str | None:
-    """Whom to become; None for who we are."""
+    """Return the user to become; None for the current one."""
     if os.geteuid() != 0:
         return None
     user_names = {entry.pw_name for entry in pwd.getpwall()}

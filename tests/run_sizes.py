@@ -1,4 +1,4 @@
-"""How many examples a property is tried with, and how many runs a simulation has: fewer each day, all each night."""
+"""Numbers of examples of a property and runs of a simulation: fewer each day, all each night."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ import pytest
 from test_example_suites import copy_suite
 from test_layers import LAYERS
 
-import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it anew each time
+import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it again
 from pytest_crucible import hookspecs, metrics
 from pytest_crucible.builtin import CNS3, COMMANDS, METRICS, THINKER
 from pytest_crucible.datasets import checks as data_checks
@@ -170,7 +170,7 @@ def test_the_block_that_trains_is_real(tmp_path: Path, python: str) -> None:
 
 @pytest.mark.slow
 def test_the_closed_loop_page_runs_to_its_end(tmp_path: Path, python: str) -> None:
-    """From a clean commit, without a network; a block with a title is a part of a file of the suite."""
+    """Run the page from a clean commit, without a network; a block with a title is a part of a file of the suite."""
     for name in ("claims", "improve"):
         copy_suite(name, tmp_path / "example_suites")
     (tmp_path / ".gitignore").write_text(".crucible/\n__pycache__/\n")
@@ -578,7 +578,7 @@ def _is_importable(name: str) -> bool:
 
 
 def test_every_page_installs_from_the_clone() -> None:
-    """The package is not on PyPI: its name there is nobody's. In output of the package it is installed already."""
+    """The package is not on PyPI: its name there is free. In output of the package it is installed already."""
     pattern = re.compile(r"^(?! {4}).*pip install (?:\S+ )*\"?pytest-crucible.*$", re.MULTILINE)
 
     assert [match[0] for page in PAGES for match in pattern.finditer(page.read_text(encoding="utf-8"))] == []

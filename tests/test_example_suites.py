@@ -118,7 +118,7 @@ ARMS = ("--crucible-adapter=v2", "--compare=v1")
 
 @pytest.fixture(scope="module")
 def claims(tmp_path_factory, python):
-    """Where a copy of the suite has been run by the command of README, what that said, and its JSON."""
+    """The folder of a copy of the suite that README's command has run, its output, and its JSON."""
     folder = tmp_path_factory.mktemp("claims")
     copy_suite("claims", folder)
     done, document = run_copy(python, "claims", folder, *ARMS)

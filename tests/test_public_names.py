@@ -14,7 +14,7 @@ from pytest_crucible import stats
 
 
 def typed_names(package) -> Iterator[str]:
-    """What a type checker sees: the imports under `if TYPE_CHECKING`."""
+    """Yield the names for a type checker: the imports under `if TYPE_CHECKING`."""
     tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
     for block in tree.body:
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":

@@ -1,4 +1,4 @@
-"""What the plugin costs a pytest run that has no experiment: it must not open what only experiments need."""
+"""Modules that a pytest run without an experiment must not import."""
 
 from __future__ import annotations
 

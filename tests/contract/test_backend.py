@@ -1,4 +1,4 @@
-"""What every Backend promises. A new one joins by a row in OPENERS."""
+"""The contract of every Backend. A new one joins by a row in OPENERS."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def open_stacked(answers: Mapping[str, str]) -> Backend:
 
 
 def open_guarded(answers: Mapping[str, str]) -> Backend:
-    """With a guard that flags nothing here."""
+    """A model with a guard that flags nothing here."""
     guard = ThresholdGuard(GuardSettings(name="g", kind="secrets"), FindingsGuard(find_secrets, "secrets"))
     protection = Protection(guard, "blocked")
     return guard_backend(open_scripted(answers), Protections((protection,), (protection,), guard.identity))

@@ -59,7 +59,7 @@ def test_every_reader_is_held_to_the_contract():
 
 @pytest.mark.parametrize(("harness", "pattern"), ONE_FILE)
 def test_no_other_reader_takes_the_file(harness, pattern):
-    """In whatever order readers are tried. Tables take any rows, and come last."""
+    """The order in which readers are tried does not matter. Tables take any rows, and come last."""
     source = open_source(data_file(pattern))
 
     assert {name for name, reader in READERS.items() if reader.recognises(source)} - {"table"} == {harness} - {"table"}

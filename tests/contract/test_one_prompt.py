@@ -46,7 +46,7 @@ def generate(backend: Any, request: Request) -> Reply:
 
 @pytest.fixture
 def home(http_client: Http) -> Path:
-    """Where transformers finds the local model's tokenizer."""
+    """The folder of the local model's tokenizer for transformers."""
     return Path(http_client.get("/get_server_capabilities")["supported_models"][0]["model_name"])
 
 

@@ -64,11 +64,11 @@ def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 def opened(url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., OpenAIBackend]:
     monkeypatch.setenv("OPENAI_API_KEY", "hidden-key")
 
-    def opened(**options: object) -> OpenAIBackend:
+    def open_backend(**options: object) -> OpenAIBackend:
         settings = {"base_url": url, "model": "tiny", **options}
         return open_openai(Adapter(name="v2", backend="openai", options=settings), Path("."))
 
-    return opened
+    return open_backend
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ Ask = Callable[..., Reply]
 def opened(server, monkeypatch) -> Callable[..., OpenAIBackend]:
     monkeypatch.setenv("TINKER_API_KEY", server.key)
 
-    def opened(**options: object) -> OpenAIBackend:
+    def open_backend(**options: object) -> OpenAIBackend:
         settings = {
             "base_url": f"{server.url}/oai/api/v1",
             "model": "crucible/tiny",
@@ -29,7 +29,7 @@ def opened(server, monkeypatch) -> Callable[..., OpenAIBackend]:
         }
         return open_openai(Adapter(name="v2", backend="openai", options=settings), Path("."))
 
-    return opened
+    return open_backend
 
 
 @pytest.fixture

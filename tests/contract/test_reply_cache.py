@@ -1,4 +1,4 @@
-"""What every ReplyCache keeps: in memory, in an SQLite file and in PostgreSQL."""
+"""The contract of every ReplyCache: in memory, in an SQLite file and in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def cached_reply(text: str = "4", *, at: float = 1.5) -> CachedReply:
 
 
 def without_mark(reply: CachedReply | None) -> CachedReply | None:
-    """As it was put: what is found says that it is cached, and nothing else has changed."""
+    """Return the reply as it was put; a cached one differs only in its mark."""
     assert reply is None or reply.reply.cached
     return reply and replace(reply, reply=replace(reply.reply, cached=False))
 
@@ -75,7 +75,7 @@ def got(cache: ReplyCache, key: str = KEY) -> CachedReply | None:
 
 
 def after(opening: Open, *puts: CachedReply, overwrite: bool = False) -> CachedReply | None:
-    """What a later session finds."""
+    """Return the cached reply of a later session."""
     for cached in puts:
         with opening() as cache:
             cache.put(KEY, cached, overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""What every run store keeps: the same tests for an SQLite file and a PostgreSQL server."""
+"""The contract of every run store: the same tests for an SQLite file and a PostgreSQL server."""
 
 from __future__ import annotations
 

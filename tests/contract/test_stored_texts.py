@@ -253,7 +253,7 @@ def test_a_reply_is_redacted_once_by_cache_run_and_later_turns(tmp_path):
     ids=["text", "reasoning", "value", "name", "model"],
 )
 def test_a_reply_with_a_key_after_a_line_break_is_not_cached(tmp_path, reply):
-    """In JSON the line break is a backslash and a letter, after which no key was recognised."""
+    """A line break in JSON is a backslash and a letter, after which no key was recognised."""
     store = RunStore(str(tmp_path / "runs.db"), hider())
     cache(store, reply)
 

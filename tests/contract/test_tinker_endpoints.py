@@ -38,7 +38,7 @@ def table(heading: str) -> list[list[str]]:
 
 
 def endpoint(cell: str, heading: str) -> str:
-    """As the server names it: `POST /api/v1/asample`."""
+    """The server's name of a route: `POST /api/v1/asample`."""
     method, path = cell.strip("`").split(" ")
     return f"{method} {ROOTS[heading]}{path}"
 
@@ -80,7 +80,7 @@ def scene(server, http_client, session, model, sampler) -> Scene:
 
 
 def body_of(route: str, scene: Scene) -> Body:
-    """What the endpoint is asked with."""
+    """Return the body of a request to the endpoint."""
     training = {"model_id": scene.model, "seq_id": 9}
     path = f"tinker://{scene.model}/weights/ck1"
     prompt = {"prompt": "a", "model": "crucible/tiny", "max_tokens": 1}

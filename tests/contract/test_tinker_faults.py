@@ -42,7 +42,7 @@ class Codes:
 
 @pytest.fixture
 def patience_s() -> float:
-    """How long a service may be silent. A busy machine is silent for a second, too."""
+    """The time that a service may be silent. A busy machine is silent for a second, too."""
     return 10.0
 
 

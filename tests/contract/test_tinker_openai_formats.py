@@ -237,7 +237,7 @@ def test_a_chat_is_streamed_with_its_format_and_its_tools(packaged):
     assert (call["index"], call["function"]) == (0, {"name": "stop", "arguments": "{}"})
     assert called[-1]["choices"][0]["finish_reason"] == "tool_calls"
     assert "".join(whole_texts(called)) == ""
-    # The results of calls are told apart by their ids, also those of several turns.
+    # The results of calls are distinguished by their ids, also those of several turns.
     again = read_stream(packaged, "chat/completions", messages=ASKED, tools=[OTHER], tool_choice="required")
     assert again[-1]["choices"][0]["delta"]["tool_calls"][0]["id"] != call["id"]
 

@@ -41,7 +41,7 @@ def service(tinker, server, monkeypatch) -> Iterator[Any]:
 
 
 def got(future: Any) -> Any:
-    """What a call gives: since 0.38 clients come as futures too."""
+    """Return the result of a call: since 0.38 clients come as futures too."""
     return future.result(timeout=WAIT_S) if hasattr(future, "result") else future
 
 
@@ -286,7 +286,7 @@ def test_a_script_under_strict_warnings_leaves_nothing_open(tinker, server):
         text=True,
         timeout=WAIT_S,
         check=False,
-        env={**os.environ, "HTTP_PROXY": "http://127.0.0.1:9", **server.environment()},  # nobody listens there
+        env={**os.environ, "HTTP_PROXY": "http://127.0.0.1:9", **server.environment()},  # no server listens there
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "3\n", "")

@@ -207,7 +207,7 @@ def test_the_ready_file_is_for_its_owner_only(base, tmp_path):
 
 
 def _alive(process: int) -> bool:
-    """A zombie, which nobody has waited for, is dead."""
+    """Return whether a process runs; a zombie is dead."""
     with contextlib.suppress(OSError):
         return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
     return False

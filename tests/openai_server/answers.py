@@ -1,4 +1,4 @@
-"""What the server says: whole answers, streams and errors in OpenAI's form."""
+"""The server's answers: whole ones, streams and errors in OpenAI's form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the server behaves: when it answers, with what, and how it fails."""
+"""The server's behaviour: when it answers, with what, and how it fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Behaviour:
     fault_in: str = ""
     """Only requests whose body has this text fail; empty for any."""
     fault_share: float = 1.0
-    """Of the requests that fail: drawn anew for each attempt of the same body."""
+    """Of the requests that fail: drawn again for each attempt of the same body."""
     fault_after_s: float = -1.0
     """From the request to its failure; negative: as long as an answer takes."""
     fails_first: int = 0
@@ -95,7 +95,7 @@ def from_query(base: Behaviour, query: str) -> Behaviour:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of one request."""
+    """The fate of one request."""
 
     delay_s: float
     fault: str = ""

@@ -1,4 +1,4 @@
-"""What was asked, and what became of it."""
+"""Counts of requests by outcome."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ class Counts:
         self.cancelled += 1
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON. `distinct` are bodies, `repeated` requests with a body that came before, `answered_again` good answers to a
+        """Return the counts as JSON.
+
+        `distinct` are bodies, `repeated` requests with a body that came before, `answered_again` good answers to a
         body that had one; `seconds` has [second, requests, answers of 429] since the first request.
         """
         plain = (

@@ -57,7 +57,7 @@ AUTO, ONLY, OFF, REFRESH = (f"--crucible-cache={mode}" for mode in ("auto", "onl
 
 
 def count_new_calls(suite: Any) -> dict[str, int]:
-    """How many calls each model has had since this was last asked."""
+    """Return the number of calls of each model since the last count."""
     names = [line.split()[0] for line in suite.calls()]
     suite.forget_calls()
     return {name: names.count(name) for name in sorted(set(names))}
@@ -69,6 +69,6 @@ def opened_checkpoints(suite: Any) -> list[str]:
 
 
 def estimates(suite: Any) -> dict[tuple[str, str], Any]:
-    """Of the latest run, by arm and metric."""
+    """Return the estimates of the latest run, by arm and metric."""
     [experiment] = json.loads((suite.path / "run.json").read_text())["experiments"]
     return {(estimate["arm"], estimate["metric"]): estimate["value"] for estimate in experiment["estimates"]}

@@ -86,7 +86,7 @@ class Suite:
             shutil.copytree(self.path, remaining, ignore=shutil.ignore_patterns("__pycache__"))
 
     def calls(self) -> list[str]:
-        """What scripts have noted, one line a call."""
+        """Return the lines that scripts have written, one a call."""
         path = self.path / "calls.txt"
         return path.read_text().splitlines() if path.exists() else []
 
@@ -94,14 +94,14 @@ class Suite:
         (self.path / "calls.txt").unlink(missing_ok=True)
 
     def run(self, *arguments: str) -> pytest.RunResult:
-        """In process. Warnings are errors, and other plugins out of the way."""
+        """Run pytest in this process. Warnings are errors, and other plugins out of the way."""
         return self.pytester.runpytest_inprocess(*ALONE, *arguments)
 
     def run_n2(self, *arguments: str) -> pytest.RunResult:
         return self.run("-n2", *arguments)
 
     def run_apart(self, *arguments: str) -> pytest.RunResult:
-        """In a process of its own, which has imported everything already."""
+        """Run pytest in a process of its own, which has imported everything already."""
         return self.result_of("pytest", *ALONE, *arguments)
 
     def command(self, *arguments: str) -> pytest.RunResult:
@@ -116,7 +116,7 @@ class Suite:
         return subprocess.Popen([sys.executable, "-m", "pytest", *arguments], stdin=subprocess.DEVNULL, **options)
 
     def run_new(self, *arguments: str) -> pytest.RunResult:
-        """In a new interpreter."""
+        """Run pytest in a new interpreter."""
         return self.pytester.run(INTERPRETER, "-m", "pytest", *ALONE, *arguments)
 
     def refuses(self, result: pytest.RunResult, sentence: str) -> None:
@@ -173,7 +173,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def suite(
     pytester: pytest.Pytester, compiled: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch, forked_programs: None
 ) -> Suite:
-    # Workers compile what they import once, also where Python is told to leave no .pyc files behind.
+    # Workers compile what they import once, also where Python leaves no .pyc files behind.
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(compiled))
     monkeypatch.setenv("COLUMNS", "160")  # no line is cut short

@@ -1,4 +1,4 @@
-"""Ensembles that cannot be meant: one sentence, exit status 4, and nothing is asked."""
+"""Invalid ensembles: one sentence, exit status 4, and no request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markers, targets and datasets that cannot be meant: all of them are told at once, before anything is asked."""
+"""Invalid markers, targets and datasets: all of them are reported at once, before any request."""
 
 from __future__ import annotations
 

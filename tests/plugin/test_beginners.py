@@ -1,4 +1,4 @@
-"""Slips that everybody makes once: each is told in a sentence, and none of them is a green build."""
+"""Slips that everybody makes once: each is reported in a sentence, and none of them is a green build."""
 
 from __future__ import annotations
 

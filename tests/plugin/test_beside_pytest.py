@@ -22,7 +22,7 @@ def test_without_the_plugin_its_hooks_may_stay_in_a_conftest(suite):
 
         @pytest.hookimpl(optionalhook=True)
         def pytest_crucible_concluded(run):
-            raise SystemExit("nobody calls this")
+            raise SystemExit("this is never called")
         """
     )
     suite.test(

@@ -1,4 +1,4 @@
-"""What a run may spend, as a user sees it."""
+"""Budgets of runs and experiments in a session."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_several_budgets_hold_together(asking, suite):
     assert 3 <= len(suite.calls()) <= 5
 
 
-def test_a_resumed_run_goes_on_with_a_budget_of_its_own(asking, suite):
+def test_a_resumed_run_has_a_budget_of_its_own(asking, suite):
     suite.run("--crucible-adapter=scripted", "--crucible-budget=8 requests")
     suite.forget_calls()
     suite.run("--crucible-adapter=scripted", "--crucible-budget=12 requests", "--crucible-resume")
@@ -132,7 +132,7 @@ def test_a_resumed_run_goes_on_with_a_budget_of_its_own(asking, suite):
     assert len(suite.calls()) == 12
 
 
-# -- what cannot be meant ----------------------------------------------------------------------------------------------
+# -- invalid budgets ---------------------------------------------------------------------------------------------------
 
 
 def test_a_budget_below_one_sample_is_refused(asking, suite, run):

@@ -1,4 +1,4 @@
-"""What was paid for once is not asked again: whole suites, run twice, with a count of what their models were asked."""
+"""The reply cache: whole suites, run twice, with a count of their models' calls."""
 
 from __future__ import annotations
 
@@ -240,7 +240,7 @@ def test_joined_tests_are_replayed(drawn, run):
     result.stdout.fnmatch_lines(["test_joined: v2: 10 of 10 replies from the reply cache*"])
 
 
-# -- baselines, resumed runs, and asking anew ---------------------------------------------------------------------
+# -- baselines, resumed runs, and fresh replies -------------------------------------------------------------------
 
 
 def test_yesterdays_candidate_is_todays_baseline(paid):
@@ -275,10 +275,10 @@ def test_refresh_sends_all_requests_and_overwrites_the_cache(drawn, run):
     old = estimates(drawn)
     count_new_calls(drawn)
     run(*BOTH, REFRESH, JSON)
-    new, anew = estimates(drawn), count_new_calls(drawn)
+    new, sent = estimates(drawn), count_new_calls(drawn)
     drawn.run(V2, JSON)
 
-    assert anew == {"v1": 20, "v2": 20}
+    assert sent == {"v1": 20, "v2": 20}
     assert new["v2", "value"] != old["v2", "value"]
     assert estimates(drawn)["v2", "value"] == new["v2", "value"]
     assert count_new_calls(drawn) == {}
@@ -289,10 +289,10 @@ def test_fresh_sends_the_baselines_requests_and_overwrites_the_cache(drawn):
     old = estimates(drawn)
     count_new_calls(drawn)
     drawn.run(*BOTH, "--crucible-fresh", JSON)
-    fresh, anew = estimates(drawn), count_new_calls(drawn)
+    fresh, sent = estimates(drawn), count_new_calls(drawn)
     drawn.run("--crucible-adapter=v1", JSON)
 
-    assert anew == {"v1": 20}
+    assert sent == {"v1": 20}
     assert fresh["v2", "value"] == old["v2", "value"]
     assert fresh["v1", "value"] != old["v1", "value"]
     assert estimates(drawn)["v1", "value"] == fresh["v1", "value"]

@@ -1,4 +1,4 @@
-"""Replaying: with --crucible-cache=only nobody is asked, nothing is opened and no key is needed, or the run fails and says why."""
+"""Replaying: with --crucible-cache=only no model is called or opened and no key is needed, or the run fails with a reason."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_one_invented_document_is_a_high_flag(run_replies):
     assert result.ret == 1
 
 
-def test_findings_are_told_by_rule_severity_and_arm_and_exported_with_their_evidence(run_replies, monkeypatch):
+def test_findings_are_listed_by_rule_severity_and_arm_and_exported_with_their_evidence(run_replies, monkeypatch):
     labelled = SUITE.replace('"documents": DOCUMENTS}', '"documents": DOCUMENTS, "gold_flags": GOLD[k]}').replace(
         "def claims", 'GOLD = [[], [], [], ["CITATION_INVALID"], ["CITATION_INVALID"], []]\n\n\ndef claims'
     )

@@ -1,4 +1,4 @@
-"""What is stored of calls, and how `crucible show RUN --sample ID` prints it."""
+"""Stored calls, and how `crucible show RUN --sample ID` prints it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def calls(suite: Suite) -> list[dict[str, Any]]:
 
 
 def without_keys(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What must be equal however a run came about: without the arm's key and who paid."""
+    """Return the calls without the arm's key and the run that sent them: equal for every kind of run."""
     return [{name: value for name, value in row.items() if name not in ("arm", "paid_by")} for row in rows]
 
 

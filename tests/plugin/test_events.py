@@ -1,4 +1,4 @@
-"""What happens between questions and answers reaches hooks, the run store and the report; and nothing mixes."""
+"""Events of requests reach hooks, the run store and the report, and do not mix."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ARMS = ("--crucible-adapter=scripted", "--compare=base")
 
 @pytest.fixture
 def listening(suite):
-    """A hook that writes down what it is told of two experiments on two arms."""
+    """A suite whose hook records the events of two experiments on two arms."""
     suite.script(SCRIPTS, others={"base": {"backend": "scripted", "script": "scripts:base", "latency_s": 0.001}})
     suite.pytester.makeconftest(LISTENER)
     suite.test(TWO.format(name="sums"))
@@ -288,7 +288,7 @@ def test_stored_replies_count_as_no_usage(modelled):
 
 
 def test_a_clock_set_back_gives_no_negative_durations(listening):
-    """An hour back with every look at it; in a process of its own, since nobody sets it right again."""
+    """An hour back with every look at it; in a process of its own, since it is not set right again."""
     listening.pytester.makeconftest(
         f"""
         import itertools, time

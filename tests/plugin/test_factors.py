@@ -67,7 +67,7 @@ def comparison(document):
 
 
 def test_a_difference_that_comes_and_goes_between_rounds_is_not_proven(suite):
-    """In every round most of the samples agree, and all of them together would prove a regression."""
+    """Most of the samples agree in every round, and all of them together would prove a regression."""
     write_suite(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9, 0.9, 0.9])
 
     counted = comparison(suite.json(*BOTH, ROUNDS))

@@ -1,4 +1,4 @@
-"""Run stores that fail in the middle of a run: nobody waits for ever, what was answered is kept, and the next run takes it in."""
+"""Run stores that fail in the middle of a run: the run ends, its replies are kept, and the next run stores them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ WORKERS = pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=p
 
 @pytest.fixture
 def mortal() -> Iterator[postgresql_server.Server]:
-    """A server that nobody else uses."""
+    """A server of this test alone."""
     if reason := postgresql_server.missing():
         pytest.skip(reason)
     with postgresql_server.server() as server:
@@ -97,7 +97,7 @@ def impatient(suite, monkeypatch):
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """As another process that writes and never comes to an end."""
+    """Hold the lock as another process that never stops writing."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         yield
@@ -136,7 +136,7 @@ def sentences(error: str) -> set[str]:
 
 
 def goes_on(suite, *arguments) -> None:
-    """The next run asks nothing again that was answered, and leaves nothing lying about."""
+    """Assert that the next run repeats no answered request and leaves no file behind."""
     answered = suite.calls()
     assert len(answered) >= 10
     assert list(suite.path.rglob("*.unsaved/*.jsonl"))

@@ -1,4 +1,4 @@
-"""What a test function may look like, and what it may ask for."""
+"""Forms and arguments of test functions."""
 
 from __future__ import annotations
 

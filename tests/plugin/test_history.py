@@ -1,4 +1,4 @@
-"""From a run to the next: tags, promotion, comparisons with the past, and what the commands say of stored runs."""
+"""Stored runs: tags, promotion, comparisons with the past, and the commands that show them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What another harness has measured, as a run: the same verdicts as a session's own, stored or only compared."""
+"""Results of other harnesses as runs: the same verdicts as a session's own, stored or only compared."""
 
 from __future__ import annotations
 

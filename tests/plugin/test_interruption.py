@@ -90,8 +90,8 @@ def test_a_killed_run_is_resumed_with_only_what_is_missing(slow, workers):
     resumed = slow.json("--crucible-adapter=scripted", "--crucible-resume", *workers)
     assert len(slow.calls()) == MANY - stored
 
-    anew = slow.json("--crucible-adapter=scripted")
-    assert without_times(resumed) == without_times(anew)
+    unresumed = slow.json("--crucible-adapter=scripted")
+    assert without_times(resumed) == without_times(unresumed)
 
 
 @pytest.mark.slow

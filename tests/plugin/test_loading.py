@@ -1,4 +1,4 @@
-"""How this package comes into a session: as other modules do, whatever pytest does with plugins."""
+"""Loading of this package in a session: as other modules, whatever pytest does with plugins."""
 
 from __future__ import annotations
 

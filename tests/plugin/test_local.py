@@ -119,7 +119,7 @@ def test_replies_are_read_as_they_come(local):
     assert all(error.startswith("CancelledError: the test closed the stream after ") for error in errors)
 
 
-def test_repeats_are_drawn_anew(local):
+def test_repeats_are_drawn_separately(local):
     local.run("--crucible-adapter=bare")
 
     assert len(set(reply_texts(local, "bare"))) == 40

@@ -53,7 +53,7 @@ def test_a_failure_has_the_tests_own_traceback(suite, kind):
 
 
 def debug(suite, commands, *arguments):
-    """What the debugger says to a few commands."""
+    """Return the debugger's output for a few commands."""
     command = [*suite.pytester._getpytestargs(), "-p", "no:asyncio", "-p", "no:hypothesispytest", *arguments]
     process = suite.pytester.popen(command, stdin=subprocess.PIPE)
     out, _ = process.communicate("\n".join(commands).encode(), timeout=60)

@@ -1,4 +1,4 @@
-"""Where settings come from, which one wins, and what a wrong one says."""
+"""Sources of settings, their order, and errors in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may happen to a sample: right, failed, skipped or lost."""
+"""The outcomes of a sample: right, failed, skipped or lost."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def planted(suite, monkeypatch, capsys):
 
 
 def written_bytes(path: Path) -> dict[str, bytes]:
-    """What the product has written, database cells unpacked; not the inputs and Python's own files."""
+    """Return the files that the product has written, database cells unpacked; not the inputs and Python's own files."""
     own = {
         "rows.jsonl",
         "more.jsonl",
@@ -225,7 +225,7 @@ def test_no_key_in_any_option_is_stored_or_printed(planted, capsys):
     for name, command in all_commands():
         base = calls_of(name)[0]
         for option in free_texts(command):
-            # A server goes on with any key, and a file has the name that it was given.
+            # A server accepts any key, and a file has the name that it was given.
             if option not in ("--key", "-o", "--output", "--store"):
                 for key in (f"sk-planted-{option}-0123456789", VALUE):
                     words = [*name.split(), f"{option}={key}", *base[len(name.split()) :]]

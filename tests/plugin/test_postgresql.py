@@ -80,7 +80,7 @@ def test_eight_workers_and_two_processes_write_at_once_and_nothing_is_lost_or_do
             "run store 'postgresql://(key hidden)@*broken/runs' cannot be reached: the host does not exist: check the URL",
         ),
     ],
-    ids=["nobody there", "no URL"],
+    ids=["no server", "no URL"],
 )
 def test_an_unusable_server_is_reported_without_the_password(suite, url, sentence):
     pytest.importorskip("psycopg")

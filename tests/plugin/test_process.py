@@ -97,7 +97,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="open files are 
 
 @pytest.fixture
 def changes(suite):
-    """What a session changed for good in a process that ran nothing but it."""
+    """Return what a session has changed for good in a process of its own."""
 
     def changes(*arguments: str, status: pytest.ExitCode = pytest.ExitCode.OK) -> dict[str, Any]:
         suite.pytester.makepyfile(watch=WATCH, run=RUN, test_bystander="def test_bystander():\n    pass\n")

@@ -140,7 +140,7 @@ def test_a_trained_adapter_is_used_again_without_the_option(recipes, run):
 
 
 @pytest.mark.slow
-def test_trained_anew_with_the_same_seed_it_answers_the_same(recipes):
+def test_a_second_training_with_the_same_seed_gives_the_same_replies(recipes):
     def replies():
         document = recipes.json(*ARMS, "--crucible-train", "--crucible-fresh")
         (experiment,) = document["experiments"]
@@ -304,7 +304,7 @@ def test_collect_only_prints_the_trainings_and_starts_none(recipes):
 
 @pytest.mark.parametrize("below", [True, False])
 def test_verbose_prints_the_folder_of_an_adapter(recipes, below, monkeypatch):
-    """As seen from where pytest was started, so that it can be found."""
+    """The path is relative to the directory in which pytest was started."""
     arguments = ("-v", "--crucible-adapter=v2", "--crucible-train")
     if below:
         result, place = recipes.run(*arguments), ".crucible/adapters/*"

@@ -1,4 +1,4 @@
-"""From an adapter to production and back: register, measure, promote with the run as proof, roll back, retire."""
+"""The registry of models: register, measure, promote with the run as proof, roll back, retire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relevant differences from the marker to every report, in stored runs, and what cannot be meant by one."""
+"""Relevant differences from the marker to every report, in stored runs, and invalid ones."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
-# What runs in process must not import these anew each time: matplotlib does not know its own classes then.
+# What runs in process must not import these again: matplotlib does not know its own classes then.
 import matplotlib.backends.backend_pdf
 import matplotlib.backends.backend_svg  # noqa: F401
 import nbformat
@@ -21,7 +21,7 @@ FORMATS = ("md", "tex", "bib", "html", "json", "csv", "jsonl", "ipynb", "forest.
 
 @pytest.fixture
 def reported(suite, monkeypatch):
-    """A suite whose session was told in every kind of format."""
+    """A suite whose session was reported in every format."""
     monkeypatch.chdir(suite.path)
     suite.run(*POOR, *(f"--crucible-report=session.{entry}" for entry in FORMATS))
     return suite

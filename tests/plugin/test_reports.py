@@ -1,4 +1,4 @@
-"""How much is said at -q, by default, with -v and -vv, and what is written to files."""
+"""The output at -q, by default, with -v and -vv, and reports in files."""
 
 from __future__ import annotations
 

@@ -399,7 +399,7 @@ KILL = """
 
 @pytest.mark.slow
 def test_a_killed_search_is_resumed_with_the_same_result(robust):
-    """The sample that is searched is searched anew, and those that are finished are not."""
+    """The sample that is searched is searched again, and those that are finished are not."""
     robust.pytester.makeconftest(CONFTEST.replace("            words = ", f"{KILL}            words = "))
     write(robust, '"greedy_search", queries=25, strength=0.3', 'quality_target("exact_match[greedy_search] >= 0.5")')
     killed = robust.run_new(V2, "--crucible-cache=off", "--crucible-concurrency=1", "-p", "no:asyncio")
@@ -446,7 +446,7 @@ def test_certificates_count_their_requests_and_are_of_the_smoothed_model(robust)
 
 @pytest.mark.slow
 def test_a_certificate_with_lost_replies_is_lost_and_resumed(robust):
-    """With the lost reply it might certify more edits: the certificate is unknown, and not a low one."""
+    """The lost reply might certify more edits: the certificate is unknown, and not a low one."""
     broken = """
             import pathlib
             if not pathlib.Path("mended").exists() and len(text.split()) == 5:

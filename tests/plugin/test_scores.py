@@ -1,4 +1,4 @@
-"""What is a score, what is a label, and what is neither."""
+"""Scores, labels and invalid values of metrics."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def seeded(suite, base):
-    """Two recipes; v2 is trained three times, v1 as often as `write` is told."""
+    """Two recipes; v2 is trained three times, v1 as often as `write` says."""
     suite.write_rows("words.jsonl", [{"id": f"w{k}", "input": f"{k}?", "expected": "five"} for k in range(6)])
     suite.write_rows("train.jsonl", [{"prompt": f"{k}?", "completion": "five"} for k in range(20, 40)])
     (suite.path / "test_sums.py").unlink()
@@ -127,7 +127,7 @@ def test_the_plan_counts_trainings(seeded):
     assert trainings(seeded) == []
 
 
-def test_a_later_session_trains_and_asks_nothing(seeded):
+def test_a_later_session_trains_nothing_and_sends_no_request(seeded):
     first = seeded.json(*ARMS, TRAIN)
     count = len(trainings(seeded))
 

@@ -92,7 +92,7 @@ def n_of(suite):
 
 
 def calls(suite):
-    """How often each experiment asked for a sample, by experiment; no unit is sent twice."""
+    """Return the number of samples sent by each experiment; no unit is sent twice."""
     lines = suite.calls()
     assert max(Counter(lines).values(), default=0) <= 1
     return Counter(line.split()[1] for line in lines)

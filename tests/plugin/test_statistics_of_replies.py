@@ -37,7 +37,7 @@ ENTAILMENTS = [MOST] * 98 + [FEW] * 21 + [NONE]
 
 
 def write_suite(suite, name: str, slow: float) -> None:
-    """Of the replies to each sample one is slow; six have a flag."""
+    """Write a suite in which one reply to each sample is slow and six have a flag."""
     suite.write_rows(
         f"answers/{name}.jsonl",
         [

@@ -30,7 +30,7 @@ from pytest_crucible.local_model.server.process import LocalServer
 from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.records.errors import Retryable
 
-NOBODY = "http://127.0.0.1:9"
+UNREACHABLE = "http://127.0.0.1:9"
 TEXT = " ".join(f"claim {number} of document {number * 7} is supported by evidence" for number in range(300))
 
 GOT = """
@@ -92,9 +92,9 @@ def without_sdk(suite) -> None:
 
 def test_the_clients_are_the_sdks_own_on_a_service_of_this_machine(tinker, suite, monkeypatch):
     monkeypatch.setenv("TINKER_API_KEY", "tml-of-the-hosted-service")  # a key alone is no wish to be hosted
-    monkeypatch.setenv("TINKER_BASE_URL", NOBODY)
-    monkeypatch.setenv("HTTP_PROXY", NOBODY)
-    monkeypatch.setenv("ALL_PROXY", NOBODY)
+    monkeypatch.setenv("TINKER_BASE_URL", UNREACHABLE)
+    monkeypatch.setenv("HTTP_PROXY", UNREACHABLE)
+    monkeypatch.setenv("ALL_PROXY", UNREACHABLE)
     suite.test(
         GOT
         + """
@@ -309,8 +309,8 @@ def test_the_hosted_service_has_no_base_model_of_its_own(tinker, suite, base, mo
 def test_an_unreachable_service_is_noticed_at_once(tinker):
     started = time.monotonic()
 
-    with pytest.raises(SpecError, match=rf"Tinker at {NOBODY} does not answer: "):
-        polling.check_answers(NOBODY)
+    with pytest.raises(SpecError, match=rf"Tinker at {UNREACHABLE} does not answer: "):
+        polling.check_answers(UNREACHABLE)
     assert time.monotonic() - started < polling.HEALTH_S
 
 

@@ -81,7 +81,7 @@ def model(behind, directory) -> str:
 
 
 def base_name(directory: Path) -> str:
-    """What the service calls its base model."""
+    """Return the service's name of its base model."""
     (name,) = directory.glob("models/crucible/tiny-*")
     return str(name)
 
@@ -170,7 +170,7 @@ def test_the_whole_flow_on_the_hosted_service(suite, hosted, behind, model):
     [
         (None, "the hosted Tinker service needs a key: set TINKER_API_KEY, or leave crucible_tinker = local"),
         ("sk-of-somebody-else", "TINKER_API_KEY is not a Tinker key: it must start with 'tml-'"),
-        ("tml-of-nobody", "Tinker did not open a session: *is not this server's: use the one it printed"),
+        ("tml-unknown", "Tinker did not open a session: *is not this server's: use the one it printed"),
     ],
     ids=["none", "wrong prefix", "unknown"],
 )
@@ -263,7 +263,7 @@ def pytest_crucible_observed(sample):
     assert sorted({line.split()[1] for line in suite.calls()}) == [f"q{k:02}" for k in range(20)]
 
 
-# Checkpoints that cannot be meant
+# Invalid checkpoints
 
 
 @pytest.mark.slow

@@ -222,7 +222,7 @@ def test_a_metric_of_the_suite_goes_first(words, run):
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(["final_loss >= 7 * 8     0  met", "training_steps == 60 * 1     0  met"])
-    result.stdout.no_fnmatch_line("crucible: train* v1*")  # nothing is compared, so that nobody asks it
+    result.stdout.no_fnmatch_line("crucible: train* v1*")  # nothing is compared, so that it gets no request
 
 
 def test_a_joined_test_can_have_training_targets(words, run):

@@ -52,13 +52,13 @@ def served(suite, server):
 
 
 def write_adapter(suite, server: OpenAIServer, **settings: Any) -> None:
-    """How its adapter asks."""
+    """Write an adapter of this server with these settings."""
     suite.adapters({"v2": {"backend": "openai", "base_url": server.url, "model": "m", **settings}})
 
 
 @pytest.fixture
 def _retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes seconds between two requests takes hundredths of them."""
+    """Shorten the seconds between two requests to hundredths."""
     monkeypatch.setattr(attempts, "FIRST_S", 0.02)
     for name in ("DOUBT_AFTER_S", "PROBE_S"):
         monkeypatch.setattr(circuit_breaker, name, 0.02)

@@ -35,7 +35,7 @@ def sizes(needed: SampleSize, *, n: str = "n") -> Answer:
 
 
 def power_options(options: Case) -> dict[str, float]:
-    """What is left of a question once its effect is known: alpha, and the power that is wanted."""
+    """Return the options besides the effect: alpha, and the desired power."""
     alpha = float(options.get("alpha", 0.05))
     return {"alpha": alpha} if "n" in options or "N" in options else {"alpha": alpha, "power": options["power"]}
 

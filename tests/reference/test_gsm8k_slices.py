@@ -1,4 +1,4 @@
-"""Where one model is better on GSM8K's 1,319 test questions, and where two models differ alike everywhere.
+"""Slices of GSM8K's 1,319 test questions in which one model is better, and two models without any.
 
 CRUCIBLE_DATA names a directory with `paired/gsm8k_6models_binary.csv` and `gsm8k/test.jsonl`; without it nothing is tested.
 """

@@ -115,7 +115,7 @@ def analyse_inputs(inputs: AnalysisInputs, *, family_size: int) -> Analysis:
 
 @pytest.fixture(scope="module", params=sorted(SETS))
 def judged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """What the program and what the reference say of one data set."""
+    """Yield the program's and the reference's results of one data set."""
     name = request.param
     expected = reference()[name]
     models = list(expected["models"])

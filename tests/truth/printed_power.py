@@ -1,6 +1,6 @@
 """Runs that are planned again from the difference that a first run says it can detect: is its power the 80 % that it names?
 
-The first run is of equal arms. The second is drawn anew, with the printed difference as the truth.
+The first run is of equal arms. The second is drawn separately, with the printed difference as the truth.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class ReplyEval:
 
 @dataclass(frozen=True)
 class Errors:
-    """How many of some runs claim what is not true, and how many have a bound at all."""
+    """The number of runs with a false claim, and of those with a bound."""
 
     low: int
     """Lower bounds above the truth."""

@@ -35,7 +35,7 @@ class Reruns:
     shared_day: float = 0.0
     """That of both arms' rates together."""
 
-    def red(self, replicates: int, seed: int) -> tuple[Red, Red]:
+    def simulate_red(self, replicates: int, seed: int) -> tuple[Red, Red]:
         """Return series x sessions: whether a regression is proven by the session alone, and with memory."""
         series = [self._series(np.random.default_rng([seed, k])) for k in range(replicates)]
         alone, pooled = zip(*series, strict=True)
@@ -114,7 +114,9 @@ EXCLUDED = Reruns(160, truth=-0.10)
 
 def rerun_rows(seed: int, replicates: int = SERIES) -> list[list[str]]:
     """Return a line of each series: how often something wrong happened until a session, alone and with memory."""
-    lines = [line for name, reruns in RERUNS.items() for line in _lines(name, reruns, *reruns.red(replicates, seed))]
+    lines = [
+        line for name, reruns in RERUNS.items() for line in _lines(name, reruns, *reruns.simulate_red(replicates, seed))
+    ]
     shares = _until(EXCLUDED.excluded(replicates, seed))
     return [*lines, ["160 samples, -10 points, stored baseline", "proven not worse by the relevant 0.1", *shares]]
 

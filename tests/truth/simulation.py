@@ -1,4 +1,4 @@
-"""What the simulations share: lines of the decision table asked directly, and rates held against limits."""
+"""Shared parts of the simulations: rows of the decision table, and limits of rates."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FEW_DRAWS = 999
 
 
 def answers_of(row: Row, case: Eval, drawn: Drawn, *how: Any, labels: Any = None) -> list[Any]:
-    """What a line of the table says to each run of an evaluation; None where it refuses. `labels` are its clusters."""
+    """Return the result of a row of the table for each run of an evaluation; None where it refuses. `labels` are its clusters."""
     answers: list[Any] = []
     for observed in observed_runs(row, case, drawn, labels):
         try:

@@ -43,7 +43,7 @@ def test_a_mean_is_proven_to_be_large_at_most_as_often_as_alpha_says(name, n):
 
 
 def test_methods_that_are_not_offered_miss_their_level():
-    """Why no t of logarithms and no upper bound of a mean is offered: docs/decisions/0024."""
+    """A t of logarithms and an upper bound of a mean miss their level: docs/decisions/0024."""
     assert t_errors("2 % take 15 times as long", 50, 500, seed=3)[0.005] > 0.2
     assert mean_errors("lognormal, sigma 1.5", 200, 500, seed=3)[0.05][2] > 0.1
     assert mean_errors("90 % zeros", 50, 500, seed=3)[0.05][2] > 0.15

@@ -414,7 +414,7 @@ def test_the_self_test_finds_no_fault_in_what_is_calibrated(name):
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2, 0.5])
 @pytest.mark.parametrize("name", ["scores, a quarter 0", "rewards", "latency, passages of 5"])
 def test_p_values_of_arms_that_do_not_differ_are_uniform(name, alpha):
-    """As many below alpha as alpha says, and not fewer."""
+    """The share of p-values below alpha is alpha, and not less."""
     case = EVERY[name]
     drawn = case.draw(np.random.default_rng(7), 1, 200, "exchangeable arms")
     values = np.stack([drawn.baseline[0], drawn.candidate[0]], axis=1)

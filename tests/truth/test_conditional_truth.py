@@ -21,7 +21,7 @@ UNIT = (0.0, 1.0)
 
 
 def draw_applying(rng, n, chances, shared):
-    """To which samples the metric applies in either arm; a share of samples has one chance for both arms."""
+    """Draw the samples to which the metric applies in either arm; a share of samples has one chance for both arms."""
     first = rng.random(n)
     second = np.where(rng.random(n) < shared, first, rng.random(n))
     return first < chances[0], second < chances[1]

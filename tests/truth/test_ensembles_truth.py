@@ -1,4 +1,4 @@
-"""How often the interval of the error correlation covers the truth, by seeded simulation.
+"""Coverage of the interval of the error correlation, by seeded simulation.
 
 Every limit is a worst cell that is named beside it, less four standard errors of the simulation.
 """

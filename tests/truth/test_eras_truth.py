@@ -23,7 +23,7 @@ def test_of_fifty_candidates_at_the_margin_one_passes_in_at_most_alpha_of_eras(s
 
 
 def test_without_an_era_one_of_fifty_nearly_always_passes():
-    """In 0.92 of eras, for bounds that use all of alpha; those of 240 yes-or-no samples use a little less."""
+    """One passes in 0.92 of eras for bounds that use all of alpha; those of 240 yes-or-no samples use a little less."""
     runs = choose_runs(400)
 
     assert at_least(count_passed(runs, era=False, shared=False), runs, 0.85)

@@ -74,7 +74,7 @@ def test_rare_disasters_that_rounds_agree_on_rarely_pass(n, lost):
 
 
 def test_one_run_that_is_taken_for_all_errs_often():
-    """Why rounds exist: at run-to-run noise of 0, 2 and 4 points, one run of 1,000 samples errs in 5, 14 and 31 %."""
+    """The reason for rounds: at run-to-run noise of 0, 2 and 4 points, one run of 1,000 samples errs in 5, 14 and 31 %."""
     shares = []
     for noise in (0.0, 0.02, 0.04):
         runs = rounds(1, noise).draw(400)

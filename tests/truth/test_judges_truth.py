@@ -1,4 +1,4 @@
-"""How often judges' coefficients, corrected means, pooled effects and ratings cover the truth, by seeded simulation.
+"""Coverage of judges' coefficients, corrected means, pooled effects and ratings, by seeded simulation.
 
 Every limit is the nominal rate, or a worst cell that is named beside it, less four standard errors of the simulation.
 """

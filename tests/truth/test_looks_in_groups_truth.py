@@ -65,7 +65,7 @@ def is_refuted(sizes: np.ndarray, means: np.ndarray, mean: float, side: str, lar
 @pytest.mark.parametrize("side", ["lower", "upper"])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_the_mean_over_samples_is_rarely_refuted(name, side):
-    """By groups that count equally, "large groups are harder" was proven in every run."""
+    """Groups that count equally proved "large groups are harder" in every run."""
     rng, design = np.random.default_rng([31, len(name)]), DESIGNS[name]
     wrong = sum(is_refuted(*design.draw(rng), design.mean, side, design.large) for _ in range(RUNS))
 

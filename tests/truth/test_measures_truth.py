@@ -40,7 +40,7 @@ def area_sample(rng, sizes, means, deviation=1.0, correlation=0.5, clusters=None
 
 
 def shift(area: float, deviation: float = 1.0) -> float:
-    """How far apart two normal laws have that area between them."""
+    """Return the distance of two normal laws with that area between them."""
     return float(ndtri(area)) * math.sqrt(1 + deviation**2)
 
 

@@ -1,4 +1,4 @@
-"""How often whole sessions are wrong when the truth is known: from answers through the analysis to the verdicts.
+"""Error rates of whole sessions with a known truth, from replies through the analysis to the verdicts.
 
 A session asks ten questions: six of bits, two of graded scores, two of bits in groups. Where nothing differs, both arms
 draw from one law, which every sample has for itself. The promise is that such a session stays green with probability

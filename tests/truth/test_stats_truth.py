@@ -1,4 +1,4 @@
-"""How often the methods are wrong when the truth is known: seeded simulations of what evaluations look like.
+"""Error rates of the methods with a known truth: seeded simulations of typical evaluations.
 
 Every limit is the nominal rate, or a worst cell that is named beside it, plus four standard errors of the simulation.
 """

@@ -1,4 +1,4 @@
-"""How often a trend marks a change where there is none: runs of one law, looked at together."""
+"""Rates at which a trend marks a false change: runs of one law, looked at together."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def server(started: OpenAIServer) -> OpenAIServer:
 
 
 def status(server: OpenAIServer, prompt: str = "2 + 2", **headers: str) -> int:
-    """Of one answer; 0 where there is none."""
+    """Return the status of one answer; 0 if there is none."""
     address = urlsplit(server.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=10)
     try:
@@ -49,7 +49,7 @@ def statuses(server: OpenAIServer, prompts: int, *, at_a_time: int = 1) -> list[
         return list(threads.map(lambda k: status(server, str(k)), range(prompts)))
 
 
-def test_a_model_behaves_as_it_is_told_and_the_others_do_not(server):
+def test_a_behaviour_belongs_to_its_model_alone(server):
     server.behave("m", fault="500")
 
     assert status(server) == 500
@@ -98,7 +98,7 @@ def test_one_answer_in_a_hundred_is_twenty_times_slower():
     assert 70 <= delays.count(1.0) <= 130
 
 
-def test_what_is_above_the_rate_gets_429_and_all_are_told_the_limit(server):
+def test_requests_above_the_rate_get_429_and_all_answers_state_the_limit(server):
     server.behave("m", rate=0.01, burst=3, retry_after="0.2")
     result = statuses(server, 5)
 

@@ -1,4 +1,4 @@
-"""Writes inspect-*.eval and inspect-*.json with inspect_ai and its mock model, which asks nobody: python make_inspect.py."""
+"""Writes inspect-*.eval and inspect-*.json with inspect_ai and its mock model, which sends nothing: python make_inspect.py."""
 
 from __future__ import annotations
 

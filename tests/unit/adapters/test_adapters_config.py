@@ -149,7 +149,7 @@ def test_a_uri_stands_for_backend_and_model(tmp_path):
     "content",
     ['v2 = "recorded"', 'v2 = "ftp:x"', "v2 = { uri = 3 }", 'v2 = { uri = "local:x", backend = "local" }'],
 )
-def test_a_uri_that_says_nothing_is_told(tmp_path, content):
+def test_an_empty_uri_is_refused(tmp_path, content):
     (tmp_path / "crucible.toml").write_text(f"[adapters]\n{content}\n")
 
     sentence = refusal(read_adapters, tmp_path)

@@ -1,4 +1,4 @@
-"""Which scores of a stored experiment are dealt to two arms, and with which declaration."""
+"""A/A tests: scores of a stored experiment that are dealt to two arms, and their declaration."""
 
 from __future__ import annotations
 

@@ -314,7 +314,7 @@ def test_the_n_that_would_decide_at_a_margin(alternative, distance):
 
 
 def test_between_two_margins_both_bounds_must_clear():
-    """With the difference in the middle, each bound needs a chance of 90 %, and allows for differences at the ends."""
+    """A difference in the middle: each bound needs a chance of 90 %, and allows for differences at the ends."""
     contrast = Contrast(metric="m", baseline="v1", alternative="equivalent", margin=0.1)
     rng = np.random.default_rng(4)
     theirs = rng.random(400)

@@ -64,7 +64,7 @@ def test_what_only_an_ensemble_has_is_estimated_in_its_arm_alone():
         ("exact", "trio", 0.75), ("exact", "v1", 0.5), ("consensus", "trio", 0.75), ("exact[v1]", "trio", 0.5),
         ("exact[v2]", "trio", 0.5),
     ]  # fmt: skip
-    assert "cost_usd" not in analysis.kinds  # nobody knew the price
+    assert "cost_usd" not in analysis.kinds  # the price is unknown
 
 
 def test_targets_may_be_about_consensus_and_members():

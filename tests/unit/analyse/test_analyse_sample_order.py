@@ -58,7 +58,7 @@ def test_the_correlation_is_that_of_a_closed_form():
 
 @pytest.mark.parametrize("share", [0.02, 0.2])
 def test_two_neighbours_that_differ_are_chance(share):
-    """Of 2 in 100 samples, two stand side by side in 2 % of all orders; the normal tail has 1e-6."""
+    """Two of 2 in 100 samples stand side by side in 2 % of all orders; the normal tail has 1e-6."""
     rng, n = np.random.default_rng(2), 100
     alarms = sum(
         is_noteworthy(serial)

@@ -1,4 +1,4 @@
-"""From single scores to one value a sample, against a slow implementation that looks at one sample at a time."""
+"""One value a sample from single scores, against a slow implementation that looks at one sample at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FACTS = {
 
 @dataclass(frozen=True)
 class Repeat:
-    """What became of one repeat of one sample, as seen by one metric."""
+    """The outcome of one repeat of one sample for one metric."""
 
     status: str
     """answered, failed, skipped, lost (the whole reply), never (not asked), broken (the scorer raised)"""

@@ -112,7 +112,7 @@ def test_a_quantile_is_one_of_the_values(share, value):
 
 
 def test_bounds_of_a_quantile_are_order_statistics():
-    """From 60 values the largest exceeds the 95th percentile with probability 1 - 0.95^60 = 0.954."""
+    """The largest of 60 values exceeds the 95th percentile with probability 1 - 0.95^60 = 0.954."""
     values = list(np.random.default_rng(0).permutation(60) + 1.0)
     observed = result("p95(m) <= 70", values, NUMBER).evidence.observed
 
@@ -270,7 +270,7 @@ def test_the_n_that_proves_a_rate():
 
 @pytest.mark.parametrize("target", [2.0, 3.5])
 def test_the_n_that_proves_a_mean(target):
-    """In four of five runs, on the side of the target; of values without ends there is no such number."""
+    """The size proves the target in four of five runs; values without ends have no such size."""
     values = [1.0, 2.0, 3.0, 4.0, 5.0] * 40
     needed = result(f"m >= {target}", values, RATING).needed
     runs = np.random.default_rng(2).choice(values, (400, needed))

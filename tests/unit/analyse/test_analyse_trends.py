@@ -1,4 +1,4 @@
-"""Where a metric changed over many runs, and where it only seems so."""
+"""Changes of a metric over many runs, true and apparent ones."""
 
 from __future__ import annotations
 

@@ -660,7 +660,7 @@ def test_lost_samples_that_take_every_proof_leave_it_open():
     )
 
 
-def test_one_lost_sample_and_thousands_are_told_alike():
+def test_one_lost_sample_and_thousands_have_the_same_sentence():
     measured = evidence(reading(0.96, 0.9, 0.99), reading(0.93, 0.87, 0.97), reading(0.97, 0.91, 0.99))
 
     assert [verdict(target_result("a >= 0.95", measured, lost=lost)).reason for lost in (1, 1234)] == [

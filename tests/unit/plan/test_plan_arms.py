@@ -1,4 +1,4 @@
-"""Which arms may meet, and in which order they are asked."""
+"""Pairs of arms that can be compared, and their order."""
 
 from __future__ import annotations
 

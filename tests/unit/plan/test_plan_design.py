@@ -1,4 +1,4 @@
-"""From what a marked test asks for to what is judged."""
+"""The design of an experiment from its markers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run with random factors can show, before it is paid for."""
+"""The detectable difference of a run with random factors, before any request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stored replies depend on: all that the test function reads of what its author wrote, and nothing else."""
+"""The fingerprint of stored replies: all that the test function reads of what its author wrote, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run can show, before it is paid for. The numbers are worked out beside the tests."""
+"""The detectable difference of a run, before any request. The numbers are worked out beside the tests."""
 
 from __future__ import annotations
 

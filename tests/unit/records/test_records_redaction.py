@@ -146,7 +146,7 @@ PARTS = (
 
 @given(st.lists(st.sampled_from(PARTS), max_size=9), st.sets(st.sampled_from(SECRETS)))
 def test_keys_are_hidden_as_if_every_position_was_tried(pieces, secrets):
-    """To look only where a key may begin is quicker, and changes nothing."""
+    """Looking only at possible starts of a key is quicker, and changes nothing."""
     text = "".join(pieces)
     spelled = sorted({spelling for secret in secrets for spelling in _spellings(secret)}, key=len, reverse=True)
     definition = re.compile("|".join([*map(re.escape, spelled), EVERYWHERE]))

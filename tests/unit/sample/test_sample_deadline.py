@@ -1,4 +1,4 @@
-"""When a run stops asking."""
+"""The deadline of a run."""
 
 from __future__ import annotations
 

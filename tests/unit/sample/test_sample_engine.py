@@ -234,7 +234,7 @@ def test_an_arm_that_answered_once_goes_on(first):
 
 
 class Stop(Exception):
-    """What a backend or a store raises when going on is pointless."""
+    """Errors of a backend or a store that end a run."""
 
 
 def raising(unit: Unit) -> Outcome:

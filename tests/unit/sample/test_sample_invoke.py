@@ -201,7 +201,7 @@ def test_a_plain_function_that_takes_too_long_is_left_behind(released):
 
 
 def test_a_function_that_was_left_behind_cannot_score_any_more(released):
-    """What it scored in time stays."""
+    """Scores from before the deadline are kept."""
     outcome, late = Outcome(Unit(0, 0, 0, 0)), threading.Event()
     scores = outcome.scores
 
@@ -254,7 +254,7 @@ def test_without_a_deadline_a_function_takes_its_time(style):
 
 
 def test_a_function_that_hangs_leaves_its_place_to_others(released):
-    """With one thread: the second call must not time out because the first one never ends."""
+    """There is one thread: the second call must not time out because the first one never ends."""
 
     async def in_turn() -> tuple[Outcome, Outcome]:
         threads = DaemonThreads(1)

@@ -1,4 +1,4 @@
-"""What test functions ask with, and the loop and threads that they are asked on."""
+"""The samplers of test functions, and the loop and threads that they run on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sampler(script, *, latency_s: float = 0.0) -> Sampler:
 
 
 def request_of(*arguments, **parameters) -> Request:
-    """What the backend is asked when a test function calls generate."""
+    """Return the requests to the backend when a test function calls generate."""
     calls: list[Request] = []
     asyncio.run(sampler(lambda request: calls.append(request) or "4").generate(*arguments, **parameters))
     return calls[0]
@@ -68,7 +68,7 @@ def calls(*settings, **parameters) -> list[int]:
     return [request.call for request in values]
 
 
-def test_the_same_question_is_numbered_and_another_one_begins_anew():
+def test_equal_questions_are_numbered_each_from_0():
     assert calls("a", "b", "a", "a", "b") == [1, 1, 2, 3, 2]
     assert calls([{"role": "user"}], ({"role": "user"},), [{"role": "system"}]) == [1, 2, 1]
 
@@ -149,7 +149,7 @@ def test_a_plain_function_waits_for_its_reply(loop):
     assert blocking.arm is ARM
 
 
-def test_a_plain_function_is_told_what_its_backend_raises(loop):
+def test_a_plain_function_gets_the_error_of_its_backend(loop):
     def script(request):
         raise BackendError("no answer")
 

@@ -54,7 +54,7 @@ def test_what_a_machine_lacks_is_said_in_one_sentence():
 
 
 @pytest.mark.parametrize("wrong", [{"cpu_s": 0}, {"wall_s": float("nan")}, {"memory_bytes": -1}, {"cpu_s": 1.5}])
-def test_limits_that_cannot_be_meant_are_refused(wrong):
+def test_invalid_limits_are_refused(wrong):
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Limits(**wrong)
 

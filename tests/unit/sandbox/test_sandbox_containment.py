@@ -1,4 +1,4 @@
-"""What programs try, and what becomes of them. Where an escape would do damage, the program tries the harmless form of it."""
+"""Attempts of programs to escape, and their ends. Where an escape would do damage, the program tries the harmless form of it."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_an_endless_loop_is_ended(sandbox):
     assert sandbox.run("import time; time.sleep(60)", limits=Limits(wall_s=0.2)).detail == "not done after 0.2 s"
 
 
-def test_ignoring_signals_helps_nobody(sandbox):
+def test_ignoring_signals_does_not_help(sandbox):
     deaf = "import signal\nfor k in (2, 15, 24): signal.signal(k, signal.SIG_IGN)\nwhile True: pass"
 
     assert sandbox.run(deaf, limits=Limits(wall_s=0.3)).status == "timeout"

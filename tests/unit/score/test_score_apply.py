@@ -1,4 +1,4 @@
-"""From outcomes to observations: what counts as a score, and what is lost instead."""
+"""Observations of outcomes: what counts as a score, and what is lost instead."""
 
 from __future__ import annotations
 
@@ -160,13 +160,17 @@ def test_what_the_function_scored_comes_before_what_the_metrics_say():
 
 
 def test_a_metric_that_raises_loses_its_own_value_and_no_other():
-    def broken(reply, sample):
+    def failing_metric(reply, sample):
         raise KeyError("label")
 
-    observations, lost = judged_at_once(answered_outcome(), [metric(broken), returning(True)], SAMPLE, passed=False)
+    observations, lost = judged_at_once(
+        answered_outcome(), [metric(failing_metric), returning(True)], SAMPLE, passed=False
+    )
 
     assert observations == [observation("score", True)]
-    assert lost == [Lost(Unit(2, 0, 1, 3), "broken", "scorer", "metric 'broken' raised KeyError: 'label'")]
+    assert lost == [
+        Lost(Unit(2, 0, 1, 3), "failing_metric", "scorer", "metric 'failing_metric' raised KeyError: 'label'")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How arms were trained, and a warning where a target rests on one training."""
+"""The training of arms, and a warning where a target rests on one training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it took to ask an arm, from what was told of its requests."""
+"""Usage of an arm, from the events of its requests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_came_from_the_cache_alone_was_not_sent():
     assert (usage.sent, usage.cached, usage.seconds, usage.throughput, usage.latency) == (0, 7, 0.0, None, None)
 
 
-def test_a_cost_that_nobody_knows_is_unknown_and_not_zero():
+def test_an_unknown_cost_is_not_zero():
     usage = summarize_usage("v2", of(over(10)), level=0.95)
 
     assert (usage.cost_usd, usage.unpriced) == (None, 10)
@@ -63,7 +63,7 @@ def test_a_known_cost_of_zero_is_zero():
 
 
 def test_a_cost_that_is_known_of_some_says_of_how_many_it_is_not():
-    """What failed was not charged for; of what was cancelled nobody knows."""
+    """Failed requests were not charged; the cost of cancelled ones is unknown."""
     events = of(
         over(10, priced=8, cost_usd=0.5, counted=9, input_tokens=90, output_tokens=9),
         over(3, "cancelled"),
@@ -115,7 +115,7 @@ def test_a_wait_for_a_request_that_was_never_sent_counts_as_a_turn():
     assert (waited.n, waited.at(0.5)) == (3, 2.0)
 
 
-def test_where_nobody_waited_there_is_nothing_to_say():
+def test_without_waiting_there_is_no_summary():
     usage = summarize_usage("v2", of(over(10), latencies=[1.0]), level=0.95)
 
     assert (usage.waited, usage.first_token) == (None, None)

@@ -1,4 +1,4 @@
-"""What it took to ask each arm, line by line."""
+"""Usage of each arm, line by line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_what_went_otherwise_than_it_should_stands_below(with_usage):
     ]
 
 
-def test_what_nobody_knows_has_no_column(with_usage):
+def test_an_unknown_figure_has_no_column(with_usage):
     unknown = usage_with(input_tokens=None, output_tokens=None, cost_usd=None, unpriced=1000, uncounted=1000)
 
     assert (usage_lines(with_usage(unknown))) == [

@@ -58,7 +58,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 
 
 def load_stored(store: RunStore, outcome: Outcome, *metrics: str) -> tuple[Any, list[dict[str, Any]]]:
-    """What is stored of the baseline, and the observations that were reported."""
+    """Return the stored replies of the baseline, and the observations that were reported."""
     plan = make_plan(metrics=tuple(MetricFacts(name=name) for name in metrics))
     key = store.add_experiment("run", plan, [Sample(id="a", input="a")])
     joined = JoinedTest(plan, {"a": 0}, [store.add_arm(key, k, arm.name, "") for k, arm in enumerate(plan.arms)])

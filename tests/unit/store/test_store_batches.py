@@ -91,7 +91,7 @@ def test_an_error_reaches_everybody_in_the_batch_and_the_next_is_tried():
     reader.close()
 
 
-def test_a_loop_that_was_closed_meanwhile_holds_nobody_up(reader, shelf):
+def test_a_closed_loop_does_not_block_others(reader, shelf):
     async def give_up() -> None:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(reader.find("first"), 0.01)

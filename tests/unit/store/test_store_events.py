@@ -78,7 +78,7 @@ FACTS = st.dictionaries(
 
 @given(FACTS)
 def test_every_fact_finds_its_place(facts):
-    """In a column of its own, or in the JSON; and nothing stands in two places."""
+    """Return an event's facts: each is in a column of its own or in the JSON, and none in both."""
     [row] = event_rows([("run1", Event(name="n", at=0.0, facts=facts))], str, str)
     output = row["facts"] or {}
     json.dumps(output, allow_nan=False)
@@ -298,7 +298,7 @@ def test_a_store_of_the_first_format_gets_the_table_and_keeps_what_it_has(store,
     ],
     ids=["error", "sample", "fact"],
 )
-def test_a_key_in_what_is_told_is_not_stored(path, events):
+def test_a_key_in_an_event_is_not_stored(path, events):
     with closing(RunStore(str(path), hider())) as opened:
         record(opened, event(**events))
 

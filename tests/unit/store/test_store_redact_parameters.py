@@ -1,4 +1,4 @@
-"""No statement takes a key to the database, whoever writes it and however."""
+"""No statement takes a key to the database, by any writer and statement."""
 
 from __future__ import annotations
 

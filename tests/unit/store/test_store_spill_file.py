@@ -91,7 +91,7 @@ def test_a_signed_row_of_a_table_that_does_not_spill_is_refused(path):
 
 @OTHER
 def test_rows_that_another_user_left_are_never_read(path, temporary):
-    """As in the folder that earlier versions read, and in the one of this version, made by that user first."""
+    """The folder is that of earlier versions, or that of this version, created by that user first."""
     temporary.chmod(0o1777)
     shutil.rmtree(temporary / f"pytest-crucible-{os.geteuid()}")
     line = json.dumps(["replies", True, [REPLY]])

@@ -113,7 +113,7 @@ def test_two_processes_at_once_lose_nothing_and_double_nothing(store, path):
 
 
 def killed_after(process: subprocess.Popen[str], seconds: float) -> tuple[list[tuple[int, float]], float]:
-    """What the program said that it had added, and when, until it was killed; and when that was."""
+    """Return the rows that the program printed as added with their times, and the time of the kill."""
     assert process.stdout is not None
     lines: list[tuple[int, float]] = []
     while not lines or lines[-1][1] - lines[0][1] < seconds:
@@ -140,7 +140,7 @@ def test_a_killed_process_loses_at_most_its_last_second(store, path):
 
 @pytest.mark.slow
 def test_a_store_stays_whole_when_its_writer_is_killed(store, path):
-    """What comes after can read it, and write to it."""
+    """A later process can read it, and write to it."""
     experiment, arm = enter_experiment(store)
     killed_after(program(path, arm, 0, 10**6), 0.8)
     writer = store.writer()
@@ -193,7 +193,7 @@ def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_i
 
 @pytest.mark.slow
 def test_a_write_that_fails_in_the_background_is_said_by_add(store, path):
-    """Nobody needs to flush: the thread that writes tells the one that adds."""
+    """No flush is needed: the writing thread passes the error to the adding one."""
     _, arm = enter_experiment(store)
     process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**17)
     lines = process.communicate(timeout=60)[0].splitlines()
@@ -291,7 +291,7 @@ def test_a_batch_has_one_order_whatever_came_first():
 
 
 def test_who_write_the_same_answers_at_once_do_not_wait_for_each_other(postgresql):
-    """What two sessions have asked that resume one run, each in an order of its own."""
+    """Return the units of two sessions that resume one run, each in an order of its own."""
     stores = [RunStore(postgresql) for _ in range(2)]
     _, arm = enter_experiment(stores[0])
 
@@ -314,7 +314,7 @@ def test_who_write_the_same_answers_at_once_do_not_wait_for_each_other(postgresq
 
 @pytest.mark.slow
 def test_who_write_the_same_keys_at_once_do_not_wait_for_each_other(postgresql):
-    """What two workers have asked alike, each in an order of its own."""
+    """Return the units that two workers have both sent, each in an order of its own."""
     stores = [RunStore(postgresql) for _ in range(2)]
     keys = [f"{k:04}" for k in range(2000)]
 

@@ -1,4 +1,4 @@
-"""What a process wrote itself is what the database would return: same values, same order; and else the database is read."""
+"""Rows of this process equal those that the database would return: same values, same order; and else the database is read."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pytest_crucible.telemetry.listeners import Listeners
 EVENT = Event(name="request.stop", at=1.0, experiment="t.py::t", arm="v2", sample="a")
 
 
-def test_everybody_is_told():
+def test_all_listeners_get_an_event():
     first, second = [], []
     tell = Listeners({"first": first.append, "second": second.append})
     tell(EVENT)
@@ -20,14 +20,14 @@ def test_everybody_is_told():
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("division by zero"), SystemExit(2), pytest.fail.Exception("no")])
-def test_one_that_raises_is_told_nothing_more_and_the_others_are(error):
+def test_a_listener_that_raises_gets_no_further_events_and_the_others_do(error):
     calls, others = [], []
 
-    def broken(event: Event) -> None:
+    def fail(event: Event) -> None:
         calls.append(event)
         raise error
 
-    tell = Listeners({"a plugin": broken, "another": others.append})
+    tell = Listeners({"a plugin": fail, "another": others.append})
     tell(EVENT)
     tell(EVENT)
 
@@ -35,10 +35,10 @@ def test_one_that_raises_is_told_nothing_more_and_the_others_are(error):
 
 
 def test_it_is_complained_of_once():
-    def broken(event: Event) -> None:
+    def fail(event: Event) -> None:
         raise ValueError("two\nlines")
 
-    tell = Listeners({"a plugin": broken})
+    tell = Listeners({"a plugin": fail})
     tell(EVENT)
     tell(EVENT)
 
@@ -49,10 +49,10 @@ def test_it_is_complained_of_once():
 
 
 def test_an_error_without_words_is_named():
-    def broken(event: Event) -> None:
+    def fail(event: Event) -> None:
         raise AssertionError
 
-    tell = Listeners({"a plugin": broken})
+    tell = Listeners({"a plugin": fail})
     tell(EVENT)
 
     assert tell.pop_failures()[0].startswith("a plugin raised AssertionError on")
@@ -78,11 +78,11 @@ def test_those_that_can_be_closed_are_and_may_fail_at_it():
 
 
 def test_ctrl_c_is_no_error_of_a_listener():
-    def interrupted(event: Event) -> None:
+    def interrupt(event: Event) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Listeners({"a plugin": interrupted})(EVENT)
+        Listeners({"a plugin": interrupt})(EVENT)
 
 
 class Deaf:
@@ -91,10 +91,10 @@ class Deaf:
     ignores = frozenset({"request.start"})
 
     def __call__(self, event: Event) -> None:
-        raise AssertionError(f"it was told of {event.name}")
+        raise AssertionError(f"it got {event.name}")
 
 
-def test_what_nobody_wants_to_know_need_not_be_told():
+def test_without_listeners_no_event_is_built():
     assert not Listeners({"deaf": Deaf()}).listens_to("request.start")
     assert Listeners({"deaf": Deaf()}).listens_to("request.stop")
     assert Listeners({"deaf": Deaf(), "a plugin": [].append}).listens_to("request.start")

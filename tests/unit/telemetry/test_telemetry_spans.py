@@ -144,7 +144,7 @@ def test_what_else_happens_to_a_sample_is_an_event_of_its_span(recorder):
     assert [event.name for event in spans["crucible run"].events] == ["vote"]
 
 
-def test_two_experiments_that_are_told_in_turns_do_not_mix(recorder):
+def test_interleaved_experiments_do_not_mix(recorder):
     """Each sample in a task of its own, as the engine has it."""
 
     async def sample(experiment: str, name: str) -> None:
@@ -236,7 +236,7 @@ def test_a_retry_is_no_child_of_the_attempt_before_it(recorder):
     assert requests[0].parent == requests[1].parent
 
 
-def test_what_is_told_after_the_end_breaks_nothing(recorder):
+def test_events_after_the_end_are_ignored(recorder):
     recorder("experiment.start")
     recorder("sample.start")
     recorder.spans.close()
