@@ -77,8 +77,9 @@ def write(suite, n: int, *, fields: bool = True, groups: bool = False, messages:
 @pytest.mark.parametrize(
     ("n", "facts"),
     [
-        (100, {}), (100, {"groups": True}), (100, {"fields": False}), (60, {"messages": True}), (45, {"fields": False}), (3, {}),
-        (1, {}),
+        (100, {}), pytest.param(100, {"groups": True}, marks=pytest.mark.slow), (100, {"fields": False}),
+        pytest.param(60, {"messages": True}, marks=pytest.mark.slow), (45, {"fields": False}),
+        pytest.param(3, {}, marks=pytest.mark.slow), (1, {}),
     ],
 )  # fmt: skip
 def test_no_section_and_no_command_fails(suite, monkeypatch, capsys, n, facts):
@@ -93,9 +94,10 @@ def test_no_section_and_no_command_fails(suite, monkeypatch, capsys, n, facts):
     [experiment] = json.loads((suite.path / "o.json").read_text())["experiments"]
     assert not [name for name, section in experiment["sections"].items() if "error" in section]
     names = [*field_values(0, n), *MORE_FIELDS]
-    fairness = [["fairness", "--by", name, *more] for name in names for more in ([], ["--metric", "late", "--json"])]
+    more = ([], ["--metric", "late", "--json"])
+    fairness = [["fairness", "--by", name, *more[k % 2]] for k, name in enumerate(names)]
     capsys.readouterr()
-    for command in [*COMMANDS, *fairness]:
+    for command in [*COMMANDS, *fairness, ["fairness", "--by", "mixed"], ["fairness", "--by", "mixed", *more[1]]]:
         # A crash is an exception here; a refusal is one sentence.
         status = main(command)
         output = capsys.readouterr()
