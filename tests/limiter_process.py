@@ -48,8 +48,8 @@ class LimiterProcess:
 
 
 def main(run: str, concurrency: int) -> None:
+    from pytest_crucible.backends.limiting.control import Limits
     from pytest_crucible.backends.limiting.limiters import Limiters, Workers
-    from pytest_crucible.backends.limiting.limits import Limits
     from pytest_crucible.records import Reply
     from pytest_crucible.records.errors import Retryable
 

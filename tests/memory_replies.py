@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_crucible.backends.cache.policy import CachedReply, KnownAdapter
+from pytest_crucible.backends.cache import CachedReply, KnownAdapter
 from pytest_crucible.store.replies import decode_reply, encode_reply
 
 

@@ -110,7 +110,7 @@ def test_a_session_of_one_sample_imports_only_what_it_needs(tmp_path):
 
     assert "sqlalchemy" in modules
     assert not modules & {"scipy.optimize", "scipy.stats", "http.client", "tarfile", "pytest_crucible.sandbox"}
-    assert not modules & {"pytest_crucible.metrics.refusals", "pytest_crucible.metrics.code_execution"}
+    assert not modules & {"pytest_crucible.metrics.choice", "pytest_crucible.metrics.code_execution"}
     # Without a guard nothing of guards is loaded.
     folders = (
         "pytest_crucible.guards",

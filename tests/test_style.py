@@ -21,9 +21,12 @@ FILES = [
 ]
 _OWNED = tuple(
     f"tests/unit/{folder}/"
-    for folder in "adversary backends commands cookbook datasets detectors exports fairness guards importers local_model metrics "
-    "presets registry report runs schedules stats sweeps training training_sets".split()  # noqa: SIM905
-)
+    for folder in (
+        "adversary", "backends", "commands", "cookbook", "datasets", "detectors", "exports", "fairness", "guards", "importers",
+        "local_model", "metrics", "presets", "registry", "report", "runs", "schedules", "stats", "sweeps", "training",
+        "training_sets",
+    )
+)  # fmt: skip
 PENDING: dict[str, tuple[str, ...]] = {
     "fillers": ("pytest_crucible/", *_OWNED),
     "participles": ("pytest_crucible/", *_OWNED),

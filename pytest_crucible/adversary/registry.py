@@ -11,11 +11,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from pytest_crucible.adversary.attack import AsksFor, Attack
-from pytest_crucible.adversary.built_in import FAMILIES, ROWS, make_attack
-from pytest_crucible.adversary.edits import Perturbed
-from pytest_crucible.adversary.frames import make_injection, read_pack
-from pytest_crucible.adversary.source import Source
+from pytest_crucible.adversary.built_in import FAMILIES, ROWS, make_attack, make_injection, read_pack
+from pytest_crucible.adversary.edits import AsksFor, Attack, Perturbed, Source
 from pytest_crucible.records import UNCHANGED, NoTwin, Twin
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources
@@ -65,7 +62,7 @@ class Attacks:
             return loaded if isinstance(loaded, Attack) else function_attack(name, loaded)
         if name not in ROWS:
             raise SpecError(
-                f"unknown attack {name!r}: {suggest(name, self.names, otherwise='`crucible attacks` lists them')}"
+                f"unknown attack {name!r}: {suggest(name, self.names, otherwise='`crucible guards attacks` lists them')}"
             )
         return make_attack(name)
 

@@ -1,4 +1,4 @@
-"""`crucible attacks`: list the attacks that a marker can name, or try one on a text."""
+"""`crucible guards attacks`: list the attacks that a marker can name, or try one on a text."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-from tabulate import tabulate
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.adversary.attack import Attack
-from pytest_crucible.adversary.edits import edit_share
+from pytest_crucible.adversary.edits import Attack, edit_share
 from pytest_crucible.adversary.registry import Attacks
 from pytest_crucible.adversary.twins import Draw
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records import NoTwin, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import import_from_here
+from pytest_crucible.report.printable import headed_lines
 
 HEADERS = ("name", "kind", "what it does")
 
@@ -30,7 +29,7 @@ HEADERS = ("name", "kind", "what it does")
 @click.option("--draws", type=click.IntRange(1), default=1, show_default=True, help="How many results.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Draws the edits.")
 @json_option
-def command(name: str | None, text: str | None, strength: float, draws: int, seed: int, as_json: bool) -> None:
+def try_attack(name: str | None, text: str | None, strength: float, draws: int, seed: int, as_json: bool) -> None:
     """List the attacks of the package and of crucible.toml; those of a conftest.py are known only to its tests.
 
     With NAME and --text, print the attacked text.
@@ -39,7 +38,7 @@ def command(name: str | None, text: str | None, strength: float, draws: int, see
     attacks = Attacks(read_table(Path(), "attacks"), root=Path())
     if name is None:
         if text is not None:
-            raise SpecError("--text needs the NAME of an attack: crucible attacks homoglyph --text T")
+            raise SpecError("--text needs the NAME of an attack: crucible guards attacks homoglyph --text T")
         _list([attacks.get(known) for known in attacks.names], as_json=as_json)
         return
     attack = attacks.get(name)
@@ -66,7 +65,7 @@ def _list(attacks: list[Attack], *, as_json: bool) -> None:
         }
         for attack in attacks
     ]
-    print_result(tabulate(rows, headers=HEADERS, tablefmt="plain").splitlines(), documents, as_json=as_json)
+    print_result(headed_lines(HEADERS, rows), documents, as_json=as_json)
 
 
 def _try(attack: Attack, text: str, strength: float, seed: int, number: int) -> dict[str, Any]:

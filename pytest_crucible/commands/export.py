@@ -16,7 +16,7 @@ from pytest_crucible.records import TASKS
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.object_reference import load_object
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.tables import TABLES
 from pytest_crucible.training_sets.build import Shape
@@ -51,7 +51,7 @@ _SHARE = click.FloatRange(0, 1, max_open=True)
     "--allow-gate-samples", is_flag=True, default=None, help="Also use samples that verdicts depend on; recorded."
 )
 @json_option
-def command(runs: tuple[str, ...], store: str, output: Path | None, what: str, as_json: bool, **settings: Any) -> None:
+def export(runs: tuple[str, ...], store: str, output: Path | None, what: str, as_json: bool, **settings: Any) -> None:
     """Write a table of a stored run into a file: one row for each observation, reply, repeat, event, finding or variant.
 
     With --what sft, dpo or kto: write a training set from the practice samples of one or several runs. With --what adversarial
@@ -99,8 +99,7 @@ def _export_training_set(
     runs: tuple[str, ...], store: str, output: Path | None, what: Any, given: Mapping[str, Any], *, as_json: bool
 ) -> None:
     # The import loads the readers of datasets, which tables do not need.
-    from pytest_crucible.runs.training_files import set_facts, write_training_set
-    from pytest_crucible.runs.training_sets import TrainingSetRequest, make_training_set
+    from pytest_crucible.runs.training_sets import TrainingSetRequest, make_training_set, set_facts, write_training_set
 
     shape = Shape(
         task="sft" if what == ADVERSARIAL else what,

@@ -10,22 +10,20 @@ from typing import Any
 
 import click
 
-from pytest_crucible.commands.claims import claim_options, read_claims
-from pytest_crucible.commands.options import (
+from pytest_crucible.commands.compare import (
+    claim_options,
     column_option,
     group_option,
-    json_option,
     parse_columns,
     parse_ranges,
     parse_reaches,
-    print_result,
     range_option,
     reach_option,
-    store_option,
+    read_claims,
 )
-from pytest_crucible.commands.plugins import importers
-from pytest_crucible.importers.directories import read_results
-from pytest_crucible.importers.metric_kinds import Declared
+from pytest_crucible.commands.options import json_option, print_result, store_option
+from pytest_crucible.importers.formats import read_results
+from pytest_crucible.importers.metric_facts import Declared
 from pytest_crucible.importers.results import ImportedFile
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Run
@@ -34,8 +32,8 @@ from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
+from pytest_crucible.runs.plugins import importers
 from pytest_crucible.store.runs import RunStore
 
 
@@ -66,7 +64,7 @@ from pytest_crucible.store.runs import RunStore
 )
 @store_option
 @json_option
-def command(
+def import_results(
     files: Sequence[Path],
     harness: str,
     arms: Sequence[str],

@@ -15,15 +15,11 @@ from typing import Any, NamedTuple
 import regex
 
 from pytest_crucible.guards.characters import LONG
-from pytest_crucible.guards.forms import read_forms
-from pytest_crucible.guards.kinds import GuardContext
-from pytest_crucible.guards.long_texts import LongForm, Starts, pack_starts
-from pytest_crucible.guards.needs import Need, read_needs
+from pytest_crucible.guards.forms import add_function_words, read_forms
+from pytest_crucible.guards.guard import GuardContext, GuardSettings
+from pytest_crucible.guards.long_texts import LongForm, Starts, drop_repeats, pack_starts
 from pytest_crucible.guards.normalise import fold_marks, read_words
-from pytest_crucible.guards.repeats import drop_repeats
-from pytest_crucible.guards.settings import GuardSettings
-from pytest_crucible.guards.spelling import add_function_words
-from pytest_crucible.guards.vocabulary import list_words
+from pytest_crucible.guards.patterns import Need, list_words, read_needs
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import BackendError, SpecError
 

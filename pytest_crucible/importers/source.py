@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.delimited import read_csv, read_tsv
-from pytest_crucible.datasets.jsonl import text_lines
-from pytest_crucible.datasets.parquet import read_parquet
+from pytest_crucible.datasets.formats import read_csv, read_parquet, read_tsv, text_lines
 from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.nesting import TooDeep, parse
 

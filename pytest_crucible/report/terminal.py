@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tabulate import tabulate
-
 from pytest_crucible.records import Analysis, Comparison, Run, Table, Verdict, experiment_name
 from pytest_crucible.records.number_format import p_value
-from pytest_crucible.report.notes import notes
-from pytest_crucible.report.printable import AN_ID, printable, printable_cell
-from pytest_crucible.report.sections import joined_sections, section_excerpts
-from pytest_crucible.report.slice_folds import fold_slices, worst_slices_first
+from pytest_crucible.report.printable import AN_ID, aligned_lines, printable, printable_cell
+from pytest_crucible.report.sections import (
+    fold_experiments,
+    fold_slices,
+    joined_sections,
+    notes,
+    section_excerpts,
+    worst_slices_first,
+)
 from pytest_crucible.report.tables import estimates, verdict_tables
-from pytest_crucible.report.truncate import fold_experiments
 from pytest_crucible.report.verdict_text import sentence
 
 Markup = dict[str, bool]
@@ -128,10 +130,9 @@ def _table(grid: Table, many: bool, width: int) -> Iterator[Line]:
 
 def _align_lines(grid: Table, first: int = 0) -> list[str]:
     """Return the lines of a table from column `first`, numbers to the right and words to the left."""
-    align = ["right" if grid.is_number(k) else "left" for k in range(first, len(grid.heads))]
     # As a row of its own the head gets no padding for numbers that are not there.
     rows = [grid.heads[first:], *(tuple(map(printable_cell, row.cells[first:])) for row in grid.rows)]
-    return tabulate(rows, tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
+    return aligned_lines(rows, right=[k - first for k in range(first, len(grid.heads)) if grid.is_number(k)])
 
 
 def _unjudged_lines(run: Run) -> Iterator[str]:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.adversary.canaries import secret
 from pytest_crucible.adversary.registry import SEARCH, Attacks
-from pytest_crucible.adversary.twins import Draw
+from pytest_crucible.adversary.twins import Draw, secret
 from pytest_crucible.builtin import merge_offers
 from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.variant_terms import VariantNames

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_crucible.adversary.attack import Attack
+from pytest_crucible.adversary.edits import Attack
 from pytest_crucible.adversary.registry import SEARCH, Attacks
 from pytest_crucible.adversary.twins import Draw, Limits
 from pytest_crucible.metrics import Metric
-from pytest_crucible.metrics.models.protocol import SimilarityScorer
-from pytest_crucible.metrics.models.registry import paraphraser, similarity_scorer
+from pytest_crucible.metrics.models.scorers import SimilarityScorer, paraphraser, similarity_scorer
 from pytest_crucible.records import NoTwin, PlannedAttack, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.late_variants import Rewriting, Searching

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pytest_crucible.adversary.attack import Attack
-from pytest_crucible.adversary.canaries import code_word, leaks, obeys, secret
+from pytest_crucible.adversary.edits import Attack
+from pytest_crucible.adversary.twins import code_word, leaks, obeys, secret
 from pytest_crucible.metrics import Metric
-from pytest_crucible.metrics.models.attribution import current_reply
+from pytest_crucible.metrics.models.scorers import current_reply
 from pytest_crucible.records import MetricFacts, Reply, Sample
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.robustness import LEAKED, OBEYED

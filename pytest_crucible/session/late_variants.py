@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pytest_crucible.adversary.certificates import SELECTION, Smoothing, certified_edits, delete_words, majority
-from pytest_crucible.adversary.edits import Perturbed
-from pytest_crucible.adversary.search import search_text
-from pytest_crucible.adversary.source import Source
+from pytest_crucible.adversary.certificates import (
+    SELECTION,
+    Smoothing,
+    certified_edits,
+    delete_words,
+    majority,
+    search_text,
+)
+from pytest_crucible.adversary.edits import Perturbed, Source
 from pytest_crucible.adversary.twins import REDRAWS, Draw, find_text, with_text
-from pytest_crucible.backends.ensembles.normalisers import NORMALISERS
 from pytest_crucible.metrics import Metric
-from pytest_crucible.metrics.models.attribution import set_current_reply
-from pytest_crucible.metrics.models.llm_judge import Judge
+from pytest_crucible.metrics.models.scorers import Judge, set_current_reply
+from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import MetricFacts, NoTwin, Outcome, Reply, Sample
 from pytest_crucible.records.errors import Refused, Spent, Uncached
 from pytest_crucible.records.robustness import CERTIFIED

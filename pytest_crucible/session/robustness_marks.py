@@ -11,7 +11,7 @@ import pytest
 
 from pytest_crucible.adversary.built_in import FAMILIES
 from pytest_crucible.adversary.certificates import Smoothing
-from pytest_crucible.backends.ensembles.normalisers import NORMALISERS
+from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.slices import shortest
 from pytest_crucible.records.suggestions import suggest

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tinker_http import SHAPE, Http
 
-from pytest_crucible.backends.tinker.polling import close_holder
+from pytest_crucible.backends.tinker.service import close_holder
 from pytest_crucible.local_model.checkpoints import save_base
 from pytest_crucible.local_model.config import initial_weights
 from pytest_crucible.local_model.server.process import LocalServer

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 
 from pytest_crucible.adversary.built_in import ROWS, make_attack
-from pytest_crucible.adversary.edits import apply_edits
+from pytest_crucible.adversary.edits import PROTECTED, Source, apply_edits
 from pytest_crucible.adversary.registry import Attacks
-from pytest_crucible.adversary.source import PROTECTED, Source
 from pytest_crucible.adversary.twins import Draw
 from pytest_crucible.records import NoTwin, Sample
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from memory_replies import MemoryReplies
 from openai_server import OpenAIServer
+from virtual_time import in_event_loop
 
 from pytest_crucible import Backend, BackendError, RecordedBackend, Refused, Reply, Request, ScriptedBackend
 from pytest_crucible.backends import KnowsItsSamples, recorded_rows
-from pytest_crucible.backends.cache.cached import Cached
-from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.cache import Cached, CachePolicy
 from pytest_crucible.backends.context import BackendContext, ignore_event
 from pytest_crucible.backends.ensembles.ensemble import Ensemble, make_ensemble
 from pytest_crucible.backends.ensembles.polling import Member
@@ -24,12 +24,11 @@ from pytest_crucible.backends.ensembles.settings import read_rules
 from pytest_crucible.backends.guarded import Protection, Protections, guard_backend
 from pytest_crucible.backends.openai.backend import OpenAIBackend
 from pytest_crucible.backends.openai.backend import open_openai as openai_backend
+from pytest_crucible.backends.protocol import Wrapper
 from pytest_crucible.backends.stack import wrap_backend
-from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.detectors.secrets import find_secrets
 from pytest_crucible.guards.findings import FindingsGuard
-from pytest_crucible.guards.guard import ThresholdGuard
-from pytest_crucible.guards.settings import GuardSettings
+from pytest_crucible.guards.guard import GuardSettings, ThresholdGuard
 from pytest_crucible.records import Adapter
 
 ANSWERS = {"a": "4", "b": "9", "ü\n": "Ω"}
@@ -141,13 +140,13 @@ def test_generate_returns_a_reply(backend, sample):
     assert reply.text == ANSWERS[sample]
 
 
-def test_concurrent_requests_each_get_their_own_reply(backend):
+@in_event_loop
+async def test_concurrent_requests_each_get_their_own_reply(backend):
     samples = list(ANSWERS) * 20
 
-    async def all_at_once() -> list[Reply]:
-        return await asyncio.gather(*(backend.generate(request_for(sample)) for sample in samples))
-
-    assert [reply.text for reply in asyncio.run(all_at_once())] == [ANSWERS[sample] for sample in samples]
+    assert [
+        reply.text for reply in await asyncio.gather(*(backend.generate(request_for(sample)) for sample in samples))
+    ] == [ANSWERS[sample] for sample in samples]
 
 
 def test_a_backend_works_in_a_second_event_loop(backend):

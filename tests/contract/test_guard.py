@@ -9,7 +9,7 @@ import pytest
 
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adversary.built_in import FAMILIES
-from pytest_crucible.commands.guard_obfuscations import detect_obfuscated, obfuscation_lines
+from pytest_crucible.commands.guards import detect_obfuscated, obfuscation_lines
 from pytest_crucible.guards.linear import fit_linear, save_linear
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import BackendError

@@ -14,10 +14,9 @@ import pytest
 from tinker_http import SHAPE, WAIT_S, Http, OpenAI, ask, sampled_tokens
 
 from pytest_crucible.backends.local import load_local, open_engine
-from pytest_crucible.backends.tinker.backend import TinkerBackend
-from pytest_crucible.backends.tinker.local_tokenizer import load_local_tokenizer
-from pytest_crucible.backends.tinker.prompts import prompt_tokens
-from pytest_crucible.local_model.chat import render_prompt
+from pytest_crucible.backends.tinker.backend import TinkerBackend, prompt_tokens
+from pytest_crucible.backends.tinker.services import load_local_tokenizer
+from pytest_crucible.local_model.tokens import render_prompt
 from pytest_crucible.records import Reply, Request
 
 SYSTEM = {"role": "system", "content": "claim 7 of document 49\nis supported."}

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.records.registry import LogEntry, Version
-from pytest_crucible.registry.transitions import Note, change_state, promotion
+from pytest_crucible.registry.versions import Note, change_state, promotion
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import (
     add_version,
@@ -95,7 +95,7 @@ def test_of_many_promotions_at_once_one_wins(location, store):
         thread.join()
 
     assert [entry.state for entry in load_registry(store).entries] == ["draft", "production"]
-    assert refused == ["claims@1 is in production already: `crucible models claims` shows why"] * 7
+    assert refused == ["claims@1 is in production already: `crucible models list claims` shows why"] * 7
 
 
 EDITS = {

@@ -13,7 +13,7 @@ import pytest
 from memory_replies import MemoryReplies
 from sqlalchemy import update
 
-from pytest_crucible.backends.cache.policy import CachedReply, KnownAdapter, ReplyCache
+from pytest_crucible.backends.cache import CachedReply, KnownAdapter, ReplyCache
 from pytest_crucible.records import Reply
 from pytest_crucible.store import schema
 from pytest_crucible.store.replies import StoredReplies

@@ -561,7 +561,7 @@ def test_the_candidate_of_a_stored_run_is_found_by_the_beginning_of_its_id(store
         ("abd45x", "run store {} has no run that begins with 'abd45x': did you mean 'abd456'?"),
         ("%", "run store {} has no run that begins with '%': the latest is 'abd456'"),
         ("tag:mian", "run store {} has no tag 'mian': did you mean 'main'?"),
-        ("tag:x", "run store {} has no tag 'x': it has main; `crucible promote RUN --as x` makes a run the baseline *"),
+        ("tag:x", "run store {} has no tag 'x': it has main; `crucible runs tag RUN x` makes a run the baseline *"),
     ],
 )
 def test_an_unknown_or_ambiguous_run_is_an_error(store, options, problem):

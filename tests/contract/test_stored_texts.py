@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from pytest_crucible.backends.cache.policy import CachedReply
+from pytest_crucible.backends.cache import CachedReply
 from pytest_crucible.records import Arm, Draws, Fingerprint, ModelCall, Outcome, Plan, Reply, Sample, Unit
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.store import schema, tables

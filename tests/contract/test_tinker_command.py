@@ -13,15 +13,15 @@ import pytest
 from safetensors import safe_open
 from tinker_http import Http, ask, save
 
+from pytest_crucible.backends.tinker.address import KEY
 from pytest_crucible.backends.tinker.archives import download_checkpoint, path_parts
-from pytest_crucible.backends.tinker.service_address import KEY
 from pytest_crucible.cli import main
-from pytest_crucible.commands.tinker_service import project_services
+from pytest_crucible.commands.tinker import project_services
 from pytest_crucible.local_model.checkpoints import load_sampler, load_training
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.server.archive import Archive, CheckpointPath
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.training.tracked_reads import hash_file
+from pytest_crucible.records.files import hash_file
 
 Run = Callable[..., tuple[int, str, str]]
 

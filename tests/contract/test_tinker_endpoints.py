@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from tinker_http import PROTOBUF, WAIT_S, Body, Http, OpenAI, ask, forward_backward_message, save
 
-from pytest_crucible.commands import tinker_server
+from pytest_crucible.commands.tinker import server as server_command
 from pytest_crucible.local_model.losses import LOSSES
 from pytest_crucible.local_model.server.application import ENDPOINTS
 from pytest_crucible.local_model.server.futures import Capacity
@@ -180,7 +180,7 @@ def test_sampler_weights_without_a_name_are_a_sampler(scene):
 
 
 def test_the_options_are_those_of_the_command():
-    options = {param.opts[0]: param for param in tinker_server.command.params}
+    options = {param.opts[0]: param for param in server_command.params}
 
     section = PAGE.split("# The local Tinker server", 1)[1].split("\n## ", 1)[0]
     values = dict(re.findall(r"^\| `(--[\w-]+)` \| ([^|]+) \|", section, re.MULTILINE))

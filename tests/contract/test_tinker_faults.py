@@ -14,16 +14,14 @@ import pytest
 from faulty_tinker import Fault, Faulty, in_time
 
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.queue_states import QueueStates
-from pytest_crucible.backends.sample_clock import set_clock
-from pytest_crucible.backends.timers import TimeLimit
+from pytest_crucible.backends.deadlines import TimeLimit, set_clock
+from pytest_crucible.backends.queue_states import QueueStates, watch_queue
 from pytest_crucible.backends.tinker import health as pulses
-from pytest_crucible.backends.tinker import polling
+from pytest_crucible.backends.tinker import service as tinker_service
+from pytest_crucible.backends.tinker.address import ServiceAddress
 from pytest_crucible.backends.tinker.backend import TinkerBackend
 from pytest_crucible.backends.tinker.health import HealthMonitor
-from pytest_crucible.backends.tinker.queue_watch import watch_queue
-from pytest_crucible.backends.tinker.service import Service
-from pytest_crucible.backends.tinker.service_address import ServiceAddress
+from pytest_crucible.backends.tinker.service import Service, check_answers, fetch_health
 from pytest_crucible.records import Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
 
@@ -64,7 +62,7 @@ def opened(hosted, server, patience_s) -> Iterator[Callable[[], Service]]:
     watching: list[Any] = []
 
     def open_service() -> Service:
-        pulse = HealthMonitor("Tinker", lambda: polling.fetch_health(hosted.url, patience_s=patience_s))
+        pulse = HealthMonitor("Tinker", lambda: fetch_health(hosted.url, patience_s=patience_s))
         service = Service(
             ServiceAddress(hosted.url, server.key),
             tinker,
@@ -215,11 +213,11 @@ def test_a_slow_answer_is_no_trouble(hosted, opened):
     ids=["hang", "cut", "503", "429"],
 )
 def test_a_service_in_trouble_is_not_opened(hosted, monkeypatch, fault, seconds, sentence):
-    monkeypatch.setattr(polling, "HEALTH_S", seconds)
+    monkeypatch.setattr(tinker_service, "HEALTH_S", seconds)
     hosted.fault = fault
 
     with in_time(30), pytest.raises(SpecError) as raised:
-        polling.check_answers(hosted.url)
+        check_answers(hosted.url)
     assert re.fullmatch(sentence.format(url=re.escape(hosted.url)), str(raised.value))
 
 
@@ -227,7 +225,7 @@ def test_a_service_in_trouble_is_not_opened(hosted, monkeypatch, fault, seconds,
 def test_a_service_that_answers_with_errors_counts_as_reachable(hosted, status):
     hosted.fault = Fault("status", status)
 
-    polling.check_answers(hosted.url)
+    check_answers(hosted.url)
 
 
 def test_a_login_page_is_no_tinker(hosted, opened):

@@ -22,7 +22,7 @@ from faulty_tinker import Faulty
 from tinker_http import WAIT_S
 
 from pytest_crucible.backends.tinker.backend import TinkerBackend
-from pytest_crucible.backends.tinker.polling import close_holder
+from pytest_crucible.backends.tinker.service import close_holder
 
 
 @pytest.fixture(scope="module")

@@ -123,7 +123,7 @@ def test_a_kill_during_a_request_is_noticed_and_loses_no_checkpoint(base, tmp_pa
 
 def test_an_occupied_port_is_reported(server, base, tmp_path):
     port = urlsplit(server.url).port
-    command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--base", str(base)]
+    command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--base", str(base)]
     command += ["--directory", str(tmp_path), "--port", str(port)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
 
@@ -164,7 +164,8 @@ def test_the_command_prints_one_line_for_a_shell(base, tmp_path):
         sys.executable,
         "-m",
         "pytest_crucible",
-        "tinker-server",
+        "tinker",
+        "server",
         "--base",
         str(base),
         "--directory",
@@ -181,19 +182,19 @@ def test_the_command_prints_one_line_for_a_shell(base, tmp_path):
 
 
 def test_a_key_that_the_sdk_would_not_take_is_refused():
-    command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--key", "secret"]
+    command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--key", "secret"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
 
     assert ended.returncode == 4
     assert (
         ended.stderr
-        == "crucible tinker-server: the key does not start with 'tml-', which the tinker SDK requires: choose another one\n"
+        == "crucible tinker server: the key does not start with 'tml-', which the tinker SDK requires: choose another one\n"
     )
 
 
 def test_the_ready_file_is_for_its_owner_only(base, tmp_path):
     ready = tmp_path / "ready.json"
-    command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--base", str(base)]
+    command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--base", str(base)]
     command += ["--directory", str(tmp_path), "--ready-file", str(ready), "--with-parent"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         until = time.monotonic() + WAIT_S

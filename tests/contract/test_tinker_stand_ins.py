@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tinker_http import Http, OpenAI, forward_backward, forward_backward_message
 
-from pytest_crucible.backends.tinker.polling import fetch_models
-from pytest_crucible.local_model.reserved import RESERVED
+from pytest_crucible.backends.tinker.service import fetch_models
+from pytest_crucible.local_model.engine import RESERVED
 from pytest_crucible.local_model.server import protobuf
 from pytest_crucible.local_model.server.process import LocalServer, ServerFailed
 from pytest_crucible.local_model.tokens import Tokenizer
@@ -65,7 +65,7 @@ def test_a_server_without_stand_ins_warns_of_nothing(http_client):
         "/create_model", session_id=http_client.post("/create_session")["session_id"], model_seq_id=0, base_model=QWEN
     )
     assert status == 400
-    assert detail.endswith(f"To let it stand in for another model: crucible tinker-server --as {QWEN}")
+    assert detail.endswith(f"To let it stand in for another model: crucible tinker server --as {QWEN}")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_checkpoints_keep_the_name_and_are_of_a_base_of_their_own(client, http_c
         started = elsewhere.post("/create_session")["session_id"]
         status, detail = elsewhere.refusal("/load_weights", session_id=started, model_seq_id=0, path=state)
     assert status == 400
-    assert detail.endswith(f"To let it stand in for another model: crucible tinker-server --as {QWEN}")
+    assert detail.endswith(f"To let it stand in for another model: crucible tinker server --as {QWEN}")
 
 
 def test_replies_in_openais_format_are_marked(stand_in, client):

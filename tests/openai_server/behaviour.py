@@ -70,14 +70,14 @@ class Behaviour:
     """In a stream: between tokens."""
 
 
-TYPES = {entry.name: str(entry.type) for entry in fields(Behaviour)}
+TYPES = {field.name: str(field.type) for field in fields(Behaviour)}
 NORMAL = Behaviour()
 
 
-def behaving(base: Behaviour, text: Mapping[str, Any]) -> Behaviour:
+def behaving(base: Behaviour, settings: Mapping[str, Any]) -> Behaviour:
     """A behaviour with changes, which may be strings. Raises ValueError for what there is not."""
     changes = {}
-    for name, value in text.items():
+    for name, value in settings.items():
         if name not in TYPES:
             raise ValueError(f"there is no behaviour {name!r}: known are {', '.join(TYPES)}")
         changes[name] = _convert(TYPES[name], value)

@@ -53,14 +53,14 @@ class Connection(asyncio.Protocol):
             self._read()
 
     def answer(self, status: int, answer: Any, headers: dict[str, str] | None = None) -> None:
-        content = answers.encode(answer)
+        content = answers.encoded(answer)
         self.transport.write(_head(status, len(content), headers) + content)
 
     def _read(self) -> None:
         while self._exchange is None and (end := self._buffer.find(b"\r\n\r\n")) >= 0:
             head = self._buffer[:end].decode("latin-1")
             line, *rest = head.split("\r\n")
-            headers = {name.lower(): value.strip() for name, _, value in (entry.partition(":") for entry in rest)}
+            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
             last = end + 4 + int(headers.get("content-length", 0))
             if len(self._buffer) < last:
                 return
@@ -77,12 +77,12 @@ class Connection(asyncio.Protocol):
         if method != "POST" or path.partition("?")[0] not in PATHS:
             return self.answer(404, answers.error(f"there is no {method} {path}", kind="invalid_request_error"))
         try:
-            body_fields = json.loads(body.decode())
-            behaviour = self.service.behaviour(str(body_fields.get("model")), headers.get("x-behaviour", ""))
+            request = json.loads(body.decode())
+            behaviour = self.service.behaviour(str(request.get("model")), headers.get("x-behaviour", ""))
         except ValueError as error:
             return self.answer(400, answers.error(str(error), kind="invalid_request_error"))
-        self.service.counts.last.append((path, headers, body_fields))
-        self._exchange = Exchange(self, behaviour, body_fields, body)
+        self.service.counts.last.append((path, headers, request))
+        self._exchange = Exchange(self, behaviour, request, body)
         return self._exchange.begin(headers)
 
 
@@ -104,11 +104,11 @@ class Exchange:
         "_timer",
     )
 
-    def __init__(self, connection: Connection, behaviour: Behaviour, body_fields: dict[str, Any], body: bytes) -> None:
+    def __init__(self, connection: Connection, behaviour: Behaviour, request: dict[str, Any], body: bytes) -> None:
         self._connection, self._service = connection, connection.service
-        self._behaviour, self._asked, self._body = behaviour, body_fields, body
+        self._behaviour, self._asked, self._body = behaviour, request, body
         self._timer: asyncio.TimerHandle | None = None
-        self._queue = self._service.queues[str(body_fields.get("model"))]
+        self._queue = self._service.queues[str(request.get("model"))]
         self._slot = self._over = False
         self._fate = Fate(0.0)
         self._left: list[bytes] = []
@@ -147,7 +147,7 @@ class Exchange:
             self._leave()
 
     def _whole(self) -> bytes:
-        content = answers.encode(answers.whole(self._behaviour, self._asked))
+        content = answers.encoded(answers.whole(self._behaviour, self._asked))
         return _head(200, len(content), self._service.limits(self._behaviour, self._asked)) + content
 
     def finish(self) -> None:
@@ -168,7 +168,7 @@ class Exchange:
             return self._stream(limits)
         answer = answers.whole(self._behaviour, self._asked)
         if kind in ("half", "stall", "slow"):
-            content = answers.encode(answer)
+            content = answers.encoded(answer)
             size = -(-len(content) // PIECES)
             pieces = [content[place : place + size] for place in range(0, len(content), size)]
             return self._start(_head(200, len(content), limits), pieces)
@@ -181,7 +181,7 @@ class Exchange:
         return self._answer(200, answer, limits)
 
     def _answer(self, status: int, answer: Any, headers: dict[str, str] | None = None) -> None:
-        content = answers.encode(answer)
+        content = answers.encoded(answer)
         self._send(status, _head(status, len(content), headers) + content)
 
     def _send(self, status: int, content: bytes) -> None:
@@ -208,7 +208,7 @@ class Exchange:
 
     def _stream(self, headers: dict[str, str]) -> None:
         events = [f"data: {json.dumps(piece)}\n\n" for piece in answers.pieces(self._behaviour, self._asked)]
-        chunks = [f"{len(entry.encode()):x}\r\n{entry}\r\n".encode() for entry in [*events, "data: [DONE]\n\n"]]
+        chunks = [f"{len(event.encode()):x}\r\n{event}\r\n".encode() for event in [*events, "data: [DONE]\n\n"]]
         chunks[-1] += b"0\r\n\r\n"
         self._start(_head(200, None, headers), chunks, self._behaviour.first_token_s)
 

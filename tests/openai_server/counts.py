@@ -71,7 +71,7 @@ class Counts:
         self.concurrent -= 1
         self.cancelled += 1
 
-    def to_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         """Return the counts as JSON.
 
         `distinct` are bodies, `repeated` requests with a body that came before, `answered_again` good answers to a

@@ -48,13 +48,13 @@ class OpenAIServer:
 
     def counts(self) -> dict[str, Any]:
         """Return the counts of requests: the fields of `counts.Counts`."""
-        control: dict[str, Any] = self._control("GET")
-        return control
+        counts: dict[str, Any] = self._control("GET")
+        return counts
 
     def requests(self) -> list[dict[str, Any]]:
         """The last requests, oldest first: `path`, `headers` (names in small letters) and `body`."""
-        control: list[dict[str, Any]] = self._control("GET", path="/control/requests")
-        return control
+        requests: list[dict[str, Any]] = self._control("GET", path="/control/requests")
+        return requests
 
     def reset(self) -> None:
         """Forget all that was counted, and how models behave; the default stays."""
@@ -73,7 +73,7 @@ class OpenAIServer:
         with contextlib.closing(connection):
             connection.request(method, path, None if body is None else json.dumps(body))
             response = connection.getresponse()
-            document = json.loads(response.read())
+            answer = json.loads(response.read())
         if response.status != 200:
-            raise ValueError(document["error"]["message"])
-        return document
+            raise ValueError(answer["error"]["message"])
+        return answer

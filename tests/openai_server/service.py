@@ -87,10 +87,10 @@ class Service:
     def behaviour(self, model: str, header: str) -> Behaviour:
         """Raises ValueError for a header or a model's name that says what there is not."""
         name, _, query = model.partition("?")
-        result = self._models.get(name, self._default)
+        model = self._models.get(name, self._default)
         if query:
-            result = from_query(result, query)
-        return from_query(result, header) if header else result
+            model = from_query(model, query)
+        return from_query(model, header) if header else model
 
     def refusal(
         self, behaviour: Behaviour, body: Mapping[str, Any], headers: Mapping[str, str]
@@ -130,14 +130,14 @@ class Service:
             self._default = self._started_with
             return 200, {}
         if method == "GET":
-            return 200, self.counts.told_last() if path.endswith("/requests") else self.counts.to_json()
-        document = json.loads(body)
-        model = document.pop("model", None)
+            return 200, self.counts.told_last() if path.endswith("/requests") else self.counts.as_json()
+        settings = json.loads(body)
+        model = settings.pop("model", None)
         try:
             if model is None:
-                self._default = behaving(self._default, document)
+                self._default = behaving(self._default, settings)
             else:
-                self._models[model] = behaving(self._started_with, document)
+                self._models[model] = behaving(self._started_with, settings)
         except ValueError as error:
             return 400, answers.error(str(error))
         return 200, {}

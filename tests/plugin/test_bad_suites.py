@@ -101,7 +101,7 @@ MISTAKES = {
         "once, or once with a margin and once with alternative='superior'"
     ),
     crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a file *",
-    crucible("'gsm8'"): "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible datasets` lists them",
+    crucible("'gsm8'"): "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible data list` lists them",
     crucible("'empty.jsonl'"): "dataset '*empty.jsonl' is empty: write one JSON object per line",
     crucible("'torn.jsonl'"): "line 2 of *torn.jsonl is not JSON (*): write one JSON object per line",
     crucible(

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.cli import main
-from pytest_crucible.presets.cns3.antagonist import DEFAULT_RULES
-from pytest_crucible.presets.cns3.rule_values import use_rules
+from pytest_crucible.presets.cns3.antagonist import DEFAULT_RULES, use_rules
 
 SUITE = """
 import pytest

@@ -136,6 +136,6 @@ def test_a_sample_has_a_value_if_one_repeat_is_scored(decisions):
 
     assert [(comparison["pairs"], comparison["lost"]) for comparison in document["comparisons"]] == [(400, 400)] * 3
     assert all(comparison["difference"] is not None for comparison in document["comparisons"])
-    result = decisions.command("fairness", "--by", "age(30, 50)")
+    result = decisions.command("show", "--by", "age(30, 50)")
     assert result.ret == 0
     assert "gap(exact_match by age(30, 50)): v2 vs v1:" in result.stdout.str()

@@ -167,4 +167,4 @@ def test_a_call_without_a_reply_has_its_error(talking):
 
 
 def test_the_command_is_documented_by_its_own_help():
-    assert {option.name for option in show.command.params} >= {"sample", "reasoning"}
+    assert {option.name for option in show.show.params} >= {"sample", "reasoning"}

@@ -1,4 +1,4 @@
-"""`crucible curve`: the checkpoints of a log directory on a suite, in one session on the local service."""
+"""`crucible models curve`: the checkpoints of a log directory on a suite, in one session on the local service."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.cli import main
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
 
 TEST = """
@@ -53,7 +53,7 @@ def test_a_curve_of_two_checkpoints_and_one_that_has_expired(suite, monkeypatch,
     suite.test(TEST, name="test_replies")
     paths = [save_checkpoint(suite.path, name) for name in ("000005", "000010")]
     write_log(suite.path, *paths, "tinker://run-1/sampler_weights/gone")
-    arguments = ("curve", "log", "--suite", "test_replies.py")
+    arguments = ("models", "curve", "log", "--suite", "test_replies.py")
 
     assert main(arguments) == 0
     printed = capfd.readouterr()
@@ -85,7 +85,7 @@ def test_a_model_without_checkpoints_has_no_curve(suite, monkeypatch, capfd):
     log = write_log(suite.path, "tinker://run-1/sampler_weights/gone")
 
     def refusal(*words: str) -> str:
-        assert main(("curve", *words)) == 4
+        assert main(("models", "curve", *words)) == 4
         return capfd.readouterr().err
 
     assert "--suite test_none.py does not exist" in refusal("log", "--suite", "test_none.py")

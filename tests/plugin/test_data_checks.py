@@ -274,48 +274,48 @@ def test_commands(suite, capsys):
     suite.write_rows("new.jsonl", [{"input": f"q {k}", "topic": "abbb"[k % 4]} for k in range(200)])
     write_training(suite)
 
-    status, out, _ = command("check", "questions.jsonl", "--json")
+    status, out, _ = command("data", "check", "questions.jsonl", "--json")
     assert (status, {result["state"] for result in json.loads(out)["checks"]}) == (0, {"passed"})
-    status, out, _ = command("data-drift", "old.jsonl", "new.jsonl", "--field=topic", "--margin=0.01")
+    status, out, _ = command("data", "drift", "old.jsonl", "new.jsonl", "--field=topic", "--margin=0.01")
     assert status == 1
     assert "drift beyond the margin 0.01 is proven in 1 field of 1: topic" in out
-    status, out, _ = command("contamination", "questions.jsonl", "--against=train.jsonl")
+    status, out, _ = command("data", "contamination", "questions.jsonl", "--against=train.jsonl")
     assert status == 1
     assert "10 of 20 samples match train.jsonl (10 exact)" in out
-    assert command("datasets", "questions.jsonl", "-o", "profile.html")[0] == 0
+    assert command("data", "list", "questions.jsonl", "-o", "profile.html")[0] == 0
     assert "<h2>Quality</h2>" in (suite.path / "profile.html").read_text()
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("contamination questions.jsonl", "there is nothing to compare with: name the training file"),
-        ("contamination questions.jsonl --against none.jsonl", "--against none.jsonl cannot be checked: it does not exist"),
-        ("contamination questions.jsonl --against train.jsonl --near 2", "--near 2 is not a similarity from 0.5 to 1"),
+        ("data contamination questions.jsonl", "there is nothing to compare with: name the training file"),
+        ("data contamination questions.jsonl --against none.jsonl", "--against none.jsonl cannot be checked: it does not exist"),
+        ("data contamination questions.jsonl --against train.jsonl --near 2", "--near 2 is not a similarity from 0.5 to 1"),
         (
-            "contamination questions.jsonl --adapter v2 --order-test",
+            "data contamination questions.jsonl --adapter v2 --order-test",
             "--order-test: adapter 'v2' (recorded) cannot score prompts; use a backend with prompt logprobs",
         ),
         (
-            "contamination questions.jsonl --adapter v2 --min-k",
+            "data contamination questions.jsonl --adapter v2 --min-k",
             "--min-k needs --base and --fresh: without them it only shows which texts are easy",
         ),
-        ("contamination questions.jsonl --order-test", "--order-test needs --adapter"),
-        ("contamination questions.jsonl --adapter v2", "--adapter needs a test: add --order-test"),
-        ("data-drift questions.jsonl none.jsonl", "dataset 'none.jsonl' does not exist"),
-        ("data-drift questions.jsonl train.jsonl --field inptu", "did you mean 'input'?"),
-        ("data-drift questions.jsonl train.jsonl --margin 3", "--margin 3 is not between 0 and 1"),
-        ("contamination questions.jsonl --embeddings --adapter v2 --order-test", "--embeddings compares texts with a"),
-        ("check train.jsonl", "has no 'input' (it has 'prompt', 'completion'): name the field with --field input=prompt"),
-        ("check train.jsonl --field prompt=input", "--field prompt=input maps ['prompt']: the names are id, "),
+        ("data contamination questions.jsonl --order-test", "--order-test needs --adapter"),
+        ("data contamination questions.jsonl --adapter v2", "--adapter needs a test: add --order-test"),
+        ("data drift questions.jsonl none.jsonl", "dataset 'none.jsonl' does not exist"),
+        ("data drift questions.jsonl train.jsonl --field inptu", "did you mean 'input'?"),
+        ("data drift questions.jsonl train.jsonl --margin 3", "--margin 3 is not between 0 and 1"),
+        ("data contamination questions.jsonl --embeddings --adapter v2 --order-test", "--embeddings compares texts with a"),
+        ("data check train.jsonl", "has no 'input' (it has 'prompt', 'completion'): name the field with --field input=prompt"),
+        ("data check train.jsonl --field prompt=input", "--field prompt=input maps ['prompt']: the names are id, "),
         (
-            "contamination questions.jsonl --adapter v2 --min-k --base v2 --fresh train.jsonl",
+            "data contamination questions.jsonl --adapter v2 --min-k --base v2 --fresh train.jsonl",
             "--fresh train.jsonl cannot be read with the fields of questions.jsonl: line 1 of train.jsonl has no 'input'",
         ),
-        ("contamination questions.jsonl --adapter v3 --order-test", "adapter 'v3' is not trained with recipe 'recipes:train'"),
-        ("check nothing.jsonl", "dataset 'nothing.jsonl' does not exist"),
-        ("datasets questions.jsonl -o profile.doc", "-o profile.doc has an unknown format"),
-        ("datasets -o profile.md", "-o profile.md writes the profile of one dataset: name it"),
+        ("data contamination questions.jsonl --adapter v3 --order-test", "adapter 'v3' is not trained with recipe 'recipes:train'"),
+        ("data check nothing.jsonl", "dataset 'nothing.jsonl' does not exist"),
+        ("data list questions.jsonl -o profile.doc", "-o profile.doc has an unknown format"),
+        ("data list -o profile.md", "-o profile.md writes the profile of one dataset: name it"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_named(suite, capsys, arguments, sentence):

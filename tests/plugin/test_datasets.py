@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_crucible.datasets import identify, load_file, select
-from pytest_crucible.datasets.large_file import is_large
+from pytest_crucible.datasets.load import is_large
 from pytest_crucible.records import Selection
 
 SUITE = """

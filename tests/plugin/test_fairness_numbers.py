@@ -1,4 +1,4 @@
-"""Every number of `crucible fairness --json` on random decisions with ties, beside those of fairlearn, scikit-learn and others."""
+"""Every number of `crucible show --by --json` on random decisions with ties, beside those of fairlearn, scikit-learn and others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def draw_people(seed, n=240):
 
 @pytest.fixture(params=[1, 2])
 def people(request, suite, capsys):
-    """Run the suite on random decisions; return them with what `crucible fairness --json` prints."""
+    """Run the suite on random decisions; return them with what `crucible show --by --json` prints."""
     sex, label, arms = draw_people(request.param)
     suite.write_rows(
         "people.jsonl",
@@ -61,7 +61,7 @@ def people(request, suite, capsys):
     suite.test(TEST, name="test_sums")
     suite.run("--crucible-adapter=v2", "--compare=v1")
     capsys.readouterr()
-    assert main(["fairness", "--by", "sex", "--json"]) == 0
+    assert main(["show", "--by", "sex", "--json"]) == 0
     (document,) = json.loads(capsys.readouterr().out)["experiments"]
     return sex, label, arms, document
 

@@ -9,7 +9,7 @@ import pytest
 from openai_server import OpenAIServer
 from run_documents import of_arms
 
-from pytest_crucible.backends import attempts, circuit_breaker
+from pytest_crucible.backends import circuit_breaker, retried
 
 pytestmark = pytest.mark.usefixtures("_hurried")
 
@@ -61,7 +61,7 @@ def server(started) -> OpenAIServer:
 @pytest.fixture
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries come at once, and a server that does not answer is given up after a quarter of a second."""
-    monkeypatch.setattr(attempts, "FIRST_S", 0.02)
+    monkeypatch.setattr(retried, "FIRST_S", 0.02)
     for name, seconds in {
         "DOUBT_AFTER_S": 0.02,
         "PROBE_S": 0.02,

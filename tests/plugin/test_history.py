@@ -14,7 +14,7 @@ import pytest
 from run_documents import of_arms
 
 from pytest_crucible.cli import main
-from pytest_crucible.commands.load import stored_inputs
+from pytest_crucible.runs.evaluate import stored_inputs
 from pytest_crucible.store.schema import FORMAT
 
 
@@ -140,8 +140,8 @@ def test_runs_are_compared_on_their_common_samples(suite, crucible):
             ("compare", "latest", "latest:v1", "--margin=0.1"),
             "--margin, --alternative and --relevant apply to one metric: name it with --metric",
         ),
-        (("show", "tag:main"), "* has no tag 'main': `crucible promote RUN --as main` makes a run the baseline *"),
-        (("promote", "nosuch", "--as", "main"), "* has no run that begins with 'nosuch': the latest is *"),
+        (("show", "tag:main"), "* has no tag 'main': `crucible runs tag RUN main` makes a run the baseline *"),
+        (("runs", "tag", "nosuch", "main"), "* has no run that begins with 'nosuch': the latest is *"),
     ],
 )
 def test_an_impossible_question_is_refused_in_one_sentence(suite, crucible, arguments, sentence):
@@ -150,19 +150,19 @@ def test_an_impossible_question_is_refused_in_one_sentence(suite, crucible, argu
     status, out, err = crucible(*arguments)
 
     assert (status, out, err.count("\n")) == (4, "", 1)
-    assert fnmatch.fnmatchcase(err, f"crucible {arguments[0]}: {sentence}\n")
+    assert fnmatch.fnmatchcase(err, f"crucible {arguments[0]}*: {sentence}\n")
 
 
 def test_a_promoted_run_is_the_baseline_of_later_runs(suite, crucible):
     suite.run("--crucible-adapter=v1", "--crucible-tag=main")  # 12 of 20: its target is missed
-    status, _, err = crucible("promote", "latest", "--as", "main")
-    assert (status, "cannot be a baseline, its verdicts are 1 missed: --force promotes it anyway" in err) == (
+    status, _, err = crucible("runs", "tag", "latest", "main")
+    assert (status, "cannot be a baseline, its verdicts are 1 missed: --force tags it anyway" in err) == (
         4,
         True,
     )
 
     suite.run("--crucible-adapter=v2")
-    assert crucible("promote", "latest", "--as", "main")[0] == 0
+    assert crucible("runs", "tag", "latest", "main")[0] == 0
     good = read(crucible, "runs")[0]["id"]
     document = suite.json("--crucible-adapter=v3", "--compare=tag:main")
 
@@ -174,9 +174,9 @@ def test_a_promoted_run_is_the_baseline_of_later_runs(suite, crucible):
 def test_to_promote_by_force_is_written_down(suite, crucible):
     suite.run("--crucible-adapter=poor")
 
-    assert read(crucible, "promote", "latest", "--as", "main", "--force")["forced"] is True
-    assert "by force (its verdicts are 1 missed)" in crucible("promote", "latest", "--as", "main", "--force")[1]
-    _, out, _ = crucible("promote", "latest", "--as", "main", "--force", "--why", "a demo")
+    assert read(crucible, "runs", "tag", "latest", "main", "--force")["forced"] is True
+    assert "by force (its verdicts are 1 missed)" in crucible("runs", "tag", "latest", "main", "--force")[1]
+    _, out, _ = crucible("runs", "tag", "latest", "main", "--force", "--why", "a demo")
     assert "is now main, by force (its verdicts are 1 missed) because 'a demo': compare with" in out
     assert read(crucible, "runs")[0]["reasons"] == {"main": "a demo"}
     assert crucible("runs")[1].rstrip().endswith("main (a demo)")
@@ -186,7 +186,7 @@ def test_to_promote_by_force_is_written_down(suite, crucible):
 def test_gc_lists_runs_and_deletes_them_with_yes(suite, crucible):
     for adapter in ("v1", "v2", "v3"):
         suite.run(f"--crucible-adapter={adapter}")
-    crucible("promote", "latest", "--as", "main")
+    crucible("runs", "tag", "latest", "main")
     output = read(crucible, "gc", "--keep-runs=0", "--keep-days=0")
     assert (len(output["runs"]), output["deleted"], len(read(crucible, "runs"))) == (2, False, 3)
 
@@ -292,8 +292,8 @@ def test_an_invalid_tag_is_refused(suite, crucible, name):
     suite.refuses(suite.run("--crucible-adapter=v2", f"--crucible-tag={name}"), message)
     assert read(crucible, "runs") == []
     suite.run("--crucible-adapter=v2")
-    status, _, err = crucible("promote", "latest", "--as", name)
-    assert (status, err) == (4, f"crucible promote: {message}\n")
+    status, _, err = crucible("runs", "tag", "latest", name)
+    assert (status, err) == (4, f"crucible runs tag: {message}\n")
 
 
 @pytest.mark.slow

@@ -42,7 +42,7 @@ def data(tmp_path, monkeypatch):
 
 
 def test_every_dataset_has_a_line(capsys, data):
-    assert main(["datasets"]) == 0
+    assert main(["data", "list"]) == 0
 
     *lines, _, where = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[1:]] == sorted(DATASETS)
@@ -51,7 +51,7 @@ def test_every_dataset_has_a_line(capsys, data):
 
 
 def test_the_datasets_for_programs(capsys, data):
-    assert main(["datasets", "--json"]) == 0
+    assert main(["data", "list", "--json"]) == 0
 
     listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
     assert listed["gsm8k"]["files"][0]["path"] == str(data / "gsm8k" / "test.jsonl")
@@ -60,7 +60,7 @@ def test_the_datasets_for_programs(capsys, data):
 
 
 def test_one_dataset_is_shown(capsys, data):
-    assert main(["datasets", "gsm8k"]) == 0
+    assert main(["data", "list", "gsm8k"]) == 0
 
     lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
     values = {name: line.strip() for name, line in lines.items()}
@@ -74,7 +74,7 @@ def test_a_file_is_shown(capsys, tmp_path):
     rows = [{"id": n, "input": n % 3, "expected": "ab"[n % 2], "group": f"g{n % 2}", "note": None} for n in range(4)]
     path = tmp_path / "sums.json"
     path.write_text(json.dumps(rows))
-    assert main(["datasets", str(path), "--json"]) == 0
+    assert main(["data", "list", str(path), "--json"]) == 0
 
     document = json.loads(capsys.readouterr().out)
     assert (document["samples"], document["groups"], document["duplicates"]) == (4, 2, 1)
@@ -86,23 +86,23 @@ def test_a_file_is_shown(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("gsm8", "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible datasets` lists them"),
+        ("gsm8", "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible data list` lists them"),
         (
             "mmlv:anatomy",
-            "dataset 'mmlv:anatomy' does not exist: did you mean 'mmlu:anatomy'? `crucible datasets` lists",
+            "dataset 'mmlv:anatomy' does not exist: did you mean 'mmlu:anatomy'? `crucible data list` lists",
         ),
         ("nothing.csv", "dataset 'nothing.csv' does not exist: give the path of a file"),
         ("humaneval", "CRUCIBLE_DATA is '"),
     ],
 )
 def test_a_dataset_that_is_not_there(capsys, data, name, sentence):
-    assert main(["datasets", name]) == USAGE
-    assert capsys.readouterr().err.startswith(f"crucible datasets: {sentence}")
+    assert main(["data", "list", name]) == USAGE
+    assert capsys.readouterr().err.startswith(f"crucible data list: {sentence}")
 
 
 def test_a_field_that_is_no_pair(capsys, data):
-    assert main(["datasets", "sums.csv", "--field", "input"]) == USAGE
+    assert main(["data", "list", "sums.csv", "--field", "input"]) == USAGE
     assert (
         capsys.readouterr().err
-        == "crucible datasets: --field input is not a pair: write OURS=THEIRS, such as input=question\n"
+        == "crucible data list: --field input is not a pair: write OURS=THEIRS, such as input=question\n"
     )

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
 
 RECIPES = """

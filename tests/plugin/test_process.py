@@ -25,8 +25,8 @@ WATCH = """
 
     atexit.register = watched_register
     STATE = {
-        "pytest_crucible.metrics.models.registry": ("_openers", "_opened"),
-        "pytest_crucible.sandbox.consent": ("_grants",),
+        "pytest_crucible.metrics.models.scorers": ("_openers", "_opened"),
+        "pytest_crucible.sandbox.pool": ("_grants",),
         "pytest_crucible.sandbox.pool": ("_shared",),
     }
 
@@ -44,7 +44,7 @@ WATCH = """
         for name, attributes in STATE.items():
             module = sys.modules.get(name)
             state |= {} if module is None else {one: repr(getattr(module, one)) for one in attributes}
-        rules = sys.modules.get("pytest_crucible.presets.cns3.rule_values")
+        rules = sys.modules.get("pytest_crucible.presets.cns3.antagonist")
         if rules is not None and rules.rules() is not rules.DEFAULT_RULES:
             state["rules"] = repr(rules.rules())
         return {name: value for name, value in state.items() if value not in ("{}", "[]")}
@@ -123,14 +123,14 @@ def test_a_session_with_code_judge_and_rules_leaves_the_process_as_it_was(suite,
         """
         import pytest
         from pytest_crucible import sandbox
-        from pytest_crucible.metrics.models import registry
-        from pytest_crucible.presets.cns3 import rule_values
+        from pytest_crucible.metrics.models import scorers
+        from pytest_crucible.presets.cns3 import antagonist
 
         @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
         async def test_sums(sample, sampler):
             assert sandbox.is_allowed()
-            assert registry.judge() is not None
-            assert [rule.name for rule in rule_values.rules()] == ["WEAK"]
+            assert scorers.judge() is not None
+            assert [rule.name for rule in antagonist.rules()] == ["WEAK"]
             return await sampler.generate(sample.input)
         """
     )

@@ -627,8 +627,8 @@ def test_a_sweep_over_steps_trains_once(recipes, monkeypatch, capsys):
     )
     monkeypatch.chdir(recipes.path)
     capsys.readouterr()
-    assert main(["register", "v1", "--model", "words"]) == 0
-    assert main(["models", "words"]) == 0
+    assert main(["models", "register", "v1", "--model", "words"]) == 0
+    assert main(["models", "list", "words"]) == 0
     assert "step 2 of recipes:train" in capsys.readouterr().out
     shutil.rmtree(recipes.path / ".crucible" / "adapters")
     assert recipes.run("--crucible-adapter=words@1").ret == 1

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-import pytest_crucible.runs.figure_reports  # noqa: F401
+import pytest_crucible.report.plots  # noqa: F401
 from pytest_crucible.cli import USAGE, main
 
 POOR = ("--crucible-adapter=poor", "--compare=v2")

@@ -244,7 +244,7 @@ def test_variants_and_adversarial_rows_are_exported(robust, monkeypatch, capsys)
     capsys.readouterr()
     assert main(arguments) == 4
     assert "no attacked reply has a stored call: let the test send its requests" in capsys.readouterr().err
-    assert main(["attacks", "homoglyf"]) == 4
+    assert main(["guards", "attacks", "homoglyf"]) == 4
     assert "unknown attack 'homoglyf': did you mean 'homoglyph'?" in capsys.readouterr().err
 
 

@@ -63,7 +63,7 @@ def test_a_report_decides_again_and_says_so(pytester, old_run):
 
 
 def test_a_baseline_is_promoted_by_todays_rules(pytester, old_run):
-    refused = crucible(pytester, "promote", old_run, "--as=main")
+    refused = crucible(pytester, "runs", "tag", old_run, "main")
 
     assert refused.ret == 4
     refused.stderr.fnmatch_lines(["*its verdicts are 1 missed*"])

@@ -22,7 +22,7 @@ import pytest
 from tinker_http import SHAPE
 
 from pytest_crucible import BackendError, Refused, Request, SpecError
-from pytest_crucible.backends.tinker import polling
+from pytest_crucible.backends.tinker import service
 from pytest_crucible.backends.tinker.backend import TinkerBackend, prompt_tokens, sampling_params
 from pytest_crucible.local_model.checkpoints import save_base
 from pytest_crucible.local_model.config import initial_weights
@@ -310,26 +310,26 @@ def test_an_unreachable_service_is_noticed_at_once(tinker):
     started = time.monotonic()
 
     with pytest.raises(SpecError, match=rf"Tinker at {UNREACHABLE} does not answer: "):
-        polling.check_answers(UNREACHABLE)
-    assert time.monotonic() - started < polling.HEALTH_S
+        service.check_answers(UNREACHABLE)
+    assert time.monotonic() - started < service.HEALTH_S
 
 
 def test_a_service_that_never_answers_is_noticed_in_time(tinker, monkeypatch):
-    monkeypatch.setattr(polling, "HEALTH_S", 0.3)
+    monkeypatch.setattr(service, "HEALTH_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = "http://{}:{}".format(*silent.getsockname())
         with pytest.raises(SpecError, match="does not answer"):
-            polling.check_answers(url)
+            service.check_answers(url)
 
 
 def test_a_service_that_answers_with_errors_is_not_called_silent(monkeypatch):
-    monkeypatch.setattr(polling, "HEALTH_S", 0.5)
-    monkeypatch.setattr(polling, "_LOOK_S", 0.01)
+    monkeypatch.setattr(service, "HEALTH_S", 0.5)
+    monkeypatch.setattr(service, "_LOOK_S", 0.01)
     statuses, released = iter([503]), threading.Event()
-    monkeypatch.setattr(polling, "fetch_health", lambda url: next(statuses, None) or released.wait(60))
+    monkeypatch.setattr(service, "fetch_health", lambda url: next(statuses, None) or released.wait(60))
 
     with pytest.raises(SpecError, match=r"^Tinker at http://h responds only with status 503: try again later$"):
-        polling.check_answers("http://h")
+        service.check_answers("http://h")
     released.set()
 
 
@@ -337,12 +337,12 @@ def test_a_call_has_a_deadline():
     started, released = time.monotonic(), threading.Event()
 
     with pytest.raises(TimeoutError):
-        polling.run_within(0.2, lambda: released.wait(60))
+        service.run_within(0.2, lambda: released.wait(60))
     assert time.monotonic() - started < 30
     released.set()
     with pytest.raises(ValueError, match="of its own"):
-        polling.run_within(5, lambda: int("no number of its own"))
-    assert polling.run_within(5, lambda: 3) == 3
+        service.run_within(5, lambda: int("no number of its own"))
+    assert service.run_within(5, lambda: 3) == 3
 
 
 def test_a_server_that_is_gone_is_noticed_by_the_next_test(tinker, suite):

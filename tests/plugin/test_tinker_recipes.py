@@ -76,7 +76,7 @@ RESTARTED = """
     def restart():
         os.kill({pid}, signal.SIGKILL)
         time.sleep(0.2)
-        command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--directory", {directory!r}]
+        command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--directory", {directory!r}]
         command += ["--base", {base!r}, "--port", "{port}", "--key", os.environ["TINKER_API_KEY"]]
         # It outlives this process, whose shell may open the file late.
         pathlib.Path("ready.txt").touch()
@@ -361,7 +361,7 @@ def test_the_sessions_own_server_is_started_again(recipes):
         "                    parent = (number / 'stat').read_text().rpartition(')')[2].split()[1]\n"
         "                except OSError:  # the process ended meanwhile\n"
         "                    continue\n"
-        "                if b'tinker-server' in words and int(parent) == os.getpid():\n"
+        "                if b'tinker' in words and b'server' in words and int(parent) == os.getpid():\n"
         "                    os.kill(int(number.name), signal.SIGKILL)\n"
     )
     configure(recipes, save_every="2", on_lost_training="'resume'")

@@ -250,7 +250,7 @@ def test_a_users_backend_can_report_its_training(suite, training, state):
     suite.adapters({"own": {"backend": "own"}})
     (suite.path / "conftest.py").write_text(
         "from pytest_crucible.records import Reply\n"
-        "from pytest_crucible.training.results import summarise_training\n"
+        "from pytest_crucible.training.log import summarise_training\n"
         "class Own:\n"
         "    simulated, identity = False, 'own'\n"
         f"    training = {training}\n"

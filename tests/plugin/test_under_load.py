@@ -13,7 +13,7 @@ import pytest
 from openai_server import OpenAIServer
 from run_documents import of_arms
 
-from pytest_crucible.backends import attempts, circuit_breaker
+from pytest_crucible.backends import circuit_breaker, retried
 
 MANY = 120
 FAULTS = "429,500,502,503,reset,close,half,stall,hang,garbage,no_choices,error_200"
@@ -59,7 +59,7 @@ def write_adapter(suite, server: OpenAIServer, **settings: Any) -> None:
 @pytest.fixture
 def _retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the seconds between two requests to hundredths."""
-    monkeypatch.setattr(attempts, "FIRST_S", 0.02)
+    monkeypatch.setattr(retried, "FIRST_S", 0.02)
     for name in ("DOUBT_AFTER_S", "PROBE_S"):
         monkeypatch.setattr(circuit_breaker, name, 0.02)
 

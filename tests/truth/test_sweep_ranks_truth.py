@@ -12,9 +12,9 @@ from simulation import at_least
 from sweep_evals import SweepEval, equal, spread
 
 from pytest_crucible.analyse.many_arms import ManyArms
-from pytest_crucible.analyse.sweep_members import compare_members
+from pytest_crucible.features.sweeps.sweep_members import compare_members
 from pytest_crucible.records import Arm, ChoosingHalf, Sweep, SweepLook, SweepMember
-from pytest_crucible.sweeps.drops import members_that_go_on
+from pytest_crucible.sweeps.rounds import members_that_go_on
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from sweep_evals import Array, SweepEval
 
 from pytest_crucible.stats import compare, estimate
-from pytest_crucible.sweeps.choose import choose_winner
-from pytest_crucible.sweeps.drops import LOOKS, members_that_go_on
-from pytest_crucible.sweeps.halves import look_lengths, split_halves
+from pytest_crucible.sweeps.rounds import LOOKS, choose_winner, look_lengths, members_that_go_on, split_halves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.fever import evidence_of
-from pytest_crucible.datasets.jsonl import read_rows
+from pytest_crucible.datasets.benchmarks import evidence_of
+from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.presets.cns3 import scifact
 from pytest_crucible.records.errors import DatasetError
 

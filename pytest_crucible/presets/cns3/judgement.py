@@ -1,23 +1,124 @@
-"""All measurements of one reply, each computed once; a failure does not stop the others."""
+"""All measurements of one reply against its gold answer, each computed once; a failure does not stop the others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
-from functools import cached_property
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal, TypeVar
 
 from pytest_crucible.metrics.definition import NotApplicable
-from pytest_crucible.metrics.models.protocol import Entailment, Premise
-from pytest_crucible.metrics.models.registry import NO_ENTAILMENT, NO_SIMILARITY, entailment_scorer, similarity_scorer
+from pytest_crucible.metrics.models.scorers import (
+    NO_ENTAILMENT,
+    NO_SIMILARITY,
+    Entailment,
+    Premise,
+    entailment_scorer,
+    similarity_scorer,
+)
 from pytest_crucible.presets.cns3.chirality import Chirality, measure_chirality
-from pytest_crucible.presets.cns3.citations import Citations
-from pytest_crucible.presets.cns3.claims import CENTRAL, Extraction, parse
-from pytest_crucible.presets.cns3.gold import Document, Gold, read_gold
-from pytest_crucible.presets.cns3.graph import polarity_conflict
-from pytest_crucible.presets.cns3.overlap import overlap
-from pytest_crucible.presets.cns3.tfidf import tfidf_cosine
+from pytest_crucible.presets.cns3.claims import CENTRAL, Citations, Extraction, parse, polarity_conflict
 from pytest_crucible.records import Reply, Sample
+from pytest_crucible.records.type_names import describe_type
+
+Stance = Literal["SUPPORT", "CONTRADICT", "NEI"]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """An abstract, in sentences."""
+
+    title: str
+    sentences: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join((self.title, *self.sentences))
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """The right answer to one sample."""
+
+    claim: str
+    label: Stance
+    cited: tuple[str, ...]
+    """All documents that the sample's author cited, evidence or not: those that Thinker's evaluation expects."""
+    evidence: Mapping[str, tuple[int, ...]]
+    """The sentences of each document that are evidence."""
+    documents: Mapping[str, Document]
+    """The documents of the prompt, if known."""
+
+
+def read_gold(sample: Sample) -> Gold:
+    """Read `expected` (claim, label, cited, evidence) and `metadata` (documents). Raises ValueError if something is missing."""
+    expected: Any = sample.expected
+    if not isinstance(expected, Mapping) or not isinstance(expected.get("claim"), str):
+        raise ValueError(
+            f"sample {sample.id!r} expects {describe_type(expected)}; the CNS3 metrics need a mapping with 'claim', 'label', "
+            "'cited' and 'evidence', as pytest_crucible.presets.cns3.scifact makes it"
+        )
+    documents = sample.metadata.get("documents", {})
+    return Gold(
+        claim=expected["claim"],
+        label=expected.get("label", "NEI"),
+        cited=tuple(map(str, expected.get("cited", ()))),
+        evidence={str(document): tuple(lines) for document, lines in expected.get("evidence", {}).items()},
+        documents={
+            str(name): Document(document["title"], tuple(document["abstract"])) for name, document in documents.items()
+        },
+    )
+
+
+_WORD = re.compile(r"\w+")
+_STOP_WORDS = frozenset((
+    "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "in", "is", "it", "of", "on", "or", "that", "the", "to",
+))  # fmt: skip
+
+
+def overlap(premise: str, hypothesis: str) -> float:
+    """Return the share of the hypothesis's words, without stop words, that occur in the premise; 0 if it has none.
+
+    >>> overlap("Tea shortened colds in forty adults.", "Tea shortened the flu.")
+    0.6666666666666666
+    """
+    words = _content_words(hypothesis)
+    return len(words & _content_words(premise)) / len(words) if words else 0.0
+
+
+@lru_cache(maxsize=1024)
+def _content_words(text: str) -> frozenset[str]:
+    # Cached: each arm and repeat is scored against the same documents.
+    return frozenset(_WORD.findall(text.casefold())) - _STOP_WORDS
+
+
+def tfidf_cosine(first: str, second: str, corpus: Iterable[str]) -> float:
+    """Return the cosine with weights ln((1 + n) / (1 + df)) + 1 (scikit-learn's smooth idf); n and df count all texts.
+
+    The corpus is the sample's own, so that a sample's value does not depend on other samples. 0 if a text has no word.
+
+    >>> round(tfidf_cosine("Tea shortens colds.", "Tea shortens the flu.", ["Colds are common.", "Tea is hot."]), 4)
+    0.4602
+    """
+    left, right = _word_counts(first), _word_counts(second)
+    texts = [left.keys(), right.keys(), *(_word_counts(text).keys() for text in corpus)]
+    words = left.keys() | right.keys()
+    weights = {word: math.log((1 + len(texts)) / (1 + sum(word in text for text in texts))) + 1 for word in words}
+    product = sum(left[word] * right[word] * weights[word] ** 2 for word in left)
+    lengths = [math.sqrt(sum((count * weights[word]) ** 2 for word, count in text.items())) for text in (left, right)]
+    # Rounding may give 1.0000000000000002.
+    return min(1.0, product / (lengths[0] * lengths[1])) if all(lengths) else 0.0
+
+
+@lru_cache(maxsize=1024)
+# Cached: each arm and repeat is scored against the same documents.
+def _word_counts(text: str) -> Counter[str]:
+    return Counter(_WORD.findall(text.casefold()))
+
 
 Value = TypeVar("Value")
 # Least scores that pass.
@@ -44,7 +145,7 @@ class Judgement:
         self.similarity: float | NotApplicable = NotApplicable(UNMEASURED)
         """Similarity of c1 and the gold claim, from 0 to 1."""
         self.chirality: Chirality | NotApplicable = NotApplicable(UNMEASURED)
-        """Distance, overlap and conflict as one number, against frozen reference statistics."""
+        """Distance, overlap and conflict, against frozen reference statistics."""
 
     async def measure(self) -> None:
         """Call the configured models, once. Raises their errors."""
@@ -168,6 +269,16 @@ class Judgement:
     @property
     def conflict(self) -> bool:
         return polarity_conflict(self.extraction.relations)
+
+    @property
+    def chirality_value(self) -> float | NotApplicable:
+        """Distance, missing documents and conflict as one number."""
+        return self.chirality if isinstance(self.chirality, NotApplicable) else self.chirality.value
+
+    @property
+    def distance(self) -> float | NotApplicable:
+        """Distance of c1 from the gold claim, in frozen standard deviations."""
+        return self.chirality if isinstance(self.chirality, NotApplicable) else self.chirality.distance
 
     async def _chirality(self) -> Chirality | NotApplicable:
         scorer = similarity_scorer()

@@ -11,21 +11,25 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
-from pytest_crucible.metrics.models.registry import (
+from pytest_crucible.metrics.models.scorers import (
     NO_ENTAILMENT,
     NO_SIMILARITY,
     entailment_scorer,
     similarity_scorer,
 )
-from pytest_crucible.presets.cns3 import graph, thinker
-from pytest_crucible.presets.cns3.antagonist import severity_counts
-from pytest_crucible.presets.cns3.antagonist.stored import METRIC as FINDINGS
-from pytest_crucible.presets.cns3.antagonist.stored import to_text
-from pytest_crucible.presets.cns3.citations import mentioned_ids
-from pytest_crucible.presets.cns3.gold import Gold
-from pytest_crucible.presets.cns3.judgement import NO_CITATION, NOTHING_TO_CITE, Judgement, get_judgement, measure_reply
-from pytest_crucible.presets.cns3.reference import find_reference
-from pytest_crucible.presets.cns3.rule_values import findings_in, rules
+from pytest_crucible.presets.cns3 import claims, thinker
+from pytest_crucible.presets.cns3.antagonist import METRIC as FINDINGS
+from pytest_crucible.presets.cns3.antagonist import findings_in, rules, severity_counts, to_text
+from pytest_crucible.presets.cns3.chirality import find_reference
+from pytest_crucible.presets.cns3.claims import mentioned_ids
+from pytest_crucible.presets.cns3.judgement import (
+    NO_CITATION,
+    NOTHING_TO_CITE,
+    Gold,
+    Judgement,
+    get_judgement,
+    measure_reply,
+)
 from pytest_crucible.records import Reply, Sample
 
 # Part of the metrics' fingerprints: raise it when a definition changes, so that stored scores are computed again.
@@ -37,16 +41,6 @@ Table = Mapping[str, tuple[str, Measure]]
 
 def _or_reason(value: float | None, otherwise: NotApplicable) -> float | NotApplicable:
     return otherwise if value is None else value
-
-
-def _chirality(judgement: Judgement) -> float | NotApplicable:
-    chirality = judgement.chirality
-    return chirality if isinstance(chirality, NotApplicable) else chirality.value
-
-
-def _distance(judgement: Judgement) -> float | NotApplicable:
-    chirality = judgement.chirality
-    return chirality if isinstance(chirality, NotApplicable) else chirality.distance
 
 
 BINARY: Table = {
@@ -97,7 +91,12 @@ SHARES: Table = {
         lambda judgement: judgement.similarity_tfidf,
     ),
 }
-LOWER: Table = {"chirality": ("Distance, missing documents and conflict as one number.", _chirality)}
+LOWER: Table = {
+    "chirality": (
+        "Distance, missing documents and conflict as one number.",
+        lambda judgement: judgement.chirality_value,
+    )
+}
 COUNTS: Table = {
     "high_flags": ("Findings of high severity.", lambda judgement: severity_counts(findings_in(judgement))["HIGH"]),
     "medium_flags": (
@@ -106,9 +105,12 @@ COUNTS: Table = {
     ),
     "beta1": (
         "Holes in the graph of claims.",
-        lambda judgement: graph.beta1(judgement.extraction.claims, judgement.extraction.relations),
+        lambda judgement: claims.beta1(judgement.extraction.claims, judgement.extraction.relations),
     ),
-    "fisher_rao": ("Distance of c1 from the gold claim, in frozen standard deviations.", _distance),
+    "fisher_rao": (
+        "Distance of c1 from the gold claim, in frozen standard deviations.",
+        lambda judgement: judgement.distance,
+    ),
     "flaws": ("Number of flaws in the form.", lambda judgement: len(judgement.extraction.flaws)),
 }
 TEXTS: Table = {
@@ -120,12 +122,7 @@ TEXTS: Table = {
 FLAGS = ("high_flags", "medium_flags", FINDINGS)
 BY_ENTAILMENT = {"entailment", "entailment_pass", "overall_pass", *FLAGS}
 BY_REFERENCE = {"chirality", "fisher_rao", *FLAGS}
-BY_SIMILARITY = {
-    "similarity",
-    "similarity_pass",
-    "overall_pass",
-    *BY_REFERENCE,
-}
+BY_SIMILARITY = {"similarity", "similarity_pass", "overall_pass", *BY_REFERENCE}
 OF_SOME_REPLIES = {
     "entailment", "entailment_pass", "entailment_overlap", "similarity", "similarity_pass", "similarity_tfidf", "overall_pass",
     "citation_precision", "citation_exists", "chirality", "fisher_rao",

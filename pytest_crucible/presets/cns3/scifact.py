@@ -7,8 +7,12 @@ those that are evidence, in the order of their ids (Thinker's order is that of a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from pytest_crucible.datasets.formats import read_rows
+from pytest_crucible.datasets.release import OfficialFile, Release
 from pytest_crucible.presets.cns3.claims import CENTRAL, Claim, Label, Relation, render
 from pytest_crucible.records.errors import DatasetError
 
@@ -151,3 +155,163 @@ def _groups(cited: Sequence[Sequence[str]]) -> list[str]:
             first, second = sorted((root(names[0]), root(other)))
             parent[second] = first
     return [root(names[0]) if names else f"claim {place}" for place, names in enumerate(cited)]
+
+
+RELEASE = "https://scifact.s3-us-west-2.amazonaws.com/release/latest/data.tar.gz"
+SHA256 = {
+    "claims_dev.jsonl": "86f0435d08fdb65d1aa41d1472684f57e6e71930626497bdf4d7a9ec1a632217",
+    "claims_train.jsonl": "f4c8fa82d8bd0653a9cc8d61a6ea48c25eacea64e90af5dbf390ebb1b74372f0",
+    "corpus.jsonl": "b8d6c89624cb2ed74dee8938effc4f5d8bd2086887880af8110d64be4ceade62",
+}
+DATASETS = {"scifact-dev": ("claims_dev.jsonl", 300), "scifact-train": ("claims_train.jsonl", 809)}
+
+
+def release(name: str) -> Release:
+    """Return the release `scifact-dev` or `scifact-train`. Raises KeyError."""
+    file, count = DATASETS[name]
+    return Release(
+        name=name,
+        says="claims to extract from the abstracts that their authors cited; expected label SUPPORT, CONTRADICT or NEI",
+        samples=count,
+        licence="CC BY 4.0; abstracts ODC-By 1.0",
+        source="https://github.com/allenai/scifact",
+        files=(_file(file), _file("corpus.jsonl")),
+        read=lambda paths: samples(claims(name), corpus()),
+    )
+
+
+def claims(name: str) -> list[dict[str, Any]]:
+    """Return the rows of a split as released."""
+    return _split_rows(DATASETS[name][0])
+
+
+@cache
+def corpus() -> Mapping[str, Mapping[str, Any]]:
+    """Return all 5,183 abstracts by id; read once per process."""
+    return {str(row["doc_id"]): row for row in _split_rows("corpus.jsonl")}
+
+
+def _split_rows(file: str) -> list[dict[str, Any]]:
+    return [row for _, row in read_rows(_file(file).path())]
+
+
+def _file(name: str) -> OfficialFile:
+    return OfficialFile(name=f"scifact/{name}", url=RELEASE, sha256=SHA256[name], member=f"data/{name}")
+
+
+# Number of predicted sentences per abstract that count as its rationale: the first ones.
+MAX_SENTENCES = 3
+# The labels of evidence. An abstract without evidence is not predicted, so the third label of claims is not among them.
+LABELS = ("SUPPORT", "CONTRADICT")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Counts of right, predicted and gold items."""
+
+    right: int
+    predicted: int
+    gold: int
+
+    @property
+    def precision(self) -> float:
+        """0 if nothing was predicted."""
+        return self.right / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        return self.right / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 if nothing is right."""
+        total = self.precision + self.recall
+        return 2 * self.precision * self.recall / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """SciFact's four scores."""
+
+    abstract_label_only: Score
+    """The abstract is evidence, and its label is right."""
+    abstract_rationalized: Score
+    """The abstract is evidence with the right label, and its first three predicted sentences contain a whole gold rationale."""
+    sentence_selection: Score
+    """The sentence belongs to a gold rationale all of whose sentences were predicted."""
+    sentence_label: Score
+    """The sentence is right as in `sentence_selection`, and the abstract's label is right."""
+
+    def as_mapping(self) -> dict[str, float]:
+        """Return the twelve numbers under the official evaluator's names."""
+        return {
+            f"{question}_{part}": getattr(getattr(self, question), part)
+            for question in self.__slots__
+            for part in ("precision", "recall", "f1")
+        }
+
+
+def evaluate(gold: Iterable[Row], predicted: Iterable[Row]) -> Scores:
+    """Score predictions (`id`, `evidence`: document to `sentences` and `label`) against claims in SciFact's form.
+
+    Claims without a prediction count as empty predictions. A sentence that is predicted twice counts once. Raises DatasetError
+    for a prediction of an unknown claim, for two predictions of one claim, and for a label other than LABELS.
+    """
+    claims = {row["id"]: row["evidence"] for row in gold}
+    predictions: dict[Any, Row] = {}
+    for row in predicted:
+        if row["id"] not in claims or row["id"] in predictions:
+            problem = "is predicted twice" if row["id"] in predictions else "is not among the claims"
+            raise DatasetError(f"claim {row['id']} {problem}: give one prediction for each claim of the gold file")
+        _check_labels(row)
+        predictions[row["id"]] = row["evidence"]
+    counts = [0] * 8
+    for name, evidence in claims.items():
+        for place, count in enumerate(_counts(evidence, predictions.get(name, {}))):
+            counts[place] += count
+    abstracts, sentences, gold_abstracts, gold_sentences, *right = counts
+    return Scores(
+        Score(right[0], abstracts, gold_abstracts),
+        Score(right[1], abstracts, gold_abstracts),
+        Score(right[2], sentences, gold_sentences),
+        Score(right[3], sentences, gold_sentences),
+    )
+
+
+def _check_labels(row: Row) -> None:
+    for document, prediction in row["evidence"].items():
+        if prediction["label"] not in LABELS:
+            raise DatasetError(
+                f"claim {row['id']} has the label {prediction['label']!r} for document {document}: write one of "
+                f"{', '.join(LABELS)}, and leave out documents that are not evidence"
+            )
+
+
+def _counts(gold: Row, predicted: Row) -> tuple[int, ...]:
+    """Count, for one claim: predicted abstracts and sentences, gold ones, and right ones by each of the four scores."""
+    rationales = {document: [set(prediction["sentences"]) for prediction in sets] for document, sets in gold.items()}
+    labelled = rationalized = selected = selected_and_labelled = 0
+    for document, prediction in predicted.items():
+        sets, chosen = rationales.get(document, []), prediction["sentences"]
+        right = bool(sets) and gold[document][0]["label"] == prediction["label"]
+        whole = _whole_rationales(sets, chosen)
+        labelled += right
+        rationalized += right and any(each <= set(chosen[:MAX_SENTENCES]) for each in sets)
+        selected += whole
+        selected_and_labelled += whole if right else 0
+    return (
+        len(predicted),
+        sum(len(set(prediction["sentences"])) for prediction in predicted.values()),
+        len(gold),
+        sum(len(set().union(*sets)) for sets in rationales.values()),
+        labelled,
+        rationalized,
+        selected,
+        selected_and_labelled,
+    )
+
+
+def _whole_rationales(rationales: Sequence[set[int]], chosen: Sequence[int]) -> int:
+    """Return how many chosen sentences, each counted once, belong to a rationale that was chosen as a whole."""
+    complete = [each for each in rationales if each <= set(chosen)]
+    return len(set().union(*complete))

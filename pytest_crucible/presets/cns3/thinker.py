@@ -12,10 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pytest_crucible.presets.cns3.citations import mentioned_ids
-from pytest_crucible.presets.cns3.claims import CENTRAL, Claim, Relation
-from pytest_crucible.presets.cns3.gold import Gold
-from pytest_crucible.presets.cns3.graph import beta1, polarity_conflict
+from pytest_crucible.presets.cns3.claims import CENTRAL, Claim, Relation, beta1, mentioned_ids, polarity_conflict
+from pytest_crucible.presets.cns3.judgement import Gold
 
 MIN_ENTAILMENT, MIN_SIMILARITY = 0.75, 0.70
 # Thinker's patterns, with possessive repetitions (\s*+): they match the same lines, in linear time.

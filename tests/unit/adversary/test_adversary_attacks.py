@@ -11,14 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.adversary.built_in import ROWS, make_attack
-from pytest_crucible.adversary.canaries import code_word, leaks, obeys, secret
-from pytest_crucible.adversary.characters import HOMOGLYPHS
-from pytest_crucible.adversary.edits import count_edits
-from pytest_crucible.adversary.frames import ENCODINGS, built_in_frames, goal_text
-from pytest_crucible.adversary.keyboards import LAYOUTS, neighbours
-from pytest_crucible.adversary.lexicon import load_lexicon
-from pytest_crucible.adversary.source import Source
+from pytest_crucible.adversary.built_in import ENCODINGS, ROWS, built_in_frames, goal_text, make_attack
+from pytest_crucible.adversary.characters import HOMOGLYPHS, LAYOUTS, neighbours
+from pytest_crucible.adversary.edits import Source, count_edits, load_lexicon
+from pytest_crucible.adversary.twins import code_word, leaks, obeys, secret
 from pytest_crucible.records.errors import SpecError
 
 TEXT = (

@@ -10,9 +10,15 @@ from random import Random
 import pytest
 from run_sizes import choose_examples
 
-from pytest_crucible.adversary.certificates import ABSTAINS, certified_edits, delete_words, majority, radius
-from pytest_crucible.adversary.search import search_text
-from pytest_crucible.adversary.source import Source
+from pytest_crucible.adversary.certificates import (
+    ABSTAINS,
+    certified_edits,
+    delete_words,
+    majority,
+    radius,
+    search_text,
+)
+from pytest_crucible.adversary.edits import Source
 from pytest_crucible.stats import clopper_pearson_bound
 
 WORDS = ("x", "y")

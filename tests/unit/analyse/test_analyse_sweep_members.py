@@ -9,7 +9,7 @@ import pytest
 from answer_builders import analysis_inputs, arm
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.sweep_members import _better_than, _Drop, compare_members
+from pytest_crucible.features.sweeps.sweep_members import _better_than, _Drop, compare_members
 from pytest_crucible.records import Arm, ChoosingHalf, Sweep, SweepLook, SweepMember
 
 NAMES = ("a1", "a2", "b1", "b2")

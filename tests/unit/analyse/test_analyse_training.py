@@ -10,7 +10,7 @@ from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_tabl
 from pytest_crucible.gate import decide_verdicts
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Arm, ArmOutcomes, ArmTraining, Fingerprint, MetricFacts, Plan, ScoreColumns
-from pytest_crucible.training.results import summarise_training
+from pytest_crucible.training.log import summarise_training
 
 LOSSES = (2.0, 1.0, 0.5, 0.1, 0.1, 0.1)
 TRAINED = Arm(

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from pytest_crucible.backends.choices import score_choices
-from pytest_crucible.metrics.choice_probability import expected_score
+from pytest_crucible.backends.protocol import score_choices
+from pytest_crucible.metrics.choice import expected_score
 from pytest_crucible.records import Reply, Request, Sample
 from pytest_crucible.records.errors import Refused
 
@@ -26,7 +26,7 @@ def choose(choices, prompt="is it"):
     return asyncio.run(score_choices(Scoring(), request))
 
 
-def test_probabilities_add_up_and_do_not_depend_on_the_order_of_choices():
+def test_choice_probabilities_sum_to_1_in_any_order():
     reply, other = choose([" yes", " no"]), choose([" no", " yes"])
 
     assert reply.text == "yes"
@@ -34,7 +34,7 @@ def test_probabilities_add_up_and_do_not_depend_on_the_order_of_choices():
     assert other.value == pytest.approx(reply.value)
 
 
-def test_very_improbable_choices_have_probabilities():
+def test_very_improbable_choices_do_not_underflow():
     assert choose([" a" * 900, " a" * 900 + " a"]).value == pytest.approx(
         {" a" * 900: 1 / (1 + math.exp(-1)), " a" * 901: 1 / (1 + math.e)}
     )
@@ -48,7 +48,7 @@ def test_invalid_choices_are_refused(choices, prompt):
         choose(choices, prompt)
 
 
-def test_the_expected_choice_is_scored():
+def test_most_probable_choice_is_the_text():
     reply = Reply(text="yes", value={" yes": 0.75, " no": 0.25})
 
     assert expected_score(reply, Sample(id="a", input="", expected="no")) == 0.25

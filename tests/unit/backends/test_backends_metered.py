@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from pytest_crucible.backends import ScriptedBackend
-from pytest_crucible.backends.metered import Metered
+from pytest_crucible.backends.spending import Metered
 from pytest_crucible.records import Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Retryable
 
 REQUEST = Request(input="2 + 2", sample="a", repeat=1, experiment="test_sums.py::test_sums", arm="v2")
 
 
-def told(script, *, starts: bool = True) -> tuple[list[Event], BaseException | None]:
+def events_of(script, *, starts: bool = True) -> tuple[list[Event], BaseException | None]:
     events: list[Event] = []
     backend = Metered(ScriptedBackend(script, identity="sums"), events.append, starts=starts)
     try:
@@ -24,30 +24,30 @@ def told(script, *, starts: bool = True) -> tuple[list[Event], BaseException | N
     return events, None
 
 
-def test_a_request_is_told_with_whom_it_belongs_to():
-    events, _ = told(lambda request: "4")
+def test_request_events_name_their_unit():
+    events, _ = events_of(lambda request: "4")
 
-    assert [one.name for one in events] == ["request.start", "request.stop"]
-    assert {(one.experiment, one.arm, one.sample, one.repeat) for one in events} == {
+    assert [event.name for event in events] == ["request.start", "request.stop"]
+    assert {(event.experiment, event.arm, event.sample, event.repeat) for event in events} == {
         ("test_sums.py::test_sums", "v2", "a", 1)
     }
 
 
-def test_that_a_request_starts_is_left_out_where_nobody_listens_to_it():
-    events, _ = told(lambda request: "4", starts=False)
+def test_start_event_is_omitted_without_listeners():
+    events, _ = events_of(lambda request: "4", starts=False)
 
-    assert [one.name for one in events] == ["request.stop"]
+    assert [event.name for event in events] == ["request.stop"]
 
 
-def test_its_end_has_time_and_tokens():
-    events, _ = told(lambda request: Reply(text="4", input_tokens=5, output_tokens=1))
+def test_stop_event_has_time_and_tokens():
+    events, _ = events_of(lambda request: Reply(text="4", input_tokens=5, output_tokens=1))
 
     assert events[1].seconds >= 0
     assert events[1].facts == {"input_tokens": 5, "output_tokens": 1, "finish": "stop", "cost_usd": None}
 
 
-def test_its_end_has_the_first_token_and_the_model_where_they_are_known():
-    events, _ = told(lambda request: Reply(text="4", first_token_s=0.5, model="m-1"))
+def test_stop_event_has_first_token_and_model():
+    events, _ = events_of(lambda request: Reply(text="4", first_token_s=0.5, model="m-1"))
 
     assert (events[1].facts["first_token_s"], events[1].facts["model"]) == (0.5, "m-1")
 
@@ -67,9 +67,9 @@ def test_its_end_has_the_first_token_and_the_model_where_they_are_known():
         (Reply(text="4", cost_usd=-1), "has cost_usd -1"),
         (4, "the backend returned a number: generate() must return a Reply"),
     ],
-    ids=lambda one: "" if isinstance(one, str) else None,
+    ids=lambda value: "" if isinstance(value, str) else None,
 )
-def test_a_reply_that_cannot_be_meant_is_neither_counted_nor_given_on(reply, sentence):
+def test_invalid_reply_is_refused(reply, sentence):
     class Odd:
         identity, simulated = "odd", True
 
@@ -89,7 +89,7 @@ def test_a_reply_that_cannot_be_meant_is_neither_counted_nor_given_on(reply, sen
     ("error", "kind"),
     [(Retryable("busy", kind="429"), "429"), (ValueError("x"), "ValueError"), (asyncio.CancelledError(), "cancelled")],
 )
-def test_a_failed_request_is_told_by_the_class_of_its_error(error, kind):
+def test_stop_event_names_the_error_class(error, kind):
     def fails(request):
         raise error
 
@@ -101,7 +101,7 @@ def test_a_failed_request_is_told_by_the_class_of_its_error(error, kind):
     assert events[1].facts == {"error": kind}
 
 
-def test_it_answers_as_the_backend_inside():
+def test_wrapper_has_the_identity_of_its_backend():
     inner = ScriptedBackend(lambda request: "4", identity="sums")
     wrapped = Metered(inner, lambda event: None)
 

@@ -11,15 +11,14 @@ import pytest
 import virtual_time
 from asking import adapter, request
 from simulated_servers import SimulatedServer
+from virtual_time import in_virtual_time
 
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.deadlines import DEADLINE_S, Timed, TimeLimit, paused_clock, read_timeout, set_clock
+from pytest_crucible.backends.limiting.control import Limits
 from pytest_crucible.backends.limiting.limiters import Limiters
-from pytest_crucible.backends.limiting.limits import Limits
-from pytest_crucible.backends.request_timeout import DEADLINE_S, Timed, read_timeout
-from pytest_crucible.backends.sample_clock import paused_clock, set_clock
 from pytest_crucible.backends.stack import wrap_backend
-from pytest_crucible.backends.timers import TimeLimit
 from pytest_crucible.records import Outcome, Reply, Request, Unit
 from pytest_crucible.records.errors import BackendError, Retryable, SpecError
 from pytest_crucible.sample.invoke import ask_async, ask_in_thread
@@ -48,27 +47,18 @@ def server(*steps: float | Exception | None) -> Scripted:
 # -- one request ----------------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_hangs_has_failed_in_passing():
+def test_request_deadline():
     with pytest.raises(Retryable, match=r"^no answer within 2\.5 s$") as caught:
         virtual_time.run(Timed(server(None), 2.5).generate(request()))
-
-    assert caught.value.kind == "timeout"
-
-
-def test_an_answer_in_time_is_an_answer():
-    assert virtual_time.run(Timed(server(2.4), 2.5).generate(request())).text == "4"
-
-
-def test_without_a_deadline_it_may_take_as_long_as_it_takes():
-    assert virtual_time.run(Timed(server(1e6), None).generate(request())).text == "4"
-
-
-def test_an_error_of_the_request_stays_what_it_is():
     with pytest.raises(BackendError, match="no such sample"):
         virtual_time.run(Timed(server(BackendError("no such sample")), 2.5).generate(request()))
 
+    assert caught.value.kind == "timeout"
+    assert virtual_time.run(Timed(server(2.4), 2.5).generate(request())).text == "4"
+    assert virtual_time.run(Timed(server(1e6), None).generate(request())).text == "4"
 
-def test_servers_have_a_deadline_and_functions_have_none():
+
+def test_servers_have_a_default_deadline():
     function = ScriptedBackend(lambda request: "4", identity="x")
 
     assert read_timeout(adapter(), SimulatedServer()) == DEADLINE_S
@@ -78,7 +68,7 @@ def test_servers_have_a_deadline_and_functions_have_none():
 
 
 @pytest.mark.parametrize("wrong", [-1, "5", True, None, float("inf"), float("nan")])
-def test_a_deadline_is_a_time(wrong):
+def test_invalid_timeouts_are_refused(wrong):
     with pytest.raises(
         SpecError, match=f"^adapter 'v2' has timeout_s = {re.escape(repr(wrong))}: expected the seconds"
     ):
@@ -117,20 +107,67 @@ def first_answered(scripted: Scripted, **settings: object) -> Function:
     return ask
 
 
-def test_a_sample_that_no_request_of_was_answered_is_lost():
-    outcome = sampled(first_answered(server(1.0, 12.0)), timeout_s=10)
-
-    assert (outcome.failure, outcome.lost) == (None, "unanswered")
-    assert outcome.detail == "no answer in 1 attempt within the 10 s of a sample"
+REFUSALS = [Retryable("too much", kind="429", retry_after_s=9.0)] * 5
+ANSWERED = (None, None, "")
 
 
-def test_it_may_be_sent_again_where_the_server_has_answered_nothing_at_all():
-    outcome = sampled(asking(server(11.0)), timeout_s=10)
+@pytest.mark.parametrize(
+    ("ask", "timeout_s", "outcome"),
+    [
+        (
+            first_answered(server(1.0, 12.0)),
+            10,
+            (None, "unanswered", "no answer in 1 attempt within the 10 s of a sample"),
+        ),
+        (asking(server(11.0)), 10, (None, "error", ".*")),
+        (
+            first_answered(server(1.0, *[None] * 3), timeout_s=9, retries=2),
+            20,
+            (
+                None,
+                "unanswered",
+                r"no answer in 3 attempts, in \d\d s, from a server that answers others; the last: no .* 9 s",
+            ),
+        ),
+        (
+            # The refusal may be chance, and uses up no attempt.
+            first_answered(server(1.0, None, Retryable("busy", kind="503"), None, None), timeout_s=9, retries=2),
+            20,
+            (None, "error", r"lost after 4 attempts in \d\d s: timeout x 3, 503 x 1; the last: no answer within 9 s"),
+        ),
+        # Told five times to come back in 9 s: the sample has waited for 45 s, and was answered in 8.
+        (asking(server(*REFUSALS, 8.0)), 10, ANSWERED),
+        (first_answered(server(1.0, *REFUSALS, 11.0)), 10, (None, "unanswered", ".*")),
+        (asking(server(None, None, 8.0), timeout_s=9), 10, ANSWERED),
+        (
+            asking(server(*[None] * 3), timeout_s=9, retries=2),
+            10,
+            (None, "error", r"lost after 3 attempts in \d\d s: timeout x 3; the last: no answer within 9 s"),
+        ),
+        (asking(server(Retryable("no", kind="500"), 100.0)), None, ANSWERED),
+    ],
+    ids=[
+        "no answer",
+        "silent server",
+        "used up",
+        "mixed",
+        "refusals",
+        "too late after them",
+        "hung",
+        "all hung",
+        "no deadline",
+    ],
+)
+def test_outcome_of_a_sample_whose_server_fails(ask, timeout_s, outcome):
+    failure, lost, detail = outcome
+    result = sampled(ask, timeout_s=timeout_s)
 
-    assert (outcome.failure, outcome.lost) == (None, "error")
+    assert (result.failure, result.lost) == (failure, lost)
+    assert re.fullmatch(detail, result.detail)
+    assert (result.reply is not None and result.reply.text == "4") == (outcome == ANSWERED)
 
 
-def test_a_model_in_this_process_that_takes_too_long_has_failed():
+def test_slow_local_model_fails_the_sample():
     backend = ScriptedBackend(lambda request: "4", identity="x", latency_s=11.0)
     top = wrap_backend(backend, adapter(), BackendContext())
 
@@ -139,7 +176,7 @@ def test_a_model_in_this_process_that_takes_too_long_has_failed():
     assert (outcome.failure, outcome.lost) == ("timeout", None)
 
 
-def test_a_function_that_takes_too_long_after_an_answer_has_failed():
+def test_slow_function_after_an_answer_fails_the_sample():
     ask = asking(server(4.0, None), timeout_s=0)
 
     async def twice() -> Reply:
@@ -149,75 +186,19 @@ def test_a_function_that_takes_too_long_after_an_answer_has_failed():
     assert sampled(twice, timeout_s=10).failure == "timeout"
 
 
-def test_used_up_attempts_without_an_answer_are_counted_where_others_were_answered():
-    outcome = sampled(first_answered(server(1.0, *[None] * 3), timeout_s=9, retries=2), timeout_s=20)
-
-    assert (outcome.failure, outcome.lost) == (None, "unanswered")
-    assert re.fullmatch(
-        r"no answer in 3 attempts, in \d\d s, from a server that answers others; the last: no answer within 9 s",
-        outcome.detail,
-    )
-
-
-def test_other_failures_among_them_are_errors():
-    steps = [1.0, None, Retryable("busy", kind="503"), None]
-
-    outcome = sampled(first_answered(server(*steps), timeout_s=9, retries=2), timeout_s=20)
-
-    assert (outcome.failure, outcome.lost) == (None, "error")
-
-
-def test_waiting_for_retries_is_not_the_models():
-    """Five times told to come back in 9 s: the sample has waited for 45 s, and was answered in 8."""
-    refusals = [Retryable("too much", kind="429", retry_after_s=9.0)] * 5
-
-    outcome = sampled(asking(server(*refusals, 8.0)), timeout_s=10)
-
-    assert (outcome.failure, outcome.lost) == (None, None)
-    assert outcome.reply.text == "4"
-
-
-def test_after_them_it_has_as_much_time_as_ever_and_no_more():
-    refusals = [Retryable("too much", kind="429", retry_after_s=9.0)] * 5
-
-    outcome = sampled(first_answered(server(1.0, *refusals, 11.0)), timeout_s=10)
-
-    assert (outcome.failure, outcome.lost) == (None, "unanswered")
-
-
-def test_a_request_that_hung_gives_its_time_back():
-    outcome = sampled(asking(server(None, None, 8.0), timeout_s=9), timeout_s=10)
-
-    assert (outcome.failure, outcome.lost) == (None, None)
-    assert outcome.reply.text == "4"
-
-
-def test_used_up_attempts_are_the_worlds_however_long_they_took():
-    outcome = sampled(asking(server(*[None] * 3), timeout_s=9, retries=2), timeout_s=10)
-
-    assert (outcome.failure, outcome.lost) == (None, "error")
-    assert re.fullmatch(r"lost after 3 attempts in \d\d s: timeout x 3; the last: no answer within 9 s", outcome.detail)
-
-
-def test_waiting_for_a_turn_is_not_the_models():
+@in_virtual_time
+async def test_waiting_for_a_permit_pauses_the_clock():
     limiters = Limiters()
     limiter = limiters.of("http://simulated/v1", Limits(concurrency=1))
     top = wrap_backend(server(8.0), adapter(), BackendContext(limiters=limiters))
-
-    async def work() -> Outcome:
-        held = limiter.try_acquire("v1")
-        asyncio.get_running_loop().call_later(1_000, held.release)
-        outcome = Outcome(Unit(0, 0, 0, 0))
-        return await ask_async(
-            lambda: top.generate(request()), {}, outcome, timeout_s=10, classify=lambda error: "lost"
-        )
-
-    outcome = virtual_time.run(work())
-
+    held = limiter.try_acquire("v1")
+    asyncio.get_running_loop().call_later(1_000, held.release)
+    outcome = Outcome(Unit(0, 0, 0, 0))
+    outcome = await ask_async(lambda: top.generate(request()), {}, outcome, timeout_s=10, classify=lambda error: "lost")
     assert outcome.reply.text == "4"
 
 
-def test_time_between_requests_is_the_tests_own():
+def test_time_between_requests_counts():
     scripted = server(4.0, 4.0)
     ask = asking(scripted)
 
@@ -231,7 +212,7 @@ def test_time_between_requests_is_the_tests_own():
     assert outcome.failure == "timeout"
 
 
-def test_several_requests_at_a_time_stop_the_clock_while_one_of_them_waits():
+def test_one_waiting_request_pauses_the_clock():
     scripted = server(Retryable("too much", kind="503", retry_after_s=50.0), 1.0, 1.0)
     ask = asking(scripted)
 
@@ -244,23 +225,15 @@ def test_several_requests_at_a_time_stop_the_clock_while_one_of_them_waits():
     assert outcome.reply.text == "4"
 
 
-def test_without_a_deadline_nothing_is_counted():
-    outcome = sampled(asking(server(Retryable("no", kind="500"), 100.0)), timeout_s=None)
-
-    assert outcome.reply.text == "4"
-
-
-def test_what_a_test_leaves_behind_may_still_wait():
-    async def work() -> None:
-        async with TimeLimit(5) as limit:
-            set_clock(limit)
-        with paused_clock():
-            await asyncio.sleep(60)
-
-    virtual_time.run(work())
+@in_virtual_time
+async def test_paused_clock_after_the_limit_has_ended():
+    async with TimeLimit(5) as limit:
+        set_clock(limit)
+    with paused_clock():
+        await asyncio.sleep(60)
 
 
-def test_a_function_in_a_thread_is_counted_alike():
+def test_thread_function_has_the_same_clock():
     """In real time: 0.3 s of waiting at least, where a sample has 0.2 s."""
     scripted = server(Retryable("too much", kind="429", retry_after_s=0.3), 0.01)
     top = wrap_backend(scripted, adapter(), BackendContext())

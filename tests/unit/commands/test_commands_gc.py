@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.cli import main
+from pytest_crucible.records.files import file_lock
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.training.locks import file_lock
-from pytest_crucible.training.unfinished import find_unfinished
+from pytest_crucible.training.files import find_unfinished
 
 DAY = 86_400.0
 

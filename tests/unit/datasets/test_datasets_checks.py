@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_crucible.datasets import checks
+from pytest_crucible.datasets.check import CheckContext
 from pytest_crucible.datasets.checks import check_samples
 from pytest_crucible.datasets.checks import standard as standard_set
-from pytest_crucible.datasets.checks.check import CheckContext
-from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.columns import Table
 from pytest_crucible.datasets.packed import PackedSamples
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
@@ -316,7 +316,7 @@ def test_an_unknown_check_has_a_suggestion():
 
 @pytest.mark.parametrize("place", ["pattern", "format"])
 def test_a_pattern_that_takes_too_long_is_named(monkeypatch, place):
-    monkeypatch.setattr("pytest_crucible.datasets.checks.user_patterns.PATTERN_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("pytest_crucible.datasets.checks.strings.PATTERN_TIMEOUT_S", 0.05)
     check = (
         checks.expect_column_values_to_match_regex("input", "(a|aa)+$")
         if place == "pattern"

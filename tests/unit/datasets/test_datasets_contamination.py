@@ -12,16 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.datasets import checks, identify, load_file
+from pytest_crucible.datasets.check import CheckContext, drop_failing
 from pytest_crucible.datasets.checks import check_samples
-from pytest_crucible.datasets.checks.check import CheckContext
-from pytest_crucible.datasets.checks.run import drop_failing
-from pytest_crucible.datasets.overlap.compare_file import compare_with_file, compare_with_rows
-from pytest_crucible.datasets.overlap.matching import SampleText
-from pytest_crucible.datasets.overlap.similar_embeddings import find_similar_embeddings
-from pytest_crucible.datasets.overlap.similar_sets import SimilarSets
-from pytest_crucible.datasets.overlap.training_rows import read_training_rows, training_rows
-from pytest_crucible.datasets.overlap.view import overlap_text, overlap_view
-from pytest_crucible.datasets.overlap.words import Vocabulary, split_words
+from pytest_crucible.datasets.contamination.compare import compare_with_file, compare_with_rows, find_similar_embeddings
+from pytest_crucible.datasets.contamination.matching import SampleText, read_training_rows, training_rows
+from pytest_crucible.datasets.contamination.view import overlap_text, overlap_view
+from pytest_crucible.datasets.similar import SimilarSets, Vocabulary, split_words
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import DatasetError
 

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from pytest_crucible.datasets import checks
+from pytest_crucible.datasets.check import CheckContext
 from pytest_crucible.datasets.checks import check_samples
-from pytest_crucible.datasets.checks.check import CheckContext
-from pytest_crucible.datasets.checks.columns import MissingColumn
-from pytest_crucible.datasets.drift import compare_datasets, load_rows_of_file
-from pytest_crucible.datasets.drift.view import drift_view
+from pytest_crucible.datasets.columns import MissingColumn
+from pytest_crucible.datasets.contamination.drift import compare_datasets, load_rows_of_file
+from pytest_crucible.datasets.contamination.drift_view import drift_view
 from pytest_crucible.records import Sample
 
 ADULT = Path(os.environ.get("CRUCIBLE_DATA", "")) / "fairness" / "adult_train.csv.gz"

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_crucible import DatasetError, Sample
 from pytest_crucible.builtin import find_release
-from pytest_crucible.commands.datasets import catalogue
+from pytest_crucible.commands.listings import catalogue
 from pytest_crucible.datasets import load_rows
 
 datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets are not installed")

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from pytest_crucible import DatasetError
 from pytest_crucible.datasets import load_file, subset
-from pytest_crucible.datasets.formats import FORMATS
-from pytest_crucible.datasets.large_file import LARGE, LargeFile, is_large
-from pytest_crucible.datasets.parquet import read_parquet
+from pytest_crucible.datasets.formats import FORMATS, read_parquet
+from pytest_crucible.datasets.load import LARGE, LargeFile, is_large
 
 Rows = list[dict[str, Any]]
 

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_crucible import DatasetError, Reply, Sample
 from pytest_crucible.builtin import DATASETS, find_release
-from pytest_crucible.datasets import load_rows, mmlu
+from pytest_crucible.datasets import benchmarks, load_rows
 from pytest_crucible.metrics.choice import choice_match
 from pytest_crucible.metrics.numbers import final_number_matches
 
@@ -132,7 +132,7 @@ def test_a_file_with_a_colon_in_its_name_is_no_dataset():
 
 
 def test_all_subjects_of_mmlu_have_their_file():
-    assert len(mmlu.SUBJECTS) == 57
+    assert len(benchmarks.SUBJECTS) == 57
     assert len(find_release("mmlu").files) == 57
 
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from pytest_crucible.datasets.overlap import Duplicate, find_duplicates, is_near
+from pytest_crucible.datasets.duplicates import Duplicate, find_duplicates, is_near
 
 
 def words(count: int, *, changed: int = 0, start: int = 0) -> str:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible import DatasetError, Sample
 from pytest_crucible.datasets import select, subset
-from pytest_crucible.datasets.parts import fold, split
+from pytest_crucible.datasets.selection import fold, split
 from pytest_crucible.records import Selection
 
 

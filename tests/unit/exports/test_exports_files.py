@@ -17,12 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.datasets.delimited import read_csv
-from pytest_crucible.exports.formats import FORMATS, find_writer, write_file
-from pytest_crucible.exports.parquet import write_parquet
-from pytest_crucible.exports.text import write_csv, write_jsonl
+from pytest_crucible.datasets.formats import read_csv
+from pytest_crucible.exports.formats import FORMATS, find_writer, write_csv, write_file, write_jsonl, write_parquet
 from pytest_crucible.presets import EXPORTS
-from pytest_crucible.presets.cns3.antagonist.export import COLUMNS as FINDINGS
+from pytest_crucible.presets.cns3.antagonist_section import COLUMNS as FINDINGS
 from pytest_crucible.records import ExportTable
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.formula_cells import unguard_cell

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.guards import mark_runs
-from pytest_crucible.guards.mark_runs import break_mark_runs
+from pytest_crucible.guards import characters
+from pytest_crucible.guards.characters import break_mark_runs
 from pytest_crucible.guards.normalise import normalise
 
 MARKS = "\u0301\u0323\u05b0\u0308"
@@ -31,7 +31,7 @@ def longest_run(text):
 def test_no_run_has_more_than_thirty_marks(text):
     broken = break_mark_runs(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mark_runs, "LONG", 0)
+        patch.setattr(characters, "LONG", 0)
 
         assert break_mark_runs(text) == broken
     assert longest_run(broken) <= 30

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.guards.markup import read_references, strip_markup
-from pytest_crucible.guards.spelling import part_words
+from pytest_crucible.guards.forms import part_words, read_references, strip_markup
 
 MARKED = st.lists(
     st.sampled_from(["<b>", "</b>", "<!--", "-->", "**", "_", "[a](b)", "&#1", ";", "&amp;", "%41",

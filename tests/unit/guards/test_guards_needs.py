@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.guards.needs import read_needs
+from pytest_crucible.guards.patterns import read_needs
 from pytest_crucible.guards.rules import load_rules
 
 

@@ -7,14 +7,14 @@ import re
 
 import pytest
 
-from pytest_crucible.guards import repeats
+from pytest_crucible.guards import long_texts
 from pytest_crucible.guards.characters import read_codes
-from pytest_crucible.guards.repeats import REACH, LongText, drop_repeats
+from pytest_crucible.guards.long_texts import REACH, LongText, drop_repeats
 
 
 @pytest.mark.parametrize("letters", ["ab", "\u0438\u0433", "aé"])
 def test_hashes_drop_what_comparing_drops(letters, monkeypatch):
-    monkeypatch.setattr(repeats, "_MANY_PLACES", 40)
+    monkeypatch.setattr(long_texts, "_MANY_PLACES", 40)
     draw = random.Random(2)
     blocks = ["".join(draw.choices(letters, k=REACH)) for _ in range(4)]
     text = "".join(draw.choices(blocks, k=30)) + "".join(draw.choices(letters, k=3 * REACH))

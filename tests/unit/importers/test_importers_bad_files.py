@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.importers.formats import read
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
 FILES = Path(__file__).parents[2] / "data" / "imports"
 

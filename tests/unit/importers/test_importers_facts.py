@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.importers.metric_kinds import Declared, metric_facts
-from pytest_crucible.importers.metric_names import spelling, with_our_names
+from pytest_crucible.importers.metric_facts import Declared, metric_facts, spelling, with_our_names
 from pytest_crucible.importers.results import ImportedFile, Results, Row, number_repeats
 from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
 
 def results(values, *, name="m", arm="a", task="t", **more) -> Results:

@@ -11,8 +11,7 @@ import pytest
 from pytest_crucible.importers.formats import READERS, read
 from pytest_crucible.importers.results import Results
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
 FILES = Path(__file__).parents[2] / "data" / "imports"
 READ = {

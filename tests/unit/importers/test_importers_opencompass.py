@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.importers.directories import read_results
-from pytest_crucible.importers.formats import read
+from pytest_crucible.importers.formats import read, read_results
 from pytest_crucible.importers.results import Results
 from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.records.errors import SpecError

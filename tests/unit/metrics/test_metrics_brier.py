@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible import NotApplicable, Reply, Sample, SpecError, metric
 from pytest_crucible.metrics import exact_match, sentence_bleu
-from pytest_crucible.metrics.brier import brier
-from pytest_crucible.metrics.confidence import calibration
+from pytest_crucible.metrics.confidence import brier, calibration
 
 answers = st.lists(st.tuples(st.floats(0.01, 1), st.booleans()), min_size=2, max_size=20)
 

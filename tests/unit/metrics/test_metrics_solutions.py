@@ -9,8 +9,8 @@ import time
 import pytest
 
 from pytest_crucible.metrics import code_of, humaneval_program
-from pytest_crucible.metrics.code_blocks import split
-from pytest_crucible.metrics.solutions import solution
+from pytest_crucible.metrics.code_execution import solution
+from pytest_crucible.metrics.code_match import split_blocks
 
 PROMPT = 'import math\n\n\ndef double(x: int) -> int:\n    """Twice x.\n    >>> double(2)\n    4\n    """\n'
 TEST = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(-3) == -6"
@@ -133,7 +133,7 @@ def test_hostile_text_costs_linear_time(hostile):
     def cost(size: int) -> float:
         text = hostile * (size // len(hostile)) + "x"
         start = time.process_time()
-        code_of(text), split(text), solution(PROMPT, text, "double")
+        code_of(text), split_blocks(text), solution(PROMPT, text, "double")
         return time.process_time() - start
 
     # Sixteen times the time for four times the text would be quadratic. A busy machine may disturb one try.

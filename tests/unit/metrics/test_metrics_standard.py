@@ -404,7 +404,7 @@ def test_json_may_stand_in_a_fence_where_that_is_allowed(text, valid):
 
 
 def test_a_pattern_that_takes_for_ever_is_ended(monkeypatch):
-    monkeypatch.setattr("pytest_crucible.metrics.patterns.MAX_SEARCH_S", 0.05)
+    monkeypatch.setattr("pytest_crucible.metrics.text.MAX_SEARCH_S", 0.05)
 
     with pytest.raises(TimeoutError, match="took more than"):
         matches(r"(?:a|a)+\d$")(Reply(text="a" * 5000), expecting(None))

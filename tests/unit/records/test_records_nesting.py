@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.adapters.config_tables import list_tables
-from pytest_crucible.backends.recorded import load_recorded
+from pytest_crucible.backends.offline import load_recorded
 from pytest_crucible.datasets import load_file, load_rows
-from pytest_crucible.datasets.drift import load_rows_of_file
+from pytest_crucible.datasets.contamination.drift import load_rows_of_file
 from pytest_crucible.importers.source import open_source, read_beside
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.nesting import MOST_DEPTH, TooDeep, check_depth, parse
-from pytest_crucible.runs.pytest_configuration import _pytest_table
+from pytest_crucible.runs.run_store import _pytest_table
 
 SENTENCE = "is nested more than 100 levels deep"
 DEEP = [101, 900, 995, 5_000, 100_000]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_crucible.report.methods import METHODS, cited_keys, method_statements
-from pytest_crucible.report.references import known_references
-from pytest_crucible.sections import fairness, many_arms, slice_search, sweep
+from pytest_crucible.features.sweeps import section as sweep
+from pytest_crucible.report.methods import METHODS, cited_keys, known_references, method_statements
+from pytest_crucible.sections import fairness, many_arms, slice_search
 from pytest_crucible.stats import TABLE
 
 WITHOUT_DOI = {"banerjee1961", "cochran1977", "korn1998", "bell2002", "holm1979", "gaffke2005", "westfall1993"}

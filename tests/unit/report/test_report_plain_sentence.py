@@ -20,7 +20,7 @@ from pytest_crucible.records import (
     TargetResult,
     Verdict,
 )
-from pytest_crucible.report.plain_sentence import plain_sentence
+from pytest_crucible.report.verdict_text import plain_sentence
 
 
 def evidence(value: float | None, p: float | None, worst: float | None = None) -> Evidence:

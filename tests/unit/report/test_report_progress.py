@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.report.progress import ProgressLine, progress_text
+from pytest_crucible.report.plan_lines import ProgressLine, progress_text
 
 
 @pytest.mark.parametrize(

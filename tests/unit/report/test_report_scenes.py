@@ -7,9 +7,8 @@ import math
 import pytest
 
 from pytest_crucible.records import MetricFacts, SampleColumns
-from pytest_crucible.report.experiment_page import Chapter
-from pytest_crucible.report.model import build_report
-from pytest_crucible.report.page.render import FEW, render_html
+from pytest_crucible.report.html import FEW, render_html
+from pytest_crucible.report.model import Chapter, build_report
 
 OURS, THEIRS = (1.0, 1.0, 1.0, 0.0, math.nan), (0.0, 0.0, 1.0, 1.0, 1.0)
 

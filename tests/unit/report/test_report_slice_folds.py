@@ -9,7 +9,7 @@ import pytest
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.records import Verdict
 from pytest_crucible.report.model import build_report
-from pytest_crucible.report.slice_folds import fold_slices
+from pytest_crucible.report.sections import fold_slices
 from pytest_crucible.report.terminal import summary
 
 NODEID = "test_math.py::test_sums"

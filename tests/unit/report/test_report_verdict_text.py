@@ -8,7 +8,7 @@ import pytest
 
 from pytest_crucible.records import Contrast, DetectableEffect
 from pytest_crucible.records.slices import By, Field
-from pytest_crucible.report.plan_line import announcement
+from pytest_crucible.report.plan_lines import announcement
 from pytest_crucible.report.verdict_text import sentence
 
 

@@ -8,8 +8,7 @@ from sqlalchemy import update
 
 from pytest_crucible import Sample, SpecError
 from pytest_crucible.records.slices import By, Field
-from pytest_crucible.runs.explain import explain_run, load_feature
-from pytest_crucible.runs.fairness import load_fairness, parse_by
+from pytest_crucible.runs.slices import explain_run, load_fairness, load_feature, parse_by
 from pytest_crucible.sections import slices
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore

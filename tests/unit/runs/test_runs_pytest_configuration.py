@@ -9,7 +9,7 @@ from _pytest.config.findpaths import determine_setup
 
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import DEFAULT_STORE
-from pytest_crucible.runs.pytest_configuration import find_configuration, session_store
+from pytest_crucible.runs.run_store import find_configuration, session_store
 
 KEY = "crucible_store"
 CONFIGURATIONS = {

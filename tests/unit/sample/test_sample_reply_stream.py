@@ -58,7 +58,7 @@ def retry(*attempts: Sequence[str | Exception]) -> Retried:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_crucible.backends.attempts.FIRST_S", 0.0)
+    monkeypatch.setattr("pytest_crucible.backends.retried.FIRST_S", 0.0)
 
 
 def test_pieces_are_the_text_of_one_recorded_reply():

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 import virtual_time
 
-from pytest_crucible.backends.sample_slot import released_slot
+from pytest_crucible.backends.deadlines import released_slot
 from pytest_crucible.records import Outcome, Reply, Unit
 from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.slots import MOST_OPEN

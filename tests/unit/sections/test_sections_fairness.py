@@ -189,7 +189,10 @@ def test_a_run_with_too_many_samples_says_that_it_was_not_searched(monkeypatch):
     result = slice_search.compute(inputs_by(arm(ok=[True] * 200), arm(ok=[True] * 200), contrasts=[contrast]))
 
     (note,) = slice_search.view(result, ()).notes
-    assert note.text == "no slices were searched at the end of this run, of 200 samples: crucible explain does it"
+    assert (
+        note.text
+        == "no slices were searched at the end of this run, of 200 samples: crucible show --why-better does it"
+    )
 
 
 def test_without_a_finding_the_difference_is_the_same_everywhere():

@@ -77,7 +77,7 @@ def test_two_arms_have_no_table():
 def test_at_a_stage_ranks_spend_its_share_of_alpha():
     inputs = make_inputs(3)
     [whole, _] = many_arms.compute(inputs)
-    [stage, _] = many_arms.compute(replace(inputs, stages=SimpleNamespace(alpha=0.01)))
+    [stage, _] = many_arms.compute(replace(inputs, claims_alpha=0.01))
 
     assert whole.arms[0].interval == stage.arms[0].interval
     assert whole.arms[0].difference_interval.low > stage.arms[0].difference_interval.low

@@ -9,7 +9,7 @@ from answer_builders import arm, inputs_of
 
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.sections import training
-from pytest_crucible.training.results import summarise_training
+from pytest_crucible.training.log import summarise_training
 
 RESULT = summarise_training([2.0, 1.0, 1.0], [3.0, 1.0, 1.0])
 

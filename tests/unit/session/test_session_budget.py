@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.budget.prices import Prices
-from pytest_crucible.backends.budget.spending import Spending
+from pytest_crucible.backends.spending import Prices, Spending
 from pytest_crucible.records import BUDGET, BudgetSpent, Event
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.budget import budget_lines, emit_budgets, open_spending

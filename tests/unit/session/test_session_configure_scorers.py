@@ -9,7 +9,7 @@ from adapter_contexts import context_in
 
 from pytest_crucible.adapters.judge import open_judge
 from pytest_crucible.adapters.opener import Opener
-from pytest_crucible.metrics.models.llm_judge import Judge
+from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.configure_scorers import configure
 

@@ -19,13 +19,14 @@ from experiment_builders import arm_of, plan_item, scripted_arm
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import ScriptedBackend
-from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Arm, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, CrucibleError
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.experiment_run import ExperimentRun
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_experiment import ExperimentRunner
 from pytest_crucible.session.stored_replies import arm_fingerprint
@@ -94,7 +95,8 @@ def run_it(
     store.begin_run(run, started="now", seed=0, alpha=0.05, correction="holm", environment={})
     options = {"on_observation": None, "cache": None, **(parts or {})}
     runner = ExperimentRunner(run, default_settings(**settings), store, resources.writer, resources.loop, **options)
-    runner(*planned, show)
+    item, experiment = planned
+    runner(ExperimentRun(item, experiment, show=show))
 
 
 def load_stored(resources: Resources, run: str = "first") -> tuple[int, bool]:

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.untrained import Untrained
-from pytest_crucible.local_model.lineages import write_lineage
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.backends.lineages import write_lineage
+from pytest_crucible.features.stages.training_estimate import training_lines
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records import Arm, Lineage
-from pytest_crucible.session.training_estimate import training_lines
 from pytest_crucible.training import Recipe
-from pytest_crucible.training.results import summarise_training
+from pytest_crucible.training.log import summarise_training
 
 
 def train(trainer): ...

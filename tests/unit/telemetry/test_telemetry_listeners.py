@@ -10,7 +10,7 @@ from pytest_crucible.telemetry.listeners import Listeners
 EVENT = Event(name="request.stop", at=1.0, experiment="t.py::t", arm="v2", sample="a")
 
 
-def test_all_listeners_get_an_event():
+def test_all_listeners_receive_events():
     first, second = [], []
     tell = Listeners({"first": first.append, "second": second.append})
     tell(EVENT)
@@ -20,7 +20,7 @@ def test_all_listeners_get_an_event():
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("division by zero"), SystemExit(2), pytest.fail.Exception("no")])
-def test_a_listener_that_raises_gets_no_further_events_and_the_others_do(error):
+def test_raising_listener_is_dropped(error):
     calls, others = [], []
 
     def fail(event: Event) -> None:
@@ -34,7 +34,7 @@ def test_a_listener_that_raises_gets_no_further_events_and_the_others_do(error):
     assert (len(calls), len(others)) == (1, 2)
 
 
-def test_it_is_complained_of_once():
+def test_failure_is_reported_once():
     def fail(event: Event) -> None:
         raise ValueError("two\nlines")
 
@@ -48,7 +48,7 @@ def test_it_is_complained_of_once():
     assert tell.pop_failures() == []
 
 
-def test_an_error_without_words_is_named():
+def test_error_without_message_is_named():
     def fail(event: Event) -> None:
         raise AssertionError
 
@@ -58,7 +58,7 @@ def test_an_error_without_words_is_named():
     assert tell.pop_failures()[0].startswith("a plugin raised AssertionError on")
 
 
-def test_those_that_can_be_closed_are_and_may_fail_at_it():
+def test_listeners_are_closed():
     class Closeable:
         closed = 0
 
@@ -69,15 +69,15 @@ def test_those_that_can_be_closed_are_and_may_fail_at_it():
             self.closed += 1
             raise ConnectionError("gone")
 
-    listener, calls = Closeable(), []
-    tell = Listeners({"a collector": listener, "a list": calls.append})
+    listener, events = Closeable(), []
+    tell = Listeners({"a collector": listener, "a list": events.append})
     tell.close()
 
     assert listener.closed == 1
     assert tell.pop_failures() == ["a collector raised ConnectionError: gone when it was closed"]
 
 
-def test_ctrl_c_is_no_error_of_a_listener():
+def test_keyboard_interrupt_passes_through():
     def interrupt(event: Event) -> None:
         raise KeyboardInterrupt
 
@@ -94,7 +94,7 @@ class Deaf:
         raise AssertionError(f"it got {event.name}")
 
 
-def test_without_listeners_no_event_is_built():
+def test_ignored_events_are_not_wanted():
     assert not Listeners({"deaf": Deaf()}).listens_to("request.start")
     assert Listeners({"deaf": Deaf()}).listens_to("request.stop")
     assert Listeners({"deaf": Deaf(), "a plugin": [].append}).listens_to("request.start")

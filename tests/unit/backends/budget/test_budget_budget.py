@@ -8,12 +8,10 @@ import pytest
 import virtual_time
 from hypothesis import given
 from hypothesis import strategies as st
+from virtual_time import in_virtual_time
 
-from pytest_crucible.backends.budget.amounts import UNLIMITED, Amount, read_budget
-from pytest_crucible.backends.budget.ledger import ProcessLedger, SharedLedger
-from pytest_crucible.backends.budget.prices import Prices, packaged_prices
-from pytest_crucible.backends.budget.spending import Spending
-from pytest_crucible.backends.metered import Metered
+from pytest_crucible.backends.budget import UNLIMITED, Amount, ProcessLedger, SharedLedger, read_budget
+from pytest_crucible.backends.spending import Metered, Prices, Spending, packaged_prices
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, Spent
 
@@ -38,28 +36,28 @@ class Server:
 
 
 def request(sample: int = 0, arm: str = "v2", **parameters) -> Request:
-    given = {"max_tokens": 10, **parameters}
-    return Request(input="x" * 30, sample=str(sample), repeat=0, parameters=given, experiment="e", arm=arm)
+    settings = {"max_tokens": 10, **parameters}
+    return Request(input="x" * 30, sample=str(sample), repeat=0, parameters=settings, experiment="e", arm=arm)
 
 
 def ask(money: Spending, requests: list[Request], server: Server) -> list[Reply | BaseException]:
     """All at one time; each is over for its sample when it is answered."""
     backend = Metered(server, lambda event: None, money.meter(ADAPTER, "m"))
 
-    async def one(asked: Request) -> Reply:
+    async def generate(query: Request) -> Reply:
         try:
-            return await backend.generate(asked)
+            return await backend.generate(query)
         finally:
-            money.release("e", asked.sample, asked.repeat, asked.arm)
+            money.release("e", query.sample, query.repeat, query.arm)
 
     async def everything():
-        return await asyncio.gather(*map(one, requests), return_exceptions=True)
+        return await asyncio.gather(*map(generate, requests), return_exceptions=True)
 
     return virtual_time.run(everything())
 
 
 def answered(outcomes) -> int:
-    return sum(isinstance(one, Reply) for one in outcomes)
+    return sum(isinstance(outcome, Reply) for outcome in outcomes)
 
 
 # -- amounts -----------------------------------------------------------------------------------------------------------
@@ -80,7 +78,7 @@ def answered(outcomes) -> int:
         ("5 USD; 7 tokens", UNLIMITED._replace(usd=5, tokens=7)),
     ],
 )
-def test_budgets_as_people_write_them(text, limit):
+def test_budget_texts_are_read(text, limit):
     assert read_budget(text) == limit
 
 
@@ -91,15 +89,15 @@ def test_budgets_as_people_write_them(text, limit):
         *("$5 tokens", f"{'9' * 400} USD", "nan USD", "inf tokens", "5 B tokens"),
     ],
 )
-def test_what_is_no_budget(text):
+def test_invalid_budgets_are_refused(text):
     with pytest.raises(SpecError, match="cannot be read: write '5 USD', '200k tokens' or '1000 requests'"):
         read_budget(text)
 
 
 @given(st.builds(Amount, counts, counts, counts), st.builds(Amount, counts, counts, counts))
-def test_what_is_beyond_an_amount_is_what_it_lacks(one, other):
-    assert one.within(other.plus(one.beyond(other)))
-    assert any(one.beyond(other)) != one.within(other)
+def test_amount_within_other_plus_excess(first, other):
+    assert first.within(other.plus(first.beyond(other)))
+    assert any(first.beyond(other)) != first.within(other)
 
 
 # -- purses ------------------------------------------------------------------------------------------------------------
@@ -114,29 +112,29 @@ def purses(request, tmp_path):
         return
     both = SharedLedger(tmp_path / "ledger", removes_file=True), SharedLedger(tmp_path / "ledger")
     yield both
-    for one in both:
-        one.close()
+    for ledger in both:
+        ledger.close()
 
     assert not (tmp_path / "ledger").exists()
 
 
-def test_who_share_a_purse_see_what_the_other_takes(purses):
-    one, other = purses
+def test_shared_ledgers_see_each_others_reservations(purses):
+    first, other = purses
     limit = Amount(1, 100, 3)
 
-    assert one.take(Amount(0.5, 50, 2), limit)
+    assert first.take(Amount(0.5, 50, 2), limit)
     assert not other.take(Amount(0.5, 50, 2), limit)
     assert other.taken == Amount(0.5, 50, 2)
     assert other.spent == Amount()
 
 
-def test_what_is_settled_frees_what_was_not_spent(purses):
-    one, other = purses
-    one.take(Amount(1, 100, 3), Amount(1, 100, 3))
+def test_settling_frees_the_unspent_reservation(purses):
+    first, other = purses
+    first.take(Amount(1, 100, 3), Amount(1, 100, 3))
     other.settle(Amount(1, 100, 1), Amount(0.25, 20, 1))
 
-    assert one.taken == Amount(0.25, 20, 3)
-    assert one.spent == Amount(0.25, 20, 1)
+    assert first.taken == Amount(0.25, 20, 3)
+    assert first.spent == Amount(0.25, 20, 1)
 
 
 # -- requests ----------------------------------------------------------------------------------------------------------
@@ -147,17 +145,17 @@ def test_without_a_budget_nothing_is_reserved():
 
 
 @pytest.mark.parametrize("budget", ["7 requests", "140 tokens", "0.035 USD"])
-def test_no_more_is_sent_than_is_paid_for_however_many_ask_at_once(budget):
+def test_concurrent_requests_stay_within_the_budget(budget):
     money, server = Spending(budget), Server()
     outcomes = ask(money, [request(number) for number in range(50)], server)
 
     assert answered(outcomes) == len(server.asked) == 7
-    assert all(isinstance(one, Reply | Spent) for one in outcomes)
+    assert all(isinstance(outcome, Reply | Spent) for outcome in outcomes)
     assert money.run.spent() == money.run.ledger.taken
     assert money.run.spent() == pytest.approx(Amount(0.035, 140, 7))
 
 
-def test_who_finds_too_little_waits_for_what_others_did_not_need():
+def test_request_waits_until_others_settle():
     """Each may write a hundred tokens and writes ten: the budget is for six of them, and not for one at its longest."""
     server = Server()
     outcomes = ask(Spending("230 tokens"), [request(number, max_tokens=100) for number in range(20)], server)
@@ -175,27 +173,23 @@ def test_both_arms_lose_the_same_samples():
     assert of["v1"] == of["v2"]
 
 
-def test_an_arm_that_never_asks_gives_back_what_was_reserved_for_it():
+@in_virtual_time
+async def test_unused_reservation_of_an_arm_is_released():
     money, server = Spending("4 requests"), Server()
     money.begin("e", lambda sample, repeat: ("v1", "v2"))
     backend = Metered(server, lambda event: None, money.meter(ADAPTER, "m"))
-
-    async def only_one_arm() -> None:
-        for number in range(3):
-            await backend.generate(request(number))
-            for arm in ("v1", "v2"):
-                money.release("e", str(number), 0, arm)
-
-    virtual_time.run(only_one_arm())
-
+    for number in range(3):
+        await backend.generate(request(number))
+        for arm in ("v1", "v2"):
+            money.release("e", str(number), 0, arm)
     assert money.run.ledger.taken.requests == 3
 
 
-def test_what_a_sample_asks_again_is_counted():
+def test_retries_count_against_the_budget():
     money, server = Spending("3 requests"), Server(error=Retryable("busy", kind="503"))
     outcomes = ask(money, [request(0)] * 5, server)
 
-    assert [type(one) for one in outcomes].count(Retryable) == len(server.asked) == 3
+    assert [type(outcome) for outcome in outcomes].count(Retryable) == len(server.asked) == 3
     assert money.run.spent() == Amount(0, 0, 3)
 
 
@@ -209,7 +203,7 @@ def test_what_a_sample_asks_again_is_counted():
         (Retryable("?", kind="garbage"), 20),
     ],
 )
-def test_what_broke_off_may_have_been_billed(error, tokens):
+def test_broken_requests_cost_their_reservation(error, tokens):
     money = Spending("1000 tokens")
     ask(money, [request()], Server(error=error))
 
@@ -217,21 +211,17 @@ def test_what_broke_off_may_have_been_billed(error, tokens):
     assert money.run.spent() == money.run.ledger.taken
 
 
-def test_a_cancelled_request_may_have_been_billed_in_full():
+@in_virtual_time
+async def test_cancelled_request_costs_its_reservation():
     money = Spending("1000 tokens")
     backend = Metered(Server(), lambda event: None, money.meter(ADAPTER, "m"))
-
-    async def cancelled() -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await backend.generate(request())
-
-    virtual_time.run(cancelled())
-
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await backend.generate(request())
     assert money.run.spent() == pytest.approx(Amount(0.005, 20, 1))
 
 
-def test_an_answer_without_counts_takes_what_was_reserved():
+def test_reply_without_token_counts_costs_its_reservation():
     money = Spending("1000 tokens")
     (reply,) = ask(money, [request()], Server(writes=None))
 
@@ -239,24 +229,22 @@ def test_an_answer_without_counts_takes_what_was_reserved():
     assert reply.cost_usd is None
 
 
-def test_who_waits_for_the_budget_can_be_cancelled():
+@in_virtual_time
+async def test_request_waiting_for_budget_can_be_cancelled():
     money, server = Spending("20 tokens"), Server()
     backend = Metered(server, lambda event: None, money.meter(ADAPTER, "m"))
+    first = asyncio.create_task(backend.generate(request(0)))
+    second = asyncio.create_task(backend.generate(request(1)))
+    await asyncio.sleep(0.5)
+    second.cancel()
+    await asyncio.wait((first, second))
 
-    async def both() -> bool:
-        first = asyncio.create_task(backend.generate(request(0)))
-        second = asyncio.create_task(backend.generate(request(1)))
-        await asyncio.sleep(0.5)
-        second.cancel()
-        await asyncio.wait((first, second))
-        return second.cancelled()
-
-    assert virtual_time.run(both())
+    assert second.cancelled()
     assert len(server.asked) == 1
     assert money.run.ledger.taken.requests == 1
 
 
-def test_an_experiment_has_the_stricter_of_both():
+def test_stricter_of_run_and_experiment_budget_holds():
     money, server = Spending("5 requests"), Server()
     money.allow("e", "3 requests", ["v2"])
 
@@ -284,13 +272,13 @@ def test_a_budget_is_never_exceeded_and_arms_are_treated_alike(limit, arms, samp
 
     assert money.run.ledger.taken.within(money.run.limit)
     assert money.run.ledger.taken == pytest.approx(money.run.spent())
-    assert all(one == of[0] for one in of)
+    assert all(samples == of[0] for samples in of)
 
 
 # -- prices ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_packaged_table_says_where_and_when():
+def test_packaged_prices_have_date_and_source():
     import tomllib
     from importlib import resources
 
@@ -304,7 +292,7 @@ def test_the_packaged_table_says_where_and_when():
         assert row["source"].startswith("https://")
 
 
-def test_what_one_request_costs():
+def test_cost_of_a_request():
     """100 tokens in and 50 out."""
     price = Prices().of(Adapter(name="v2", backend="openai"), "gpt-4o-mini")
 
@@ -312,11 +300,11 @@ def test_what_one_request_costs():
     assert price.of(None, 50) is None
 
 
-def test_a_model_that_is_in_no_table_has_no_price():
+def test_unknown_model_has_no_price():
     assert Prices().of(Adapter(name="v2", backend="openai"), "gpt-4o-2024-05-13") is None
 
 
-def test_the_nearest_word_on_a_price_counts():
+def test_most_specific_price_wins():
     prices = Prices(
         {"gpt-4o*": {"input": 1, "output": 2}, "*": {"input": 3, "output": 4}, "m": {"input": 5, "output": 6}}
     )
@@ -328,17 +316,17 @@ def test_the_nearest_word_on_a_price_counts():
     assert prices.of(plain, "other").input == 3
 
 
-def test_what_this_machine_computes_costs_nothing():
+def test_local_models_are_free():
     assert Prices().of(Adapter(name="tiny", backend="local"), "", is_free=True).of(1000, 1000) == 0
 
 
 @pytest.mark.parametrize("entry", [3, {"input": 1}, {"input": 1, "output": True}, {"input": 1, "output": float("inf")}])
-def test_what_is_no_price(entry):
+def test_invalid_prices_are_refused(entry):
     with pytest.raises(SpecError, match=r"which is not a price: write \{ input = 0.15, output = 0.60 \}"):
         Prices({"m": entry})
 
 
-def test_dollars_need_a_price():
+def test_dollar_budget_needs_a_price():
     money = Spending("5 USD")
 
     with pytest.raises(SpecError, match=r"needs the price of model 'mystery' of adapter 'v3', which is unknown"):

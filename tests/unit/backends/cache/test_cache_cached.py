@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from memory_replies import MemoryReplies
+from virtual_time import in_event_loop
 
 from pytest_crucible.backends import RecordedBackend, ScriptedBackend, recorded_rows
-from pytest_crucible.backends.cache.cached import Cached, CacheOnlyBackend
-from pytest_crucible.backends.cache.policy import CachePolicy, Tally
+from pytest_crucible.backends.cache import Cached, CacheOnlyBackend, CachePolicy, Tally
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Event, Reply, Request
@@ -48,7 +48,7 @@ def cached(model: Model, caching: CachePolicy | None = None, events: list[Event]
     )
 
 
-def asked(backend: Cached, *requests: Request) -> list[Reply]:
+def ask_in_turn(backend: Cached, *requests: Request) -> list[Reply]:
     """One after the other."""
 
     async def all_of_them() -> list[Reply]:
@@ -57,16 +57,16 @@ def asked(backend: Cached, *requests: Request) -> list[Reply]:
     return asyncio.run(all_of_them())
 
 
-def asked_at_once(*pairs: tuple[Cached, Request]) -> list[Any]:
+def ask_at_once(*pairs: tuple[Cached, Request]) -> list[Any]:
     async def all_of_them() -> list[Any]:
-        return await asyncio.gather(*(one.generate(request) for one, request in pairs), return_exceptions=True)
+        return await asyncio.gather(*(backend.generate(request) for backend, request in pairs), return_exceptions=True)
 
     return asyncio.run(all_of_them())
 
 
-def test_the_same_is_asked_once_and_comes_back_marked():
+def test_repeated_request_is_answered_from_the_cache():
     model = Model()
-    first, again = asked(cached(model), ONE, ONE)
+    first, again = ask_in_turn(cached(model), ONE, ONE)
 
     assert len(model.asked) == 1
     assert (first.cached, again.cached) == (False, True)
@@ -84,115 +84,113 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
-def test_another_question_is_asked_though_it_read_the_same(other):
+def test_different_request_is_sent(other):
     model = Model()
-    asked(cached(model), ONE, other)
+    ask_in_turn(cached(model), ONE, other)
 
     assert len(model.asked) == 2
 
 
-def test_another_model_is_asked():
+def test_different_model_is_queried():
     caching = CachePolicy(replies=MemoryReplies())
     models = [Model("v1"), Model("v2")]
     for model in models:
-        asked(cached(model, caching), ONE)
+        ask_in_turn(cached(model, caching), ONE)
 
     assert [len(model.asked) for model in models] == [1, 1]
 
 
 @pytest.mark.parametrize("same", [{"experiment": "test_others"}, {"arm": "base"}], ids=["experiment", "arm"])
-def test_who_asks_does_not_matter(same):
+def test_experiment_and_arm_do_not_matter(same):
     """What a candidate was asked yesterday, it need not be asked as today's baseline."""
     model = Model()
-    asked(cached(model), ONE, replace(ONE, **same))
+    ask_in_turn(cached(model), ONE, replace(ONE, **same))
 
     assert len(model.asked) == 1
 
 
-def test_who_asks_the_same_at_the_same_time_waits_and_takes_that():
+def test_concurrent_equal_requests_are_sent_once():
     caching = CachePolicy(replies=MemoryReplies())
     model = Model()
     member, arm = cached(model, caching), cached(model, caching)
 
-    replies = asked_at_once((member, ONE), (arm, replace(ONE, arm="v2 alone")), (arm, ONE))
+    replies = ask_at_once((member, ONE), (arm, replace(ONE, arm="v2 alone")), (arm, ONE))
 
     assert [reply.text for reply in replies] == ["1", "1", "1"]
     assert sorted(reply.cached for reply in replies) == [False, True, True]
     assert len(model.asked) == 1
 
 
-def test_an_error_is_for_who_asked_and_the_next_in_line_asks_anew():
+def test_error_is_not_shared_with_waiting_requests():
     model = Model(answer=lambda number: Retryable("busy", kind="503") if number == 1 else Reply(text=str(number)))
     backend = cached(model)
 
-    first, second, third = asked_at_once((backend, ONE), (backend, ONE), (backend, ONE))
+    first, second, third = ask_at_once((backend, ONE), (backend, ONE), (backend, ONE))
 
     assert isinstance(first, Retryable)
     assert (second.text, third.text) == ("2", "2")
 
 
-def test_who_is_cancelled_leaves_the_asking_to_the_next():
+@in_event_loop
+async def test_next_request_is_sent_when_the_first_is_cancelled():
     model = Model()
     backend = cached(model)
+    first, second = (asyncio.create_task(backend.generate(ONE)) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
 
-    async def two() -> Reply:
-        first, second = (asyncio.create_task(backend.generate(ONE)) for _ in range(2))
-        await asyncio.sleep(0)
-        first.cancel()
-        return await second
-
-    assert asyncio.run(two()).text == "2"
+    assert (await second).text == "2"
 
 
 @pytest.mark.parametrize(
     "error", [BackendError("x"), Retryable("x", kind="429"), Spent("x"), Refused("x"), ValueError("x")], ids=repr
 )
-def test_errors_are_not_kept(error):
+def test_errors_are_not_cached(error):
     replies = MemoryReplies()
     with pytest.raises(type(error)):
-        asked(cached(Model(answer=lambda number: error), CachePolicy(replies=replies)), ONE)
+        ask_in_turn(cached(Model(answer=lambda number: error), CachePolicy(replies=replies)), ONE)
 
     assert replies.rows == {}
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter", "tool_calls"])
-def test_an_answer_that_was_cut_or_withheld_is_an_answer(finish):
+def test_truncated_and_filtered_replies_are_cached(finish):
     model = Model(answer=lambda number: Reply(text="", finish=finish))
-    _, again = asked(cached(model), ONE, ONE)
+    _, again = ask_in_turn(cached(model), ONE, ONE)
 
     assert (again.finish, len(model.asked)) == (finish, 1)
 
 
-def test_what_is_no_reply_is_handed_on_and_not_kept():
+def test_invalid_reply_is_passed_on_and_not_cached():
     model = Model(answer=lambda number: "four")
 
-    assert asked(cached(model), ONE, ONE) == ["four", "four"]
+    assert ask_in_turn(cached(model), ONE, ONE) == ["four", "four"]
 
 
-def test_latency_tokens_and_cost_are_those_of_the_request_that_was_sent():
+def test_cached_reply_keeps_latency_tokens_and_cost():
     sent = Reply(text="4", latency_s=1.5, input_tokens=7, output_tokens=1, cost_usd=0.25)
-    _, again = asked(cached(Model(answer=lambda number: sent)), ONE, ONE)
+    _, again = ask_in_turn(cached(Model(answer=lambda number: sent)), ONE, ONE)
 
     assert again == replace(sent, cached=True)
 
 
-def test_a_latency_that_the_backend_does_not_tell_is_measured_when_it_is_asked():
-    first, again = asked(cached(Model()), ONE, ONE)
+def test_missing_latency_is_measured():
+    first, again = ask_in_turn(cached(Model()), ONE, ONE)
 
     assert first.latency_s is not None
     assert again.latency_s == first.latency_s
 
 
-def test_a_question_that_json_cannot_say_is_asked_each_time():
+def test_request_that_is_not_json_is_never_cached():
     model = Model()
-    asked(cached(model), *[replace(ONE, input=b"\x89PNG")] * 2)
+    ask_in_turn(cached(model), *[replace(ONE, input=b"\x89PNG")] * 2)
 
     assert len(model.asked) == 2
 
 
-def test_a_hit_is_told_with_whom_it_belongs_to():
+def test_hit_event_names_its_unit():
     events: list[Event] = []
-    asked(cached(Model(), events=events), ONE, ONE)
+    ask_in_turn(cached(Model(), events=events), ONE, ONE)
 
     [event] = events
     assert (event.name, event.experiment, event.arm, event.sample, event.repeat) == (
@@ -205,11 +203,11 @@ def test_a_hit_is_told_with_whom_it_belongs_to():
     assert event.at - 60 < event.facts["kept_at"] <= event.at
 
 
-def test_an_arm_s_requests_and_hits_are_counted():
+def test_requests_and_hits_are_counted_by_arm():
     caching = CachePolicy(replies=MemoryReplies())
-    asked(cached(Model(), caching), ONE, ONE, replace(ONE, input=b""), replace(ONE, arm="v1"))
+    ask_in_turn(cached(Model(), caching), ONE, ONE, replace(ONE, input=b""), replace(ONE, arm="v1"))
 
-    assert {key: (one.requests, one.hits) for key, one in caching.tallies.items()} == {
+    assert {key: (tally.requests, tally.hits) for key, tally in caching.tallies.items()} == {
         ("test_sums", "v2"): (3, 1),
         ("test_sums", "v1"): (1, 1),
     }
@@ -219,42 +217,42 @@ def test_an_arm_s_requests_and_hits_are_counted():
 
 
 @pytest.mark.parametrize("anew", [{"refresh": True}, {"fresh": frozenset({"v2"})}], ids=["all", "this arm"])
-def test_what_is_older_than_the_session_is_asked_anew_once_and_takes_its_place(anew):
+def test_refresh_sends_older_replies_again_once(anew):
     replies = MemoryReplies()
     model = Model()
     old = cached(model, CachePolicy(replies=replies))
-    asked(old, ONE)
+    ask_in_turn(old, ONE)
     [(_, _, kept_at)] = replies.rows.values()
     now = cached(model, CachePolicy(replies=replies, begun=kept_at + 1e-6, **anew))
 
-    assert [reply.text for reply in asked(now, ONE, ONE)] == ["2", "2"]
-    assert asked(old, ONE)[0].text == "2"
+    assert [reply.text for reply in ask_in_turn(now, ONE, ONE)] == ["2", "2"]
+    assert ask_in_turn(old, ONE)[0].text == "2"
 
 
-def test_another_arm_is_not_asked_anew():
+def test_refresh_of_one_arm_leaves_others_cached():
     replies = MemoryReplies()
     model = Model()
-    asked(cached(model, CachePolicy(replies=replies)), ONE)
-    asked(cached(model, CachePolicy(replies=replies, begun=9e9, fresh=frozenset({"v1"}))), ONE)
+    ask_in_turn(cached(model, CachePolicy(replies=replies)), ONE)
+    ask_in_turn(cached(model, CachePolicy(replies=replies, begun=9e9, fresh=frozenset({"v1"}))), ONE)
 
     assert len(model.asked) == 1
 
 
-def test_with_only_nobody_is_asked():
+def test_cache_only_never_calls_a_model():
     replies = MemoryReplies()
-    asked(cached(Model(), CachePolicy(replies=replies)), ONE)
+    ask_in_turn(cached(Model(), CachePolicy(replies=replies)), ONE)
     caching = CachePolicy(replies=replies, only=True)
     backend = cached(CacheOnlyBackend("v2"), caching)
 
-    assert asked(backend, ONE)[0].text == "1"
+    assert ask_in_turn(backend, ONE)[0].text == "1"
     with pytest.raises(Uncached, match="the reply of 'v2' to sample 'b' is not in the reply cache"):
-        asked(backend, replace(ONE, sample="b"))
+        ask_in_turn(backend, replace(ONE, sample="b"))
     with pytest.raises(Uncached):
-        asked(backend, replace(ONE, sample="c", input=b""))
+        ask_in_turn(backend, replace(ONE, sample="c", input=b""))
     assert caching.tallies["test_sums", "v2"].missing == {("b", 0), ("c", 0)}
 
 
-def test_a_stand_in_has_nobody_to_ask():
+def test_cache_only_backend_raises_uncached():
     with pytest.raises(Uncached):
         asyncio.run(CacheOnlyBackend("v2").generate(ONE))
 
@@ -270,14 +268,14 @@ def stack(backend: Any, **asking: Any) -> Any:
     )
 
 
-def test_a_model_is_cached_outermost():
+def test_cache_is_the_outermost_wrapper():
     backend = stack(Model())
 
     assert isinstance(backend, Cached)
     assert (backend.identity, backend.simulated) == ("v2", False)
 
 
-def test_an_adapter_may_say_no():
+def test_adapter_can_disable_the_cache():
     assert not isinstance(stack(Model(), cache=False), Cached)
 
 
@@ -285,7 +283,7 @@ def test_without_a_cache_nothing_is_cached():
     assert not isinstance(wrap_backend(Model(), Adapter(name="v2", backend="mine"), BackendContext()), Cached)
 
 
-def test_what_no_model_answers_is_not_cached():
+def test_scripted_and_recorded_replies_are_not_cached():
     scripted = ScriptedBackend(lambda request: "4", identity="s")
 
     assert not isinstance(stack(scripted), Cached)
@@ -304,10 +302,10 @@ def test_what_no_model_answers_is_not_cached():
         ),
     ],
 )
-def test_a_setting_that_cannot_be_meant_is_refused(backend, value, sentence):
+def test_invalid_cache_setting_is_refused(backend, value, sentence):
     with pytest.raises(SpecError, match=sentence):
         stack(backend, cache=value)
 
 
-def test_a_tally_begins_with_nothing():
+def test_new_tally_is_empty():
     assert (Tally().requests, Tally().hits, Tally().missing) == (0, 0, set())

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.ensembles.normalisers import NORMALISERS, choice, json_value, number, plain_number, text
 from pytest_crucible.metrics import choice_of
+from pytest_crucible.metrics.normalisers import NORMALISERS, choice, json_value, number, plain_number, text
 
 
-@pytest.mark.parametrize("said", ["4", "4.0", "4.00", "$4", "The answer is 4.", "1 + 3 = 4", "4e0"])
-def test_equal_numbers_are_one_answer(said):
-    assert number(said) == "4"
+@pytest.mark.parametrize("reply", ["4", "4.0", "4.00", "$4", "The answer is 4.", "1 + 3 = 4", "4e0"])
+def test_equal_numbers_normalise_alike(reply):
+    assert number(reply) == "4"
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("reply", "answer"),
     [
         ("Step 1: add 40 and 2. The answer is 42", "42"),
         ("-1,250.50", "-1250.5"),
@@ -34,19 +34,19 @@ def test_equal_numbers_are_one_answer(said):
         ("", None),
     ],
 )
-def test_the_last_number_is_the_answer(said, answer):
-    assert number(said) == answer
+def test_last_number_is_the_answer(reply, answer):
+    assert number(reply) == answer
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"), [(" Paris\n", "paris"), ("PARIS", "paris"), ("Paris.", "paris."), (" \n", None)]
+    ("reply", "answer"), [(" Paris\n", "paris"), ("PARIS", "paris"), ("Paris.", "paris."), (" \n", None)]
 )
-def test_text_is_compared_as_exact_match_does(said, answer):
-    assert text(said) == answer
+def test_text_is_normalised_as_for_exact_match(reply, answer):
+    assert text(reply) == answer
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("reply", "answer"),
     [
         ("B", "B"),
         (" (b) ", "B"),
@@ -70,11 +70,11 @@ def test_text_is_compared_as_exact_match_does(said, answer):
         ("Anything", None),
     ],
 )
-def test_a_letter_is_chosen_where_it_is_clear_which(said, answer):
-    assert choice(said) == answer
+def test_choice_is_read_when_unambiguous(reply, answer):
+    assert choice(reply) == answer
 
 
-def test_the_normaliser_and_the_metric_read_the_same_choice():
+def test_normaliser_and_metric_read_the_same_choice():
     table = Path(__file__).parents[3] / "data/replies/choices.jsonl"
     replies = [json.loads(line)["text"] for line in table.read_text(encoding="utf-8").splitlines()]
 
@@ -82,7 +82,7 @@ def test_the_normaliser_and_the_metric_read_the_same_choice():
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("reply", "answer"),
     [
         ('{"b": 1.0, "a": [true, null]}', '{"a":[true,null],"b":1}'),
         ('Here:\n```json\n{"a": 1e0}\n```\nDone.', '{"a":1}'),
@@ -94,8 +94,8 @@ def test_the_normaliser_and_the_metric_read_the_same_choice():
         ("[" * 100_000, None),
     ],
 )
-def test_json_is_compared_by_what_it_says(said, answer):
-    assert json_value(said) == answer
+def test_json_is_normalised_by_value(reply, answer):
+    assert json_value(reply) == answer
 
 
 JSON = st.recursive(
@@ -106,7 +106,7 @@ JSON = st.recursive(
 
 
 @given(value=JSON, indent=st.sampled_from([None, 2]))
-def test_json_reads_its_own_writing_and_ignores_layout(value, indent):
+def test_json_normalisation_is_idempotent_and_ignores_layout(value, indent):
     once = json_value(json.dumps(value, indent=indent))
 
     assert once is not None
@@ -116,13 +116,13 @@ def test_json_reads_its_own_writing_and_ignores_layout(value, indent):
 @given(
     first=st.decimals(allow_nan=False, allow_infinity=False), second=st.decimals(allow_nan=False, allow_infinity=False)
 )
-def test_numbers_are_written_alike_exactly_when_they_are_equal(first, second):
+def test_plain_numbers_are_equal_exactly_for_equal_decimals(first, second):
     assert (plain_number(first) == plain_number(second)) == (first == second)
     assert Decimal(plain_number(first)) == first
 
 
-@given(said=st.text(max_size=60), name=st.sampled_from(sorted(NORMALISERS)))
-def test_any_reply_is_an_answer_or_an_abstention(said, name):
-    answer = NORMALISERS[name](said)
+@given(reply=st.text(max_size=60), name=st.sampled_from(sorted(NORMALISERS)))
+def test_any_text_gives_an_answer_or_none(reply, name):
+    answer = NORMALISERS[name](reply)
 
     assert answer is None or (isinstance(answer, str) and answer)

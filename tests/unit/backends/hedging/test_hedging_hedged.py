@@ -14,12 +14,21 @@ import pytest
 import virtual_time
 from hypothesis import given
 from hypothesis import strategies as st
+from virtual_time import in_virtual_time
 
 from pytest_crucible.backends.context import ignore_event
-from pytest_crucible.backends.hedging.delays import AdaptiveDelay, FixedDelay, PercentileDelay, WorkloadDelay, size_of
-from pytest_crucible.backends.hedging.hedged import HedgeBudget, Hedged
-from pytest_crucible.backends.hedging.settings import Hedge, read_hedge
-from pytest_crucible.backends.hedging.survival import Latency, LatencyWindow, quantile, survival_curve
+from pytest_crucible.backends.hedge_delays import (
+    AdaptiveDelay,
+    FixedDelay,
+    Latency,
+    LatencyWindow,
+    PercentileDelay,
+    WorkloadDelay,
+    quantile,
+    size_of,
+    survival_curve,
+)
+from pytest_crucible.backends.hedging import Hedge, HedgeBudget, Hedged, read_hedge
 from pytest_crucible.records import Adapter, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Retryable, SpecError
 
@@ -79,7 +88,7 @@ def ask(backend, count: int = 1) -> tuple[list[Reply], list[float]]:
 # -- asking twice -----------------------------------------------------------------------------------------------------
 
 
-def test_a_quick_answer_is_asked_for_once():
+def test_quick_request_is_not_hedged():
     server = Server(lambda number: 0.5)
     replies, took = ask(hedged(server))
 
@@ -87,7 +96,7 @@ def test_a_quick_answer_is_asked_for_once():
     assert took == [pytest.approx(0.5)]
 
 
-def test_a_slow_answer_is_asked_for_again_and_the_first_to_answer_counts():
+def test_slow_request_is_hedged_and_first_reply_wins():
     server, events = Server([30.0, 0.2].__getitem__), []
     replies, took = ask(hedged(server, emit=events.append))
 
@@ -95,12 +104,12 @@ def test_a_slow_answer_is_asked_for_again_and_the_first_to_answer_counts():
     assert took == [pytest.approx(1.2)]
     assert replies[0].latency_s == pytest.approx(1.2)
     assert (server.asked, server.cancelled, server.under_way) == (2, 1, 0)
-    assert [one.name for one in events] == ["hedge.fired", "hedge.won"]
+    assert [event.name for event in events] == ["hedge.fired", "hedge.won"]
     assert isinstance(events[0], Event)
     assert (events[0].sample, events[0].arm, events[0].facts) == ("0", "v2", {"delay_s": 1.0})
 
 
-def test_a_reply_that_is_read_as_it_comes_is_asked_for_once():
+def test_streamed_request_is_not_hedged():
     server = Server(lambda number: 30.0)
     streamed = replace(request(), open_stream=lambda: print)
     virtual_time.run(hedged(server).generate(streamed))
@@ -108,16 +117,16 @@ def test_a_reply_that_is_read_as_it_comes_is_asked_for_once():
     assert server.asked == 1
 
 
-def test_when_the_first_answers_after_all_the_second_is_cancelled():
+def test_hedge_is_cancelled_when_the_first_reply_arrives():
     server, events = Server([1.5, 30.0].__getitem__), []
     replies, took = ask(hedged(server, emit=events.append))
 
     assert (replies[0].text, took) == ("0", [pytest.approx(1.5)])
     assert (server.asked, server.cancelled, server.under_way) == (2, 1, 0)
-    assert [one.name for one in events] == ["hedge.fired"]
+    assert [event.name for event in events] == ["hedge.fired"]
 
 
-def test_what_fails_before_the_second_went_out_has_failed():
+def test_early_failure_is_not_hedged():
     server = Server(lambda number: Retryable("busy", kind="503"))
 
     with pytest.raises(Retryable):
@@ -125,14 +134,14 @@ def test_what_fails_before_the_second_went_out_has_failed():
     assert server.asked == 1
 
 
-def test_a_failure_of_one_waits_for_the_other():
+def test_failure_of_the_hedge_waits_for_the_first():
     server = Server([3.0, Retryable("busy", kind="503")].__getitem__)
     replies, took = ask(hedged(server))
 
     assert (replies[0].text, took) == ("0", [pytest.approx(3.0)])
 
 
-def test_when_both_fail_the_error_is_that_of_the_first():
+def test_first_error_is_raised_when_both_fail():
     async def slow_to_fail(request):
         await asyncio.sleep(2)
         raise BackendError("first")
@@ -148,21 +157,19 @@ def test_when_both_fail_the_error_is_that_of_the_first():
         ask(hedged(Failing(lambda number: 0.0)))
 
 
-def test_what_is_cancelled_leaves_nothing_under_way():
+@in_virtual_time
+async def test_cancellation_cancels_both_requests():
     server = Server(lambda number: 30.0)
+    task = asyncio.create_task(hedged(server).generate(request()))
+    await asyncio.sleep(5)
+    task.cancel()
+    await asyncio.wait((task,))
 
-    async def give_up():
-        task = asyncio.create_task(hedged(server).generate(request()))
-        await asyncio.sleep(5)
-        task.cancel()
-        await asyncio.wait((task,))
-        return task.cancelled(), server.under_way
-
-    assert virtual_time.run(give_up()) == (True, 0)
+    assert (task.cancelled(), server.under_way) == (True, 0)
     assert server.cancelled == 2
 
 
-def test_second_requests_are_a_share_of_all():
+def test_hedges_stay_within_max_extra():
     server = Server(lambda number: 1.5)
     ask(hedged(server, extra=0.1), 200)
 
@@ -176,7 +183,7 @@ class NoRoom:
         return None
 
 
-def test_nothing_is_sent_twice_while_the_limiter_has_no_room():
+def test_no_hedge_without_a_spare_permit():
     server = Server(lambda number: 1.5)
     ask(hedged(server, spares=NoRoom()), 20)
 
@@ -197,7 +204,7 @@ class Room:
         self.released.append(outcome)
 
 
-def test_every_lease_is_given_back_with_what_became_of_it():
+def test_permits_are_released_with_their_outcome():
     room, server = Room(), Server([30.0, 0.2, 1.5, 30.0].__getitem__)
     ask(hedged(server, spares=room), 2)
 
@@ -206,7 +213,7 @@ def test_every_lease_is_given_back_with_what_became_of_it():
     assert isinstance(room.released[1], asyncio.CancelledError)
 
 
-def test_room_that_may_not_be_used_is_given_back():
+def test_unused_permit_is_released():
     room, server = Room(), Server(lambda number: 1.5)
     ask(hedged(server, extra=0.01, spares=room), 3)
 
@@ -217,11 +224,11 @@ def test_room_that_may_not_be_used_is_given_back():
 # -- what is learned ---------------------------------------------------------------------------------------------------
 
 
-def test_the_curve_of_freireich():
+def test_survival_curve_matches_r():
     """Remission of 21 leukaemia patients: R's survfit gives .857, .807, .753, .690, .627, .538, .448."""
     ended = [6, 6, 6, 7, 10, 13, 16, 22, 23]
     cut = [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35]
-    curve = survival_curve([*map(Latency, ended), *(Latency(one, cut_off=True) for one in cut)])
+    curve = survival_curve([*map(Latency, ended), *(Latency(censored, cut_off=True) for censored in cut)])
 
     assert [time for time, _ in curve] == [6, 7, 10, 13, 16, 22, 23]
     assert [share for _, share in curve] == pytest.approx(
@@ -232,20 +239,20 @@ def test_the_curve_of_freireich():
 
 
 @given(st.lists(seconds, min_size=1, max_size=60), st.floats(0.05, 0.95))
-def test_without_cuts_it_is_the_ordinary_quantile(values, share):
-    found = quantile(survival_curve(map(Latency, values)), share)
+def test_quantile_without_censoring_is_the_ordinary_one(values, share):
+    estimate = quantile(survival_curve(map(Latency, values)), share)
 
-    assert found == np.quantile(values, share, method="inverted_cdf")
+    assert estimate == np.quantile(values, share, method="inverted_cdf")
 
 
 @given(st.lists(st.tuples(seconds, st.booleans()), min_size=2, max_size=60))
-def test_the_curve_falls_from_one_towards_zero(values):
-    shares = [share for _, share in survival_curve(Latency(*one) for one in values)]
+def test_survival_curve_decreases(values):
+    shares = [share for _, share in survival_curve(Latency(*pair) for pair in values)]
 
     assert all(0 <= later < earlier <= 1 for earlier, later in zip([1.0, *shares], shares, strict=False))
 
 
-def test_cuts_do_not_make_a_server_look_faster():
+def test_censoring_does_not_bias_quantiles():
     """The predecessor's estimate drifts down: it took the backup's latency for the one that was cut."""
     draws = random.Random(1)
     window, naive = LatencyWindow(), []
@@ -260,7 +267,7 @@ def test_cuts_do_not_make_a_server_look_faster():
 
 
 @pytest.mark.parametrize("strategy", ["percentile", "workload"])
-def test_a_server_that_grows_slower_does_not_use_up_what_is_allowed(strategy):
+def test_slow_drift_does_not_exhaust_the_hedge_budget(strategy):
     """A window of the past lags behind a drift, and every request would exceed its quantile."""
     took, requests = simulated("slow drift", {"strategy": strategy, "max_extra": 0.1})
 
@@ -268,7 +275,7 @@ def test_a_server_that_grows_slower_does_not_use_up_what_is_allowed(strategy):
     assert np.quantile(took, 0.999) <= 0.3
 
 
-def test_before_enough_is_known_nothing_is_sent_twice():
+def test_no_hedge_before_min_samples():
     delay = PercentileDelay(0.95, begin=20)
     for _ in range(19):
         delay.learn(request(), Latency(1.0), delay=math.inf, hedged=False)
@@ -278,7 +285,7 @@ def test_before_enough_is_known_nothing_is_sent_twice():
     assert delay.of(request()) == 1.0
 
 
-def test_long_answers_may_take_longer():
+def test_workload_delay_grows_with_size():
     delay, draws = WorkloadDelay(0.9, begin=20), random.Random(0)
     for _ in range(300):
         tokens = draws.choice([100, 1000])
@@ -289,7 +296,7 @@ def test_long_answers_may_take_longer():
     assert delay.of(request(max_tokens=1000)) == pytest.approx(10.8, rel=0.15)
 
 
-def test_size_is_that_of_the_prompt_and_of_the_answer_that_is_allowed():
+def test_size_counts_prompt_and_allowed_reply():
     messages = [{"role": "user", "content": "x" * 1000}]
 
     assert size_of(Request(input=messages, sample="a", repeat=0, parameters={"max_tokens": 250})) == 2.0
@@ -300,11 +307,11 @@ def adapted(law: Callable[[random.Random], float], seed: int) -> AdaptiveDelay:
     """What fifteen hundred requests teach."""
     draws, delay = random.Random(seed), AdaptiveDelay(begin=20, seed=seed)
     for number in range(1_500):
-        asked = request(number)
-        wait, took = delay.of(asked), law(draws)
+        query = request(number)
+        wait, took = delay.of(query), law(draws)
         second = wait + law(draws)
         hedge = took > wait
-        delay.learn(asked, Latency(min(took, second), cut_off=hedge and second < took), delay=wait, hedged=hedge)
+        delay.learn(query, Latency(min(took, second), cut_off=hedge and second < took), delay=wait, hedged=hedge)
     return delay
 
 
@@ -312,26 +319,26 @@ def trials(delay: AdaptiveDelay) -> dict[float, float]:
     return {share: sum(law) - 2 for share, law in delay._beliefs.items()}
 
 
-def test_on_a_heavy_tail_it_pays_to_ask_twice():
+def test_adaptive_delay_hedges_on_a_heavy_tail():
     tail = trials(adapted(lambda draws: 20.0 if draws.random() < 0.03 else draws.uniform(0.9, 1.1), 3))
 
     assert tail[1.0] < max(tail.values())
     assert max(tail, key=tail.get) in (0.90, 0.95)
 
 
-def test_where_all_take_the_same_it_hardly_ever_asks_twice():
+def test_adaptive_delay_rarely_hedges_even_latencies():
     even = trials(adapted(lambda draws: draws.uniform(0.95, 1.0), 3))
 
     assert even[1.0] + even[0.99] > even[0.75] + even[0.90]
 
 
-def test_the_same_seed_makes_the_same_choices():
-    one, other = (adapted(lambda draws: draws.expovariate(1), 7) for _ in range(2))
+def test_adaptive_delay_is_reproducible_by_seed():
+    first, other = (adapted(lambda draws: draws.expovariate(1), 7) for _ in range(2))
 
-    assert one._beliefs == other._beliefs
+    assert first._beliefs == other._beliefs
 
 
-def test_a_quiet_hour_allows_no_storm():
+def test_hedge_budget_is_capped():
     allowance = HedgeBudget(0.5)
     for _ in range(1000):
         allowance.earn()
@@ -374,7 +381,7 @@ def simulated(law: str, settings: dict | None, questions: int = 3_000) -> tuple[
 
 
 @pytest.mark.parametrize("strategy", ["percentile", "workload"])
-def test_on_a_heavy_tail_the_slowest_hundredth_is_60_percent_faster_for_6_percent_more(strategy):
+def test_heavy_tail_is_60_percent_faster_for_6_percent_more_requests(strategy):
     alone = unhedged("heavy tail")
     took, requests = simulated("heavy tail", {"strategy": strategy, "percentile": 95, "max_extra": 0.1})
 
@@ -402,9 +409,9 @@ def slowest(took: np.ndarray) -> float:
         {"strategy": "adaptive"},
         {"strategy": "fixed", "delay_s": 0.08},
     ],
-    ids=lambda one: one["strategy"],
+    ids=lambda settings: settings["strategy"],
 )
-def test_no_strategy_is_worse_than_none_nor_sends_more_than_it_may(law, settings):
+def test_no_strategy_is_slower_or_exceeds_max_extra(law, settings):
     alone = unhedged(law)
     took, requests = simulated(law, {**settings, "max_extra": 0.1})
 
@@ -417,7 +424,7 @@ def test_no_strategy_is_worse_than_none_nor_sends_more_than_it_may(law, settings
 
 
 @pytest.mark.parametrize(
-    ("given_settings", "said"),
+    ("given_settings", "sentence"),
     [
         (
             "percentile",
@@ -439,12 +446,12 @@ def test_no_strategy_is_worse_than_none_nor_sends_more_than_it_may(law, settings
         ({"strategy": "adaptive", "min_samples": 5.5}, "hedge.min_samples = 5.5: write a whole number"),
     ],
 )
-def test_settings_that_cannot_be_meant(given_settings, said):
+def test_invalid_hedge_settings_are_refused(given_settings, sentence):
     with pytest.raises(SpecError) as raised:
         read_hedge(Adapter(name="v2", backend="openai", asking={"hedge": given_settings}), 0)
 
-    assert said in str(raised.value)
+    assert sentence in str(raised.value)
 
 
-def test_without_settings_nothing_is_hedged():
+def test_adapter_without_hedge_setting():
     assert read_hedge(Adapter(name="v2", backend="openai"), 0) is None

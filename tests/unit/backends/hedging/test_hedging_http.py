@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from openai_server import OpenAIServer
 
-from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.openai.backend import open_openai
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Event, Reply, Request
 
@@ -19,7 +19,7 @@ REQUEST = Request(input="one two", sample="a", repeat=0, experiment="e", arm="v2
 
 
 @pytest.fixture
-def asked():
+def hedged_request():
     """Ask a server whose first answer never comes; the reply, what was told, what was spent, what the server saw."""
     with OpenAIServer.start(fault="hang", fails_first=1) as server:
         events: list[Event] = []
@@ -46,20 +46,20 @@ def asked():
         yield asyncio.run(ask()), events, money, server.counts()
 
 
-def test_the_loser_is_cancelled_on_the_wire(asked):
-    reply, events, _, counts = asked
+def test_losing_request_is_cancelled_on_the_wire(hedged_request):
+    reply, events, _, counts = hedged_request
 
     assert reply.text == "one two"
     assert reply.latency_s >= 0.05
     assert (counts["requests"], counts["cancelled"], counts["concurrent"]) == (2, 1, 0)
-    assert sorted(one.name for one in events) == sorted(
+    assert sorted(event.name for event in events) == sorted(
         ["request.start", "request.start", "request.stop", "request.stop", "hedge.fired", "hedge.won"]
     )
-    assert {"error": "cancelled"} in [one.facts for one in events]
+    assert {"error": "cancelled"} in [event.facts for event in events]
 
 
-def test_both_are_paid_for(asked):
-    reply, _, money, _ = asked
+def test_both_requests_are_charged(hedged_request):
+    reply, _, money, _ = hedged_request
     tokens = reply.input_tokens + reply.output_tokens
     most = len(REQUEST.input) / 3 + 10
 

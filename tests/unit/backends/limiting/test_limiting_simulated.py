@@ -8,7 +8,7 @@ import pytest
 from asking import ask_all, ask_for
 from simulated_servers import Bucket, Chance, Minutes, SimulatedServer, Slots
 
-from pytest_crucible.backends.attempts import DRAWS
+from pytest_crucible.backends.retried import DRAWS
 
 SETTLED_S, END_S = 5, 60
 """What happens before is learning."""
@@ -23,7 +23,7 @@ def _same_draws() -> None:
 
 @pytest.mark.parametrize("retry_after_s", [None, 1.0], ids=["without-retry-after", "with-retry-after"])
 @pytest.mark.parametrize("latency_s", [0.01, 0.05, 0.5])
-def test_a_limit_of_50_a_second_is_held_and_kept(latency_s, retry_after_s):
+def test_rate_limit_of_50_is_learned_and_held(latency_s, retry_after_s):
     server = Bucket(rate=50, burst=50, latency_s=latency_s, retry_after_s=retry_after_s)
 
     run = ask_for(END_S, server)
@@ -34,7 +34,7 @@ def test_a_limit_of_50_a_second_is_held_and_kept(latency_s, retry_after_s):
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [(5, 300), (20, 100), (200, 20)])
-def test_so_is_any_other(rate, seconds):
+def test_any_rate_limit_is_learned(rate, seconds):
     server = Bucket(rate=rate, burst=rate)
 
     run = ask_for(seconds, server)
@@ -45,7 +45,7 @@ def test_so_is_any_other(rate, seconds):
 
 
 @pytest.mark.slow
-def test_a_limit_without_bursts_is_found_too():
+def test_limit_without_bursts_is_learned():
     server = Bucket(rate=50, burst=5)
 
     run = ask_for(END_S, server)
@@ -55,7 +55,7 @@ def test_a_limit_without_bursts_is_found_too():
     assert not run.errors
 
 
-def test_a_limit_that_falls_is_kept_and_one_that_rises_is_found():
+def test_falling_and_rising_limits_are_followed():
     server = Bucket(rate=50, burst=20, changes=[(20, 20), (40, 80)])
 
     run = ask_for(80, server)
@@ -69,7 +69,7 @@ def test_a_limit_that_falls_is_kept_and_one_that_rises_is_found():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["429", "503"])
-def test_a_server_that_refuses_more_than_ten_at_a_time_gets_ten(kind):
+def test_concurrency_limit_is_learned(kind):
     server = Slots(slots=10, kind=kind)
 
     run = ask_for(END_S, server)
@@ -79,7 +79,7 @@ def test_a_server_that_refuses_more_than_ten_at_a_time_gets_ten(kind):
     assert not run.errors
 
 
-def test_models_that_take_long_are_paced_as_well():
+def test_slow_models_are_paced():
     server = Bucket(rate=5, burst=5, latency_s=5.0)
 
     run = ask_for(300, server)
@@ -89,7 +89,7 @@ def test_models_that_take_long_are_paced_as_well():
     assert not run.errors
 
 
-def test_a_quota_of_each_minute_is_used_up_and_nothing_is_lost():
+def test_minute_quota_is_used_without_losses():
     server = Minutes(most=600)
 
     run = ask_for(300, server)
@@ -99,7 +99,7 @@ def test_a_quota_of_each_minute_is_used_up_and_nothing_is_lost():
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1])
-def test_refusals_that_slowness_does_not_help_against_do_not_stop_it(share):
+def test_rate_independent_refusals_do_not_stop_a_run(share):
     """Asking ever more slowly would end at one request in fifteen seconds."""
     server = Chance(share=share, latency_s=0.5)
 
@@ -109,7 +109,7 @@ def test_refusals_that_slowness_does_not_help_against_do_not_stop_it(share):
     assert not run.errors
 
 
-def test_failures_by_chance_are_no_overload():
+def test_chance_failures_are_not_overload():
     server = Chance(share=0.05, kind="503", latency_s=0.5)
 
     run = ask_for(30, server)
@@ -125,7 +125,7 @@ class Sluggish(SimulatedServer):
         return max(1.0, self.under_way / 8)
 
 
-def test_a_server_that_gets_slower_is_asked_less_at_a_time_until_nothing_hangs():
+def test_concurrency_falls_until_nothing_times_out():
     server = Sluggish()
 
     run = ask_for(300, server, timeout_s=5.0)
@@ -136,7 +136,7 @@ def test_a_server_that_gets_slower_is_asked_less_at_a_time_until_nothing_hangs()
     assert not run.errors
 
 
-def test_a_server_without_limits_is_asked_as_much_as_can_be():
+def test_unlimited_server_is_used_fully():
     server = SimulatedServer(spread=0.0)
 
     run = ask_all(1_000, server)
@@ -155,7 +155,7 @@ def test_a_server_without_limits_is_asked_as_much_as_can_be():
     ],
     ids=["requests", "concurrency", "tokens"],
 )
-def test_what_the_user_allows_is_used_and_no_more(limit, most):
+def test_user_limit_is_used_and_not_exceeded(limit, most):
     server = SimulatedServer()
 
     ask_for(END_S, server, limit=limit)

@@ -11,11 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_crucible import Reply, Sample
 from pytest_crucible.metrics import judges
-from pytest_crucible.metrics.judges.entailment import JudgeEntailment
-from pytest_crucible.metrics.judges.verdicts import NoVerdict, read_verdict, wrap_in_tags
-from pytest_crucible.metrics.models.attribution import set_current_reply
-from pytest_crucible.metrics.models.llm_judge import Judge
-from pytest_crucible.metrics.models.registry import configure
+from pytest_crucible.metrics.judges import JudgeEntailment, NoVerdict, read_verdict, wrap_in_tags
+from pytest_crucible.metrics.models.scorers import Judge, configure, set_current_reply
 from pytest_crucible.records.errors import SpecError
 
 LEVELS = ("bad", "very good")

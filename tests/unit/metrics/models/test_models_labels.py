@@ -6,9 +6,9 @@ import itertools
 
 import pytest
 
-from pytest_crucible.metrics.models.labels import MAY_FAIL, PLAIN, check_direction, find_labels
-from pytest_crucible.metrics.models.precision import has_bfloat16
-from pytest_crucible.metrics.models.protocol import Entailment
+from pytest_crucible.metrics.models.batched import has_bfloat16
+from pytest_crucible.metrics.models.nli import MAY_FAIL, PLAIN, check_direction, find_labels
+from pytest_crucible.metrics.models.scorers import Entailment
 from pytest_crucible.metrics.models.weights import digest
 from pytest_crucible.records.errors import SpecError
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.metrics.models.safe_files import check_model_files
-from pytest_crucible.metrics.models.weights import digest
+from pytest_crucible.metrics.models.weights import check_model_files, digest
 from pytest_crucible.records.errors import SpecError
 
 TRANSFORMER = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.presets.cns3.antagonist import DEFAULT_RULES, findings, flag_records, read_rules, severity_counts
-from pytest_crucible.presets.cns3.antagonist.rules import VALUES
+from pytest_crucible.presets.cns3.antagonist import (
+    DEFAULT_RULES,
+    VALUES,
+    findings,
+    flag_records,
+    read_rules,
+    severity_counts,
+)
 from pytest_crucible.records.errors import SpecError
 
 CLEAN = {

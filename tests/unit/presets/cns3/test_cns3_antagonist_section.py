@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible import stats
-from pytest_crucible.presets.cns3.antagonist import Finding
-from pytest_crucible.presets.cns3.antagonist.section import FindingTally, tally_findings
-from pytest_crucible.presets.cns3.antagonist.stored import Flagged, from_text, to_text
+from pytest_crucible.presets.cns3.antagonist import Finding, Flagged, from_text, to_text
+from pytest_crucible.presets.cns3.antagonist_section import FindingTally, tally_findings
 
 WEAK = Finding("WEAK", "MEDIUM", {"entailment": 0.1})
 EXPLAINED = Finding("WEAK", "MEDIUM", {"entailment": 0.1}, caused_by="INVALID")

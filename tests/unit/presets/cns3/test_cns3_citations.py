@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.presets.cns3 import thinker
-from pytest_crucible.presets.cns3.citations import Citations
-from pytest_crucible.presets.cns3.gold import Gold
+from pytest_crucible.presets.cns3.claims import Citations
+from pytest_crucible.presets.cns3.judgement import Gold
 
 CLAIM_133 = Citations(
     cited=frozenset({"16280642", "12640810", "6969753"}),

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.datasets import load_rows
-from pytest_crucible.datasets.fever import evidence_of
+from pytest_crucible.datasets.benchmarks import evidence_of
 from pytest_crucible.presets.cns3.claims import parse
 from pytest_crucible.presets.cns3.fever import evidence_pages, page_number, read_pages, samples, training_records
-from pytest_crucible.presets.cns3.gold import read_gold
+from pytest_crucible.presets.cns3.judgement import read_gold
 from pytest_crucible.records.errors import DatasetError
 
 ROW = {

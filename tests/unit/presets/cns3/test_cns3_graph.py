@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.presets.cns3.claims import Claim, Relation
-from pytest_crucible.presets.cns3.graph import MAX_CYCLES, beta1, cycles, polarity_conflict
+from pytest_crucible.presets.cns3.claims import MAX_CYCLES, Claim, Relation, beta1, cycles, polarity_conflict
 
 CLAIMS = [Claim(f"c{k}", "") for k in range(1, 5)]
 edges = st.lists(st.tuples(st.sampled_from("1234"), st.sampled_from("1234")), max_size=8)

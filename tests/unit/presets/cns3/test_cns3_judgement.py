@@ -11,10 +11,9 @@ import pytest
 
 from pytest_crucible import Metric, NotApplicable, Reply, Sample, cns3
 from pytest_crucible.builtin import METRICS
-from pytest_crucible.metrics.models.protocol import Entailment, EntailmentScorer, SimilarityScorer
-from pytest_crucible.metrics.models.registry import configure
+from pytest_crucible.metrics.models.scorers import Entailment, EntailmentScorer, SimilarityScorer, configure
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.presets.cns3 import named_metrics, reference
+from pytest_crucible.presets.cns3 import chirality, named_metrics
 from pytest_crucible.presets.cns3.judgement import get_judgement
 from pytest_crucible.records.object_reference import load_object
 
@@ -59,8 +58,8 @@ class Letters:
 def scorers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Both scorers configured, with frozen reference statistics."""
     configure(entailment=Reader, similarity=Letters)
-    frozen = reference.Reference(scorer="letters:1", texts="letters", n=2, variances=(4.0,) * 26)
-    monkeypatch.setattr(reference, "_frozen", lambda: [frozen])
+    frozen = chirality.Reference(scorer="letters:1", texts="letters", n=2, variances=(4.0,) * 26)
+    monkeypatch.setattr(chirality, "_frozen", lambda: [frozen])
     yield
     configure()
 
@@ -176,7 +175,7 @@ def test_chirality_does_not_depend_on_the_samples_beside_it(scorers):
 
 
 def test_without_frozen_statistics_there_is_no_chirality(scorers, monkeypatch):
-    monkeypatch.setattr(reference, "_frozen", list)
+    monkeypatch.setattr(chirality, "_frozen", list)
 
     assert values(GOOD)["chirality"] == NotApplicable("there are no frozen reference statistics for scorer 'letters:1'")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.presets.cns3.official import Score, evaluate
+from pytest_crucible.presets.cns3.scifact import Score, evaluate
 from pytest_crucible.records.errors import DatasetError
 
 HERE = Path(__file__).parent / "official"

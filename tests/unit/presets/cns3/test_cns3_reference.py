@@ -8,10 +8,19 @@ import json
 import numpy as np
 import pytest
 
-from pytest_crucible.metrics.models.registry import configure
-from pytest_crucible.presets.cns3 import named_metrics, reference
-from pytest_crucible.presets.cns3.chirality import JITTER, distance, measure_chirality
-from pytest_crucible.presets.cns3.reference import FROZEN, find_reference, freeze, frozen_variances, read, save
+from pytest_crucible.metrics.models.scorers import configure
+from pytest_crucible.presets.cns3 import chirality, named_metrics
+from pytest_crucible.presets.cns3.chirality import (
+    FROZEN,
+    JITTER,
+    distance,
+    find_reference,
+    freeze,
+    frozen_variances,
+    measure_chirality,
+    read,
+    save,
+)
 from pytest_crucible.records.errors import SpecError
 
 MINILM = "embeddings:all-MiniLM-L6-v2@:b5c9b60c7a7a67a1"
@@ -85,7 +94,7 @@ def test_the_hash_is_part_of_the_metric_s_version(name, monkeypatch):
     configure(similarity=lambda: Scorer(f"{MINILM}:float32"))
     before = named_metrics.strict_metric(name).facts.version
     other = freeze(MINILM, np.eye(3), texts="others")
-    monkeypatch.setattr(reference, "_frozen", lambda: [other])
+    monkeypatch.setattr(chirality, "_frozen", lambda: [other])
 
     assert find_reference(f"{MINILM}:float32") is other
     assert named_metrics.strict_metric(name).facts.version == before.replace(

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_crucible.datasets import load_rows
 from pytest_crucible.presets.cns3.claims import parse
-from pytest_crucible.presets.cns3.gold import read_gold
+from pytest_crucible.presets.cns3.judgement import read_gold
 from pytest_crucible.presets.cns3.scifact import label, samples, training_records
 from pytest_crucible.records.errors import DatasetError
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.presets.cns3.tfidf import tfidf_cosine
+from pytest_crucible.presets.cns3.judgement import tfidf_cosine
 
 texts = st.lists(st.sampled_from(["tea", "Tea", "colds", "the", "flu"]), max_size=6).map(" ".join)
 
