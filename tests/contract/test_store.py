@@ -8,7 +8,6 @@ import fnmatch
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,11 +76,6 @@ PLAN = Plan(
     fingerprint=Fingerprint(dataset="d", function="f", metrics="m", sampling="s"),
     open_metrics=True,
 )  # fmt: skip
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql"))
 
 
 @pytest.fixture

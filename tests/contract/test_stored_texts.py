@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -34,11 +33,6 @@ PLAN = Plan(
     open_metrics=True, fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
 )  # fmt: skip
 FACTS = {"started": "2026-01-01T00:00:00+00:00", "seed": 1, "alpha": 0.05, "correction": "holm", "environment": {}}
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql"))
 
 
 @pytest.fixture

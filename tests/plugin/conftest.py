@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 from fork_server import INTERPRETER
+from tiny_base import write_tiny_base
+
+from pytest_crucible.cli import main
 
 QUESTIONS = 20
 RIGHT = {"v1": 12, "v2": 16, "v3": 18, "poor": 2}
@@ -178,6 +181,27 @@ def suite(
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(compiled))
     monkeypatch.setenv("COLUMNS", "160")  # no line is cut short
     return Suite(pytester, prepared)
+
+
+@pytest.fixture
+def crucible(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """A command in the suite's directory: exit status, standard output, standard error."""
+    monkeypatch.chdir(suite.path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(arguments)
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny base model with random weights."""
+    return write_tiny_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(params=["plain", pytest.param("n2", marks=pytest.mark.slow)])

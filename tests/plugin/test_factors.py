@@ -7,8 +7,6 @@ import json
 
 import pytest
 
-from pytest_crucible.cli import main
-
 TEST = """
     import pytest
 
@@ -38,19 +36,6 @@ SCRIPTS = """
 """
 BOTH = ("--crucible-adapter=scripted", "--compare=base")
 ROUNDS = "--crucible-rounds=3"
-
-
-@pytest.fixture
-def crucible(suite, monkeypatch, capsys):
-    """A command in the folder of the suite: exit status, lines of the output."""
-    monkeypatch.chdir(suite.path)
-
-    def command(*arguments: str) -> tuple[int, list[str]]:
-        capsys.readouterr()
-        status = main(arguments)
-        return status, capsys.readouterr().out.splitlines()
-
-    return command
 
 
 def write_suite(suite, ours, theirs, facts=""):
@@ -499,7 +484,8 @@ def test_a_conversation_names_its_prompt_and_round(suite, crucible):
     write_prompts(suite)
     suite.run(*BOTH, ROUNDS)
 
-    status, lines = crucible("show", "latest", "--sample", "q05")
+    status, out, _ = crucible("show", "latest", "--sample", "q05")
+    lines = out.splitlines()
 
     assert status == 0
     printed = "\n".join(lines)
@@ -523,10 +509,10 @@ def test_two_stored_runs_are_compared_by_the_prompts_that_both_have(suite, cruci
     first = write_prompts(suite).json(*BOTH)["run"]["id"]
     second = write_prompts(suite, prompts=[*PROMPTS[1:], PROMPTS[0]]).json(*BOTH)["run"]["id"]
 
-    _, lines = crucible("compare", second, f"{first}:base", "--json")
+    _, out, _ = crucible("compare", second, f"{first}:base", "--json")
 
-    assert comparison(json.loads("\n".join(lines)))["difference"] == pytest.approx(-0.4333, abs=1e-4)
-    assert comparison(json.loads("\n".join(lines)))["method"] == "crossed t"
+    assert comparison(json.loads(out))["difference"] == pytest.approx(-0.4333, abs=1e-4)
+    assert comparison(json.loads(out))["method"] == "crossed t"
 
 
 def test_the_sources_of_noise_are_shown(suite):

@@ -13,22 +13,8 @@ from typing import Any
 import pytest
 from run_documents import of_arms
 
-from pytest_crucible.cli import main
 from pytest_crucible.runs.evaluate import stored_inputs
 from pytest_crucible.store.schema import FORMAT
-
-
-@pytest.fixture
-def crucible(suite, monkeypatch, capsys):
-    """The command in the suite's directory: exit status, standard output, standard error."""
-    monkeypatch.chdir(suite.path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        status = main(arguments)
-        return (status, *capsys.readouterr())
-
-    return run
 
 
 def read(crucible, *arguments: str) -> Any:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 from run_documents import of_arms
-from tiny_base import write_tiny_base
 
 import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible.cli import main
@@ -47,11 +46,6 @@ TEST_WORDS = """
         return await sampler.generate(sample.input)
 """
 WORDS = [{"id": f"w{k:02}", "input": f"{k}?", "expected": "five"} for k in range(20)]
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ import json
 import math
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-from tiny_base import write_tiny_base
 
 import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible import runs
@@ -42,11 +40,6 @@ TEST_WORDS = """
 """
 ARMS = ("--crucible-adapter=v2", "--compare=v1")
 TRAIN = "--crucible-train"
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture

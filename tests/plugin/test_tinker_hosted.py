@@ -46,11 +46,6 @@ TEST_REPLIES = """
 """
 
 
-@pytest.fixture(scope="session")
-def base(tmp_path_factory) -> Path:
-    return write_tiny_base(tmp_path_factory.mktemp("base"))
-
-
 @pytest.fixture(autouse=True)
 def _nothing_from_outside(base, monkeypatch, tmp_path, forked_programs) -> None:
     for name in [name for name in os.environ if name.startswith("TINKER_") or name.lower().endswith("_proxy")]:

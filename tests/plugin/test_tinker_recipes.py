@@ -7,11 +7,9 @@ import os
 import shutil
 import signal
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_base import write_tiny_base
 
 from pytest_crucible.local_model.server.process import LocalServer
 
@@ -97,11 +95,6 @@ TEST_WORDS = """
         return reply
 """
 TRAIN = "--crucible-train"
-
-
-@pytest.fixture(scope="session")
-def base(tmp_path_factory) -> Path:
-    return write_tiny_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture

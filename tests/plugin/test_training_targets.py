@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 from run_documents import of_arms
-from tiny_base import write_tiny_base
 
 import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
 
@@ -42,11 +40,6 @@ NUMBERS = (
 STATES = ["met", "met", "met", "met", "missed", "met"]
 ARMS = ("--crucible-adapter=v2", "--compare=v1", "--crucible-train")
 NOT_KNOWN = "there is one where a recipe made the adapter, or lineage.json lies beside its checkpoint"
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture
