@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pluggy
 
+from pytest_crucible.features import load_rows
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
@@ -20,16 +21,6 @@ if TYPE_CHECKING:
 
 # As pytest.hookimpl, but without pytest: the `crucible` program runs without it.
 hookimpl = pluggy.HookimplMarker("pytest")
-CNS3 = (
-    *("schema_compliance", "citation_accuracy", "citation_any", "citation_complete", "citation_precision"),
-    *("citation_recall", "citation_exists", "entailment", "entailment_pass", "entailment_overlap", "similarity"),
-    *("similarity_pass", "similarity_tfidf", "overall_pass", "chirality", "fisher_rao", "high_flags"),
-    *("medium_flags", "beta1", "flaws", "antagonist_findings"),
-)
-THINKER = (
-    *("schema_compliance", "citation_accuracy", "entailment", "entailment_pass", "similarity", "similarity_pass"),
-    *("paraphrase_accepted", "overall_pass", "evidence_overlap", "polarity_conflict", "beta1"),
-)
 METRICS = {
     "exact_match": "pytest_crucible.metrics.text:exact_match",
     "contains_expected": "pytest_crucible.metrics.text:contains_expected",
@@ -64,17 +55,21 @@ METRICS = {
     "input_tokens": "pytest_crucible.metrics.usage:input_tokens",
     "output_tokens": "pytest_crucible.metrics.usage:output_tokens",
     "total_tokens": "pytest_crucible.metrics.usage:total_tokens",
-    **{name: f"pytest_crucible.presets.cns3.named_metrics:{name}" for name in CNS3},
-    **{f"thinker.{name}": f"pytest_crucible.presets.cns3.named_metrics:thinker_{name}" for name in THINKER},
 }
 DATASETS = {
     **dict.fromkeys(("fever", "fever-train"), "pytest_crucible.datasets.benchmarks:fever"),
     **dict.fromkeys(("gsm8k", "gsm8k-train"), "pytest_crucible.datasets.benchmarks:gsm8k"),
     "humaneval": "pytest_crucible.datasets.benchmarks:humaneval",
     **dict.fromkeys(("mmlu", "mmlu-dev"), "pytest_crucible.datasets.benchmarks:mmlu"),
-    **dict.fromkeys(("scifact-dev", "scifact-train"), "pytest_crucible.presets.cns3.scifact:release"),
 }
 """Name -> the function that returns its release; a part after a colon in the name is passed to that function."""
+
+
+def named_datasets() -> dict[str, str]:
+    """Return the datasets that a marker can name, those of features beside the others."""
+    return {**DATASETS, **dict(row for _, row in load_rows("datasets"))}
+
+
 SCHEMES = {"hf": "pytest_crucible.datasets.benchmarks:hugging_face"}
 """Scheme of a name, as in `hf://ORG/NAME:SPLIT` -> the function that returns the release of each such name."""
 # Each needs matplotlib, and is written as SVG or PDF.
@@ -165,7 +160,6 @@ SECTIONS = {
     "twins": Placed(220, "pytest_crucible.sections.twins"),
     "slice_search": Placed(230, "pytest_crucible.sections.slice_search"),
     "worst_samples": Placed(240, "pytest_crucible.sections.worst_samples"),
-    "findings": Placed(250, "pytest_crucible.presets.cns3.antagonist_section"),
 }
 """The sections of reports, with their places among those of features."""
 
@@ -202,7 +196,7 @@ def find_release(name: str) -> Release | None:
     from pytest_crucible.records.object_reference import load_object
 
     family = name.partition(":")[0]
-    reference = DATASETS.get(family, SCHEMES.get(family))
+    reference = named_datasets().get(family, SCHEMES.get(family))
     if reference is None:
         return None
     try:
@@ -219,7 +213,7 @@ def check_dataset_name(name: str) -> None:
     from pytest_crucible.records.suggestions import closest_name
 
     family, colon, part = name.partition(":")
-    near = closest_name(family, DATASETS)
+    near = closest_name(family, named_datasets())
     if near is not None:
         raise DatasetError(
             f"dataset {name!r} does not exist: did you mean {near + colon + part!r}? `crucible data list` lists them"

@@ -128,6 +128,11 @@ def pytest_crucible_open(session: CrucibleSession) -> None:
 
 
 @hookspec
+def pytest_crucible_plan_begin(collection: ExperimentCollection) -> None:
+    """Called before adapters are opened and experiments are planned; reads the feature's part of the configuration."""
+
+
+@hookspec
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:
     """Called for each experiment before its plan is made; adds variants, arguments, metrics and values to the draft."""
 

@@ -34,11 +34,14 @@ from test_layers import LAYERS
 
 import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it again
 from pytest_crucible import hookspecs, metrics
-from pytest_crucible.builtin import CNS3, COMMANDS, METRICS, THINKER
+from pytest_crucible.builtin import COMMANDS
 from pytest_crucible.datasets import checks as data_checks
+from pytest_crucible.features import all_features
+from pytest_crucible.features.cns3 import plugin as cns3_plugin
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.plan.contrasts import ALTERNATIVES
 from pytest_crucible.records import LostReason
+from pytest_crucible.runs.plugins import metrics as named_metrics
 from pytest_crucible.session.markers import MARKERS
 from pytest_crucible.stats.choose import TABLE
 from pytest_crucible.store import schema
@@ -327,6 +330,9 @@ def table_rows(page: str) -> list[list[str]]:
     return rows
 
 
+ALL_OPTIONS = (*OPTIONS, *(option for feature in all_features() for option in feature.options))
+
+
 def option_row(option: Option) -> list[str]:
     """One row of the table of options, as the page writes it."""
     flag = f"--crucible-{option.name.replace('_', '-')}" + ("" if option.flag else f"={option.metavar}")
@@ -340,8 +346,8 @@ def test_the_table_of_options_is_the_source() -> None:
     page = (DOCS / "reference" / "options.md").read_text(encoding="utf-8")
     written = [row for row in table_rows("reference/options.md") if len(row) == 4]
 
-    assert written == [option_row(option) for option in OPTIONS]
-    assert all(f"`{option.environment}`" in page for option in OPTIONS if option.environment)
+    assert sorted(written) == sorted(option_row(option) for option in ALL_OPTIONS)
+    assert all(f"`{option.environment}`" in page for option in ALL_OPTIONS if option.environment)
 
 
 METHOD_COLUMNS = tuple(
@@ -380,14 +386,14 @@ def test_the_page_of_the_command_line_has_every_command() -> None:
 
 def test_the_page_of_metrics_names_every_metric() -> None:
     page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
-    of_guards = {name for name, place in METRICS.items() if place.startswith("pytest_crucible.metrics.guards:")}
+    of_guards = {name for name, place in named_metrics().items() if place.startswith("pytest_crucible.metrics.guards:")}
     ours = {*metrics.__all__, *of_guards} - {"Metric", "NotApplicable", "metric"}
 
     assert [name for name in sorted(ours) if f"`{name}" not in page] == []
-    assert set(METRICS) - set(CNS3_METRICS) <= ours
+    assert set(named_metrics()) - set(CNS3_METRICS) <= ours
 
 
-CNS3_METRICS = (*CNS3, *(f"thinker.{name}" for name in THINKER))
+CNS3_METRICS = tuple(cns3_plugin.pytest_crucible_metrics())
 
 
 @pytest.mark.parametrize("name", CNS3_METRICS)
@@ -398,13 +404,15 @@ def test_the_page_of_cns3_names_every_metric(name: str) -> None:
     assert f"`{name.removeprefix('thinker.')}`" in (thinker if name.startswith("thinker.") else strict)
 
 
-def test_the_page_of_hooks_names_every_hook_with_its_arguments() -> None:
+def test_the_page_of_hooks_names_every_public_hook_with_its_arguments() -> None:
     page = (DOCS / "reference" / "hooks.md").read_text(encoding="utf-8")
-    hooks = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("pytest_crucible_")}
+    public, _, internal = inspect.getsource(hookspecs).partition("\n# -- internal")
+    names = set(re.findall(r"^def (pytest_crucible_\w+)", public, re.MULTILINE))
 
-    for name, hook in hooks.items():
-        assert f"`{name}({', '.join(inspect.signature(hook).parameters)})`" in page
-    assert set(re.findall(r"pytest_crucible_\w+", page)) == set(hooks)
+    assert internal
+    for name in names:
+        assert f"`{name}({', '.join(inspect.signature(getattr(hookspecs, name)).parameters)})`" in page
+    assert set(re.findall(r"pytest_crucible_\w+", page)) == names
 
 
 def test_the_page_of_markers_has_every_argument() -> None:
@@ -502,8 +510,8 @@ def _document(pytester: pytest.Pytester, *, fields: int = 2, last: tuple[str, ..
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
         from pytest_crucible import Reply, metric
-        from pytest_crucible.presets.cns3.antagonist import Finding
-        from pytest_crucible.presets.cns3.antagonist import to_text
+        from pytest_crucible.features.cns3.antagonist import Finding
+        from pytest_crucible.features.cns3.antagonist import to_text
         from pytest_crucible.datasets.release import Release
 
         class Model:
@@ -564,8 +572,8 @@ def _document(pytester: pytest.Pytester, *, fields: int = 2, last: tuple[str, ..
 
 
 def test_every_option_and_key_that_a_page_names_exists() -> None:
-    flags = {f"--crucible-{option.name.replace('_', '-')}" for option in OPTIONS if option.command_line}
-    keys = {f"crucible_{option.name}" for option in OPTIONS if option.key}
+    flags = {f"--crucible-{option.name.replace('_', '-')}" for option in ALL_OPTIONS if option.command_line}
+    keys = {f"crucible_{option.name}" for option in ALL_OPTIONS if option.key}
     for page in (*PAGES, ROOT / "CHANGELOG.md"):
         text = page.read_text(encoding="utf-8")
         assert set(re.findall(r"--crucible-[a-z-]*[a-z]", text)) <= flags, page

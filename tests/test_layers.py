@@ -16,7 +16,7 @@ LAYERS = {
     "pytest": "plugin options fixtures no_assert_rewriting session",
     "registry": "registry",
     "runs": "runs",
-    "presets": "fairness presets",
+    "presets": "fairness",
     "adapters": "adapters",
     "tables": "builtin hookspecs",
     "sections": "sections",

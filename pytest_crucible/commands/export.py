@@ -11,7 +11,7 @@ import click
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.exports.formats import FORMATS as TABLE_FORMATS
 from pytest_crucible.exports.formats import find_writer, write_file
-from pytest_crucible.presets import EXPORTS
+from pytest_crucible.features import load_rows
 from pytest_crucible.records import TASKS
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
@@ -23,6 +23,8 @@ from pytest_crucible.training_sets.build import Shape
 from pytest_crucible.training_sets.formats import FORMATS
 
 ADVERSARIAL = "adversarial"
+EXPORTS: Mapping[str, str] = dict(row for _, row in load_rows("exports"))
+"""Tables of features: name -> function of a run store and a run."""
 WHAT = (*TABLES, *EXPORTS, *TASKS, ADVERSARIAL)
 _SHARE = click.FloatRange(0, 1, max_open=True)
 

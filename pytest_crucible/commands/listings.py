@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from pytest_crucible.adapters.config import read_adapters
-from pytest_crucible.builtin import DATASETS, METRICS, find_release
+from pytest_crucible.builtin import find_release, named_datasets
 from pytest_crucible.commands.options import field_option, json_option, load_dataset, output_option, print_result
 from pytest_crucible.datasets.description import Description, describe
 from pytest_crucible.datasets.fetch import cache_folder
@@ -23,8 +23,9 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.redaction import hider, redact
 from pytest_crucible.records.secret_settings import secrets_in
-from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.serialize import pick, to_plain
 from pytest_crucible.report.printable import aligned_lines, headed_lines, printable
+from pytest_crucible.runs.plugins import metrics as named_metrics
 
 HEADERS = ("name", "backend", "where", "parameters")
 
@@ -59,7 +60,7 @@ def list_metrics(as_json: bool) -> None:
 
     Metrics of a conftest.py are known only to its tests.
     """
-    metrics: list[Metric] = [load_object(METRICS[name]) for name in sorted(METRICS)]
+    metrics: list[Metric] = [load_object(metric) for _, metric in sorted(named_metrics().items())]
     rows = [
         (metric.name, metric.facts.kind or "", metric.facts.direction, _range(metric), _sentence(metric))
         for metric in metrics
@@ -130,7 +131,7 @@ def list_datasets(name: str, fields: Sequence[str], output: Path | None, as_json
 
 def catalogue() -> list[dict[str, Any]]:
     """Return the facts about every dataset that are known without reading it."""
-    return [_facts(dataset) for name in DATASETS if (dataset := find_release(name)) is not None]
+    return [_facts(dataset) for name in named_datasets() if (dataset := find_release(name)) is not None]
 
 
 def catalogue_lines() -> list[str]:
@@ -177,11 +178,7 @@ def _facts(dataset: Release) -> dict[str, Any]:
     places = {file.name: file.local_path() for file in dataset.files}
     here = sum(path is not None for path in places.values())
     return {
-        "name": dataset.name,
-        "says": dataset.says,
-        "samples": dataset.samples,
-        "licence": dataset.licence,
-        "source": dataset.source,
+        **pick(dataset, "name says samples licence source"),
         "here": "yes" if here == len(places) else f"{here} of {len(places)} files" if here else "no",
         "files": [
             {

@@ -127,8 +127,13 @@ class Check:
             message += f"; {finding.missing:,} missing {'value was' if finding.missing == 1 else 'values were'} skipped"
         state: CheckState = "failed" if not met else "warned" if finding.is_open else "passed"
         result = self._result(state, message)
-        counts = {"checked": finding.checked, "missing": finding.missing, "failing": len(finding.failing)}
-        return replace(result, **counts, samples=tuple(ids))
+        return replace(
+            result,
+            checked=finding.checked,
+            missing=finding.missing,
+            failing=len(finding.failing),
+            samples=tuple(ids),
+        )
 
     def _result(self, state: CheckState, message: str) -> CheckResult:
         if state == "failed" and self.severity == "warn":

@@ -16,7 +16,7 @@ from pytest_crucible.features.row import Feature
 if TYPE_CHECKING:
     import pluggy
 
-NAMES: tuple[str, ...] = ("stages", "sweeps")
+NAMES: tuple[str, ...] = ("stages", "sweeps", "cns3")
 """The features, in the order in which their hooks are called."""
 
 

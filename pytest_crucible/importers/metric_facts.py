@@ -145,7 +145,7 @@ def _shape(facts: MetricFacts) -> str:
     return shape.get(str(facts.kind), "a number without bounds")
 
 
-Item = TypeVar("Value")
+Item = TypeVar("Item")
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*")
 _OTHER = re.compile(r"[^\w.\-]+")
 

@@ -40,6 +40,11 @@ def to_plain(value: Any) -> Any:
     raise TypeError(f"{value!r} of type {type(value).__name__} has no plain form")
 
 
+def pick(record: object, names: str) -> dict[str, Any]:
+    """Return some fields of a record by name, in this order: `pick(arm, "name role")`."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
 def plain_or_repr(value: Any) -> Any:
     """Return a value's plain form, or its repr where JSON has no form for it."""
     try:

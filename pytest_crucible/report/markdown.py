@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -205,3 +205,26 @@ def _list_lines(texts: Sequence[str]) -> list[str]:
 
 def _render_json(view: View) -> str:
     return json.dumps(to_plain(view.document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+# GitHub takes 1 MiB from a step and shows nothing of a longer summary; the rest is room for what others write.
+A_SUMMARY = 1_000_000
+
+
+def add_summary(run: Run, environment: Mapping[str, str]) -> str:
+    """Append the report to the job's summary, if there is one.
+
+    Returns a sentence when that could not be done, else an empty text.
+    """
+    path = environment.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return ""
+    text = render_markdown(run, most=A_SUMMARY).encode("utf-8", "backslashreplace")
+    if len(text) > A_SUMMARY:
+        return f"the job's summary was not written: {len(text):,} bytes are more than GitHub shows"
+    try:
+        with Path(path).open("ab") as file:
+            file.write(text)
+    except OSError as error:
+        return f"the job's summary was not written: {error}"
+    return ""

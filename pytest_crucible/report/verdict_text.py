@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from pytest_crucible.records import Analysis, Claim, Comparison, Estimate, Interval, Run, TargetResult, Verdict
 from pytest_crucible.records.number_format import number, p_value, quantity, ratio_with_interval, with_interval
@@ -250,32 +249,6 @@ def _gates(run: Run) -> str:
 
 def _samples(n: int) -> str:
     return quantity(n, "sample")
-
-
-# GitHub takes 1 MiB from a step and shows nothing of a longer summary; the rest is room for what others write.
-A_SUMMARY = 1_000_000
-
-
-def add_summary(run: Run, environment: Mapping[str, str]) -> str:
-    """Append the report to the job's summary, if there is one.
-
-    Returns a sentence when that could not be done, else an empty text.
-    """
-    path = environment.get("GITHUB_STEP_SUMMARY")
-    if not path:
-        return ""
-    # Imported here because most runs are not in GitHub Actions.
-    from pytest_crucible.report.markdown import render_markdown
-
-    text = render_markdown(run, most=A_SUMMARY).encode("utf-8", "backslashreplace")
-    if len(text) > A_SUMMARY:
-        return f"the job's summary was not written: {len(text):,} bytes are more than GitHub shows"
-    try:
-        with Path(path).open("ab") as file:
-            file.write(text)
-    except OSError as error:
-        return f"the job's summary was not written: {error}"
-    return ""
 
 
 def annotation_lines(run: Run, environment: Mapping[str, str], *, undecided_fails: bool) -> Iterator[str]:

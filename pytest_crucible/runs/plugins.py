@@ -75,6 +75,11 @@ def pages_of(command: str) -> dict[str, str]:
     return {name.rpartition(" ")[2]: name for name in commands() if name.startswith(f"{command} --")}
 
 
+def metrics() -> dict[str, Any]:
+    """Return the metrics that are installed, by name. Raises SpecError when two plugins offer one name."""
+    return builtin.merge_offers(reversed(program_plugins().hook.pytest_crucible_metrics(config=None)), "metric")
+
+
 def importers() -> dict[str, Reader]:
     """Return the readers of all formats by the harness's name, in the order in which they are tried. Raises SpecError."""
     offers = builtin.merge_offers(reversed(program_plugins().hook.pytest_crucible_importers()), "importer")

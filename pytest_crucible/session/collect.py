@@ -11,7 +11,6 @@ from functools import partial
 import pytest
 from _pytest.outcomes import OutcomeException
 
-from pytest_crucible import presets
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.judge import open_judge
@@ -99,7 +98,7 @@ class ExperimentCollection:
         check_reports(self.config, self.settings)
         # Loaded for its errors: a broken plugin ends the session before any request is sent.
         load_sections(registered_sections(self.config))
-        self.resources.on_close(presets.configure(self.config.rootpath))
+        self.config.hook.pytest_crucible_plan_begin(collection=self)
         context = adapter_context(self.config, self.settings, self.resources.shared, self.resources.find_version)
         opener, self.guards = Opener(context), context.guards
         judges = partial(self._open_judge, opener)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.cli import main
-from pytest_crucible.presets.cns3.antagonist import DEFAULT_RULES, use_rules
+from pytest_crucible.features.cns3.antagonist import DEFAULT_RULES, use_rules
 
 SUITE = """
 import pytest

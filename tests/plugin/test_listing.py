@@ -6,15 +6,16 @@ import json
 
 import pytest
 
-from pytest_crucible.builtin import DATASETS, METRICS
+from pytest_crucible.builtin import named_datasets
 from pytest_crucible.cli import USAGE, main
+from pytest_crucible.runs.plugins import metrics
 
 
 def test_every_metric_has_a_line(capsys):
     assert main(["metrics"]) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == sorted(METRICS)
+    assert [line.split()[0] for line in lines[1:]] == sorted(metrics())
     assert "binary    higher    0 to 1" in next(line for line in lines if line.startswith("exact_match"))
     assert all(line.endswith(".") for line in lines[1:])
 
@@ -23,7 +24,7 @@ def test_json_lists_every_metric(capsys):
     assert main(["metrics", "--json"]) == 0
 
     listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
-    assert set(listed) == set(METRICS)
+    assert set(listed) == set(metrics())
     assert listed["latency_s"]["direction"] == "lower"
     assert listed["latency_s"]["high"] is None
     assert "no entailment scorer" in listed["entailment"]["version"]
@@ -45,8 +46,8 @@ def test_every_dataset_has_a_line(capsys, data):
     assert main(["data", "list"]) == 0
 
     *lines, _, where = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == sorted(DATASETS)
-    assert lines[1 + sorted(DATASETS).index("gsm8k")].split()[:4] == ["gsm8k", "1,319", "MIT", "yes"]
+    assert [line.split()[0] for line in lines[1:]] == sorted(named_datasets())
+    assert lines[1 + sorted(named_datasets()).index("gsm8k")].split()[:4] == ["gsm8k", "1,319", "MIT", "yes"]
     assert where == f"files are in {data}"
 
 

@@ -26,8 +26,7 @@ WATCH = """
     atexit.register = watched_register
     STATE = {
         "pytest_crucible.metrics.models.scorers": ("_openers", "_opened"),
-        "pytest_crucible.sandbox.pool": ("_grants",),
-        "pytest_crucible.sandbox.pool": ("_shared",),
+        "pytest_crucible.sandbox.pool": ("_grants", "_shared"),
     }
 
     def open_files():
@@ -44,7 +43,7 @@ WATCH = """
         for name, attributes in STATE.items():
             module = sys.modules.get(name)
             state |= {} if module is None else {one: repr(getattr(module, one)) for one in attributes}
-        rules = sys.modules.get("pytest_crucible.presets.cns3.antagonist")
+        rules = sys.modules.get("pytest_crucible.features.cns3.antagonist")
         if rules is not None and rules.rules() is not rules.DEFAULT_RULES:
             state["rules"] = repr(rules.rules())
         return {name: value for name, value in state.items() if value not in ("{}", "[]")}
@@ -124,7 +123,7 @@ def test_a_session_with_code_judge_and_rules_leaves_the_process_as_it_was(suite,
         import pytest
         from pytest_crucible import sandbox
         from pytest_crucible.metrics.models import scorers
-        from pytest_crucible.presets.cns3 import antagonist
+        from pytest_crucible.features.cns3 import antagonist
 
         @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
         async def test_sums(sample, sampler):

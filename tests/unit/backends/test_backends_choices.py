@@ -26,7 +26,7 @@ def choose(choices, prompt="is it"):
     return asyncio.run(score_choices(Scoring(), request))
 
 
-def test_choice_probabilities_sum_to_1_in_any_order():
+def test_probabilities_add_up_and_do_not_depend_on_the_order_of_choices():
     reply, other = choose([" yes", " no"]), choose([" no", " yes"])
 
     assert reply.text == "yes"
@@ -34,7 +34,7 @@ def test_choice_probabilities_sum_to_1_in_any_order():
     assert other.value == pytest.approx(reply.value)
 
 
-def test_very_improbable_choices_do_not_underflow():
+def test_very_improbable_choices_have_probabilities():
     assert choose([" a" * 900, " a" * 900 + " a"]).value == pytest.approx(
         {" a" * 900: 1 / (1 + math.exp(-1)), " a" * 901: 1 / (1 + math.e)}
     )
@@ -48,7 +48,7 @@ def test_invalid_choices_are_refused(choices, prompt):
         choose(choices, prompt)
 
 
-def test_most_probable_choice_is_the_text():
+def test_the_expected_choice_is_scored():
     reply = Reply(text="yes", value={" yes": 0.75, " no": 0.25})
 
     assert expected_score(reply, Sample(id="a", input="", expected="no")) == 0.25

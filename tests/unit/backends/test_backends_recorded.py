@@ -52,30 +52,19 @@ def test_recorded_reply_has_all_fields(path, sample, repeat, reply):
     assert ask(load_recorded(path), sample, repeat) == reply
 
 
-def test_gzipped_file_is_read(path):
-    packed = path.with_name("v2.jsonl.gz")
+def test_identity_covers_the_rows_only(path):
+    packed, copy = path.with_name("v2.jsonl.gz"), path.with_name("copy.jsonl")
     packed.write_bytes(gzip.compress(path.read_bytes()))
+    copy.write_bytes(path.read_bytes())
+    backends = [load_recorded(path), load_recorded(packed), load_recorded(copy), recorded_rows(iter(ROWS), name="v2")]
 
-    assert ask(load_recorded(packed), "b").text == "cut of"
-
-
-def test_rows_and_file_have_one_identity(path):
-    assert recorded_rows(iter(ROWS), name="v2").identity == load_recorded(path).identity
+    assert len({backend.identity for backend in backends}) == 1
+    assert [backend.samples() for backend in backends] == [{"a", "b"}] * 4
+    assert ask(backends[1], "b").text == "cut of"
 
 
 def test_sample_id_can_be_a_number():
     assert ask(recorded_rows([{"sample_id": 7, "text": "4"}], name="v2"), "7").text == "4"
-
-
-def test_recorded_samples_are_listed(path):
-    assert load_recorded(path).samples() == {"a", "b"}
-
-
-def test_file_name_is_not_part_of_the_identity(path):
-    copy = path.with_name("copy.jsonl")
-    copy.write_bytes(path.read_bytes())
-
-    assert load_recorded(copy).identity == load_recorded(path).identity
 
 
 @pytest.mark.parametrize(
@@ -97,19 +86,13 @@ def test_missing_reply_is_an_error(path, sample, repeat, sentence):
     assert str(caught.value) == sentence
 
 
-def test_missing_file_is_refused(tmp_path):
+def test_missing_and_empty_files_are_refused(tmp_path):
     path = tmp_path / "v3.jsonl"
+    name = f"recorded replies {str(path)!r}"
 
-    assert complaint(load_recorded, path) == (
-        f"recorded replies {str(path)!r} does not exist: give the path of a .jsonl file"
-    )
-
-
-def test_empty_file_is_refused(tmp_path):
-    path = tmp_path / "v3.jsonl"
+    assert complaint(load_recorded, path) == f"{name} does not exist: give the path of a .jsonl file"
     path.touch()
-
-    assert complaint(load_recorded, path) == f"recorded replies {str(path)!r} is empty: write one JSON object per line"
+    assert complaint(load_recorded, path) == f"{name} is empty: write one JSON object per line"
 
 
 @pytest.mark.parametrize(

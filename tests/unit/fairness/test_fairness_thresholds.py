@@ -82,7 +82,7 @@ def test_a_run_without_stated_probabilities_is_explained(tmp_path):
         ({"by": "sex", "run": 7}, "thresholds has run=7: write it as text"),
     ],
 )
-def test_what_thresholds_do_not_take_is_explained(arguments, problem):
+def test_invalid_arguments_of_thresholds_are_errors(arguments, problem):
     pytest.importorskip("fairlearn")
 
     with pytest.raises(SpecError) as caught:
@@ -91,7 +91,7 @@ def test_what_thresholds_do_not_take_is_explained(arguments, problem):
     assert problem in str(caught.value)
 
 
-def test_the_rules_are_fairlearns():
+def test_fitted_rules_equalise_selection_rates():
     pytest.importorskip("fairlearn")
     import numpy as np
 

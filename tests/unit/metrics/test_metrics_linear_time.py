@@ -22,6 +22,7 @@ from pytest_crucible.backends.http.connection import Response
 from pytest_crucible.backends.openai.responses import parse_seconds, reply_or_error
 from pytest_crucible.backends.openai.settings import read_settings
 from pytest_crucible.backends.tinker import health
+from pytest_crucible.features.cns3 import claims, thinker
 from pytest_crucible.importers import (
     benchmark_runs,
     metric_facts,
@@ -36,7 +37,6 @@ from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_execution, code_match
 from pytest_crucible.metrics.judges import NoVerdict, read_verdict
 from pytest_crucible.metrics.normalisers import NORMALISERS
-from pytest_crucible.presets.cns3 import claims, thinker
 from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
@@ -127,8 +127,8 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
         "choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ"),
     },
     "metrics/judges.py": {"read_verdict": verdict},
-    "presets/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
-    "presets/cns3/claims.py": {
+    "features/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
+    "features/cns3/claims.py": {
         "parse": claims.parse,
         "mentioned": claims.mentioned_ids,
         "training": claims.ids_in_training,
@@ -178,10 +178,10 @@ NO_REPLIES = {
     "records/secret_settings.py": CONFIGURATION,
     "records/slices.py": CONFIGURATION,
     "store/history.py": CONFIGURATION,
-    "local_model/server/base_models.py": CONFIGURATION,
-    "local_model/server/listing.py": "the version of an SDK, from a header",
-    "presets/cns3/antagonist.py": CONFIGURATION,
-    "presets/cns3/judgement.py": r"its pattern is \w+",
+    "local_model/server/models.py": CONFIGURATION,
+    "local_model/server/sessions.py": "the version of an SDK, from a header",
+    "features/cns3/antagonist.py": CONFIGURATION,
+    "features/cns3/judgement.py": r"its pattern is \w+",
 }
 ATOMS = (
     *(
@@ -336,7 +336,7 @@ def is_slow(read: Callable[[str], object], shape: tuple[str, str, str]) -> bool:
 
 
 def test_every_module_that_reads_replies_by_patterns_is_timed():
-    folders = ("metrics", "presets", "backends", "importers", "local_model", "records", "report", "store")
+    folders = ("metrics", "features/cns3", "backends", "importers", "local_model", "records", "report", "store")
     found = {
         str(path.relative_to(ROOT))
         for folder in folders
@@ -367,14 +367,14 @@ SLOW = re.escape(
         (metrics.valid_json({"items": {"pattern": EVIL}}), json.dumps([TEXT] * 50)),
     ],
 )
-def test_a_pattern_of_the_suite_that_takes_for_ever_is_one_clear_error(monkeypatch, metric, reply):
+def test_an_endless_pattern_of_the_suite_is_an_error(monkeypatch, metric, reply):
     monkeypatch.setattr("pytest_crucible.metrics.text.MAX_SEARCH_S", 0.05)
 
     with pytest.raises(TimeoutError, match=SLOW):
         metric(Reply(text=reply), SAMPLE)
 
 
-def test_a_repetition_inside_a_repetition_costs_no_time_where_it_can_be_searched():
+def test_nested_repetitions_that_regex_can_search_are_fast():
     assert metrics.valid_json({"pattern": "^(a+)+$"})(Reply(text=json.dumps(TEXT)), SAMPLE) is False
 
 
@@ -395,5 +395,5 @@ def test_a_repetition_inside_a_repetition_costs_no_time_where_it_can_be_searched
         ({"additionalProperties": False}, [1], "valid"),
     ],
 )
-def test_patterns_of_a_schema_mean_what_they_meant(schema, value, problem):
+def test_limited_patterns_of_a_schema_behave_as_in_jsonschema(schema, value, problem):
     assert metrics.json_problem(schema)(Reply(text=json.dumps(value)), SAMPLE) == problem

@@ -8,8 +8,8 @@ import pytest
 from judging import judged_at_once
 
 from pytest_crucible import Reply, Sample, metric
+from pytest_crucible.features.cns3.named_metrics import strict_metric
 from pytest_crucible.metrics import choice_match, exact_match, final_number_matches, valid_json
-from pytest_crucible.presets.cns3.named_metrics import strict_metric
 from pytest_crucible.records import Outcome, Reasoning, Unit
 from pytest_crucible.score.answer import scored_reply
 

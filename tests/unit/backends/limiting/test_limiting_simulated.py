@@ -21,37 +21,26 @@ def _same_draws() -> None:
     DRAWS.seed(0)
 
 
-@pytest.mark.parametrize("retry_after_s", [None, 1.0], ids=["without-retry-after", "with-retry-after"])
-@pytest.mark.parametrize("latency_s", [0.01, 0.05, 0.5])
-def test_rate_limit_of_50_is_learned_and_held(latency_s, retry_after_s):
-    server = Bucket(rate=50, burst=50, latency_s=latency_s, retry_after_s=retry_after_s)
-
-    run = ask_for(END_S, server)
-
-    assert server.accepted_rate(SETTLED_S, END_S) >= 0.95 * 50
-    assert server.refused_share(SETTLED_S, END_S) < 0.02
-    assert not run.errors
-
-
-@pytest.mark.parametrize(("rate", "seconds"), [(5, 300), (20, 100), (200, 20)])
-def test_any_rate_limit_is_learned(rate, seconds):
-    server = Bucket(rate=rate, burst=rate)
+@pytest.mark.parametrize(
+    ("settings", "seconds", "settled_s"),
+    [
+        *[
+            ({"rate": 50, "burst": 50, "latency_s": latency_s, "retry_after_s": retry_after_s}, END_S, SETTLED_S)
+            for latency_s in (0.01, 0.05, 0.5)
+            for retry_after_s in (None, 1.0)
+        ],
+        *[({"rate": rate, "burst": rate}, seconds, 10) for rate, seconds in ((5, 300), (20, 100), (200, 20))],
+        ({"rate": 5, "burst": 5, "latency_s": 5.0}, 300, 10),
+        pytest.param({"rate": 50, "burst": 5}, END_S, SETTLED_S, marks=pytest.mark.slow),
+    ],
+)
+def test_rate_limit_is_learned_and_held(settings, seconds, settled_s):
+    server = Bucket(**settings)
 
     run = ask_for(seconds, server)
 
-    assert server.accepted_rate(10, seconds) >= 0.95 * rate
-    assert server.refused_share(10, seconds) < 0.02
-    assert not run.errors
-
-
-@pytest.mark.slow
-def test_limit_without_bursts_is_learned():
-    server = Bucket(rate=50, burst=5)
-
-    run = ask_for(END_S, server)
-
-    assert server.accepted_rate(SETTLED_S, END_S) >= 0.95 * 50
-    assert server.refused_share(SETTLED_S, END_S) < 0.02
+    assert server.accepted_rate(settled_s, seconds) >= 0.95 * server.rate
+    assert server.refused_share(settled_s, seconds) < 0.02
     assert not run.errors
 
 
@@ -76,16 +65,6 @@ def test_concurrency_limit_is_learned(kind):
 
     assert server.accepted_rate(SETTLED_S, END_S) >= 0.95 * 10 / (server.latency_s * MEAN)
     assert server.refused_share(SETTLED_S, END_S) < 0.02
-    assert not run.errors
-
-
-def test_slow_models_are_paced():
-    server = Bucket(rate=5, burst=5, latency_s=5.0)
-
-    run = ask_for(300, server)
-
-    assert server.accepted_rate(10, 300) >= 0.95 * 5
-    assert server.refused_share(10, 300) < 0.02
     assert not run.errors
 
 
