@@ -53,7 +53,7 @@ class Connection(asyncio.Protocol):
             self._read()
 
     def answer(self, status: int, answer: Any, headers: dict[str, str] | None = None) -> None:
-        content = answers.encoded(answer)
+        content = answers.encode(answer)
         self.transport.write(_head(status, len(content), headers) + content)
 
     def _read(self) -> None:
@@ -147,7 +147,7 @@ class Exchange:
             self._leave()
 
     def _whole(self) -> bytes:
-        content = answers.encoded(answers.whole(self._behaviour, self._asked))
+        content = answers.encode(answers.whole(self._behaviour, self._asked))
         return _head(200, len(content), self._service.limits(self._behaviour, self._asked)) + content
 
     def finish(self) -> None:
@@ -168,7 +168,7 @@ class Exchange:
             return self._stream(limits)
         answer = answers.whole(self._behaviour, self._asked)
         if kind in ("half", "stall", "slow"):
-            content = answers.encoded(answer)
+            content = answers.encode(answer)
             size = -(-len(content) // PIECES)
             pieces = [content[place : place + size] for place in range(0, len(content), size)]
             return self._start(_head(200, len(content), limits), pieces)
@@ -181,7 +181,7 @@ class Exchange:
         return self._answer(200, answer, limits)
 
     def _answer(self, status: int, answer: Any, headers: dict[str, str] | None = None) -> None:
-        content = answers.encoded(answer)
+        content = answers.encode(answer)
         self._send(status, _head(status, len(content), headers) + content)
 
     def _send(self, status: int, content: bytes) -> None:
