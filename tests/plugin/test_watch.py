@@ -107,6 +107,7 @@ def test_a_killed_watcher_judges_each_checkpoint_exactly_once(training, suite):
 
 @pytest.mark.slow
 def test_a_service_that_is_gone_and_a_cookbooks_file(training, suite, capfd):
+    pytest.importorskip("tinker")
     rows = [{"name": "000010", "sampler_path": "tinker://gone/sampler_weights/000010"}, {"state_path": "tinker://x"}]
     (suite.path / "checkpoints.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows) + '{"name": "0000')
     assert main(("models", "watch", "checkpoints.jsonl", "--model", "claims", "--once")) == 1
