@@ -1,4 +1,4 @@
-"""What a pytest session has to know of a feature before its hooks are imported: options, markers, words."""
+"""Facts about a feature that a session needs before its hooks are imported: options, markers, words."""
 
 from __future__ import annotations
 

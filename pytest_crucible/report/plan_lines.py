@@ -1,4 +1,4 @@
-"""What a session prints before and while it runs: the plan of each experiment, an estimate of its cost, its progress."""
+"""Lines that a session prints before and while it runs: the plan of each experiment, an estimate of its cost, its progress."""
 
 from __future__ import annotations
 

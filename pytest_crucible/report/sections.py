@@ -1,4 +1,4 @@
-"""What of a run is shown: sections of all experiments joined, notes, and the worst experiments and slices of many."""
+"""The shown parts of a run: sections of all experiments joined, notes, and the worst experiments and slices of many."""
 
 from __future__ import annotations
 

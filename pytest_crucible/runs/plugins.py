@@ -94,7 +94,7 @@ def importers() -> dict[str, Reader]:
 
 @dataclass(frozen=True)
 class Extensions:
-    """What plugins and features add to the analysis of a run: sections of its reports, and hooks."""
+    """The additions of plugins and features to the analysis of a run: sections of its reports, and hooks."""
 
     hook: pluggy.HookRelay
     sections: Mapping[str, Section]

@@ -42,13 +42,13 @@ class PlanOf:
 def answers(judged, labels):
     """Return the outcomes of replies that a judge scored (samples x repeats), and of which some have a label."""
     judged = np.asarray(judged).reshape(N, -1)
-    told = [(k, 0, json.dumps(["x", "y", float(label)])) for k, label in enumerate(labels) if not np.isnan(label)]
+    rows = [(k, 0, json.dumps(["x", "y", float(label)])) for k, label in enumerate(labels) if not np.isnan(label)]
     positions, repeats = (axis.ravel().tolist() for axis in np.indices(judged.shape))
     values, size = judged.ravel().tolist(), judged.size
     column = ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=[False] * size)
     return ArmOutcomes(
         positions=positions, repeats=repeats, failures=[None] * size, skipped=[False] * size, scores={"right": column},
-        labels=frozenset(), told={"right.human": told}, lost=[],
+        labels=frozenset(), told={"right.human": rows}, lost=[],
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ class PlanOf:
         return Draws()
 
 
-def sliced(codes, names, groups=(None,) * N):
+def slice_tables(codes, names, groups=(None,) * N):
     """Return the tables where all is right as it is, and attacks break the first half of the samples."""
     clean, attacked = np.ones(N), np.arange(N) >= N // 2
     scores = Scores(clean, clean, clean, np.zeros(N, bool), np.zeros(N, bool))
@@ -60,7 +60,7 @@ def sliced(codes, names, groups=(None,) * N):
 
 
 def test_an_attack_that_hurts_one_slice_is_seen_there():
-    (by_topic,) = sliced([0] * 10 + [1] * 8 + [-1] * 2, ("law", "sport"))
+    (by_topic,) = slice_tables([0] * 10 + [1] * 8 + [-1] * 2, ("law", "sport"))
     table = slice_table(by_topic)
 
     assert [row.cells[:5] for row in table.rows] == [
@@ -83,14 +83,14 @@ def test_an_attack_that_hurts_one_slice_is_seen_there():
 
 
 def test_a_field_with_one_slice_that_has_scores_has_no_table_and_groups_have_one():
-    assert sliced([0] * N, ("law", "empty")) == []
-    (by_group,) = sliced([0] * N, ("law",), groups=["a", "b"] * 10)
+    assert slice_tables([0] * N, ("law", "empty")) == []
+    (by_group,) = slice_tables([0] * N, ("law",), groups=["a", "b"] * 10)
     assert (by_group.field, [name for name, _ in by_group.drops]) == ("group", ["a", "b"])
 
 
 def test_too_many_drops_are_left_out_with_a_note(monkeypatch):
     monkeypatch.setattr(drops_by_slice, "MOST_DROPS", 1)
-    (left_out,) = sliced([0] * 10 + [1] * 10, ("law", "sport"))
+    (left_out,) = slice_tables([0] * 10 + [1] * 10, ("law", "sport"))
 
     assert left_out.drops == ()
     assert slice_note(left_out).text.startswith("drops of ok by topic are left out")

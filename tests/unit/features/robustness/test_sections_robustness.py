@@ -20,12 +20,12 @@ class PlanOf:
         self.features = {"robustness": to_plain(Robustness(attacks=(), controls=1, **facts))}
 
 
-def measured(value, half=0.1):
+def measurement(value, half=0.1):
     return Measured(value, Interval(low=value - half, high=value + half, level=0.95, method="t"), None, "paired t")
 
 
 def drop(attack, value, p_value=0.5, **facts):
-    levels = {"clean": measured(0.9), "attacked": measured(0.9 - value), "drop": measured(value)}
+    levels = {"clean": measurement(0.9), "attacked": measurement(0.9 - value), "drop": measurement(value)}
     return Drop(metric="ok", attack=attack, arm="v2", p_value=p_value, n=40, inapplicable=2, lost=1, **levels, **facts)
 
 
@@ -43,7 +43,7 @@ def test_only_single_attacks_are_claims_and_none_can_fail_the_session():
 
 
 def test_both_levels_stand_beside_the_drop():
-    of = result(drop("homoglyph", 0.3, simultaneous=measured(0.3, 0.2)), drop("control", 0.0))
+    of = result(drop("homoglyph", 0.3, simultaneous=measurement(0.3, 0.2)), drop("control", 0.0))
     view = robustness.view(of, [Claim(subject="x", p_value=0.5, p_adjusted=0.25)])
 
     assert view.tables[0].rows[0].cells == (
@@ -64,7 +64,7 @@ def test_both_levels_stand_beside_the_drop():
 
 
 def test_injections_certificates_labels_and_what_is_not_run_are_shown():
-    share = Share(metric="obeyed", attack="prompt_injection_basic", arm="v2", share=measured(0.2), n=30, lost=0)
+    share = Share(metric="obeyed", attack="prompt_injection_basic", arm="v2", share=measurement(0.2), n=30, lost=0)
     of = result(
         shares=(share,),
         certificates={"v2": {-1: 2, 0: 3, 2: 5}, "lost": {}},
