@@ -16,6 +16,7 @@ from pytest_crucible.adapters.versions import resolve_version
 from pytest_crucible.commands.models import (
     entry_line,
     gate_line,
+    log_note,
     project_root,
     registry_folder,
     user_name,
