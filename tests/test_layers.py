@@ -21,7 +21,7 @@ LAYERS = {
     "tables": "builtin hookspecs",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "backends cookbook datasets guards metrics importers exports schedules sweeps telemetry training "
+    "libraries": "backends cookbook datasets guards metrics importers exports schedules telemetry training "
     "training_sets",
     "engines": "detectors local_model sandbox",
     "stats": "stats",

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pytest_crucible.records.arms import Adapter as Adapter
     from pytest_crucible.records.arms import Arm as Arm
     from pytest_crucible.records.arms import ArmTraining as ArmTraining
-    from pytest_crucible.records.choosing import ChoosingHalf as ChoosingHalf
-    from pytest_crucible.records.choosing import SweepLook as SweepLook
     from pytest_crucible.records.conversations import Conversation as Conversation
     from pytest_crucible.records.conversations import StoredCall as StoredCall
     from pytest_crucible.records.datasets import Dataset as Dataset
@@ -84,8 +82,6 @@ if TYPE_CHECKING:
     from pytest_crucible.records.statistics import Ratio as Ratio
     from pytest_crucible.records.statistics import ReducedEvidence as ReducedEvidence
     from pytest_crucible.records.statistics import TargetResult as TargetResult
-    from pytest_crucible.records.sweeps import Sweep as Sweep
-    from pytest_crucible.records.sweeps import SweepMember as SweepMember
     from pytest_crucible.records.tables import ColumnKind as ColumnKind
     from pytest_crucible.records.tables import ExportTable as ExportTable
     from pytest_crucible.records.training import TRAINING_NUMBERS as TRAINING_NUMBERS
@@ -139,7 +135,6 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "arms": "Adapter Arm ArmTraining",
-    "choosing": "ChoosingHalf SweepLook",
     "conversations": "Conversation StoredCall",
     "datasets": "Dataset Origin Sample Selection",
     "events": "Emit Event",
@@ -154,7 +149,6 @@ _NAMES = {
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
     "statistics": "BeyondReach Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
     "AATest Proportion ReducedEvidence TargetResult",
-    "sweeps": "Sweep SweepMember",
     "tables": "ColumnKind ExportTable",
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
     "training_sets": "TASKS Attempt AttemptSource AttemptState SampleFacts TrainingRow TrainingTask",

@@ -5,9 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.records.helpers import HelperReplies, choosing_nodeid
+from pytest_crucible.records.plan_values import PlanValue
 from pytest_crucible.records.serialize import canonical
+
+if TYPE_CHECKING:
+    from pytest_crucible.sections.inputs import StoredDetails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +79,47 @@ class Sweep:
         return f"trials of {self.family}"
 
 
-def choosing_nodeid(test: str, family: str) -> str:
-    """Return the name under which the run store has the replies of a test's choosing half."""
-    return f"{test}{CHOOSING}{family})"
+SWEEP_OF = PlanValue[Sweep | None]("sweep", Sweep, None)
+"""The sweep whose winner is the candidate of a plan; None without one."""
 
 
-CHOOSING = " (choosing "
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepLook:
+    """One look of a sweep."""
+
+    samples: int
+    """The number of samples, from the beginning of the look order, that it rests on."""
+    kept: tuple[str, ...]
+    """The members that went on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoosingHalf:
+    """The replies of a family's members, in grid order, and the decisions based on them."""
+
+    sweep: Sweep
+    replies: HelperReplies
+    looks: tuple[SweepLook, ...]
+    winner: str
+    """Empty until it is known."""
+
+    def looked_at(self, member: str) -> int:
+        """Return the number of samples, in look order, that decided about a member: it was dropped, or the last one."""
+        # Where nothing is kept for the verdicts, the last one answers all samples.
+        ends = self.sweep.confirm > 0
+        decided = (look.samples for look in self.looks if member not in look.kept or (ends and len(look.kept) == 1))
+        return next(decided, len(self.replies.groups))
+
+
+def load_choosing_half(sweep: Sweep, stored: StoredDetails) -> ChoosingHalf | None:
+    """Return the choosing half of a sweep; None if it has not begun."""
+    replies = stored.helper(sweep.nodeid)
+    if replies is None:
+        return None
+    looks, winner = stored.decisions(sweep.looks_subject).values(), stored.decisions(sweep.winner_subject)
+    return ChoosingHalf(
+        sweep=sweep,
+        replies=replies,
+        looks=tuple(SweepLook(samples=look["samples"], kept=tuple(look["kept"])) for look in looks),
+        winner=winner[0]["winner"] if winner else "",
+    )

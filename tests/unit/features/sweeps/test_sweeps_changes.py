@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_crucible.records import Sweep, SweepMember
+from pytest_crucible.features.sweeps.grid import sweep_changes
+from pytest_crucible.features.sweeps.records import Sweep, SweepMember
 from pytest_crucible.records.serialize import from_plain, to_plain
-from pytest_crucible.sweeps.grid import sweep_changes
 
 SWEEP = Sweep(
     family="tuned",

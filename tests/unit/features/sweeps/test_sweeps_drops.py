@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.sweeps.rounds import choose_winner, members_that_go_on
+from pytest_crucible.features.sweeps.rounds import choose_winner, members_that_go_on
 
 RNG = np.random.default_rng(0)
 CLEAR = RNG.normal([0.5, 0.9, 0.0, 0.2], 0.1, (60, 4))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_crucible.features.sweeps.grid import member_table, read_family
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.sweeps.grid import member_table, read_family
 
 TABLE = {"hyperparameters.steps": [9, 30], "lora": {"rank": [8, 32]}, "seed": [1], "by": "citation"}
 

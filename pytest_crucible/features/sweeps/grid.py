@@ -20,9 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.records import Sweep
+from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
+from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.runs.provenance import PlanComparison
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -369,3 +371,16 @@ def _swept_text(key: str, values: Sequence[Any] | None, verb: str) -> str:
     """Return `swept steps = [9, 30]`, or `swept no steps`."""
     name = key.rpartition(".")[2]
     return f"{verb} no {name}" if values is None else f"{verb} {name} = {list(values)}"
+
+
+def compare_sweeps(then: Plan, now: Plan) -> PlanComparison:
+    """Compare the sweep of a stored plan with that of today's."""
+    before, after = SWEEP_OF.of(then), SWEEP_OF.of(now)
+    if before is None or after is None:
+        of = before or after
+        changes = [] if of is None else [f"{of.family} was {'not ' if before is None else ''}swept"]
+    else:
+        changes = [f"this run {change}" for change in sweep_changes(before, after)]
+    # The winner of a sweep is one of the members, which are compared above.
+    detail = "" if before is None else f"sweep of {before.family}, {before.sha256[:12]}"
+    return PlanComparison(tuple(changes), detail, names_candidate=before is None)

@@ -9,10 +9,11 @@ import pytest
 from pytest_crucible.analyse.many_arms import ArmResult, ManyArms
 from pytest_crucible.analyse.winners_estimate import CorrectedMean
 from pytest_crucible.features.sweeps import section
+from pytest_crucible.features.sweeps.records import Sweep, SweepLook, SweepMember
 from pytest_crucible.features.sweeps.section import SweepResult
 from pytest_crucible.features.sweeps.setting_means import SettingMeans
 from pytest_crucible.features.sweeps.sweep_members import SweepMembers
-from pytest_crucible.records import Interval, Sweep, SweepLook, SweepMember
+from pytest_crucible.records import Interval
 
 NAMES = ("a", "b", "c")
 SPAN = Interval(low=0.5, high=0.75, level=0.95, method="wilson")

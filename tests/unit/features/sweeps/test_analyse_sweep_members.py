@@ -9,8 +9,10 @@ import pytest
 from answer_builders import analysis_inputs, arm
 
 from pytest_crucible import stats
+from pytest_crucible.features.sweeps.records import ChoosingHalf, Sweep, SweepLook, SweepMember
 from pytest_crucible.features.sweeps.sweep_members import _better_than, _Drop, compare_members
-from pytest_crucible.records import Arm, ChoosingHalf, Sweep, SweepLook, SweepMember
+from pytest_crucible.records import Arm
+from pytest_crucible.records.helpers import HelperReplies
 
 NAMES = ("a1", "a2", "b1", "b2")
 SETTINGS = [{"lora.rank": rank, "seed": seed} for rank in (8, 32) for seed in (1, 2)]
@@ -29,10 +31,14 @@ def make_sweep(drop: str = "proven") -> Sweep:
 def make_half(*looks: SweepLook, groups=None) -> ChoosingHalf:
     inputs = analysis_inputs(*(arm(ok=column) for column in RIGHT.T.tolist()), groups=groups)
     arms = tuple(Arm(name=name, role="baseline", adapter=name, identity=name) for name in NAMES)
-    return ChoosingHalf(
-        plan=replace(inputs.plan, arms=arms), answers=inputs.answers, groups=inputs.groups, sample_ids=[], known_kinds={},
-        looks=looks, winner="b2",
-    )  # fmt: skip
+    replies = HelperReplies(
+        plan=replace(inputs.plan, arms=arms),
+        answers=inputs.answers,
+        groups=inputs.groups,
+        sample_ids=[],
+        known_kinds={},
+    )
+    return ChoosingHalf(sweep=make_sweep(), replies=replies, looks=looks, winner="b2")
 
 
 def compare(*looks: SweepLook, drop: str = "proven", groups=None):
