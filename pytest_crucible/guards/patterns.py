@@ -1,12 +1,15 @@
-"""Words that a pattern needs, and those that it may match, read from it as the standard library parses it.
+"""Words that a pattern needs, and those that it may match, read from it as the standard library parses it; and RE2.
 
-Most places of a long text need not be tried, because the words that have to follow are not there.
+Most places of a text need not be tried, because the words that have to follow are not there. RE2 (extra `[guard]`) reads a text
+once for all rules, and in time that is proportional to its length for any pattern. It is used where its verdicts are equal.
 """
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -120,7 +123,7 @@ def _is_no_letter(value: _Items) -> bool:
 
 
 def _end(text: str) -> str:
-    """Return a text at whose end a word ends; a sign there ends none."""
+    """Return a text that ends with a whole word; punctuation does not end a word."""
     return f"{text} " if text[-1:].isalnum() else text
 
 
@@ -192,3 +195,103 @@ def _read_word_part(item: tuple[Any, Any], words: set[str]) -> list[str]:
 
 def _split(text: str) -> list[str]:
     return re.findall(r"[^\W\d_]+", text)
+
+
+@functools.cache
+def load_re2() -> Any:
+    """Return the module of google-re2; None where it is not installed."""
+    try:
+        import re2
+    except ImportError:
+        return None
+    return re2
+
+
+def _re2_options(re2: Any, **settings: Any) -> Any:
+    options = re2.Options()
+    # Errors are raised; without this they are written to standard error, too.
+    for name, value in {"log_errors": False, **settings}.items():
+        setattr(options, name, value)
+    return options
+
+
+FindPossible = Callable[[str], Sequence[int]]
+"""Returns the numbers of the rules that a text may match."""
+_RULES_BYTES = 64 << 20  # for the states of all rules together; on 4,000 texts they took 3 MB
+
+
+def compile_possible(rules: Sequence[tuple[Sequence[str], Sequence[Need]]]) -> FindPossible | None:
+    """Return what finds the rules of which a text has a start and then all needed words; None without RE2.
+
+    Every text that matches a rule has them, so that only these rules need be tried.
+    """
+    re2 = load_re2()
+    if re2 is None:
+        return None
+    possible = re2.Set.SearchSet(_re2_options(re2, max_mem=_RULES_BYTES))
+    for starts, needs in rules:
+        possible.Add("(?s)" + ".*".join(_one_of(re2, words) for words in (starts, *(need.words for need in needs))))
+    possible.Compile()
+    return lambda text: possible.Match(text.encode("utf-8", "replace")) or ()
+
+
+def _one_of(re2: Any, words: Iterable[str]) -> str:
+    return f"(?:{'|'.join(_begin_word(word) + re2.escape(word.rstrip()) for word in sorted(words))})"
+
+
+def _begin_word(word: str) -> str:
+    # RE2 knows only ASCII's word boundaries: before a letter of ASCII they are wherever Unicode has one.
+    return r"\b" if word[0].isascii() and word[0].isalnum() else ""
+
+
+# On texts of these characters \w, \s and $ mean the same in RE2 and in `regex`.
+_PLAIN_TEXT = re.compile(r"[\x00-\x0a\x0c-\x1b\x20-\x7f]*(?<!\n)", re.DOTALL)
+_SAME_PARTS = {"ANY", "BRANCH", "LITERAL", "NOT_LITERAL"}
+_SAME_PLACES = {"AT_BEGINNING", "AT_BOUNDARY", "AT_END"}
+
+
+def is_plain(text: str) -> bool:
+    """Return whether patterns that `compile_linear` returns find the same in this text as those of `regex`."""
+    return _PLAIN_TEXT.fullmatch(text) is not None
+
+
+def compile_linear(pattern: str) -> Any:
+    """Return a pattern, whatever the case of letters, for RE2; None without RE2, and for a pattern of more than it can express."""
+    re2 = load_re2()
+    if re2 is None or not _is_same(pattern):
+        return None
+    try:
+        return re2.compile(pattern, _re2_options(re2, case_sensitive=False))
+    except re2.error:
+        return None
+
+
+def _is_same(pattern: str) -> bool:
+    """Return whether a pattern has only parts that mean the same in RE2 and in `regex`."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            parsed = _PARSER.parse(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return parsed.state.flags == int(re.UNICODE) and pattern.isascii() and all(map(_is_same_part, parsed))
+
+
+def _is_same_part(item: tuple[Any, Any]) -> bool:
+    name, value = str(item[0]), item[1]
+    if name == "AT":
+        return str(value) in _SAME_PLACES
+    if name == "IN":
+        # Within a set `regex` reads [:alpha:] as a class.
+        return all(str(kind) != "LITERAL" or inner != ord("[") for kind, inner in value)
+    if name == "LITERAL":
+        # In `regex` a brace may begin the errors that a match may have, as in {e<=1}.
+        return bool(value != ord("{"))
+    if name == "BRANCH":
+        return all(_is_same_part(part) for branch in value[1] for part in branch)
+    if name == "SUBPATTERN":
+        return not (value[1] or value[2]) and all(map(_is_same_part, value[3]))
+    if name in ("MAX_REPEAT", "MIN_REPEAT"):
+        # Of an empty round RE2 makes other captures.
+        return value[2].getwidth()[0] > 0 and all(map(_is_same_part, value[2]))
+    return name in _SAME_PARTS

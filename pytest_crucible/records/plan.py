@@ -12,7 +12,6 @@ from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.datasets import Origin, Selection
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.measures import Contrast, MetricFacts, Target, VariantTerm
-from pytest_crucible.records.robustness import Robustness
 from pytest_crucible.records.serialize import FLAT, FORMER_NAME
 from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.records.types import Purpose
@@ -89,8 +88,6 @@ class Plan:
     """What targets and comparisons use of the variants."""
     variant_metrics: tuple[MetricFacts, ...] = ()
     """Metrics that only variants have."""
-    robustness: Robustness | None = None
-    """The attacks among the variants; None without any."""
     not_run: Mapping[str, str] = field(default_factory=dict)
     """Terms on variants that are not run, with the reason why their verdicts are undecided."""
     fixed: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Where a run comes from: command, settings, machine, packages; and whether it can be reproduced here."""
+"""The origin of a run: command, settings, machine, packages; and whether it can be reproduced here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What features change of an estimate: the experiments that a run asks besides the planned ones, and further lines."""
+"""Changes of an estimate by features: the experiments that a run asks besides the planned ones, and further lines."""
 
 from __future__ import annotations
 

@@ -233,7 +233,6 @@ def _with_members(choosing: Experiment, record: Sweep, competitors: Sequence[Ope
             contrasts=(),
             variants=(),
             variant_terms=(),
-            robustness=None,
             not_run={},
             look_alpha=None,
             # Members compete on all of these samples, before any stage begins.

@@ -17,9 +17,9 @@ N = 12
 
 
 def inputs(values, target, *, answered=N):
-    made = analysis_inputs(arm(a=values))
-    plan = replace(made.plan, planned=N, selected=N, targets=(parse_target(target),), contrasts=())
-    return replace(made, plan=plan, groups=[None] * N, answers=(keep_answers(made.answers[0], range(answered)),))
+    result = analysis_inputs(arm(a=values))
+    plan = replace(result.plan, planned=N, selected=N, targets=(parse_target(target),), contrasts=())
+    return replace(result, plan=plan, groups=[None] * N, answers=(keep_answers(result.answers[0], range(answered)),))
 
 
 @pytest.mark.parametrize(

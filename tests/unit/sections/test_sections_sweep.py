@@ -29,11 +29,11 @@ def make_result(*, ranks=((1, 2), (1, 2), (3, 3)), dropped=(), corrected=0.625, 
         for name, possible in zip(NAMES, ranks, strict=True)
     )
     table = ManyArms(metric="ok", direction="higher", arms=arms, level=0.95, n=80, incomplete=0, best="a")
-    kept = tuple(name for name in NAMES if name not in dropped)
+    names = tuple(name for name in NAMES if name not in dropped)
     return SweepResult(
         sweep=replace(SWEEP, **changes),
         winner="a",
-        looks=(SweepLook(samples=40, kept=kept),),
+        looks=(SweepLook(samples=40, kept=names),),
         compared=SweepMembers(members=table, settings=SettingMeans(metric="ok", reason="one setting")),
         corrected=CorrectedMean(arm=0, value=corrected, interval=FAIR, naive=0.625),
         dropped_after=dict.fromkeys(dropped, 40),

@@ -13,10 +13,10 @@ from pytest_crucible.store.runs import RunStore
 @pytest.fixture
 def barrier(tmp_path):
     store = RunStore(str(tmp_path / "runs.db"))
-    made = StageBarrier(store, "run")
+    barrier = StageBarrier(store, "run")
     for worker in ("gw0", "gw1", "gw2"):
-        made.enter(worker)
-    yield made
+        barrier.enter(worker)
+    yield barrier
     store.close()
 
 
