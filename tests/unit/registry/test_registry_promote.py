@@ -174,9 +174,9 @@ def test_a_verdict_that_a_hook_has_set_is_no_proof(production):
     with production.engine.begin() as connection:
         connection.execute(update(schema.verdicts).values(state="met", proven=True))
 
-    said = refusal(production, run, "candidate").splitlines()
-    assert said[0].startswith("run waived has exact >= 0.75 missed when decided again from its answers (")
-    assert said[1].startswith("run waived has exact: v2 vs v1 non-inferior by 0.05 missed when decided again")
+    message = refusal(production, run, "candidate").splitlines()
+    assert message[0].startswith("run waived has exact >= 0.75 missed when decided again from its answers (")
+    assert message[1].startswith("run waived has exact: v2 vs v1 non-inferior by 0.05 missed when decided again")
 
 
 def test_a_verdict_that_a_hook_has_made_worse_counts_too(production):

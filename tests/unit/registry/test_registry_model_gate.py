@@ -1,14 +1,17 @@
-"""A gate accepts what is as it is or stricter, and nothing else."""
+"""The gate of a model: what is weaker than it, and how its suite is collected."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.model_gates import ModelGate, SuiteRecord
 from pytest_crucible.registry.model_gate import gate_changes, rules_of, weaker_demands, weaker_rules
+from pytest_crucible.registry.promote import clean_environment, collect_suite
 from pytest_crucible.registry.rules import RegistrySettings
 
 NAMES = st.sampled_from(["dataset", "target a >= 0.5", "comparison of a", "metric a", "test function", "timeout"])
@@ -42,10 +45,10 @@ def test_a_suite_without_one_of_its_demands_does_not(suite, data):
 
 
 @given(SUITES, SUITES)
-def test_two_gates_without_changes_are_equal(one, other):
-    assume(one != other)
+def test_two_gates_without_changes_are_equal(item, other):
+    assume(item != other)
 
-    assert gate_changes(gate_of(one), gate_of(other))
+    assert gate_changes(gate_of(item), gate_of(other))
 
 
 @given(SUITES, DEMANDS)
@@ -94,3 +97,30 @@ def test_an_era_is_stricter_than_none_and_a_smaller_share_than_a_larger_one():
     assert weaker_rules(gate, narrow) == []
     assert [change.new for change in weaker_rules(gate, none)] == ["no"]
     assert [change.new for change in weaker_rules(replace(gate, rules=narrow), wide)] == ["0.1"]
+
+
+def test_only_variables_that_programs_need_and_those_that_are_named_are_passed_on():
+    environment = {
+        "PATH": "p",
+        "LC_ALL": "C",
+        "HF_HOME": "h",
+        "FAST": "1",
+        "PYTEST_ADDOPTS": "-k x",
+        "CRUCIBLE_STORE": "s",
+        "MORE": "2",
+    }
+
+    assert clean_environment(environment, ["MORE", "ABSENT"]) == {
+        "PATH": "p",
+        "LC_ALL": "C",
+        "HF_HOME": "h",
+        "MORE": "2",
+    }
+
+
+@pytest.mark.slow
+def test_a_suite_that_is_not_there_cannot_be_collected(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+
+    with pytest.raises(SpecError, match=r"the suite \(nowhere.py\) cannot be collected for its gate: .*nowhere.py"):
+        collect_suite(["nowhere.py"], [], tmp_path)

@@ -1,4 +1,4 @@
-"""The numbers of a training: what its curves come to, and when a loss has converged."""
+"""The log of a training: the sums over the batches of a step, and the numbers that targets name."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.records import TRAINING_NUMBERS
-from pytest_crucible.training.log import _running_medians, convergence_steps, summarise_training
+from pytest_crucible.training.log import OpenStep, TrainingLog, _running_medians, convergence_steps, summarise_training
 
 LOSSES = st.lists(st.integers(0, 1000).map(float), min_size=1, max_size=60)
 
@@ -38,7 +39,7 @@ def test_gradients():
     assert not summarise_training([1.0], [1.0], finite=False).gradient_norms_finite
 
 
-def test_a_norm_that_was_not_told_is_not_zero():
+def test_an_unreported_norm_is_not_zero():
     """Some services tell none, and some may tell some: the largest of those is not the largest."""
     for norms in ([None, None], [3.0, None]):
         result = summarise_training([2.0, 1.0], norms)
@@ -103,11 +104,11 @@ def test_an_exponential_fall_converges_when_a_twentieth_is_left(pace, steps):
 @given(LOSSES, st.sampled_from([0.25, 2.0, 64.0]), st.integers(-100, 100))
 def test_the_unit_and_the_origin_of_a_loss_do_not_matter(losses, unit, origin):
     if len(losses) < 20:  # whole numbers and powers of two: without a mean nothing is rounded
-        assert convergence_steps([unit * (one + origin) for one in losses]) == convergence_steps(losses)
+        assert convergence_steps([unit * (item + origin) for item in losses]) == convergence_steps(losses)
 
 
 @given(LOSSES)
-def test_it_is_one_of_the_steps_and_never_one_of_the_last(losses):
+def test_convergence_is_never_at_one_of_the_last_steps(losses):
     step = convergence_steps(losses)
 
     if step is not None:
@@ -122,3 +123,36 @@ def test_medians_are_those_of_the_steps_around_each(losses, width):
     assert list(_running_medians(losses, width)) == [
         statistics.median(losses[max(0, k - half) : k + min(k, half) + 1]) for k in range(len(losses))
     ]
+
+
+def written(*batches: tuple[str, float, float, int], norm: float | None = None) -> TrainingLog:
+    step, log = OpenStep(), TrainingLog()
+    for batch in batches:
+        step.begin()
+        step.add(*batch)
+    step.write(log, norm, AdamParams(learning_rate=0.01))
+    return log
+
+
+def test_the_loss_of_a_step_is_the_mean_over_the_counted_tokens_of_its_batches():
+    log = written(("a", 6.0, 2.0, 10), ("b", 3.0, 1.0, 7))
+
+    assert (log.losses, log.tokens, log.passes) == ([3.0], [17], [[("a", 6.0), ("b", 3.0)]])
+    assert log.learning_rates == [0.01]
+
+
+def test_a_loss_without_counted_tokens_is_a_sum():
+    assert written(("a", 6.0, 0.0, 10)).losses == [6.0]
+
+
+def test_a_norm_that_is_not_a_number_counts_as_not_reported():
+    assert written(("a", 1.0, 1.0, 1), norm=math.nan).gradient_norms == [None]
+    assert written(("a", 1.0, 1.0, 1), norm=2.0).gradient_norms == [2.0]
+
+
+def test_the_clock_of_a_step_starts_with_its_first_batch():
+    step = OpenStep(began=5.0)
+    step.begin()
+
+    assert step.began == 5.0
+    assert written().seconds == [0.0]
