@@ -25,6 +25,7 @@ HEAVY = (
     "sqlite3",
     "tabulate",
 )
+ROOT = Path(__file__).parent.parent
 FRONT_DOOR = {
     "pytest_crucible",
     "pytest_crucible.builtin",
@@ -57,7 +58,7 @@ def imported_modules(path: Path, *arguments: str) -> set[str]:
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "watcher", "-p", "no:cacheprovider", *arguments],
         cwd=path,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(path)},
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
         check=True,
