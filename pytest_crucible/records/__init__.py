@@ -72,12 +72,10 @@ if TYPE_CHECKING:
     from pytest_crucible.records.statistics import BeyondReach as BeyondReach
     from pytest_crucible.records.statistics import BoundedValue as BoundedValue
     from pytest_crucible.records.statistics import Comparison as Comparison
-    from pytest_crucible.records.statistics import Diversity as Diversity
     from pytest_crucible.records.statistics import EffectSize as EffectSize
     from pytest_crucible.records.statistics import Estimate as Estimate
     from pytest_crucible.records.statistics import Evidence as Evidence
     from pytest_crucible.records.statistics import Interval as Interval
-    from pytest_crucible.records.statistics import MemberPair as MemberPair
     from pytest_crucible.records.statistics import Proportion as Proportion
     from pytest_crucible.records.statistics import Ratio as Ratio
     from pytest_crucible.records.statistics import ReducedEvidence as ReducedEvidence
@@ -147,7 +145,7 @@ _NAMES = {
     "plan": "Exclusion Fingerprint DetectableEffect Plan PromptForm",
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
-    "statistics": "BeyondReach Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
+    "statistics": "BeyondReach Comparison EffectSize Estimate Evidence Interval BoundedValue Ratio "
     "AATest Proportion ReducedEvidence TargetResult",
     "tables": "ColumnKind ExportTable",
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
