@@ -124,7 +124,6 @@ COMMANDS = {
     "guards try": "pytest_crucible.commands.guards:try_one",
     "guards train": "pytest_crucible.commands.guards:train",
     "guards threshold": "pytest_crucible.commands.guards:find_threshold",
-    "guards attacks": "pytest_crucible.commands.attacks:try_attack",
     "tinker server": "pytest_crucible.commands.tinker:server",
     "tinker runs": "pytest_crucible.commands.tinker:runs",
     "tinker checkpoints": "pytest_crucible.commands.tinker:checkpoints",
@@ -141,7 +140,6 @@ COMMANDS = {
 SECTIONS = {
     "many_arms": Placed(10, "pytest_crucible.sections.many_arms"),
     "losses": Placed(20, "pytest_crucible.sections.losses"),
-    "robustness": Placed(30, "pytest_crucible.sections.robustness"),
     "cache": Placed(70, "pytest_crucible.sections.cache"),
     "reruns": Placed(80, "pytest_crucible.sections.reruns"),
     "candidates": Placed(90, "pytest_crucible.sections.candidates"),

@@ -93,8 +93,8 @@ class Program(Group):
         under = {name: heading for heading, names in HEADINGS.items() for name in names}
         for heading in (*HEADINGS, "Plugins"):
             named = [name for name in children if under.get(name, "Plugins") == heading]
-            found = [(name, self.get_command(ctx, name)) for name in named]
-            rows = [(name.ljust(width), command.get_short_help_str(100)) for name, command in found if command]
+            entries = [(name, self.get_command(ctx, name)) for name in named]
+            rows = [(name.ljust(width), command.get_short_help_str(100)) for name, command in entries if command]
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
@@ -161,9 +161,9 @@ def _hint(name: str, path: str) -> str:
     """Return which command was meant: one with the same last words, then one whose code has the word, then a similar name."""
     word = name.removeprefix(path).strip()
     groups = [name.rpartition(" ")[0] for name in commands() if " " in name and " --" not in name]
-    ends = [known for known in [*groups, *commands()] if f" {known}".endswith(f" {word.replace('-', ' ')}")]
-    has_word = [known for known, reference in commands().items() if word in re.split(r"[.:]", str(reference))]
-    similar = [known for known in [*commands(), *groups] if known.startswith(f"{path} ".lstrip())]
+    ends = [candidate for candidate in [*groups, *commands()] if f" {candidate}".endswith(f" {word.replace('-', ' ')}")]
+    has_word = [candidate for candidate, reference in commands().items() if word in re.split(r"[.:]", str(reference))]
+    similar = [candidate for candidate in [*commands(), *groups] if candidate.startswith(f"{path} ".lstrip())]
     near = closest_name(name, similar) or closest_name(word, similar)
     meant = next(iter([*ends, *has_word, *filter(None, [near])]), None)
     return f"did you mean {meant!r}?" if meant else f"there are {', '.join(_children(path))}"

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     import click
     import pytest
 
-    from pytest_crucible.adversary.edits import Attack
     from pytest_crucible.backends import Backend
     from pytest_crucible.importers.results import Reader
     from pytest_crucible.metrics import Metric
-    from pytest_crucible.records import Adapter, Event, Observation, Run, Sample, Verdict
+    from pytest_crucible.records import Adapter, Event, Observation, Plan, Run, Sample, Verdict
+    from pytest_crucible.records.settings import Settings
+    from pytest_crucible.records.variants import VariantRules
+    from pytest_crucible.runs.provenance import PlanComparison
     from pytest_crucible.runs.run_analysis import RunAnalysis
     from pytest_crucible.sections import Section
     from pytest_crucible.session.announcements import Announcement
@@ -41,7 +43,7 @@ def pytest_crucible_metrics(config: pytest.Config) -> Mapping[str, Metric | str]
 
 
 @hookspec
-def pytest_crucible_attacks(config: pytest.Config) -> Mapping[str, Attack | Callable[..., Any] | str]:  # type: ignore[empty-body]  # a hook has none
+def pytest_crucible_attacks(config: pytest.Config) -> Mapping[str, Callable[..., Any] | str]:  # type: ignore[empty-body]  # a hook has none
     """Attacks that a marker can name: functions of a text, Attacks, or "module:attribute" to import on first use.
 
     All implementations contribute; one name from two plugins is an error.
@@ -128,6 +130,16 @@ def pytest_crucible_open(session: CrucibleSession) -> None:
 
 
 @hookspec
+def pytest_crucible_obfuscate(text: str) -> Mapping[str, str]:  # type: ignore[empty-body]  # a hook has none
+    """Return a text, written so that a guard may miss what it says, by the name of the obfuscation."""
+
+
+@hookspec
+def pytest_crucible_check_item(item: pytest.Item, is_experiment: bool) -> str:  # type: ignore[empty-body]  # a hook has none
+    """Return what is wrong with the markers of a selected item; empty if nothing is."""
+
+
+@hookspec
 def pytest_crucible_plan_begin(collection: ExperimentCollection) -> None:
     """Called before adapters are opened and experiments are planned; reads the feature's part of the configuration."""
 
@@ -140,6 +152,11 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
 @hookspec
 def pytest_crucible_plan_session(collection: ExperimentCollection) -> None:
     """Called when all experiments are planned, before they are announced; may replace experiments and their plans."""
+
+
+@hookspec
+def pytest_crucible_demands(item: pytest.Function, settings: Settings) -> Mapping[str, str]:  # type: ignore[empty-body]  # a hook has none
+    """Return what a test demands of a candidate, by name: a gate that is frozen notices where it changes."""
 
 
 @hookspec
@@ -185,6 +202,21 @@ def pytest_crucible_join(session: CrucibleSession, item: pytest.Item) -> None:
 @hookspec
 def pytest_crucible_sampled(interrupted: bool) -> None:
     """Called when all items have run and everything is stored, before the verdicts are decided."""
+
+
+@hookspec
+def pytest_crucible_compare_plans(then: Plan, now: Plan) -> PlanComparison:  # type: ignore[empty-body]  # a hook has none
+    """Return what has changed between the plan of a stored run and that of today, for `crucible doctor RUN`."""
+
+
+@hookspec(firstresult=True)
+def pytest_crucible_variant_rules(plan: Plan) -> VariantRules | None:
+    """Return what is known of the variants of a stored plan; None for those of others."""
+
+
+@hookspec(firstresult=True)
+def pytest_crucible_pair_variants(plan: Plan, ours: Plan) -> Plan | None:
+    """Return the plan of two paired runs, which has the variants of both, with what belongs to these; `ours` is the candidate's."""
 
 
 @hookspec

@@ -100,12 +100,6 @@ OPTIONS = (
         command_line=False,
     ),
     Option(
-        "attacks",
-        "attacks to add to all experiments, such as homoglyph,keyboard_typo; none runs none at all",
-        key="string",
-        metavar="NAMES",
-    ),
-    Option(
         "redact",
         "guard whose findings are removed from everything that is stored, logged, exported or reported, after scoring",
         key="string",

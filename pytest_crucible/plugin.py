@@ -9,11 +9,10 @@ import pytest
 
 from pytest_crucible import builtin, hookspecs, no_assert_rewriting, options
 from pytest_crucible.fixtures import (
-    canary,
     crucible,
+    feature_fixtures,
     guards,
     local_tinker,
-    perturb,
     prompt,
     rest_client,
     sample,
@@ -30,11 +29,9 @@ if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession
 
 __all__ = [
-    "canary",
     "crucible",
     "guards",
     "local_tinker",
-    "perturb",
     "prompt",
     "rest_client",
     "sample",
@@ -68,6 +65,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(builtin, "crucible-builtin")
+    config.pluginmanager.register(feature_fixtures(options.features_of(config.pluginmanager)), "crucible-fixtures")
     further = (marker for feature in options.features_of(config.pluginmanager) for marker in feature.markers)
     for marker in (*MARKERS, *further):
         config.addinivalue_line("markers", marker)

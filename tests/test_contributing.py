@@ -61,7 +61,7 @@ def additions() -> dict[str, list[Block]]:
         heading: [Block(block["language"], block["path"], block["body"]) for block in _BLOCK.finditer(text)]
         for heading, text in zip(sections[1::2], sections[2::2], strict=True)
     }
-    return {heading: found for heading, found in blocks.items() if found}
+    return {heading: block for heading, block in blocks.items() if block}
 
 
 def apply(block: Block, root: Path) -> None:
@@ -112,7 +112,7 @@ def link(source: str | Path, target: str | Path) -> None:
 
 @pytest.fixture(scope="module")
 def outcomes(copy: Path) -> dict[str, str]:
-    """What the copy's tests of all additions ended with, by their ids."""
+    """The outcomes of the copy's tests of all additions, by their ids."""
     checks = [check for checks in CHECKS.values() for check in checks]
     files = sorted({f"tests/{file}.py" for file, _ in checks})
     chosen = " or ".join(" and ".join(filter(None, (Path(file).stem, part))) for file, part in checks)

@@ -21,7 +21,7 @@ LAYERS = {
     "tables": "builtin hookspecs",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "adversary backends cookbook datasets guards metrics importers exports schedules sweeps telemetry training "
+    "libraries": "backends cookbook datasets guards metrics importers exports schedules telemetry training "
     "training_sets",
     "engines": "detectors local_model sandbox",
     "stats": "stats",
@@ -90,13 +90,13 @@ def feature(module: str) -> str:
 
 
 @functools.cache
-def parsed(module: str) -> ast.Module:
+def parse(module: str) -> ast.Module:
     return ast.parse(FILES[module].read_text(encoding="utf-8"))
 
 
-def imported(module: str, *, only_at_import: bool = False) -> Iterator[str]:
+def imported_modules(module: str, *, only_at_import: bool = False) -> Iterator[str]:
     """All modules that a module imports: everywhere, or only what runs when it is itself imported."""
-    tree = parsed(module)
+    tree = parse(module)
     # The specifications of hooks name the types of all rooms, and import none of them.
     only_at_import = only_at_import or module in TYPES_ONLY
     for node in _run_at_import(tree) if only_at_import else ast.walk(tree):
@@ -117,10 +117,12 @@ def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def ours(module: str, *, only_at_import: bool = False) -> list[str]:
-    return [name for name in imported(module, only_at_import=only_at_import) if name.startswith("pytest_crucible.")]
+    return [
+        name for name in imported_modules(module, only_at_import=only_at_import) if name.startswith("pytest_crucible.")
+    ]
 
 
-def test_every_room_has_a_layer():
+def test_every_top_level_folder_has_a_layer():
     assert {room(module) for module in MODULES} == set(LAYER)
 
 
@@ -147,7 +149,7 @@ def test_only_entry_modules_features_and_the_session_import_pytest():
         for module in MODULES
         if LAYER[room(module)] != "pytest" and module not in PENDING_PYTEST
         # The hooks of a feature are also called by the program, which runs without pytest.
-        for name in imported(module, only_at_import=module.endswith(".plugin"))
+        for name in imported_modules(module, only_at_import=module.endswith(".plugin"))
         if (feature(module) == "" or module.endswith(".plugin"))
         and name.split(".")[0] in {"pytest", "_pytest", "xdist", *({"pluggy"} - PLUGGY.get(module, set()))}
     ]
@@ -155,7 +157,7 @@ def test_only_entry_modules_features_and_the_session_import_pytest():
     assert not wrong
 
 
-def test_no_module_imports_itself_in_a_circle():
+def test_there_is_no_import_cycle():
     """Nor where a function imports what it needs, or only types do; but for packages, which hand names on."""
     graph = {module: set(ours(module, only_at_import=FILES[module].name == "__init__.py")) for module in MODULES}
 

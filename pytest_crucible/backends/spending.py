@@ -1,4 +1,4 @@
-"""What requests cost: prices of tokens, the spending of a session, and the wrapper that pays for each request."""
+"""The cost of requests: prices of tokens, the spending of a session, and the wrapper that pays for each request."""
 
 from __future__ import annotations
 

@@ -27,8 +27,49 @@ from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.find_run import TAGGED
 from pytest_crucible.store.runs import RunStore
 
+
+def _parse_column(text: str) -> tuple[str, str]:
+    role, _, name = text.partition("=")
+    if not name:
+        raise SpecError(f"--column={text!r} cannot be read: write ROLE=NAME, such as sample=question_id")
+    return role, name
+
+
+def _parse_range(text: str) -> tuple[str, tuple[float, float]]:
+    name, _, ends = text.rpartition("=")
+    try:
+        low, high = map(float, ends.split(":"))
+    except ValueError:
+        # Not a number: every comparison with it is false, so the check below refuses it too.
+        low = high = math.nan
+    if not name or not low < high:
+        raise SpecError(f"--range={text!r} cannot be read: write METRIC=LOW:HIGH, such as quality=1:5")
+    return name, (low, high)
+
+
+def _parse_reach(text: str) -> tuple[str, float]:
+    name, _, number = text.rpartition("=")
+    try:
+        reach = float(number)
+    except ValueError:
+        reach = math.nan
+    if not name or not 0 < reach < math.inf:
+        raise SpecError(f"--reach={text!r} cannot be read: write METRIC=NUMBER, such as quality=0.25")
+    return name, reach
+
+
+def _parse_each(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Return a callback that parses the values of a repeated option as a mapping."""
+    return lambda context, option, texts: dict(map(parse, texts))
+
+
 column_option = click.option(
-    "--column", "columns", multiple=True, metavar="ROLE=NAME", help="Role of a table's column; may be repeated."
+    "--column",
+    "columns",
+    multiple=True,
+    callback=_parse_each(_parse_column),
+    metavar="ROLE=NAME",
+    help="Role of a table's column; may be repeated.",
 )
 group_option = click.option(
     "--group",
@@ -37,12 +78,18 @@ group_option = click.option(
     help="Key of the samples' metadata, or column of a table: samples with one value of it are a group.",
 )
 range_option = click.option(
-    "--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Range of a metric's values; may be repeated."
+    "--range",
+    "ranges",
+    multiple=True,
+    callback=_parse_each(_parse_range),
+    metavar="METRIC=LOW:HIGH",
+    help="Range of a metric's values; may be repeated.",
 )
 reach_option = click.option(
     "--reach",
     "reaches",
     multiple=True,
+    callback=_parse_each(_parse_reach),
     metavar="METRIC=NUMBER",
     help="Largest change of one sample, between two arms, that is possible for a metric; may be repeated.",
 )
@@ -113,10 +160,10 @@ def _split_direction(text: str) -> tuple[str, Direction | None]:
 def compare_arms(
     candidate: str,
     baseline: str,
-    columns: Sequence[str],
+    columns: Mapping[str, str],
     group: str,
-    ranges: Sequence[str],
-    reaches: Sequence[str],
+    ranges: Mapping[str, tuple[float, float]],
+    reaches: Mapping[str, float],
     store: str,
     alpha: float | None,
     verbose: int,
@@ -134,11 +181,11 @@ def compare_arms(
     """
     contrasts, directions = read_claims(**claimed)
     names = [candidate, baseline] if baseline else [candidate]
+    tabular = Tabular(columns, group, ranges, reaches)
     if any(Path(name).exists() or _is_path(name) for name in names):
-        tabular = Tabular(parse_columns(columns), group, parse_ranges(ranges), parse_reaches(reaches))
         run, notes = _files(names, contrasts, directions, alpha, tabular)
     else:
-        _check_runs(baseline, columns, group, ranges, reaches)
+        _check_runs(baseline, tabular)
         run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha)
     print_run(run, verbose, as_json=as_json, notes=notes)
     return int(any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts))
@@ -156,19 +203,17 @@ class Tabular(NamedTuple):
     reaches: Mapping[str, float]
 
 
-def _check_runs(
-    baseline: str, columns: Sequence[str], group: str, ranges: Sequence[str], reaches: Sequence[str]
-) -> None:
+def _check_runs(baseline: str, tabular: Tabular) -> None:
     """Raise SpecError for a comparison of stored runs without a baseline, or with options of files."""
     if not baseline:
         raise SpecError("name a baseline after the candidate: only a file with several arms needs none")
-    if columns or group:
+    if tabular.columns or tabular.group:
         raise SpecError("--column and --group apply to files: a stored run has its own samples and groups")
-    if ranges:
+    if tabular.ranges:
         raise SpecError(
             "--range applies to files, and a stored run has the bounds that its metrics declared: leave the option out"
         )
-    if reaches:
+    if tabular.reaches:
         raise SpecError(
             "--reach applies to files, and a stored run has the reach that its metrics declared before it: leave the option "
             "out"
@@ -245,48 +290,3 @@ def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> t
             hint = suggest(missing, metrics, otherwise=f"they share {whole or 'none'}")
             raise SpecError(f"metric {missing!r} was not scored in both arms: {hint}")
     return contrasts
-
-
-def parse_columns(texts: Sequence[str]) -> dict[str, str]:
-    """Parse `--column ROLE=NAME` options as a mapping from role to column. Raises SpecError for an invalid one."""
-    return dict(map(_parse_column, texts))
-
-
-def _parse_column(text: str) -> tuple[str, str]:
-    role, _, name = text.partition("=")
-    if not name:
-        raise SpecError(f"--column={text!r} cannot be read: write ROLE=NAME, such as sample=question_id")
-    return role, name
-
-
-def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Parse `--range METRIC=LOW:HIGH` options as a mapping from metric to bounds. Raises SpecError for an invalid one."""
-    return dict(map(_parse_range, texts))
-
-
-def _parse_range(text: str) -> tuple[str, tuple[float, float]]:
-    name, _, ends = text.rpartition("=")
-    try:
-        low, high = map(float, ends.split(":"))
-    except ValueError:
-        # Not a number: every comparison with it is false, so the check below refuses it too.
-        low = high = math.nan
-    if not name or not low < high:
-        raise SpecError(f"--range={text!r} cannot be read: write METRIC=LOW:HIGH, such as quality=1:5")
-    return name, (low, high)
-
-
-def parse_reaches(texts: Sequence[str]) -> dict[str, float]:
-    """Parse `--reach METRIC=NUMBER` options as a mapping from metric to reach. Raises SpecError for an invalid one."""
-    return dict(map(_parse_reach, texts))
-
-
-def _parse_reach(text: str) -> tuple[str, float]:
-    name, _, number = text.rpartition("=")
-    try:
-        reach = float(number)
-    except ValueError:
-        reach = math.nan
-    if not name or not 0 < reach < math.inf:
-        raise SpecError(f"--reach={text!r} cannot be read: write METRIC=NUMBER, such as quality=0.25")
-    return name, reach

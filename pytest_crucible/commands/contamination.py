@@ -29,7 +29,7 @@ from pytest_crucible.commands.options import (
     json_option,
     load_dataset,
     output_option,
-    print_result,
+    print_view,
     store_option,
 )
 from pytest_crucible.commands.tinker import project_services
@@ -54,7 +54,7 @@ from pytest_crucible.records.registry import Version
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_ALPHA, Settings
-from pytest_crucible.report.markdown import check_format, view_lines, write_view
+from pytest_crucible.report.markdown import check_format
 from pytest_crucible.runs.memorisation import run_min_k_test, run_order_test
 from pytest_crucible.runs.run_store import existing_store
 
@@ -110,11 +110,7 @@ def find_contamination(
     similar = _find_similar(samples, against) if embeddings else None
     lines, document, memorised = run_tests(requested, name, samples) if requested.adapter else ([], {}, False)
     view = overlap_view(name, overlaps, lines, document, similar)
-    if output is not None:
-        write_view(view, output)
-        click.echo(f"wrote {output}: {view.notes[0].text}")
-    else:
-        print_result(view_lines(view), view.document, as_json=as_json)
+    print_view(view, output, as_json=as_json)
     return int(memorised or any(overlap.matches for overlap in overlaps))
 
 

@@ -15,6 +15,7 @@ from pytest_crucible.commands.options import (
     load_dataset,
     output_option,
     print_result,
+    print_view,
     store_option,
 )
 from pytest_crucible.datasets import load_rows
@@ -27,7 +28,7 @@ from pytest_crucible.datasets.contamination.drift_view import drift_view
 from pytest_crucible.records import Sample
 from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.report.markdown import check_format, view_lines, write_view
+from pytest_crucible.report.markdown import check_format, write_view
 from pytest_crucible.report.printable import printable
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.runs.wrong_labels import Contradicted, find_contradicted
@@ -125,11 +126,7 @@ def compare_drift(
     if len(report.rows) == len(report.only_old) + len(report.only_new):
         raise SpecError(f"{old} and {new} have no field in common: compare two files of one form")
     view = drift_view(old, new, report, "embeddings (MiniLM)" if embeddings else "TF-IDF vectors")
-    if output is not None:
-        write_view(view, output)
-        click.echo(f"wrote {output}: {view.notes[0].text}")
-    else:
-        print_result(view_lines(view), view.document, as_json=as_json)
+    print_view(view, output, as_json=as_json)
     return int(bool(report.failed))
 
 

@@ -61,18 +61,18 @@ def export(runs: tuple[str, ...], store: str, output: Path | None, what: str, as
 
     RUN is a run's id, or its beginning; by default the latest.
     """
-    given = {name: value for name, value in settings.items() if value is not None}
+    chosen = {name: value for name, value in settings.items() if value is not None}
     if what in (*TASKS, ADVERSARIAL):
-        _export_training_set(runs, store, output, what, given, as_json=as_json)
+        _export_training_set(runs, store, output, what, chosen, as_json=as_json)
     else:
-        _export_table(runs, store, output, what, given, as_json=as_json)
+        _export_table(runs, store, output, what, chosen, as_json=as_json)
 
 
 def _export_table(
-    runs: tuple[str, ...], store: str, output: Path | None, what: str, given: Mapping[str, Any], *, as_json: bool
+    runs: tuple[str, ...], store: str, output: Path | None, what: str, chosen: Mapping[str, Any], *, as_json: bool
 ) -> None:
-    if given:
-        name = min(given).replace("file_format", "format").replace("arm", "of").replace("_", "-")
+    if chosen:
+        name = min(chosen).replace("file_format", "format").replace("arm", "of").replace("_", "-")
         raise SpecError(f"--{name} is for training sets, and --what {what} is a table: add --what {', '.join(TASKS)}")
     if output is None:
         raise SpecError(f"--what {what} needs -o FILE: name a file that ends in .{', .'.join(TABLE_FORMATS)}")
@@ -98,38 +98,38 @@ def _row_name(what: str) -> str:
 
 
 def _export_training_set(
-    runs: tuple[str, ...], store: str, output: Path | None, what: Any, given: Mapping[str, Any], *, as_json: bool
+    runs: tuple[str, ...], store: str, output: Path | None, what: Any, chosen: Mapping[str, Any], *, as_json: bool
 ) -> None:
     # The import loads the readers of datasets, which tables do not need.
     from pytest_crucible.runs.training_sets import TrainingSetRequest, make_training_set, set_facts, write_training_set
 
     shape = Shape(
         task="sft" if what == ADVERSARIAL else what,
-        format=given.get("file_format", "trl"),
-        holdout=given.get("holdout", 0.0),
-        replay=given.get("replay", (0.0, None))[0],
-        seed=given.get("seed", 0),
+        format=chosen.get("file_format", "trl"),
+        holdout=chosen.get("holdout", 0.0),
+        replay=chosen.get("replay", (0.0, None))[0],
+        seed=chosen.get("seed", 0),
     )
     with existing_store(store) as opened:
-        wanted = TrainingSetRequest(
+        request = TrainingSetRequest(
             runs=_find_runs(opened, runs),
             shape=shape,
             attacked=what == ADVERSARIAL,
-            replay_file=given.get("replay", (0.0, None))[1],
-            **{name: given[name] for name in ("arm", "on", "gap", "allow_gate_samples") if name in given},
+            replay_file=chosen.get("replay", (0.0, None))[1],
+            **{name: chosen[name] for name in ("arm", "on", "gap", "allow_gate_samples") if name in chosen},
         )
-        made = make_training_set(opened, wanted)
-        files = write_training_set(opened, made, wanted, output) if output is not None else []
-        facts = set_facts(made, wanted)
+        sourced = make_training_set(opened, request)
+        files = write_training_set(opened, sourced, request, output) if output is not None else []
+        facts = set_facts(sourced, request)
     counts = {str(path): rows for path, rows in files}
-    document = {**facts, "rows": len(made.training_set.lines), "holdout_rows": len(made.training_set.holdout)}
+    document = {**facts, "rows": len(sourced.training_set.lines), "holdout_rows": len(sourced.training_set.holdout)}
     print_result(_lines(facts, document, counts), {**document, "files": counts}, as_json=as_json)
 
 
 def _find_runs(store: RunStore, named: tuple[str, ...]) -> tuple[str, ...]:
     """Return the ids of the runs, each once, the oldest first: the order of the names changes nothing."""
-    found = {store.find_run(name) for name in named or ("",)}
-    return tuple(sorted(found, key=lambda run: (store.run(run)["started"], run)))
+    run_ids = {store.find_run(name) for name in named or ("",)}
+    return tuple(sorted(run_ids, key=lambda run: (store.run(run)["started"], run)))
 
 
 def _lines(facts: Mapping[str, Any], counts: Mapping[str, Any], files: Mapping[str, int]) -> list[str]:

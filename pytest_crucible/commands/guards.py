@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.adversary.built_in import FAMILIES, OBFUSCATION, make_attack
-from pytest_crucible.adversary.twins import Draw
 from pytest_crucible.commands.options import json_option, parse_field, print_result, run_argument, store_option
 from pytest_crucible.datasets import load_file
 from pytest_crucible.guards.guard import Guard, GuardSettings
 from pytest_crucible.metrics.guards import read_expected
-from pytest_crucible.records import NoTwin, Sample
+from pytest_crucible.records import Sample
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.labels import label_number
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.report.printable import aligned_lines, printable
+from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.run_store import existing_store
 
 if TYPE_CHECKING:
@@ -115,12 +114,8 @@ CLEAN = "(none)"
 def obfuscate(text: str) -> Iterator[tuple[str, str]]:
     """Yield the obfuscations that apply to a text, each with the whole text written so; first the text as it is."""
     yield CLEAN, text
-    for name in FAMILIES[OBFUSCATION]:
-        perturbed = Draw(attack=make_attack(name), strength=1.0, number=0, seed=0).perturb(
-            text, Sample(id="text", input=text)
-        )
-        if not isinstance(perturbed, NoTwin):
-            yield name, perturbed.text
+    for obfuscated in program_plugins().hook.pytest_crucible_obfuscate(text=text):
+        yield from obfuscated.items()
 
 
 async def detect_obfuscated(guard: Guard, text: str) -> dict[str, Detection]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,6 @@ from pytest_crucible.commands.compare import (
     claim_options,
     column_option,
     group_option,
-    parse_columns,
-    parse_ranges,
-    parse_reaches,
     range_option,
     reach_option,
     read_claims,
@@ -70,12 +68,12 @@ def import_results(
     arms: Sequence[str],
     candidate: str,
     targets: Sequence[str],
-    columns: Sequence[str],
+    columns: Mapping[str, str],
     group: str,
     lower: Sequence[str],
     higher: Sequence[str],
-    ranges: Sequence[str],
-    reaches: Sequence[str],
+    ranges: Mapping[str, tuple[float, float]],
+    reaches: Mapping[str, float],
     alpha: float,
     store: str,
     as_json: bool,
@@ -87,16 +85,15 @@ def import_results(
     a verdict is missed, or a target or a margin is impossible.
     """
     quality_targets = [parse_target(text) for text in targets]
-    roles = parse_columns(columns)
     contrasts, directions = read_claims(**claimed)
     declared = Declared(
         lower=frozenset(lower),
         higher=frozenset(higher),
-        ranges=parse_ranges(ranges),
-        reaches=parse_reaches(reaches),
+        ranges=ranges,
+        reaches=reaches,
     ).with_directions(directions)
     files_read = [
-        file for path in files for file in read_results(path, harness, roles, group=group, readers=importers())
+        file for path in files for file in read_results(path, harness, columns, group=group, readers=importers())
     ]
     wishes = ImportOptions(
         arms=arms,
@@ -116,16 +113,13 @@ def import_results(
 
 def _store_run(adoption: ImportedRun, store: str) -> Run:
     """Return the run with its verdicts and exit status, after it was stored."""
-    opened = RunStore(store)
-    try:
+    with contextlib.closing(RunStore(store)) as opened:
         run = adoption.enter(opened)
         # A session's status comes from pytest; an imported run has only its verdicts.
         fails = any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts)
         run = replace(run, exit_status=int(fails))
         opened.set_exit_status(run.id, run.exit_status)
         return run
-    finally:
-        opened.close()
 
 
 def _read(files: Sequence[ImportedFile]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from pytest_crucible.records.model_gates import GateEntry
 from pytest_crucible.records.number_format import quantity, with_interval
 from pytest_crucible.records.registry import LogEntry, VersionStatus
 from pytest_crucible.records.settings import DEFAULT_ALPHA
-from pytest_crucible.registry.versions import known_model
+from pytest_crucible.registry.versions import Note, known_model
 from pytest_crucible.runs.run_store import existing_store, find_configuration
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.version_states import PRODUCTION
@@ -199,6 +199,11 @@ def project_alpha() -> float:
 
 def utc_time() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
+
+
+def log_note(why: str) -> Note:
+    """Return time, user and reason of a change, for the log."""
+    return Note(at=utc_time().isoformat(timespec="milliseconds"), by=user_name(), why=why)
 
 
 def user_name() -> str:

@@ -18,7 +18,7 @@ from pytest_crucible.runs.run_store import session_store
 
 if TYPE_CHECKING:
     from pytest_crucible.datasets.release import Release
-    from pytest_crucible.records import Sample
+    from pytest_crucible.records import Sample, View
 
 # RUN is a run's id, or its beginning. Empty by default, which the run store resolves to the latest run.
 run_argument = click.argument("run", default="")
@@ -41,6 +41,18 @@ def print_result(lines: Iterable[str], document: Any, *, as_json: bool) -> None:
         click.echo(json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False))
     else:
         click.echo("\n".join(map(hide, lines)))
+
+
+def print_view(view: View, output: Path | None, *, as_json: bool) -> None:
+    """Print a view, or write it into a file and print its first note."""
+    # Imported here: most commands print lines of their own.
+    from pytest_crucible.report.markdown import view_lines, write_view
+
+    if output is None:
+        print_result(view_lines(view), view.document, as_json=as_json)
+    else:
+        write_view(view, output)
+        click.echo(f"wrote {output}: {view.notes[0].text}")
 
 
 field_option = click.option(

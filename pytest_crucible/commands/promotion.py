@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -15,6 +16,7 @@ from pytest_crucible.adapters.versions import resolve_version
 from pytest_crucible.commands.models import (
     entry_line,
     gate_line,
+    log_note,
     project_root,
     registry_folder,
     user_name,
@@ -38,7 +40,6 @@ from pytest_crucible.registry.model_gate import (
 from pytest_crucible.registry.promote import collect_suite
 from pytest_crucible.registry.rules import read_registry_settings
 from pytest_crucible.registry.versions import (
-    Note,
     change_state,
     check_model,
     check_weights,
@@ -166,8 +167,7 @@ def roll_back(model: str, why: str, store: str, as_json: bool) -> None:
 
         def decide(registry: StoredRegistry) -> tuple[LogEntry, ...]:
             known_model(registry.state, model)
-            note = Note(at=utc_time().isoformat(timespec="milliseconds"), by=user_name(), why=why)
-            entries = rollback(registry.state, model, note)
+            entries = rollback(registry.state, model, log_note(why))
             restored = load_version(opened, model, entries[-1].number)
             if restored is not None:
                 check_weights(restored, registry_folder(store))
@@ -188,8 +188,7 @@ def retire(version: str, why: str, store: str, as_json: bool) -> None:
 
         def decide(registry: StoredRegistry) -> tuple[LogEntry, ...]:
             key = resolve_version(version, registry.state, opened.location)
-            note = Note(at=utc_time().isoformat(timespec="milliseconds"), by=user_name(), why=why)
-            return retirement(registry.state.statuses[key], note)
+            return retirement(registry.state.statuses[key], log_note(why))
 
         entries = change_state(opened, decide)
     print_result(map(entry_line, entries), entries, as_json=as_json)
@@ -224,11 +223,8 @@ def freeze(model: str, suite: tuple[str, ...], variables: tuple[str, ...], why: 
         by=user_name(),
         why=why,
     )
-    opened = RunStore(store)
-    try:
+    with contextlib.closing(RunStore(store)) as opened:
         frozen = freeze_gate(opened, request)
-    finally:
-        opened.close()
     print_result(_frozen_lines(frozen), frozen, as_json=as_json)
 
 

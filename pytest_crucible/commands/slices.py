@@ -131,7 +131,10 @@ def explain(run: str, metric: str, features: Sequence[str], seed: int, store: st
         run_id = opened.find_run(run)
         explained = explain_run(opened, run_id, metric, features, seed=seed)
     lines = [f"run {run_id}", *(line for each in explained for line in _search_lines(each))]
-    document = {"run": run_id, "experiments": [_search_document(each) for each in explained]}
+    document = {
+        "run": run_id,
+        "experiments": [{"experiment": each.nodeid, "search": each.result} for each in explained],
+    }
     print_result(map(printable, lines), document, as_json=as_json)
 
 
@@ -157,7 +160,3 @@ def _importance_lines(result: slice_search.SearchResult) -> Iterator[str]:
     ranked = [f"{each.feature} {each.value:.3f}" for each in result.importances[:5] if each.value > 0]
     if ranked:
         yield f"features that predict the difference out of fold (share of its variance): {', '.join(ranked)}"
-
-
-def _search_document(explained: ExplainedExperiment) -> dict[str, Any]:
-    return {"experiment": explained.nodeid, "search": explained.result}

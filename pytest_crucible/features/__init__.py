@@ -16,7 +16,7 @@ from pytest_crucible.features.row import Feature
 if TYPE_CHECKING:
     import pluggy
 
-NAMES: tuple[str, ...] = ("stages", "sweeps", "cns3")
+NAMES: tuple[str, ...] = ("stages", "robustness", "sweeps", "cns3")
 """The features, in the order in which their hooks are called."""
 
 
@@ -43,7 +43,7 @@ def register_features(plugins: pluggy.PluginManager) -> None:
 def load_rows(table: str) -> tuple[tuple[Feature, Any], ...]:
     """Return the rows that features add to a table of the core, in the order of features. Those of left-out ones, too.
 
-    Such a table is read where no session is known, so that whoever uses a row refuses one of a feature that is left out.
+    Such a table is read where no session is known, so that the user of a row refuses one of a feature that is left out.
     """
     rows: list[tuple[Feature, Any]] = []
     for feature in all_features():

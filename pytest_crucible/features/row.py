@@ -1,4 +1,4 @@
-"""What a pytest session has to know of a feature before its hooks are imported: options, markers, words."""
+"""Facts about a feature that a session needs before its hooks are imported: options, markers, words."""
 
 from __future__ import annotations
 
@@ -55,19 +55,24 @@ class Feature:
         *,
         options: tuple[Option, ...] = (),
         markers: tuple[str, ...] = (),
+        judging_markers: tuple[str, ...] = (),
         arguments: tuple[str, ...] = (),
         adapter_keys: tuple[str, ...] = (),
+        fixtures: Mapping[str, str] | None = None,
         check_options: str = "",
         tables: Mapping[str, str] | None = None,
     ) -> None:
-        """`markers` are lines of `pytest --markers`; `arguments` are those of `@pytest.mark.crucible`.
+        """`markers` are lines of `pytest --markers`; replies do not depend on `judging_markers`.
 
-        `adapter_keys` are words in the table of an adapter. `check_options` names a function "module:name" from all values to
-        pairs (is wrong, sentence); it is called where an option of the feature has a value. `tables` are rows for tables of the
-        core, such as kinds of adapter, as "module:name".
+        `arguments` are those of `@pytest.mark.crucible`, `adapter_keys` words in the table of an adapter, and `fixtures` the
+        arguments that experiments bind for each call, with their help. `check_options` names a function "module:name" from all
+        values to pairs (is wrong, sentence); it is called where an option of the feature has a value. `tables` are rows for
+        tables of the core, such as kinds of adapter, as "module:name".
         """
         self.name, self.options, self.markers, self.arguments = name, options, markers, arguments
-        self.adapter_keys, self.check_options, self.tables = adapter_keys, check_options, tables or {}
+        self.adapter_keys, self.check_options = adapter_keys, check_options
+        self.judging_markers = judging_markers
+        self.fixtures, self.tables = fixtures or {}, tables or {}
 
     @property
     def plugin_name(self) -> str:

@@ -101,7 +101,7 @@ class Starts(NamedTuple):
     literals: tuple[str, ...]
     first: NDArray[np.uint64]
     after: NDArray[np.uint64]
-    """What begins with a literal is, as a number, at least `first` and below `after`."""
+    """Return the range of packed prefixes of each literal: at least `first` and below `after`."""
     pairs: NDArray[np.bool_]
     """Whether a literal begins with two characters, by both their codes."""
     signs: bytes

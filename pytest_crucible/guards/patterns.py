@@ -123,7 +123,7 @@ def _is_no_letter(value: _Items) -> bool:
 
 
 def _end(text: str) -> str:
-    """Return a text at whose end a word ends; a sign there ends none."""
+    """Return a text that ends with a whole word; punctuation does not end a word."""
     return f"{text} " if text[-1:].isalnum() else text
 
 

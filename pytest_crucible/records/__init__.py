@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from pytest_crucible.records.arms import Adapter as Adapter
     from pytest_crucible.records.arms import Arm as Arm
     from pytest_crucible.records.arms import ArmTraining as ArmTraining
-    from pytest_crucible.records.choosing import ChoosingHalf as ChoosingHalf
-    from pytest_crucible.records.choosing import SweepLook as SweepLook
     from pytest_crucible.records.conversations import Conversation as Conversation
     from pytest_crucible.records.conversations import StoredCall as StoredCall
     from pytest_crucible.records.datasets import Dataset as Dataset
@@ -66,9 +64,6 @@ if TYPE_CHECKING:
     from pytest_crucible.records.results import ReusedReplies as ReusedReplies
     from pytest_crucible.records.results import Run as Run
     from pytest_crucible.records.results import Verdict as Verdict
-    from pytest_crucible.records.robustness import PlannedAttack as PlannedAttack
-    from pytest_crucible.records.robustness import Robustness as Robustness
-    from pytest_crucible.records.robustness import VariantGroup as VariantGroup
     from pytest_crucible.records.samples import ArmReply as ArmReply
     from pytest_crucible.records.samples import Exchange as Exchange
     from pytest_crucible.records.samples import OutcomeState as OutcomeState
@@ -87,8 +82,6 @@ if TYPE_CHECKING:
     from pytest_crucible.records.statistics import Ratio as Ratio
     from pytest_crucible.records.statistics import ReducedEvidence as ReducedEvidence
     from pytest_crucible.records.statistics import TargetResult as TargetResult
-    from pytest_crucible.records.sweeps import Sweep as Sweep
-    from pytest_crucible.records.sweeps import SweepMember as SweepMember
     from pytest_crucible.records.tables import ColumnKind as ColumnKind
     from pytest_crucible.records.tables import ExportTable as ExportTable
     from pytest_crucible.records.training import TRAINING_NUMBERS as TRAINING_NUMBERS
@@ -127,6 +120,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.variants import PlannedVariant as PlannedVariant
     from pytest_crucible.records.variants import Twin as Twin
     from pytest_crucible.records.variants import Variant as Variant
+    from pytest_crucible.records.variants import VariantGroup as VariantGroup
     from pytest_crucible.records.views import Chart as Chart
     from pytest_crucible.records.views import Claim as Claim
     from pytest_crucible.records.views import Excerpt as Excerpt
@@ -141,7 +135,6 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "arms": "Adapter Arm ArmTraining",
-    "choosing": "ChoosingHalf SweepLook",
     "conversations": "Conversation StoredCall",
     "datasets": "Dataset Origin Sample Selection",
     "events": "Emit Event",
@@ -153,16 +146,14 @@ _NAMES = {
     "ScoreColumns Unit",
     "plan": "Exclusion Fingerprint DetectableEffect Plan PromptForm",
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
-    "robustness": "PlannedAttack Robustness VariantGroup",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
     "statistics": "BeyondReach Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
     "AATest Proportion ReducedEvidence TargetResult",
-    "sweeps": "Sweep SweepMember",
     "tables": "ColumnKind ExportTable",
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
     "training_sets": "TASKS Attempt AttemptSource AttemptState SampleFacts TrainingRow TrainingTask",
     "types": "Alternative Applies DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
-    "variants": "UNCHANGED NoTwin PlannedVariant Twin Variant",
+    "variants": "UNCHANGED NoTwin PlannedVariant Twin Variant VariantGroup",
     "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",
     "usage": "BUDGET HELPERS JUDGE PARAPHRASER ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage",
 }

@@ -29,7 +29,6 @@ class Settings:
     budget: tuple[str, ...]
     rounds: int
     seed: int
-    attacks: str | None
     alpha: float
     store: str
     tag: tuple[str, ...]

@@ -82,7 +82,7 @@ def read_log_directory(folder: Path) -> list[Checkpoint]:
     if not (folder / CHECKPOINTS_FILE).is_file():
         what = "has no checkpoints.jsonl" if folder.is_dir() else "is not a directory"
         raise SpecError(f"{folder} {what}: name the log_path of a tinker-cookbook training that has saved checkpoints")
-    # A training that was resumed may write a step again: the later weights are those that it went on from.
+    # A training that was resumed may write a step again: training resumed from the later weights.
     by_label = {label_of(checkpoint): checkpoint for checkpoint in list_checkpoints(str(folder / CHECKPOINTS_FILE))}
     if not by_label:
         raise SpecError(

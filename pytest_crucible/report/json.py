@@ -10,7 +10,6 @@ from pytest_crucible.records import (
     Analysis,
     Arm,
     Comparison,
-    EffectSize,
     Estimate,
     MetricFacts,
     Plan,
@@ -59,7 +58,11 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
         ],
         "comparisons": [_comparison(comparison) for comparison in analysis.comparisons],
         "sections": {name: to_plain(view.document) for name, view in section_views(analysis)},
-        "verdicts": [_verdict(verdict) for verdict in verdicts if verdict.nodeid == plan.nodeid],
+        "verdicts": [
+            pick(verdict, "subject kind state proven suite_error reason")
+            for verdict in verdicts
+            if verdict.nodeid == plan.nodeid
+        ],
     }
 
 
@@ -116,7 +119,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "relevant": contrast.relevant,
         "relevant_is_relative": contrast.relevant is not None and contrast.is_relative,
         "needed": comparison.needed,
-        "effects": [_effect(effect) for effect in comparison.effects],
+        "effects": [{**pick(effect, "name value"), **interval_ends(effect.interval)} for effect in comparison.effects],
         "note": comparison.note,
         "beyond_reach": to_plain(comparison.beyond_reach),
         "suggested_reach": comparison.suggested_reach,
@@ -151,19 +154,4 @@ def _difference(comparison: Comparison) -> dict[str, Any]:
             "bounds": {"lower": lower, "upper": upper},
             "detectable": None if detectable is None else math.exp(detectable),
         },
-    }
-
-
-def _effect(effect: EffectSize) -> dict[str, Any]:
-    interval = effect.interval
-    return {
-        "name": effect.name,
-        "value": effect.value,
-        **interval_ends(interval),
-    }
-
-
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
-        **pick(verdict, "subject kind state proven suite_error reason"),
     }

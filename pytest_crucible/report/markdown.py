@@ -114,8 +114,8 @@ def _excerpts(run: Run) -> Iterator[tuple[str, list[str]]]:
         for title, excerpt in section_excerpts(analysis):
             head = f"{owner}{code(printable(excerpt.sample, AN_ID))}: {plain(excerpt.reason)}"
             texts = (("question", excerpt.input), ("expected", excerpt.expected), ("reply", excerpt.text))
-            shown = [line for name, text in texts if text or name == "reply" for line in _named_text(name, text)]
-            yield title, [head, "", *shown]
+            quoted = [line for name, text in texts if text or name == "reply" for line in _named_text(name, text)]
+            yield title, [head, "", *quoted]
 
 
 def _named_text(name: str, text: str) -> Iterator[str]:

@@ -165,7 +165,7 @@ def _arms(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _identity_text(arm: Arm) -> str:
-    return ", ".join(f"seed {one.seed}: {one.identity}" for one in arm.trainings) or arm.identity
+    return ", ".join(f"seed {training.seed}: {training.identity}" for training in arm.trainings) or arm.identity
 
 
 def _parameters_text(parameters: Mapping[str, Any]) -> str:

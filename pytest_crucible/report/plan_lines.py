@@ -1,4 +1,4 @@
-"""What a session prints before and while it runs: the plan of each experiment, an estimate of its cost, its progress."""
+"""Lines that a session prints before and while it runs: the plan of each experiment, an estimate of its cost, its progress."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from itertools import groupby
 
 from pytest_crucible.records import FEWEST_LEVELS, DetectableEffect, Plan
 from pytest_crucible.records.number_format import points, quantity
-from pytest_crucible.records.robustness import SMOOTHED
 from pytest_crucible.report.printable import printable_cell
 
 # Not the terminal's width: plans are also read in CI logs and on pages, and tests compare them.
@@ -37,27 +36,12 @@ def announcement(
     first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
     lines += effect_lines(first, plan.groups)
     lines += _factor_lines(plan)
-    lines += _attack_lines(plan)
     lines += [f"  {line}" for line in further]
     if not_queried:
         lines.append(f"  {', '.join(not_queried)} not queried: the test compares nothing (@pytest.mark.ab_compare)")
     if replayed:
         lines.append("  no model is called: replies come from the reply cache")
     return "\n".join(map(_wrap_line, lines))
-
-
-def _attack_lines(plan: Plan) -> Iterator[str]:
-    """Yield the number of requests of a variant's reply, if that is more than one."""
-    robustness = plan.robustness
-    if robustness is None:
-        return
-    for attack in robustness.attacks:
-        if attack.requests > 1:
-            yield f"  {attack.name}: up to {attack.requests:,} requests for each sample and arm"
-    if robustness.certificate_requests:
-        samples = next((variant.samples for variant in plan.variants if variant.name == SMOOTHED), 0)
-        total = robustness.certificate_requests * sum(plan.draws(arm).size for arm in range(len(plan.arms))) * samples
-        yield f"  certificates: {robustness.certificate_requests:,} requests for each sample and arm, {total:,} in all"
 
 
 def _wrap_line(line: str) -> str:
@@ -195,8 +179,8 @@ def _metric_line(effect: DetectableEffect, groups: int | None) -> str:
         return f"  {effect.contrast.expression}: {effect.unprovable}"
     unit = "samples" if groups is None else "groups"
     detects = f"can detect {_amount(effect)} or more{_by_falls(effect)}"
-    shown = f"too few {unit} to detect a difference" if effect.detectable is None else detects
-    return f"  {effect.contrast.expression}: {shown}"
+    finding = f"too few {unit} to detect a difference" if effect.detectable is None else detects
+    return f"  {effect.contrast.expression}: {finding}"
 
 
 def _margin_line(effect: DetectableEffect, groups: int | None) -> str:

@@ -1,4 +1,4 @@
-"""What of a run is shown: sections of all experiments joined, notes, and the worst experiments and slices of many."""
+"""The shown parts of a run: sections of all experiments joined, notes, and the worst experiments and slices of many."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from pytest_crucible.records import (
     Estimate,
     Excerpt,
     Note,
-    Row,
     Run,
     Statement,
     Table,
@@ -84,7 +83,11 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
         for table in view.tables:
             rows = tuple(replace(row, experiment=analysis.plan.nodeid) for row in table.rows)
             tables.setdefault((table.title, table.heads), []).append(replace(table, rows=rows))
-    charts = tuple(_named_chart(chart, analysis, many) for analysis, view in views for chart in view.charts)
+    charts = tuple(
+        replace(chart, title=_with_name(chart.title, analysis, many))
+        for analysis, view in views
+        for chart in view.charts
+    )
     curves = tuple(
         replace(picture, title=_with_name(picture.title, analysis, many))
         for analysis, view in views
@@ -107,16 +110,8 @@ def _stack_tables(tables: Sequence[Table]) -> Table:
 def _without_empty_columns(table: Table) -> Table:
     """Return the table without its empty columns. Other empty cells become dashes."""
     filled = [k for k in range(len(table.heads)) if any(row.cells[k] for row in table.rows)]
-    rows = tuple(_with_cells(row, tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)
+    rows = tuple(replace(row, cells=tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)
     return replace(table, heads=tuple(table.heads[k] for k in filled), rows=rows)
-
-
-def _with_cells(row: Row, cells: tuple[str, ...]) -> Row:
-    return replace(row, cells=cells)
-
-
-def _named_chart(chart: Chart, analysis: Analysis, many: bool) -> Chart:
-    return replace(chart, title=_with_name(chart.title, analysis, many))
 
 
 def _with_name(title: str, analysis: Analysis, many: bool) -> str:
@@ -238,8 +233,8 @@ def fold_slices(run: Run) -> tuple[Run, tuple[str, ...]]:
             if rest:
                 sentences.append(_sentence(analysis, members[0], Counter(states.get(name) for name in rest)))
                 hidden |= set(rest)
-        shown = tuple(comparison for comparison in analysis.comparisons if _subject(comparison) not in hidden)
-        experiments.append(replace(analysis, comparisons=shown))
+        visible = tuple(comparison for comparison in analysis.comparisons if _subject(comparison) not in hidden)
+        experiments.append(replace(analysis, comparisons=visible))
         folded |= {(analysis.plan.nodeid, name) for name in hidden}
     verdicts = tuple(verdict for verdict in run.verdicts if (verdict.nodeid, verdict.subject) not in folded)
     return replace(run, experiments=tuple(experiments), verdicts=verdicts), tuple(sentences)

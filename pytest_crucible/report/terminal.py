@@ -65,21 +65,21 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
 
 
 def _verdicts(run: Run, verbosity: int, width: int) -> Iterator[Line]:
-    shown, more = (worst_slices_first(run), ()) if verbosity else fold_slices(run)
-    for table in verdict_tables(shown):
+    visible, more = (worst_slices_first(run), ()) if verbosity else fold_slices(run)
+    for table in verdict_tables(visible):
         yield from _table(table, len(run.experiments) > 1, width)
     yield from (Line(text, {"bold": True}) for text in more)
 
 
 def _short(run: Run) -> Iterator[Line]:
-    shown, more = fold_slices(run)
+    visible, more = fold_slices(run)
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
-    for verdict in filter(_needs_a_look, shown.verdicts):
+    for verdict in filter(_needs_a_look, visible.verdicts):
         yield Line(
             f"{verdict.nodeid}::{verdict.subject}: {sentence(verdict, analyses[verdict.nodeid], run.family_size)}",
             _COLOURS[verdict.state],
         )
-    if any(map(_needs_a_look, set(run.verdicts) - set(shown.verdicts))):
+    if any(map(_needs_a_look, set(run.verdicts) - set(visible.verdicts))):
         yield from map(Line, more)
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
-from pytest_crucible.analyse.drops import attack_variants
 from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
 from pytest_crucible.analyse.realign import realign, repeat_places
 from pytest_crucible.plan.contrasts import contrast_of_unnamed, with_declarations
@@ -19,13 +18,13 @@ from pytest_crucible.plan.variant_terms import VariantNames, variant_terms
 from pytest_crucible.records import ArmOutcomes, Contrast, MetricFacts, Plan, PromptForm, Run, VariantGroup, VariantTerm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
-from pytest_crucible.records.robustness import CONTROL, SAME_ANSWER
 from pytest_crucible.records.rules import rules_of
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
 from pytest_crucible.records.variant_views import VIEWS, view_problem
+from pytest_crucible.records.variants import SAME_ANSWER
 from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs, concluded_run
-from pytest_crucible.runs.plugins import installed_extensions
+from pytest_crucible.runs.plugins import installed_extensions, variant_rules
 from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.outcomes import load_outcomes
@@ -255,11 +254,11 @@ def _with_directions(plan: Plan, directions: Mapping[str, Direction]) -> Plan:
     return dataclasses.replace(plan, metrics=metrics)
 
 
-def _places(store: RunStore, one: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:
+def _places(store: RunStore, first: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:
     """Return the baseline's positions -> the candidate's: equal in one dataset, else by samples of equal id and input."""
-    if one.dataset_sha256 == other.dataset_sha256:
-        return {k: k for k in range(one.planned)}, []
-    ours, theirs = (sample_contents(store, plan.dataset_sha256) for plan in (one, other))
+    if first.dataset_sha256 == other.dataset_sha256:
+        return {k: k for k in range(first.planned)}, []
+    ours, theirs = (sample_contents(store, plan.dataset_sha256) for plan in (first, other))
     ours_by_id = {name: (place, content) for place, (name, content) in enumerate(ours)}
     same = {
         place: ours_by_id[name][0]
@@ -268,7 +267,7 @@ def _places(store: RunStore, one: Plan, other: Plan) -> tuple[Mapping[int, int],
     }
     if not same:
         raise SpecError(
-            f"{one.nodeid}: the two runs have no sample in common (ids, inputs and expected values are compared)"
+            f"{first.nodeid}: the two runs have no sample in common (ids, inputs and expected values are compared)"
         )
     there = {name for name, _ in theirs}
     apart = [name for name in ours_by_id if name not in there] + [name for name in there if name not in ours_by_id]
@@ -295,8 +294,8 @@ def _contrasts_of_suite(plan: Plan, scored: Sequence[str], terms: Collection[str
     )
 
 
-def _changes(one: Plan, other: Plan) -> Iterator[str]:
-    changed = [part for part in differences(one.fingerprint, other.fingerprint) if part != "dataset rows"]
+def _changes(first: Plan, other: Plan) -> Iterator[str]:
+    changed = [part for part in differences(first.fingerprint, other.fingerprint) if part != "dataset rows"]
     if changed:
         yield f"{' and '.join(changed)} changed between the runs, so a difference may come from that as well as from the arms"
 
@@ -310,20 +309,13 @@ def with_common_variants(plan: Plan, ours: Plan, theirs: Plan) -> Plan:
     equal = {(variant.name, variant.sha256) for variant in theirs.variants}
     common = tuple(variant for variant in ours.variants if (variant.name, variant.sha256) in equal)
     names = {variant.name for variant in common}
-    robustness = ours.robustness
-    if robustness is not None:
-        complete = {attack for attack, variants in attack_variants(ours) if names.issuperset(variants)}
-        attacks = tuple(attack for attack in robustness.attacks if attack.name in complete)
-        # The worst of some variants needs as many controls as these.
-        controls = (
-            robustness.controls if len(common) == len(ours.variants) else min(robustness.controls, CONTROL in names)
-        )
-        robustness = dataclasses.replace(robustness, attacks=attacks, controls=controls)
     terms = tuple(term for term in ours.variant_terms if names.issuperset(term.variants))
     in_both = {term.facts.name for term in theirs.variant_terms}
     # Texts are read for it only where a suite names it.
     terms = tuple(term for term in terms if term.metric != SAME_ANSWER or term.facts.name in in_both)
-    return dataclasses.replace(plan, variants=common, variant_terms=terms, robustness=robustness if common else None)
+    paired = dataclasses.replace(plan, variants=common, variant_terms=terms)
+    changed: Plan | None = installed_extensions().hook.pytest_crucible_pair_variants(plan=paired, ours=ours)
+    return changed or paired
 
 
 def variant_notes(ours: Plan, theirs: Plan) -> Iterator[str]:
@@ -349,10 +341,11 @@ def load_variant_answers(store: RunStore, key: int, arm: int) -> Mapping[str, Ar
 
 def comparable_terms(plan: Plan, metrics: Mapping[str, MetricFacts]) -> tuple[VariantTerm, ...]:
     """Return every term that a comparison may name: those of the suite, and each metric and view on each attack."""
+    rules = variant_rules(plan)
     groups = {term.group.name: term.group for term in plan.variant_terms if term.group is not None}
-    groups |= {name: VariantGroup(name=name, variants=names) for name, names in attack_variants(plan) if len(names) > 1}
+    groups |= {name: VariantGroup(name=name, variants=names) for name, names in rules.groups.items() if len(names) > 1}
     own = {facts.name: facts for facts in plan.variant_metrics if facts.name != SAME_ANSWER}
-    names = VariantNames([variant.name for variant in plan.variants], groups, own)
+    names = VariantNames([variant.name for variant in plan.variants], groups, own, aliases=rules.aliases)
     views = [
         f"{name}.{view}" if view else name
         for name, facts in metrics.items()

@@ -164,7 +164,7 @@ def _pair_with_base(inputs: AnalysisInputs, arm: str, base: str, metrics: Iterab
         contrasts=tuple(Contrast(metric=name, baseline=base, alternative="superior") for name in metrics),
         variants=(),
         variant_terms=(),
-        robustness=None,
+        features={},
         not_run={},
     )
     return replace(inputs, plan=plan, answers=tuple(inputs.answers[number] for number in numbers), variants={})

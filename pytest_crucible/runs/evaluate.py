@@ -25,9 +25,9 @@ from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_sample
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, Look, Run, ScoreColumns, Target, Verdict
 from pytest_crucible.records.reasoning import answer_text
-from pytest_crucible.records.robustness import SAME_ANSWER
+from pytest_crucible.records.variants import SAME_ANSWER, VariantRules
 from pytest_crucible.runs.complete_samples import complete_samples
-from pytest_crucible.runs.plugins import Extensions, installed_extensions
+from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis
 from pytest_crucible.sections import Section
@@ -167,7 +167,8 @@ def _estimate(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family
 def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
     """Return the inputs of the analysis of a stored experiment. It is not finished where a budget or deadline cut it short."""
     expected = stored.expected_values() if uses_expected(stored.plan) else ()
-    of_variants = _variant_answers(stored)
+    rules = variant_rules(stored.plan)
+    of_variants = _variant_answers(stored, rules)
     inputs = AnalysisInputs(
         plan=stored.plan,
         answers=mark_inapplicable(stored.plan, stored.arms, expected),
@@ -181,7 +182,7 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         seed=stored.seed(),
     )
     is_cut_short = any(lost.reason in CUT_SHORT for arm in inputs.all_answers for lost in arm.lost)
-    inputs = add_same_answers(dataclasses.replace(inputs, finished=finished and not is_cut_short), stored)
+    inputs = add_same_answers(dataclasses.replace(inputs, finished=finished and not is_cut_short), stored, rules)
     alpha = stored.plan.look_alpha
     return inputs if alpha is None else stop_early(inputs, complete_samples(stored), alpha)
 
@@ -192,7 +193,7 @@ def stored_inputs(store: RunStore, run: str) -> Iterator[AnalysisInputs]:
         yield analysis_inputs(stored, stored.finished)
 
 
-def _variant_answers(stored: StoredExperiment) -> dict[str, tuple[ArmOutcomes, ...]]:
+def _variant_answers(stored: StoredExperiment, rules: VariantRules) -> dict[str, tuple[ArmOutcomes, ...]]:
     """Return the arms' outcomes on each variant.
 
     Samples without a twin are skipped, not lost; so are those whose expected answer is no longer right by a person's label.
@@ -201,11 +202,10 @@ def _variant_answers(stored: StoredExperiment) -> dict[str, tuple[ArmOutcomes, .
         return {}
     without_twin, plan = stored.samples_without_twin(), stored.plan
     answers = {name: skip_samples(plan, arms, without_twin[name]) for name, arms in stored.variants.items()}
-    kept = plan.robustness.kept if plan.robustness else {}
-    if not kept:
+    if not rules.kept:
         return answers
     positions = {sample: position for position, sample in enumerate(stored.all_sample_ids())}
-    for name, labels in kept.items():
+    for name, labels in rules.kept.items():
         wrong = {positions[sample] for sample, is_kept in labels.items() if not is_kept and sample in positions}
         left = sorted(wrong - set(without_twin[name]))
         others = [position for position in range(len(positions)) if position not in wrong]
@@ -294,15 +294,18 @@ def _load_pool(history: _History, contrast: Contrast) -> Pool:
     past = stored.past_comparisons(contrast)
     number = [arm.name for arm in stored.plan.arms].index(contrast.baseline)
     own = arm_key(stored.store, stored.key, 0), arm_key(stored.store, stored.key, number)
-    runs = [one.run for one in past]
-    sides = [_parts(history, [*(one.arms[side] for one in past), own[side]], runs) for side in (0, 1)]
+    runs = [look.run for look in past]
+    sides = [_parts(history, [*(look.arms[side] for look in past), own[side]], runs) for side in (0, 1)]
     grew = [any(part.new for part in session) for session in zip(*sides, strict=True)]
     claim = claim_of(contrast.subject(stored.plan.candidate.name), stored.plan.candidate.name, contrast.baseline)
     look = Look(
         number=max(sum(grew), 1),
         replies=(_count(sides[0]), _count(sides[1])),
         since=past[0].started if past else "",
-        proven_in=next((one for one in past if one.is_pooled and one.missed and one.subject == claim), None),
+        proven_in=next(
+            (look for look in past if look.is_pooled and look.missed and look.subject == claim),
+            None,
+        ),
     )
     return pool_arms(sides, look)
 
@@ -310,12 +313,12 @@ def _load_pool(history: _History, contrast: Contrast) -> Pool:
 def _parts(history: _History, arms: Sequence[int], earlier: Sequence[str]) -> list[Part]:
     """Return what each session adds to one arm, oldest first: the `earlier` runs, and this session."""
     runs = [*earlier, history.stored.run]
-    seen: set[tuple[tuple[int, int], str]] = set()
+    counted: set[tuple[tuple[int, int], str]] = set()
     parts = []
     for arm, run in zip(arms, runs, strict=True):
         sources = set(history.sources(arm, run).items())
-        new = frozenset(place for place, _ in sources - seen)
-        seen |= sources
+        new = frozenset(place for place, _ in sources - counted)
+        counted |= sources
         # A stored baseline is copied into every session, so reading it again would add nothing.
         adds = new or arm == arms[-1]
         parts.append(Part(history.load(arm if adds else None), new))
@@ -330,7 +333,7 @@ Unit = tuple[int, int]
 """Position and repeat."""
 
 
-def add_same_answers(inputs: AnalysisInputs, stored: StoredExperiment) -> AnalysisInputs:
+def add_same_answers(inputs: AnalysisInputs, stored: StoredExperiment, rules: VariantRules) -> AnalysisInputs:
     """Return the inputs with the scores of `same_answer` on each variant, if a target or comparison names it.
 
     Texts are read for it, which no other analysis needs. A unit is scored where both replies have been given; one whose twin
@@ -338,8 +341,7 @@ def add_same_answers(inputs: AnalysisInputs, stored: StoredExperiment) -> Analys
     """
     if all(term.metric != SAME_ANSWER for term in inputs.plan.variant_terms):
         return inputs
-    robustness = inputs.plan.robustness
-    normalise = NORMALISERS[robustness.normalise if robustness else "text"]
+    normalise = NORMALISERS[rules.normalise]
 
     def answers(arm: int, twin: int) -> dict[Unit, str | None]:
         return {unit: normalise(answer_text(text)) for unit, text in stored.reply_texts(arm, twin).items()}

@@ -229,9 +229,9 @@ def query(
     ids = tuple(run.id for run in summaries if start is None or _time(run.started) >= start)
     if not ids:
         conditions = {"adapter": adapter, "suite": suite, "tag": tag, "since": since}
-        given = ", ".join(f"{name}={value!r}" for name, value in conditions.items() if value)
+        conditions_text = ", ".join(f"{name}={value!r}" for name, value in conditions.items() if value)
         raise SpecError(
-            f"run store {where!r} has no run with {given or 'an experiment'}: `crucible runs` lists its runs"
+            f"run store {where!r} has no run with {conditions_text or 'an experiment'}: `crucible runs` lists its runs"
         )
     return StoredRuns(where, ids)
 

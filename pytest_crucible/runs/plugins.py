@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_crucible.importers.results import Reader
+    from pytest_crucible.records import Plan
+    from pytest_crucible.records.variants import VariantRules
     from pytest_crucible.sections import Section
 
 GROUP = "pytest_crucible"
@@ -67,7 +69,11 @@ def program_plugins() -> ProgramPlugins:
 
 def commands() -> dict[str, Any]:
     """Return all commands by name, in the order of the help. Raises SpecError when two plugins offer one name."""
-    return builtin.merge_offers(program_plugins().hook.pytest_crucible_commands(), "command")
+    merged = builtin.merge_offers(program_plugins().hook.pytest_crucible_commands(), "command")
+    groups = {name.partition(" ")[0] for name in merged if " " in name and " --" not in name}
+    for name in groups & set(merged):
+        raise SpecError(f"command {name!r} is offered by two plugins: rename one")
+    return merged
 
 
 def pages_of(command: str) -> dict[str, str]:
@@ -88,10 +94,20 @@ def importers() -> dict[str, Reader]:
 
 @dataclass(frozen=True)
 class Extensions:
-    """What plugins and features add to the analysis of a run: sections of its reports, and hooks."""
+    """The additions of plugins and features to the analysis of a run: sections of its reports, and hooks."""
 
     hook: pluggy.HookRelay
     sections: Mapping[str, Section]
+
+
+def variant_rules(plan: Plan) -> VariantRules:
+    """Return what the feature that made the variants of a plan knows of them."""
+    from pytest_crucible.records.variants import VariantRules
+
+    if not plan.variants:
+        return VariantRules()
+    rules: VariantRules | None = program_plugins().hook.pytest_crucible_variant_rules(plan=plan)
+    return rules or VariantRules()
 
 
 def load_extensions(hook: pluggy.HookRelay, config: Any = None) -> Extensions:

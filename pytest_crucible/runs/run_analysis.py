@@ -18,7 +18,7 @@ Cut = Callable[[AnalysisInputs, StoredExperiment], AnalysisInputs]
 
 @dataclass
 class RunAnalysis:
-    """What is common to the experiments of a run. The hook `pytest_crucible_analyse_run` may change it."""
+    """The common parts of a run's experiments. The hook `pytest_crucible_analyse_run` may change it."""
 
     store: RunStore
     run: str

@@ -1,4 +1,4 @@
-"""Why the candidate won or lost: slices in which its difference from the baseline is unlike that elsewhere."""
+"""The reasons why the candidate won or lost: slices in which its difference from the baseline is unlike that elsewhere."""
 
 from __future__ import annotations
 

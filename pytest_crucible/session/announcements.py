@@ -13,7 +13,7 @@ from pytest_crucible.report.plan_lines import announcement
 
 @dataclass
 class Announcement:
-    """What the announcements of a session's plans rest on. The hook `pytest_crucible_announce` may change it."""
+    """The facts behind the announcements of a session's plans. The hook `pytest_crucible_announce` may change it."""
 
     plans: Sequence[Plan]
     settings: Settings

@@ -21,7 +21,7 @@ Show = Callable[[Progress | None], None]
 
 @dataclass
 class ExperimentRun:
-    """What is sent, in which order and until when. The hook `pytest_crucible_run` may change all of it."""
+    """The requests of an experiment, their order and their end. The hook `pytest_crucible_run` may change all of it."""
 
     item: pytest.Function
     experiment: Experiment

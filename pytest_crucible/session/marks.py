@@ -11,7 +11,7 @@ from typing import Any, get_args
 import pytest
 
 from pytest_crucible.datasets.check import Check
-from pytest_crucible.features import left_out_sentence, owner_of
+from pytest_crucible.features import all_features, left_out_sentence, owner_of
 from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.options import features_of
 from pytest_crucible.plan.contrasts import is_sequence, parse_contrast
@@ -236,7 +236,8 @@ def _keywords(mark: pytest.Mark, names: Iterable[str]) -> dict[str, Any]:
 def check_spelling(item: pytest.Item) -> None:
     """Raise SpecError for a marker such as `quality_targets`. pytest only warns about it, and the target would be ignored."""
     registered = {line.partition(":")[0].partition("(")[0].strip() for line in item.config.getini("markers")}
+    names_of_features = [name for feature in all_features() for name in feature.marker_names]
     for mark in item.own_markers:
-        near = closest_name(mark.name, (*JUDGING, "data_check", "robustness"), cutoff=0.8)
+        near = closest_name(mark.name, (*JUDGING, "data_check", *names_of_features), cutoff=0.8)
         if near is not None and mark.name not in registered:
             raise SpecError(f"@pytest.mark.{mark.name} is not a marker: did you mean @pytest.mark.{near}?")

@@ -13,12 +13,10 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.fingerprint import fingerprint
-from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
+from pytest_crucible.plan.variants import check_members, own_names, plan_variants, sample_variants
 from pytest_crucible.records import Plan, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.attack_plans import AttackPlanner
-from pytest_crucible.session.attack_runs import Subject
 from pytest_crucible.session.checked_data import CheckedData, CheckedDatasets
 from pytest_crucible.session.exclusions import find_exclusions
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment
@@ -47,7 +45,6 @@ class ExperimentPlanner:
         opened_arms: tuple[OpenedArm, ...],
         data: CheckedDatasets,
     ) -> None:
-        self._attacks = AttackPlanner(config, settings.seed, settings.attacks)
         self._settings = settings
         self._opened_arms = opened_arms
         self._data = data
@@ -57,7 +54,6 @@ class ExperimentPlanner:
         """Return a marked item as an experiment. Raises SpecError for invalid markers or arguments."""
         check_return(function)
         draft = self._read_declarations(item, function)
-        self._plan_attacks(draft)
         self._config.hook.pytest_crucible_plan(draft=draft)
         plan = self._make_plan(draft)
         if self._settings.memory == "pool":
@@ -91,6 +87,8 @@ class ExperimentPlanner:
         arms = self._arms_to_query(item)
         prompts = _read_prompts(item, function, mark, arms)
         data = self._data.check_data(item, mark)
+        own_variants = sample_variants(data.dataset.samples)
+        check_members([variant.name for variant in own_variants], [arm.arm for arm in arms])
         return ExperimentDraft(
             config=self._config,
             settings=self._settings,
@@ -102,7 +100,8 @@ class ExperimentPlanner:
             prompts=prompts,
             data=data,
             scored=find_metrics(item, mark, arms, data.dataset.samples, takes),
-            own_variants=sample_variants(data.dataset.samples),
+            own_variants=own_variants,
+            names=own_names(own_variants),
             timeout_s=(self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None,
         )
 
@@ -131,25 +130,6 @@ class ExperimentPlanner:
             **draft.fields,
             features=draft.values,
         )
-
-    def _plan_attacks(self, draft: ExperimentDraft) -> None:
-        """Add the attacks of an experiment whose samples may have variants of their own."""
-        names = [variant.name for variant in draft.own_variants]
-        subject = Subject(
-            item=draft.item,
-            takes=frozenset(draft.takes),
-            samples=draft.samples,
-            metrics=draft.scored.metrics,
-            judged=draft.judged,
-            own=names,
-        )
-        attacks = self._attacks.plan(subject)
-        check_members(names, [arm.arm for arm in draft.arms])
-        check_members(attacks.names.groups, [arm.arm for arm in draft.arms], "an attack")
-        draft.variants += attacks.variants
-        draft.names, draft.variant_metrics, draft.late_variants = attacks.names, attacks.metrics, attacks.late_variants
-        draft.arguments |= attacks.arguments
-        draft.fields["robustness"] = attacks.robustness
 
     def _repeats_facts(self, mark: ExperimentMark) -> dict[str, Any]:
         """Return the fields of a plan about repeats."""

@@ -71,7 +71,7 @@ class Resources:
 
     @property
     def sends(self) -> bool:
-        """Whether requests are sent."""
+        """Return whether requests are sent."""
         return self.on_unsent is None
 
     @cached_property

@@ -70,3 +70,9 @@ def sampler(http_client, session) -> str:
         "/create_sampling_session", session_id=session, sampling_session_seq_id=0, base_model="crucible/tiny"
     )
     return opened["sampling_session_id"]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The location of an empty run store: a file, and a database of a server."""
+    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql"))

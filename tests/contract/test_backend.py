@@ -1,4 +1,4 @@
-"""What every Backend promises. A new one joins by a row in OPENERS."""
+"""The contract of every Backend. A new one joins by a row in OPENERS."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def open_ensemble(answers: Mapping[str, str]) -> Ensemble:
     alike = {name: Wrapper(open_recorded({**answers, "only": name})) for name in ("v1", "v2")}
     members = {**alike, "v3": ScriptedBackend(lambda request: "else", identity="else")}
     adapter = Adapter(name="trio", backend="ensemble", options={"ensemble": list(members)})
-    asked = [Member(name=name, backend=backend) for name, backend in members.items()]
-    return make_ensemble("trio", asked, read_rules(adapter), ignore_event)
+    ensemble_members = [Member(name=name, backend=backend) for name, backend in members.items()]
+    return make_ensemble("trio", ensemble_members, read_rules(adapter), ignore_event)
 
 
 def open_openai(answers: Mapping[str, str], **settings: str) -> OpenAIBackend:
@@ -82,7 +82,7 @@ def open_stacked(answers: Mapping[str, str]) -> Backend:
 
 
 def open_guarded(answers: Mapping[str, str]) -> Backend:
-    """With a guard that flags nothing here."""
+    """A model with a guard that flags nothing here."""
     guard = ThresholdGuard(GuardSettings(name="g", kind="secrets"), FindingsGuard(find_secrets, "secrets"))
     protection = Protection(guard, "blocked")
     return guard_backend(open_scripted(answers), Protections((protection,), (protection,), guard.identity))
@@ -123,12 +123,12 @@ def request_for(sample: str) -> Request:
     return Request(input=sample, sample=sample, repeat=0, parameters={"temperature": 0.0})
 
 
-def test_implements_the_backend_protocol(backend):
+def test_every_opener_returns_a_backend(backend):
     assert isinstance(backend, Backend)
     assert inspect.iscoroutinefunction(backend.generate)
 
 
-def test_simulated_is_a_bool(backend):
+def test_a_backend_declares_whether_it_is_simulated(backend):
     assert isinstance(backend.simulated, bool)
 
 
@@ -141,7 +141,7 @@ def test_generate_returns_a_reply(backend, sample):
 
 
 @in_event_loop
-async def test_concurrent_requests_get_their_own_replies(backend):
+async def test_concurrent_requests_each_get_their_own_reply(backend):
     samples = list(ANSWERS) * 20
 
     assert [
@@ -149,13 +149,13 @@ async def test_concurrent_requests_get_their_own_replies(backend):
     ] == [ANSWERS[sample] for sample in samples]
 
 
-def test_works_on_one_loop_after_another(backend):
+def test_a_backend_works_in_a_second_event_loop(backend):
     replies = [asyncio.run(backend.generate(request_for("a"))).text for _ in range(2)]
 
     assert replies == ["4", "4"]
 
 
-def test_missing_reply_is_not_refused(backend):
+def test_one_failed_request_does_not_stop_the_others(backend):
     with pytest.raises(BackendError) as caught:
         asyncio.run(backend.generate(request_for("nowhere")))
 
@@ -163,30 +163,30 @@ def test_missing_reply_is_not_refused(backend):
     assert "'nowhere'" in str(caught.value)
 
 
-def test_works_after_a_missing_reply(backend):
+def test_a_backend_answers_after_a_failed_request(backend):
     with pytest.raises(BackendError):
         asyncio.run(backend.generate(request_for("nowhere")))
 
     assert asyncio.run(backend.generate(request_for("a"))).text == "4"
 
 
-def test_equal_replies_have_equal_identities(opener):
+def test_the_identity_is_stable_while_replies_are(opener):
     assert opener(ANSWERS).identity == opener(dict(ANSWERS)).identity != ""
 
 
 @pytest.mark.parametrize("changed", [{"a": "5"}, {"c": "1"}], ids=["answer", "sample"])
-def test_identity_changes_with_the_replies(opener, changed):
+def test_the_identity_changes_when_replies_change(opener, changed):
     assert opener({**ANSWERS, **changed}).identity != opener(ANSWERS).identity
 
 
-def test_generate_does_not_change_the_identity(backend):
+def test_requests_do_not_change_the_identity(backend):
     before = backend.identity
     asyncio.run(backend.generate(request_for("a")))
 
     assert backend.identity == before
 
 
-def test_samples_are_listed(backend):
+def test_a_recorded_backend_lists_all_its_samples(backend):
     if not isinstance(backend, KnowsItsSamples):
         pytest.skip("answers whatever it is asked")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -33,11 +32,6 @@ VERSION = Version(
 )
 DRAFT = LogEntry(at="2026-01-01T00:00:00+00:00", action="register", model="claims", number=1, state="draft")
 NOTE = Note(at="2026-01-02T00:00:00+00:00", by="me", run="run1")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql"))
 
 
 @pytest.fixture

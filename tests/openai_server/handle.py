@@ -1,4 +1,4 @@
-"""What tests and benchmarks hold: the server's process, and its control endpoint."""
+"""The handle of tests and benchmarks: the server's process, and its control endpoint."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class OpenAIServer:
                 process.kill()
 
     def behave(self, model: str | None = None, **behaviour: Any) -> None:
-        """How a model answers from now on; without a name, all models that nothing was said of."""
+        """Set how a model answers from now on; without a name, all models without a behaviour of their own."""
         self._control("POST", {**({"model": model} if model else {}), **behaviour})
 
     def counts(self) -> dict[str, Any]:
-        """What was asked and what became of it: the fields of `counts.Counts`."""
+        """Return the counts of requests: the fields of `counts.Counts`."""
         counts: dict[str, Any] = self._control("GET")
         return counts
 

@@ -1,4 +1,4 @@
-"""Which request gets what: behaviours, limits, queues, and the control endpoint."""
+"""Dispatch of requests: behaviours, limits, queues, and the control endpoint."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Bucket:
 class Queue:
     """The slots of a model, and who waits for one."""
 
-    taken: int = 0
+    occupied: int = 0
     waiting: deque[Exchange] = field(default_factory=deque)
 
 
@@ -75,7 +75,7 @@ class Service:
             self.loop.call_soon(self._finish_some)
 
     def now(self) -> float:
-        """When the loop last looked who had sent something: what waits for its turn since then is late already."""
+        """Return the time of the loop's last poll: requests that wait since then are late already."""
         if not self._turn:
             self._turn = self.loop.time()
             self.loop.call_soon(self._over)
@@ -110,7 +110,7 @@ class Service:
         return None
 
     def limits(self, behaviour: Behaviour, body: Mapping[str, Any]) -> Headers:
-        """What answers tell of the limit."""
+        """Return the headers of an answer that state the limit."""
         if not behaviour.rate or behaviour.quiet:
             return {}
         left = max(0, int(self._bucket(behaviour, body).tokens))

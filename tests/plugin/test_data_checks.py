@@ -189,7 +189,7 @@ TRAINED = """
 OPEN = "undecided*met on 20 samples, missed without the 10 that match train.jsonl"
 
 
-def trained(suite, mark=""):
+def write_training(suite, mark=""):
     suite.test(TRAINED.format(mark=mark))
     suite.write_rows("train.jsonl", [{"prompt": f"{k} + {k}", "completion": str(2 * k)} for k in range(10)])
     tables = {name: {"backend": "recorded", "path": f"answers/{name}.jsonl"} for name in ("v1", "v2")}
@@ -198,7 +198,7 @@ def trained(suite, mark=""):
 
 @pytest.mark.slow
 def test_verdicts_are_decided_again_without_what_an_arm_was_trained_on(suite):
-    trained(suite)
+    write_training(suite)
     document = suite.json("--crucible-adapter=v1", "--crucible-report=run.md")
     [experiment] = document["experiments"]
 
@@ -222,9 +222,9 @@ def test_verdicts_are_decided_again_without_what_an_arm_was_trained_on(suite):
 
 
 def test_contaminated_samples_fail_or_are_dropped(suite):
-    trained(suite, '@pytest.mark.data_check(expect_not_contaminated(against="train.jsonl"))')
+    write_training(suite, '@pytest.mark.data_check(expect_not_contaminated(against="train.jsonl"))')
     failed = suite.run("--crucible-adapter=v2")
-    trained(suite, '@pytest.mark.data_check(expect_not_contaminated(against="train.jsonl", drop=True))')
+    write_training(suite, '@pytest.mark.data_check(expect_not_contaminated(against="train.jsonl", drop=True))')
     dropped = suite.json("--crucible-adapter=v2")
 
     failed.stdout.fnmatch_lines(["*: 10 of 20 match a row of train.jsonl (0.5): q00, q01, q02, q03, q04 and 5 more"])
@@ -241,7 +241,7 @@ def test_contaminated_samples_fail_or_are_dropped(suite):
     ],
 )  # fmt: skip
 def test_a_wrong_marker_is_named(suite, mark, sentence):
-    trained(suite, f"@pytest.mark.{mark}")
+    write_training(suite, f"@pytest.mark.{mark}")
 
     suite.refuses(suite.run("--crucible-adapter=v2", "-W", "ignore"), f"test_sums.py::test_sums: {sentence}")
 
@@ -267,12 +267,12 @@ def test_commands(suite, capsys):
     def command(*arguments):
         capsys.readouterr()
         status = main(list(arguments))
-        said = capsys.readouterr()
-        return status, said.out, said.err
+        output = capsys.readouterr()
+        return status, output.out, output.err
 
     suite.write_rows("old.jsonl", [{"input": f"q {k}", "topic": "ab"[k % 2]} for k in range(200)])
     suite.write_rows("new.jsonl", [{"input": f"q {k}", "topic": "abbb"[k % 4]} for k in range(200)])
-    trained(suite)
+    write_training(suite)
 
     status, out, _ = command("data", "check", "questions.jsonl", "--json")
     assert (status, {result["state"] for result in json.loads(out)["checks"]}) == (0, {"passed"})
@@ -319,7 +319,7 @@ def test_commands(suite, capsys):
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_named(suite, capsys, arguments, sentence):
-    trained(suite)
+    write_training(suite)
     with (suite.path / "crucible.toml").open("a") as file:
         file.write('[adapters.v3]\nbackend = "local"\nrecipe = "recipes:train"\n')
     suite.test("def train(trainer): ...", name="recipes")

@@ -120,13 +120,13 @@ def theil_of(label, decision):
     return float(np.sum(shares * np.log(shares)) / len(benefits))
 
 
-def assert_alike(found, expected):
+def assert_alike(computed, expected):
     """Compare all leaves of two documents: a number that is found and not expected fails too."""
-    found, expected = dict(leaves(found)), dict(leaves(expected))
+    computed, expected = dict(leaves(computed)), dict(leaves(expected))
     numbers = {path: value for path, value in expected.items() if not isinstance(value, str)}
-    assert found.keys() == expected.keys()
-    assert {path: found[path] for path in numbers} == pytest.approx(numbers, rel=1e-9, abs=1e-12)
-    assert all(found[path] == value for path, value in expected.items() if path not in numbers)
+    assert computed.keys() == expected.keys()
+    assert {path: computed[path] for path in numbers} == pytest.approx(numbers, rel=1e-9, abs=1e-12)
+    assert all(computed[path] == value for path, value in expected.items() if path not in numbers)
 
 
 def leaves(value, path=""):
@@ -139,7 +139,7 @@ def leaves(value, path=""):
 
 def test_decisions_by_slice(people):
     sex, label, arms, document = people
-    for found, (arm, (decision, stated)) in zip(document["fairness"], arms.items(), strict=True):
+    for result, (arm, (decision, stated)) in zip(document["fairness"], arms.items(), strict=True):
         frame = rates_of(label, decision, sex).by_group
         reference, rows = frame.loc["f"], {name: frame.loc[name] for name in SEXES}
 
@@ -166,9 +166,9 @@ def test_decisions_by_slice(people):
             "reliability": [
                 {"slice": name, **reliability_of(label[sex == name], stated[sex == name])} for name in SEXES
             ],
-            "base_rates_differ": found["base_rates_differ"],
+            "base_rates_differ": result["base_rates_differ"],
         }
-        assert_alike(found, expected)
+        assert_alike(result, expected)
 
 
 def test_means_of_slices_and_their_intervals(people):
@@ -215,9 +215,9 @@ def test_extremes_and_their_changes(people):
             "gap(overconfidence by sex)": overconfidence_of(label, stated, sex).difference(),
             "worst(correct by sex)": frame.group_min()["correct"],
         }
-    found = [row for row in document["slices"] if "expression" in row]
-    assert len(found) == 12
-    for row in found:
+    slices = [row for row in document["slices"] if "expression" in row]
+    assert len(slices) == 12
+    for row in slices:
         assert row["value"] == pytest.approx(expected[row["arm"]][row["expression"]])
         assert row["quality"] == pytest.approx(np.mean(arms[row["arm"]][0] == label))
         assert row["low"] <= row["value"] <= row["high"]

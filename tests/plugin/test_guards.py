@@ -286,14 +286,14 @@ def test_personal_data_is_nowhere_after_redaction(guarded, workers):
         *reports,
         *workers,
     )
-    shown = guarded.command("show", "-vv")
+    shown_result = guarded.command("show", "-vv")
     exported = guarded.command("export", "-o", "export.jsonl")
     sample = guarded.command("show", "--sample", "s1")
 
     # Scored before it was redacted.
     document = json.loads((guarded.path / "run.json").read_text())
     assert document["experiments"][0]["estimates"][0]["value"] == 1
-    for output in (result, shown, exported, sample):
+    for output in (result, shown_result, exported, sample):
         assert not PLANTED.search(output.stdout.str().encode()), output.stdout.str()
         assert not PLANTED.search(output.stderr.str().encode())
     files = [path for path in guarded.path.iterdir() if path.name.startswith(("run.", "export."))]

@@ -20,10 +20,10 @@ def test_every_metric_has_a_line(capsys):
     assert all(line.endswith(".") for line in lines[1:])
 
 
-def test_the_same_for_programs(capsys):
+def test_json_lists_every_metric(capsys):
     assert main(["metrics", "--json"]) == 0
 
-    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
     assert set(listed) == set(metrics())
     assert listed["latency_s"]["direction"] == "lower"
     assert listed["latency_s"]["high"] is None
@@ -54,7 +54,7 @@ def test_every_dataset_has_a_line(capsys, data):
 def test_the_datasets_for_programs(capsys, data):
     assert main(["data", "list", "--json"]) == 0
 
-    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)}
+    listed = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
     assert listed["gsm8k"]["files"][0]["path"] == str(data / "gsm8k" / "test.jsonl")
     assert listed["humaneval"]["files"][0]["path"] is None
     assert (listed["mmlu"]["files"][0]["sha256_of"], len(listed["mmlu"]["files"])) == ("archive", 57)
@@ -64,11 +64,11 @@ def test_one_dataset_is_shown(capsys, data):
     assert main(["data", "list", "gsm8k"]) == 0
 
     lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
-    shown = {name: said.strip() for name, said in lines.items()}
-    assert shown["samples"] == "2"
-    assert shown["official"] == "no: a file differs from the published one"
-    assert shown["duplicate inputs"] == "1"
-    assert shown["first input"] == "1 + 1?"
+    values = {name: line.strip() for name, line in lines.items()}
+    assert values["samples"] == "2"
+    assert values["official"] == "no: a file differs from the published one"
+    assert values["duplicate inputs"] == "1"
+    assert values["first input"] == "1 + 1?"
 
 
 def test_a_file_is_shown(capsys, tmp_path):
@@ -77,11 +77,11 @@ def test_a_file_is_shown(capsys, tmp_path):
     path.write_text(json.dumps(rows))
     assert main(["data", "list", str(path), "--json"]) == 0
 
-    shown = json.loads(capsys.readouterr().out)
-    assert (shown["samples"], shown["groups"], shown["duplicates"]) == (4, 2, 1)
-    assert shown["values"] == {"expected": {"a": 2, "b": 2}}
-    assert shown["columns"] == ["id", "input", "expected", "group"]
-    assert shown["origin"] is None
+    document = json.loads(capsys.readouterr().out)
+    assert (document["samples"], document["groups"], document["duplicates"]) == (4, 2, 1)
+    assert document["values"] == {"expected": {"a": 2, "b": 2}}
+    assert document["columns"] == ["id", "input", "expected", "group"]
+    assert document["origin"] is None
 
 
 @pytest.mark.parametrize(

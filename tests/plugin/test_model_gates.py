@@ -256,7 +256,6 @@ EVERYDAY = (
     ("change", "arguments", "sentence"),
     [pytest.param(*DODGES[name], id=name, marks=() if name in EVERYDAY else pytest.mark.slow) for name in DODGES],
 )
-@pytest.mark.usefixtures("warm_programs")
 def test_a_run_that_dodges_the_gate_is_refused(gated, crucible, monkeypatch, change, arguments, sentence):
     change(gated)
     with monkeypatch.context() as patched:
@@ -374,7 +373,7 @@ JOINED = """
 """
 
 
-def test_a_joined_test_is_asked_for_with_all_its_items(suite, crucible):
+def test_a_gate_asks_for_all_items_of_a_joined_test(suite, crucible):
     suite.test(JOINED)
     edit(suite, "crucible.toml", "[adapters.v1]", f"{RULES}[adapters.v1]")
     suite.run("--crucible-adapter=v2").assert_outcomes(passed=5)

@@ -133,8 +133,8 @@ def planted(suite, monkeypatch, capsys):
     return suite
 
 
-def written(path: Path) -> dict[str, bytes]:
-    """What the product has written, database cells unpacked; not the inputs and Python's own files."""
+def written_bytes(path: Path) -> dict[str, bytes]:
+    """Return the files that the product has written, database cells unpacked; not the inputs and Python's own files."""
     own = {
         "rows.jsonl",
         "more.jsonl",
@@ -147,9 +147,9 @@ def written(path: Path) -> dict[str, bytes]:
         "v3.jsonl",
     }
     files = [file for file in path.rglob("*") if file.is_file() and file.name not in own and file.suffix != ".pyc"]
-    found = {str(file.relative_to(path)): file.read_bytes() + str(file).encode() for file in files}
-    found |= {f"cells of {file.name}": cells(file) for file in files if file.suffix == ".db"}
-    return found
+    contents = {str(file.relative_to(path)): file.read_bytes() + str(file).encode() for file in files}
+    contents |= {f"cells of {file.name}": cells(file) for file in files if file.suffix == ".db"}
+    return contents
 
 
 def leaks(texts: dict[str, bytes]) -> list[tuple[str, bytes]]:
@@ -208,7 +208,7 @@ def test_no_key_is_stored_or_printed_by_any_command(planted, capsys):
                     [*command_words(name), "--json", *arguments[len(command_words(name)) :]], capsys
                 )
 
-    texts = {**written(planted.path), **printed}
+    texts = {**written_bytes(planted.path), **printed}
     assert {".crucible/crucible.db", "r.html", "r.json", "e.csv", "run.xml", "run.log"} <= set(texts)
     assert leaks(texts) == []
     assert b"(key hidden)" in texts["cells of crucible.db"]
@@ -226,11 +226,11 @@ def test_no_key_in_any_option_is_stored_or_printed(planted, capsys):
     for name, command in all_commands():
         base = calls_of(name)[0]
         for option in free_texts(command):
-            # A server goes on with any key, and a file has the name that it was given.
+            # A server accepts any key, and a file has the name that it was given.
             if option not in ("--key", "-o", "--output", "--store"):
                 for key in (f"sk-planted-{option}-0123456789", VALUE):
                     words = [*command_words(name), f"{option}={key}", *base[len(command_words(name)) :]]
                     printed[f"{name} {option} {key}"] = call(words, capsys)
 
     assert len(printed) > 60
-    assert leaks({**written(planted.path), **printed}) == []
+    assert leaks({**written_bytes(planted.path), **printed}) == []

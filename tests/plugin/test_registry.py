@@ -1,4 +1,4 @@
-"""From an adapter to production and back: register, measure, promote with the run as proof, roll back, retire."""
+"""The registry of models: register, measure, promote with the run as proof, roll back, retire."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ def test_a_version_reaches_production_and_is_rolled_back(registry, crucible):
         "claims@1 is retired, was in production\nclaims@2 is in production, was draft\n",
     )
     assert states(crucible) == {"claims@1": "retired", "claims@2": "production"}
-    status, said = crucible("models", "promote", "latest", "--to", "staged")
-    assert (status, said) == (
+    status, output = crucible("models", "promote", "latest", "--to", "staged")
+    assert (status, output) == (
         4,
         "crucible models promote: claims@2 is in production already: `crucible models list claims` shows why\n",
     )
     assert crucible("models", "rollback", "claims", "--why", "too slow")[0] == 0
     assert states(crucible) == {"claims@1": "production", "claims@2": "rolled-back"}
-    status, said = crucible("models", "promote", "latest", "--to", "candidate")
+    status, output = crucible("models", "promote", "latest", "--to", "candidate")
     assert status == 4
-    assert "claims@2 was rolled back on" in said
+    assert "claims@2 was rolled back on" in output
     assert crucible("models", "rollback", "claims", "--why", "again") == (
         4,
         "crucible models rollback: claims has no earlier production version to restore\n",
@@ -230,6 +230,6 @@ def test_a_version_keeps_the_text_of_its_prompt(suite, crucible):
     prompt.write_text("Be terse.")
     assert crucible("models", "register", "terse", "--model", "claims") == (0, "terse is claims@1, as before\n")
     prompt.unlink()
-    status, said = crucible("models", "register", "terse", "--model", "claims")
+    status, output = crucible("models", "register", "terse", "--model", "claims")
     assert status == 4
-    assert "variables.prompt = 'prompts/terse.txt', which does not exist below" in said
+    assert "variables.prompt = 'prompts/terse.txt', which does not exist below" in output

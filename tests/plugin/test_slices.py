@@ -95,7 +95,7 @@ def test_workers_decide_by_slice_too(loans):
         ("approve", ', "gap(correct by sex) <= 0.1", decide="point"', "the estimate of an extreme is biased"),
     ],
 )
-def test_what_cannot_be_decided_is_an_error_before_any_request(loans, favourable, more, message):
+def test_an_undecidable_slice_target_is_an_error_before_any_request(loans, favourable, more, message):
     loans.test(TEST.format(favourable=favourable, more=more))
 
     result = loans.run(*BOTH)

@@ -24,157 +24,157 @@ from pytest_crucible.stats.ranks.many_arms import kruskal_wallis as kruskal
 from pytest_crucible.stats.results import Significance
 
 
-def groups(given: Case) -> list[list[float]]:
-    return [numbers(group) for group in given["groups"]]
+def groups(data: Case) -> list[list[float]]:
+    return [numbers(group) for group in data["groups"]]
 
 
-def matrix(given: Case) -> list[list[float]]:
-    return [numbers(row) for row in given["matrix"]]
+def matrix(data: Case) -> list[list[float]]:
+    return [numbers(row) for row in data["matrix"]]
 
 
-def effect(found: Significance, name: str) -> float | None:
-    return next((one.value for one in found.effects if one.name == name), None)
+def effect(answer: Significance, name: str) -> float | None:
+    return next((effect.value for effect in answer.effects if effect.name == name), None)
 
 
-def f_test(found: Significance) -> Answer:
-    df1, df2 = found.dof or (None, None)
-    return {"F": found.statistic, "df1": df1, "df2": df2, "p_value": found.p_value, "status": found.status}
+def f_test(answer: Significance) -> Answer:
+    df1, df2 = answer.dof or (None, None)
+    return {"F": answer.statistic, "df1": df1, "df2": df2, "p_value": answer.p_value, "status": answer.status}
 
 
-def anova_oneway(given: Case, options: Case) -> Answer:
-    found, squares = anova(groups(given), level=level(options)), sums_of_squares(groups(given))
-    interval = found.effects[0].interval
-    return f_test(found) | {
+def anova_oneway(data: Case, options: Case) -> Answer:
+    answer, squares = anova(groups(data), level=level(options)), sums_of_squares(groups(data))
+    interval = answer.effects[0].interval
+    return f_test(answer) | {
         "ss_between": squares.between,
         "ss_within": squares.within,
-        "eta2": effect(found, "eta squared"),
-        "omega2": effect(found, "omega squared"),
-        "epsilon2": effect(found, "epsilon squared"),
-        "cohens_f": effect(found, "cohens f"),
+        "eta2": effect(answer, "eta squared"),
+        "omega2": effect(answer, "omega squared"),
+        "epsilon2": effect(answer, "epsilon squared"),
+        "cohens_f": effect(answer, "cohens f"),
         "eta2_ci_low": interval and interval.low,
         "eta2_ci_high": interval and interval.high,
     }
 
 
-def welch_anova(given: Case, options: Case) -> Answer:
-    return f_test(welch(groups(given)))
+def welch_anova(data: Case, options: Case) -> Answer:
+    return f_test(welch(groups(data)))
 
 
-def levene(given: Case, options: Case) -> Answer:
-    return f_test(levene_test(groups(given), centre=options.get("center", "median")))
+def levene(data: Case, options: Case) -> Answer:
+    return f_test(levene_test(groups(data), centre=options.get("center", "median")))
 
 
-def bartlett(given: Case, options: Case) -> Answer:
-    found = bartlett_test(groups(given))
-    return {"statistic": found.statistic, "df": found.dof[0], "p_value": found.p_value, "status": found.status}
+def bartlett(data: Case, options: Case) -> Answer:
+    answer = bartlett_test(groups(data))
+    return {"statistic": answer.statistic, "df": answer.dof[0], "p_value": answer.p_value, "status": answer.status}
 
 
-def kruskal_wallis(given: Case, options: Case) -> Answer:
-    found = kruskal(groups(given))
+def kruskal_wallis(data: Case, options: Case) -> Answer:
+    answer = kruskal(groups(data))
     return {
-        "H": found.statistic,
-        "df": found.dof[0],
-        "p_value": found.p_value,
-        "epsilon2": effect(found, "epsilon squared"),
-        "eta2_h": effect(found, "eta squared h"),
-        "status": found.status,
+        "H": answer.statistic,
+        "df": answer.dof[0],
+        "p_value": answer.p_value,
+        "epsilon2": effect(answer, "epsilon squared"),
+        "eta2_h": effect(answer, "eta squared h"),
+        "status": answer.status,
     }
 
 
-def friedman(given: Case, options: Case) -> Answer:
-    found, f_form = friedman_test(matrix(given)), iman_davenport(matrix(given))
+def friedman(data: Case, options: Case) -> Answer:
+    answer, f_form = friedman_test(matrix(data)), iman_davenport(matrix(data))
     return {
-        "Q": found.statistic,
-        "df": found.dof[0],
-        "p_value": found.p_value,
-        "kendalls_w": effect(found, "kendalls w"),
+        "Q": answer.statistic,
+        "df": answer.dof[0],
+        "p_value": answer.p_value,
+        "kendalls_w": effect(answer, "kendalls w"),
         "F_iman_davenport": f_form.statistic,
         "df1": f_form.dof[0],
         "df2": f_form.dof[1],
         "p_iman_davenport": f_form.p_value,
-        "status": found.status,
+        "status": answer.status,
     }
 
 
-def rm_anova(given: Case, options: Case) -> Answer:
-    found = repeated(matrix(given))
+def rm_anova(data: Case, options: Case) -> Answer:
+    answer = repeated(matrix(data))
     return {
-        "F": found.statistic,
-        "df1": found.dof[0],
-        "df2": found.dof[1],
-        "p_value": found.p_value,
-        "gg_eps": found.greenhouse_geisser,
-        "p_gg": found.p_greenhouse_geisser,
-        "hf_eps": found.huynh_feldt,
-        "p_hf": found.p_huynh_feldt,
-        "ss_cond": found.ss_conditions,
-        "ss_subject": found.ss_subjects,
-        "ss_error": found.ss_error,
-        "eta2_partial": found.eta_squared_partial,
-        "eta2_generalized": found.eta_squared_generalised,
-        "status": found.status,
+        "F": answer.statistic,
+        "df1": answer.dof[0],
+        "df2": answer.dof[1],
+        "p_value": answer.p_value,
+        "gg_eps": answer.greenhouse_geisser,
+        "p_gg": answer.p_greenhouse_geisser,
+        "hf_eps": answer.huynh_feldt,
+        "p_hf": answer.p_huynh_feldt,
+        "ss_cond": answer.ss_conditions,
+        "ss_subject": answer.ss_subjects,
+        "ss_error": answer.ss_error,
+        "eta2_partial": answer.eta_squared_partial,
+        "eta2_generalized": answer.eta_squared_generalised,
+        "status": answer.status,
     }
 
 
 def pairwise(contrasts: Sequence[ContrastResult]) -> Answer:
     """Every column that some post-hoc case asks for."""
     return {
-        "pairs": [[one.first, one.second] for one in contrasts],
-        "diff": [one.difference for one in contrasts],
-        "t": [one.statistic for one in contrasts],
-        "df": [one.dof for one in contrasts],
-        "p_adj": [one.p_adjusted for one in contrasts],
-        "ci_low": [one.interval and one.interval.low for one in contrasts],
-        "ci_high": [one.interval and one.interval.high for one in contrasts],
+        "pairs": [[contrast.first, contrast.second] for contrast in contrasts],
+        "diff": [contrast.difference for contrast in contrasts],
+        "t": [contrast.statistic for contrast in contrasts],
+        "df": [contrast.dof for contrast in contrasts],
+        "p_adj": [contrast.p_adjusted for contrast in contrasts],
+        "ci_low": [contrast.interval and contrast.interval.low for contrast in contrasts],
+        "ci_high": [contrast.interval and contrast.interval.high for contrast in contrasts],
     }
 
 
-def tukey_hsd(given: Case, options: Case) -> Answer:
-    return pairwise(tukey_pairs(groups(given), level=level(options)))
+def tukey_hsd(data: Case, options: Case) -> Answer:
+    return pairwise(tukey_pairs(groups(data), level=level(options)))
 
 
-def games_howell(given: Case, options: Case) -> Answer:
-    return pairwise(games_howell_pairs(groups(given), level=level(options)))
+def games_howell(data: Case, options: Case) -> Answer:
+    return pairwise(games_howell_pairs(groups(data), level=level(options)))
 
 
-def dunnett(given: Case, options: Case) -> Answer:
-    contrasts = dunnett_contrasts(groups(given), level=level(options))
+def dunnett(data: Case, options: Case) -> Answer:
+    contrasts = dunnett_contrasts(groups(data), level=level(options))
     return pairwise(contrasts) | {"df": contrasts[0].dof}
 
 
-def dunn(given: Case, options: Case) -> Answer:
-    contrasts = dunn_pairs(groups(given), adjustment=options.get("p_adjust", "holm"))
+def dunn(data: Case, options: Case) -> Answer:
+    contrasts = dunn_pairs(groups(data), adjustment=options.get("p_adjust", "holm"))
     return pairwise(contrasts) | {
-        "z": [one.statistic for one in contrasts],
-        "p_value": [one.p_value for one in contrasts],
+        "z": [contrast.statistic for contrast in contrasts],
+        "p_value": [contrast.p_value for contrast in contrasts],
     }
 
 
-def nemenyi_friedman(given: Case, options: Case) -> Answer:
-    contrasts = nemenyi(matrix(given), level=level(options))
+def nemenyi_friedman(data: Case, options: Case) -> Answer:
+    contrasts = nemenyi(matrix(data), level=level(options))
     return pairwise(contrasts) | {
-        "mean_ranks": mean_ranks(matrix(given)),
-        "p_value": [one.p_adjusted for one in contrasts],
+        "mean_ranks": mean_ranks(matrix(data)),
+        "p_value": [contrast.p_adjusted for contrast in contrasts],
     }
 
 
-def shapiro(given: Case, options: Case) -> Answer:
-    found = shapiro_wilk(numbers(given["x"]))
-    return {"W": found.statistic, "p_value": found.p_value, "status": found.status}
+def shapiro(data: Case, options: Case) -> Answer:
+    answer = shapiro_wilk(numbers(data["x"]))
+    return {"W": answer.statistic, "p_value": answer.p_value, "status": answer.status}
 
 
-def distance(found: Significance) -> Answer:
-    return {"D": found.statistic, "p_value": found.p_value, "status": found.status}
+def distance(answer: Significance) -> Answer:
+    return {"D": answer.statistic, "p_value": answer.p_value, "status": answer.status}
 
 
-def ks_1samp_norm(given: Case, options: Case) -> Answer:
+def ks_1samp_norm(data: Case, options: Case) -> Answer:
     return distance(
-        ks_normal(numbers(given["x"]), mean=float(options.get("mean", 0)), deviation=float(options.get("sd", 1)))
+        ks_normal(numbers(data["x"]), mean=float(options.get("mean", 0)), deviation=float(options.get("sd", 1)))
     )
 
 
-def ks_2samp(given: Case, options: Case) -> Answer:
-    return distance(ks_two_sample(numbers(given["x"]), numbers(given["y"]), method=options.get("method", "auto")))
+def ks_2samp(data: Case, options: Case) -> Answer:
+    return distance(ks_two_sample(numbers(data["x"]), numbers(data["y"]), method=options.get("method", "auto")))
 
 
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {

@@ -20,44 +20,44 @@ def coefficient(name: str, agreement: Agreement) -> Answer:
     return parts | {name: agreement.value, "status": agreement.status} | ends(agreement.interval)
 
 
-def cohen(given: Case, options: Case) -> Answer:
+def cohen(data: Case, options: Case) -> Answer:
     weights, levels = options.get("weights", "none"), options.get("levels")
     agreement = cohen_kappa(
-        given["rater1"], given["rater2"], weights=weights, levels=levels, level=level(options), transform="none"
+        data["rater1"], data["rater2"], weights=weights, levels=levels, level=level(options), transform="none"
     )
     return coefficient("kappa", agreement)
 
 
-def fleiss(given: Case, options: Case) -> Answer:
-    test = fleiss_kappa_test(given["counts"])
-    agreement = fleiss_kappa(given["counts"], level=level(options), transform="none")
+def fleiss(data: Case, options: Case) -> Answer:
+    test = fleiss_kappa_test(data["counts"])
+    agreement = fleiss_kappa(data["counts"], level=level(options), transform="none")
     return coefficient("kappa", agreement) | {"se_null": test.se, "z": test.statistic, "p_value": test.p_value}
 
 
-def gwet(given: Case, options: Case) -> Answer:
-    ratings = [given["rater1"], given["rater2"]]
+def gwet(data: Case, options: Case) -> Answer:
+    ratings = [data["rater1"], data["rater2"]]
     levels = options.get("categories")
     return coefficient("ac1", gwet_ac1(ratings, levels=levels, level=level(options), transform="none"))
 
 
-def krippendorff(given: Case, options: Case) -> Answer:
+def krippendorff(data: Case, options: Case) -> Answer:
     scale = options.get("level", "nominal")
-    return coefficient("alpha", krippendorff_alpha(given["ratings"], scale=scale, level=level(options)))
+    return coefficient("alpha", krippendorff_alpha(data["ratings"], scale=scale, level=level(options)))
 
 
-def icc(given: Case, options: Case) -> Answer:
+def icc(data: Case, options: Case) -> Answer:
     answer: Answer = {}
     for form in ("1", "2", "3", "1k", "2k", "3k"):
-        correlation = intraclass_correlation(given["matrix"], form=form, level=level(options), interval="f")
+        correlation = intraclass_correlation(data["matrix"], form=form, level=level(options), interval="f")
         answer |= {f"icc{form}": correlation.value} | ends(correlation.interval, prefix=f"icc{form}_ci_")
     return answer
 
 
-def ppi(given: Case, options: Case) -> Answer:
+def ppi(data: Case, options: Case) -> Answer:
     mean = ppi_mean(
-        numbers(given["y"]),
-        numbers(given["yhat"]),
-        numbers(given["yhat_unlabeled"]),
+        numbers(data["y"]),
+        numbers(data["yhat"]),
+        numbers(data["yhat_unlabeled"]),
         lam=options.get("lam"),
         level=1 - options["alpha"] if "alpha" in options else level(options),
         distribution="normal",

@@ -35,7 +35,7 @@ from pytest_crucible.stats.results import Significance
 NOTHING = {"statistic": None, "df": None, "se": None, "p_value": None, "ci_low": None, "ci_high": None}
 
 
-def asked(options: Case) -> dict[str, Any]:
+def test_options(options: Case) -> dict[str, Any]:
     return {"alternative": options.get("alternative", "two-sided"), "level": level(options)}
 
 
@@ -62,25 +62,29 @@ def or_too_few(test: Callable[[], Significance], estimate: Callable[[], float]) 
         return NOTHING | {"status": "insufficient_data", "estimate": float(estimate())}
 
 
-def t_one_sample(given: Case, options: Case) -> Answer:
-    values, bounds = numbers(given["x"]), given.get("bounds") or options.get("bounds")
-    test = lambda: one_sample_t(values, mu=options.get("mu", 0.0), bounds=bounds, **asked(options))  # noqa: E731
+def t_one_sample(data: Case, options: Case) -> Answer:
+    values, bounds = numbers(data["x"]), data.get("bounds") or options.get("bounds")
+    test = lambda: one_sample_t(values, mu=options.get("mu", 0.0), bounds=bounds, **test_options(options))  # noqa: E731
     return or_too_few(test, lambda: np.mean(values))
 
 
-def t_paired(given: Case, options: Case) -> Answer:
-    x, y, decided = complete(given, options.get("nan_policy", "raise"), options.get("worst", 0.0))
-    bounds = given.get("bounds") or options.get("bounds")
-    test = lambda: paired_t(x, y, bounds=bounds, **asked(options))  # noqa: E731
+def t_paired(data: Case, options: Case) -> Answer:
+    x, y, decided = complete(data, options.get("nan_policy", "raise"), options.get("worst", 0.0))
+    bounds = data.get("bounds") or options.get("bounds")
+    test = lambda: paired_t(x, y, bounds=bounds, **test_options(options))  # noqa: E731
     return or_too_few(test, lambda: paired_differences(x, y).mean()) | decided
 
 
-def complete(given: Case, nan_policy: str, worst: float) -> tuple[Any, Any, Answer]:
+def complete(data: Case, nan_policy: str, worst: float) -> tuple[Any, Any, Answer]:
     """Both arms after the decision about missing values, and what the decision did."""
-    x, y = numbers(given["x"]), numbers(given["y"])
+    x, y = numbers(data["x"]), numbers(data["y"])
     if nan_policy == "omit":
-        kept = drop_incomplete(x, y)
-        return kept.candidate, kept.baseline, {"n_dropped": kept.dropped}
+        complete_pairs = drop_incomplete(x, y)
+        return (
+            complete_pairs.candidate,
+            complete_pairs.baseline,
+            {"n_dropped": complete_pairs.dropped},
+        )
     if nan_policy == "worst":
         first, second = fill_worst(x, worst), fill_worst(y, worst)
         return first.values, second.values, {"n_imputed": first.filled + second.filled}
@@ -88,26 +92,26 @@ def complete(given: Case, nan_policy: str, worst: float) -> tuple[Any, Any, Answ
 
 
 def two_arms(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
-        x, y = numbers(given["x"]), numbers(given["y"])
-        return or_too_few(lambda: test(x, y, **asked(options)), lambda: np.mean(x) - np.mean(y))
+    def answer(data: Case, options: Case) -> Answer:
+        x, y = numbers(data["x"]), numbers(data["y"])
+        return or_too_few(lambda: test(x, y, **test_options(options)), lambda: np.mean(x) - np.mean(y))
 
     return answer
 
 
-def trimmed(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
-        result = test(given["x"], given["y"], trim=options.get("trim", 0.2), **asked(options))
+def trimmed_test(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
+    def answer(data: Case, options: Case) -> Answer:
+        result = test(data["x"], data["y"], trim=options.get("trim", 0.2), **test_options(options))
         return significance(result) | {"diff": result.estimate, "trimmed_mean": result.estimate}
 
     return answer
 
 
-def augmented_t(given: Case, options: Case) -> Answer:
-    values, bounds = np.array(numbers(given["x"])), tuple(options["bounds"])
+def augmented_t(data: Case, options: Case) -> Answer:
+    values, bounds = np.array(numbers(data["x"])), tuple(options["bounds"])
     plain, augmented = values, np.append(values, bounds)
-    if "y" in given:
-        values, bounds = paired_differences(values, numbers(given["y"])), bounds_of_difference(bounds)
+    if "y" in data:
+        values, bounds = paired_differences(values, numbers(data["y"])), bounds_of_difference(bounds)
         plain, augmented = values, np.append(values, bounds)
     interval = augmented_t_interval(plain, bounds=bounds, level=level(options))
     whole = one_sample_t(augmented)
@@ -120,7 +124,7 @@ def augmented_t(given: Case, options: Case) -> Answer:
     }
 
 
-def clustered(values: Any, labels: list[Any], options: Case) -> Answer:
+def clustered_test(values: Any, labels: list[Any], options: Case) -> Answer:
     try:
         tests = {kind: clustered_t(values, labels, variance=kind, fewest=2, level=level(options)) for kind in KINDS}
     except NotEnoughData:
@@ -146,9 +150,9 @@ def clustered(values: Any, labels: list[Any], options: Case) -> Answer:
 KINDS = ("cr0", "cr1", "cr2", "cr3")
 
 
-def clustered_two_sample(given: Case, options: Case) -> Answer:
-    arms = numbers(given["x"]), numbers(given["y"]), given["clusters_x"], given["clusters_y"]
-    tests = {kind: clustered_arms(*arms, variance=kind, fewest=2, **asked(options)) for kind in KINDS}
+def clustered_two_sample(data: Case, options: Case) -> Answer:
+    arms = numbers(data["x"]), numbers(data["y"]), data["clusters_x"], data["clusters_y"]
+    tests = {kind: clustered_arms(*arms, variance=kind, fewest=2, **test_options(options)) for kind in KINDS}
     return {
         "estimate": tests["cr2"].estimate,
         "df_satterthwaite": dof(tests["cr2"]),
@@ -158,8 +162,8 @@ def clustered_two_sample(given: Case, options: Case) -> Answer:
     }
 
 
-def components(given: Case, options: Case) -> Answer:
-    parts = variance_components(given["groups"])
+def components(data: Case, options: Case) -> Answer:
+    parts = variance_components(data["groups"])
     return {
         "mean": parts.mean,
         "var_between": parts.between,
@@ -170,33 +174,33 @@ def components(given: Case, options: Case) -> Answer:
     }
 
 
-def miller_se_paired(given: Case, options: Case) -> Answer:
-    gain = asdict(pairing_gain(numbers(given["x"]), numbers(given["y"])))
+def miller_se_paired(data: Case, options: Case) -> Answer:
+    gain = asdict(pairing_gain(numbers(data["x"]), numbers(data["y"])))
     names = {"se_x": "se_candidate", "se_y": "se_baseline", "corr": "correlation"}
     return gain | {ours: gain[name] for ours, name in names.items()}
 
 
-def repeated(function: Callable[..., RepeatedSuccess]) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
-        result = function(given["n"], given["c"], options["k"], level=level(options))
+def repeated_test(function: Callable[..., RepeatedSuccess]) -> Callable[[Case, Case], Answer]:
+    def answer(data: Case, options: Case) -> Answer:
+        result = function(data["n"], data["c"], options["k"], level=level(options))
         return ends(result.interval) | {"per_question": list(result.per_sample), "mean": result.mean}
 
     return answer
 
 
 def ratio(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
-        result = significance(test(numbers(given["x"]), numbers(given["y"]), **asked(options)))
+    def answer(data: Case, options: Case) -> Answer:
+        result = significance(test(numbers(data["x"]), numbers(data["y"]), **test_options(options)))
         return result | {"ratio": result["estimate"]}
 
     return answer
 
 
 def tost(test: Callable[..., Equivalence]) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
+    def answer(data: Case, options: Case) -> Answer:
         result = test(
-            numbers(given["x"]),
-            numbers(given["y"]),
+            numbers(data["x"]),
+            numbers(data["y"]),
             low=options["low"],
             high=options["high"],
             alpha=options.get("alpha", 0.05),
@@ -214,9 +218,9 @@ def tost(test: Callable[..., Equivalence]) -> Callable[[Case, Case], Answer]:
     return answer
 
 
-def mean_not_inferior(given: Case, options: Case) -> Answer:
+def mean_not_inferior(data: Case, options: Case) -> Answer:
     result = noninferiority_paired(
-        numbers(given["x"]), numbers(given["y"]), margin=options["margin"], alpha=options.get("alpha", 0.05)
+        numbers(data["x"]), numbers(data["y"]), margin=options["margin"], alpha=options.get("alpha", 0.05)
     )
     return ends(result.interval) | {
         "statistic": result.statistic,
@@ -226,10 +230,10 @@ def mean_not_inferior(given: Case, options: Case) -> Answer:
     }
 
 
-def rate_not_inferior(given: Case, options: Case) -> Answer:
-    gained, lost = count_discordant(given["x"], given["y"])
+def rate_not_inferior(data: Case, options: Case) -> Answer:
+    gained, lost = count_discordant(data["x"], data["y"])
     result = noninferiority_paired_proportions(
-        gained, lost, len(given["x"]), margin=options["margin"], alpha=options.get("alpha", 0.05)
+        gained, lost, len(data["x"]), margin=options["margin"], alpha=options.get("alpha", 0.05)
     )
     return ends(result.interval) | {"z": result.statistic, "p_value": result.p_value, "estimate": result.estimate}
 
@@ -239,18 +243,18 @@ PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "t_paired": t_paired,
     "t_welch": two_arms(welch_t),
     "t_student": two_arms(student_t),
-    "yuen_welch": trimmed(yuen_welch),
-    "trimmed_mean_test_paired": trimmed(paired_trimmed_t),
+    "yuen_welch": trimmed_test(yuen_welch),
+    "trimmed_mean_test_paired": trimmed_test(paired_trimmed_t),
     "augmented_t": augmented_t,
-    "clustered_mean": lambda given, options: clustered(numbers(given["x"]), given["clusters"], options),
-    "clustered_paired_diff": lambda given, options: clustered(
-        paired_differences(numbers(given["x"]), numbers(given["y"])), given["clusters"], options
+    "clustered_mean": lambda data, options: clustered_test(numbers(data["x"]), data["clusters"], options),
+    "clustered_paired_diff": lambda data, options: clustered_test(
+        paired_differences(numbers(data["x"]), numbers(data["y"])), data["clusters"], options
     ),
     "clustered_two_sample": clustered_two_sample,
     "variance_components": components,
     "miller_se_paired": miller_se_paired,
-    "pass_at_k": repeated(pass_at_k),
-    "pass_hat_k": repeated(pass_hat_k),
+    "pass_at_k": repeated_test(pass_at_k),
+    "pass_hat_k": repeated_test(pass_hat_k),
     "geometric_mean_ratio_paired": ratio(geometric_mean_ratio_paired),
     "geometric_mean_ratio_welch": ratio(geometric_mean_ratio_welch),
     "tost_paired": tost(tost_paired),

@@ -34,13 +34,13 @@ def sizes(needed: SampleSize, *, n: str = "n") -> Answer:
     return {n: needed.n, f"{n}_ceiling": needed.ceiling, "power_at_ceiling": needed.power}
 
 
-def asked(options: Case) -> dict[str, float]:
-    """What is left of a question once its effect is known: alpha, and the power that is wanted."""
+def power_options(options: Case) -> dict[str, float]:
+    """Return the options besides the effect: alpha, and the desired power."""
     alpha = float(options.get("alpha", 0.05))
     return {"alpha": alpha} if "n" in options or "N" in options else {"alpha": alpha, "power": options["power"]}
 
 
-def t_test(given: Case, options: Case) -> Answer:
+def t_test(data: Case, options: Case) -> Answer:
     kind = {
         "design": options.get("type", "two.sample").replace(".", "-"),
         "alternative": options.get("alternative", "two-sided"),
@@ -49,11 +49,11 @@ def t_test(given: Case, options: Case) -> Answer:
         alpha, power = options.get("alpha", 0.05), options["power"]
         return {"d": detectable_t(options["n"], alpha=alpha, power=power, **kind)}
     if "n" in options:
-        return {"power": power_t(options["n"], options["d"], **asked(options), **kind)}
-    return sizes(samples_for_t(options["d"], **asked(options), **kind))
+        return {"power": power_t(options["n"], options["d"], **power_options(options), **kind)}
+    return sizes(samples_for_t(options["d"], **power_options(options), **kind))
 
 
-def t_test_unequal(given: Case, options: Case) -> Answer:
+def t_test_unequal(data: Case, options: Case) -> Answer:
     power = power_t(
         options["n1"],
         options["d"],
@@ -66,7 +66,7 @@ def t_test_unequal(given: Case, options: Case) -> Answer:
 
 
 def two_proportions(method: str, *, strict: bool) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
+    def answer(data: Case, options: Case) -> Answer:
         rates = options["p1"], options["p2"]
         how = {
             "method": method,
@@ -74,85 +74,85 @@ def two_proportions(method: str, *, strict: bool) -> Callable[[Case, Case], Answ
             "strict": options.get("strict", strict),
         }
         if "n" in options:
-            found: Answer = {"power": power_proportions(options["n"], *rates, **asked(options), **how)}
+            table: Answer = {"power": power_proportions(options["n"], *rates, **power_options(options), **how)}
         else:
-            found = sizes(samples_for_proportions(*rates, **asked(options), **how))
-        return found | {"h": cohens_h(*rates)}
+            table = sizes(samples_for_proportions(*rates, **power_options(options), **how))
+        return table | {"h": cohens_h(*rates)}
 
     return answer
 
 
-def anova(given: Case, options: Case) -> Answer:
+def anova(data: Case, options: Case) -> Answer:
     if "f" not in options:
         alpha, power = options.get("alpha", 0.05), options["power"]
         return {"f": detectable_anova(options["n"], options["k"], alpha=alpha, power=power)}
     if "n" in options:
-        return {"power": power_anova(options["n"], options["k"], options["f"], **asked(options))}
-    return sizes(samples_for_anova(options["k"], options["f"], **asked(options)))
+        return {"power": power_anova(options["n"], options["k"], options["f"], **power_options(options))}
+    return sizes(samples_for_anova(options["k"], options["f"], **power_options(options)))
 
 
-def chi2(given: Case, options: Case) -> Answer:
+def chi2(data: Case, options: Case) -> Answer:
     if "w" not in options:
         alpha, power = options.get("alpha", 0.05), options["power"]
         return {"w": detectable_chi2(options["N"], options["df"], alpha=alpha, power=power)}
     if "N" in options:
-        return {"power": power_chi2(options["N"], options["w"], options["df"], **asked(options))}
-    return sizes(samples_for_chi2(options["w"], options["df"], **asked(options)), n="N")
+        return {"power": power_chi2(options["N"], options["w"], options["df"], **power_options(options))}
+    return sizes(samples_for_chi2(options["w"], options["df"], **power_options(options)), n="N")
 
 
-def correlation(given: Case, options: Case) -> Answer:
+def correlation(data: Case, options: Case) -> Answer:
     side = {"alternative": options.get("alternative", "two-sided")}
     if "r" not in options:
         alpha, power = options.get("alpha", 0.05), options["power"]
         return {"r": detectable_correlation(options["n"], alpha=alpha, power=power, **side)}
     if "n" in options:
-        return {"power": power_correlation(options["n"], options["r"], **asked(options), **side)}
-    return sizes(samples_for_correlation(options["r"], **asked(options), **side))
+        return {"power": power_correlation(options["n"], options["r"], **power_options(options), **side)}
+    return sizes(samples_for_correlation(options["r"], **power_options(options), **side))
 
 
-def mcnemar(given: Case, options: Case) -> Answer:
+def mcnemar(data: Case, options: Case) -> Answer:
     method = {"midp": "mid-p"}.get(options.get("method", "connor"), options.get("method", "connor"))
     if "p10" not in options:
         alpha, power = options.get("alpha", 0.05), options["power"]
         return {"delta": detectable_mcnemar(options["n"], options["psi"], method=method, alpha=alpha, power=power)}
     rates = options["p10"], options["p01"]
     if "n" in options:
-        return {"power": power_mcnemar(options["n"], *rates, method=method, **asked(options))}
-    return sizes(samples_for_mcnemar(*rates, method=method, **asked(options)))
+        return {"power": power_mcnemar(options["n"], *rates, method=method, **power_options(options))}
+    return sizes(samples_for_mcnemar(*rates, method=method, **power_options(options)))
 
 
-def miller(given: Case, options: Case) -> Answer:
+def miller(data: Case, options: Case) -> Answer:
     variances = {
         "between": options["omega2"],
         "within": (options.get("sigma2_a", 0.0), options.get("sigma2_b", 0.0)),
         "repeats": (options.get("k_a", 1), options.get("k_b", 1)),
     }
     if "n" in options:
-        return {"power": power_with_repeats(options["n"], options["delta"], **variances, **asked(options))}
-    return sizes(samples_with_repeats(options["delta"], **variances, **asked(options)))
+        return {"power": power_with_repeats(options["n"], options["delta"], **variances, **power_options(options))}
+    return sizes(samples_with_repeats(options["delta"], **variances, **power_options(options)))
 
 
 def prior(options: Case) -> tuple[float, float]:
     return float(options.get("a", 1.0)), float(options.get("b", 1.0))
 
 
-def one_rate(given: Case, options: Case) -> Answer:
-    posterior = beta_binomial(given["count"], given["nobs"], prior=prior(options), level=level(options))
+def one_rate(data: Case, options: Case) -> Answer:
+    posterior = beta_binomial(data["count"], data["nobs"], prior=prior(options), level=level(options))
     return {"mean": posterior.mean} | ends(posterior.interval)
 
 
-def superiority(given: Case, options: Case) -> Answer:
-    counts = given["x1"], given["n1"], given["x2"], given["n2"]
+def superiority(data: Case, options: Case) -> Answer:
+    counts = data["x1"], data["n1"], data["x2"], data["n2"]
     return {"prob": probability_superior(*counts, prior=prior(options))}
 
 
-def bootstrap_moments(given: Case, options: Case) -> Answer:
-    moments = bayesian_bootstrap_moments(numbers(given["x"]))
+def bootstrap_moments(data: Case, options: Case) -> Answer:
+    moments = bayesian_bootstrap_moments(numbers(data["x"]))
     return {"mean": moments.mean, "var": moments.variance}
 
 
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
-    "p_adjust": lambda given, options: {"p_adj": adjust(given["p_values"], options.get("method", "holm"))},
+    "p_adjust": lambda data, options: {"p_adj": adjust(data["p_values"], options.get("method", "holm"))},
     "power_t": t_test,
     "mde_t": t_test,
     "power_t2n": t_test_unequal,

@@ -62,11 +62,11 @@ from pytest_crucible.stats.results import Effect, Significance
 UNCLIPPED = {"agresti_coull", "agresti_caffo"}
 
 
-def unclipped(interval: Interval) -> Answer:
+def unclipped_ends(interval: Interval) -> Answer:
     return {"ci_low_unclipped": interval.low, "ci_high_unclipped": interval.high}
 
 
-def tested(test: Significance, statistic: str) -> Answer:
+def test_answer(test: Significance, statistic: str) -> Answer:
     return {"status": test.status, statistic: test.statistic, "p_value": test.p_value, "df": (*test.dof, None)[0]}
 
 
@@ -74,8 +74,8 @@ def values(effects: tuple[Effect, ...]) -> dict[str, float | None]:
     return {effect.name: effect.value for effect in effects}
 
 
-def proportion_ci(given: Case, options: Case) -> Answer:
-    count, n, method = given["count"], given["nobs"], options.get("method", "wilson")
+def proportion_ci(data: Case, options: Case) -> Answer:
+    count, n, method = data["count"], data["nobs"], options.get("method", "wilson")
     at = level(options)
     intervals: dict[str, Callable[[], Interval]] = {
         "wilson": lambda: wilson_interval(count, n, level=at),
@@ -88,42 +88,42 @@ def proportion_ci(given: Case, options: Case) -> Answer:
     answer = {"status": "ok" if n else "insufficient_data", "estimate": count / n if n else None}
     answer |= ends(intervals[method]())
     if method == "agresti_coull" and n:
-        answer |= unclipped(agresti_coull_interval(count, n, level=at, clip=False))
+        answer |= unclipped_ends(agresti_coull_interval(count, n, level=at, clip=False))
     return answer
 
 
-def clustered_proportion_ci(given: Case, options: Case) -> Answer:
-    labels, at = given["clusters"], level(options)
+def clustered_proportion_ci(data: Case, options: Case) -> Answer:
+    labels, at = data["clusters"], level(options)
     interval = korn_graubard_interval if options.get("method", "beta") == "beta" else clustered_logit_interval
-    answer: Answer = {"estimate": float(np.mean(given["x"])), "n_clusters": len(set(labels))}
+    answer: Answer = {"estimate": float(np.mean(data["x"])), "n_clusters": len(set(labels))}
     try:
-        answer |= {"status": "ok", "se": clustered_proportion_se(given["x"], labels)}
-        return answer | ends(interval(given["x"], labels, level=at))
+        answer |= {"status": "ok", "se": clustered_proportion_se(data["x"], labels)}
+        return answer | ends(interval(data["x"], labels, level=at))
     except NotEnoughData:
         return answer | {"status": "insufficient_clusters", "se": None, "ci_low": None, "ci_high": None}
 
 
-def binomial(given: Case, options: Case) -> Answer:
+def binomial(data: Case, options: Case) -> Answer:
     alternative = options.get("alternative", "two-sided")
-    test = binomial_test(given["count"], given["nobs"], options.get("p0", 0.5), alternative=alternative)
-    return tested(test, "statistic") | {"estimate": test.estimate}
+    test = binomial_test(data["count"], data["nobs"], options.get("p0", 0.5), alternative=alternative)
+    return test_answer(test, "statistic") | {"estimate": test.estimate}
 
 
-def two_proportions_ci(given: Case, options: Case) -> Answer:
-    arms, at, method = (given["x1"], given["n1"], given["x2"], given["n2"]), level(options), options["method"]
+def two_proportions_ci(data: Case, options: Case) -> Answer:
+    arms, at, method = (data["x1"], data["n1"], data["x2"], data["n2"]), level(options), options["method"]
     intervals: dict[str, Callable[[], Interval]] = {
         "newcombe": lambda: newcombe_interval(*arms, level=at),
         "agresti_caffo": lambda: agresti_caffo_interval(*arms, level=at),
         "miettinen_nurminen": lambda: score_interval(*arms, level=at, skewness=False),
         "wald": lambda: wald_difference_interval(*arms, level=at),
     }
-    answer: Answer = {"estimate": given["x1"] / given["n1"] - given["x2"] / given["n2"]}
+    answer: Answer = {"estimate": data["x1"] / data["n1"] - data["x2"] / data["n2"]}
     answer |= ends(intervals[method]()) | {"p_value_pooled_z": pooled_z_p_value(*arms)}
-    return answer | (unclipped(agresti_caffo_interval(*arms, level=at, clip=False)) if method in UNCLIPPED else {})
+    return answer | (unclipped_ends(agresti_caffo_interval(*arms, level=at, clip=False)) if method in UNCLIPPED else {})
 
 
-def paired_proportions_ci(given: Case, options: Case) -> Answer:
-    both, gained, lost, neither = (int(count) for count in given["table4"])
+def paired_proportions_ci(data: Case, options: Case) -> Answer:
+    both, gained, lost, neither = (int(count) for count in data["table4"])
     n, at = both + gained + lost + neither, level(options)
     table = (both, gained, lost, neither)
     intervals: dict[str, Callable[[], Interval]] = {
@@ -147,9 +147,9 @@ def paired_proportions_ci(given: Case, options: Case) -> Answer:
     }
 
 
-def mcnemar(given: Case, options: Case) -> Answer:
-    gained, lost = count_discordant(given["x"], given["y"])
-    method, n = options.get("method", "exact"), len(given["x"])
+def mcnemar(data: Case, options: Case) -> Answer:
+    gained, lost = count_discordant(data["x"], data["y"])
+    method, n = options.get("method", "exact"), len(data["x"])
     chi2 = mcnemar_asymptotic(gained, lost, correction=method == "asymptotic_cc")
     p_values = {"exact": mcnemar_exact(gained, lost), "midp": mcnemar_mid_p(gained, lost)}
     return {
@@ -162,23 +162,23 @@ def mcnemar(given: Case, options: Case) -> Answer:
     }
 
 
-def chi2(given: Case, options: Case) -> Answer:
-    test = chi2_independence(given["table"], correction=options.get("correction", False))
+def chi2(data: Case, options: Case) -> Answer:
+    test = chi2_independence(data["table"], correction=options.get("correction", False))
     sizes = values(test.effects)
-    return tested(test, "chi2") | {
+    return test_answer(test, "chi2") | {
         "cramers_v": sizes.get("cramers v"),
         "cramers_v_bc": sizes.get("cramers v, bias-corrected"),
         "cohens_w": sizes.get("cohens w"),
     }
 
 
-def goodness_of_fit(given: Case, options: Case) -> Answer:
-    test = chi2_goodness_of_fit(given["observed"], given.get("expected_probs"))
-    return tested(test, "chi2") | {"cohens_w": values(test.effects).get("cohens w")}
+def goodness_of_fit(data: Case, options: Case) -> Answer:
+    test = chi2_goodness_of_fit(data["observed"], data.get("expected_probs"))
+    return test_answer(test, "chi2") | {"cohens_w": values(test.effects).get("cohens w")}
 
 
-def fisher(given: Case, options: Case) -> Answer:
-    table, alternative = given["table"], options.get("alternative", "two-sided")
+def fisher(data: Case, options: Case) -> Answer:
+    table, alternative = data["table"], options.get("alternative", "two-sided")
     (a, b), (c, d) = table
     test = fisher_exact(table, alternative=alternative)
     odds = conditional_odds_ratio(table, level=level(options), alternative=alternative)
@@ -190,8 +190,8 @@ def fisher(given: Case, options: Case) -> Answer:
     }
 
 
-def sample_odds_ratio(given: Case, options: Case) -> Answer:
-    (a, b), (c, d) = given["table"]
+def sample_odds_ratio(data: Case, options: Case) -> Answer:
+    (a, b), (c, d) = data["table"]
     effect = odds_ratio(a, a + b, c, c + d, level=level(options), haldane=options.get("haldane", False))
     answer: Answer = {"odds_ratio": effect.value} | ends(effect.interval)
     if effect.value is None or effect.interval is None:
@@ -201,25 +201,25 @@ def sample_odds_ratio(given: Case, options: Case) -> Answer:
     return answer | {"log_or": math.log(effect.value), "se_log": half / float(ndtri(0.5 + level(options) / 2))}
 
 
-def katz(given: Case, options: Case) -> Answer:
-    (a, b), (c, d) = given["table"]
+def katz(data: Case, options: Case) -> Answer:
+    (a, b), (c, d) = data["table"]
     effect = risk_ratio(a, a + b, c, c + d, level=level(options))
     return {"risk_ratio": effect.value} | ends(effect.interval)
 
 
-def rate_ratio(given: Case, options: Case) -> Answer:
-    arms, alternative = (given["x1"], given["t1"], given["x2"], given["t2"]), options.get("alternative", "two-sided")
+def rate_ratio(data: Case, options: Case) -> Answer:
+    arms, alternative = (data["x1"], data["t1"], data["x2"], data["t2"]), options.get("alternative", "two-sided")
     test = poisson_rate_ratio(*arms, alternative=alternative)
     interval = poisson_ratio_interval(*arms, alternative=alternative, level=level(options))
     return {"status": test.status, "ratio": test.estimate, "p_value": test.p_value} | ends(interval)
 
 
-def rate(given: Case, options: Case) -> Answer:
-    return {"rate": given["x"] / given["t"]} | ends(poisson_rate_interval(given["x"], given["t"], level=level(options)))
+def rate(data: Case, options: Case) -> Answer:
+    return {"rate": data["x"] / data["t"]} | ends(poisson_rate_interval(data["x"], data["t"], level=level(options)))
 
 
-def quantile_ci(given: Case, options: Case) -> Answer:
-    sample, q, at = given["x"], options["q"], level(options)
+def quantile_ci(data: Case, options: Case) -> Answer:
+    sample, q, at = data["x"], options["q"], level(options)
     low_rank, high_rank = quantile_ranks(len(sample), q, tail=(1 - at) / 2)
     return ends(quantile_interval(sample, q, level=at)) | {
         "estimate": quantile_estimate(sample, q),
@@ -236,13 +236,13 @@ PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "two_proportions_ci": two_proportions_ci,
     "paired_proportions_ci": paired_proportions_ci,
     "mcnemar": mcnemar,
-    "cochran_q": lambda given, options: tested(cochran_q(given["matrix"]), "Q"),
+    "cochran_q": lambda data, options: test_answer(cochran_q(data["matrix"]), "Q"),
     "chi2_independence": chi2,
     "chi2_gof": goodness_of_fit,
     "fisher_exact": fisher,
     "odds_ratio": sample_odds_ratio,
     "risk_ratio": katz,
-    "cohens_h": lambda given, options: {"h": cohens_h(given["p1"], given["p2"])},
+    "cohens_h": lambda data, options: {"h": cohens_h(data["p1"], data["p2"])},
     "poisson_rate_ratio": rate_ratio,
     "poisson_rate_ci": rate,
     "quantile_ci": quantile_ci,

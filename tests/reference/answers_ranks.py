@@ -18,17 +18,17 @@ from pytest_crucible.stats.results import Significance
 MIRRORED = {"two-sided": "two-sided", "greater": "less", "less": "greater"}
 
 
-def arms(given: Case) -> tuple[list[float], list[float]]:
-    return numbers(given["x"]), numbers(given["y"])
+def arms(data: Case) -> tuple[list[float], list[float]]:
+    return numbers(data["x"]), numbers(data["y"])
 
 
 def effects(result: Significance) -> dict[str, float | None]:
     return {effect.name: effect.value for effect in result.effects}
 
 
-def answer_mann_whitney(given: Case, options: Case) -> Answer:
+def answer_mann_whitney(data: Case, options: Case) -> Answer:
     result = mann_whitney(
-        *arms(given),
+        *arms(data),
         method=options.get("method", "auto"),
         correction=options.get("correction", True),
         alternative=options.get("alternative", "two-sided"),
@@ -45,9 +45,9 @@ def answer_mann_whitney(given: Case, options: Case) -> Answer:
     } | ends(result.interval)
 
 
-def answer_brunner_munzel(given: Case, options: Case) -> Answer:
+def answer_brunner_munzel(data: Case, options: Case) -> Answer:
     """The file measures P(x < y), so the arms change places."""
-    candidate, baseline = arms(given)
+    candidate, baseline = arms(data)
     alternative = MIRRORED[options.get("alternative", "two-sided")]
     result = brunner_munzel(baseline, candidate, alternative=alternative, level=level(options))
     return {
@@ -60,9 +60,9 @@ def answer_brunner_munzel(given: Case, options: Case) -> Answer:
     } | ends(result.interval)
 
 
-def answer_wilcoxon(given: Case, options: Case) -> Answer:
+def answer_wilcoxon(data: Case, options: Case) -> Answer:
     result = wilcoxon_signed_rank(
-        *arms(given),
+        *arms(data),
         zero_method=options.get("zero_method", "pratt"),
         method=options.get("method", "auto"),
         correction=options.get("correction", True),
@@ -82,8 +82,8 @@ def answer_wilcoxon(given: Case, options: Case) -> Answer:
     } | ends(result.interval)
 
 
-def answer_sign_test(given: Case, options: Case) -> Answer:
-    result = sign_test(*arms(given), alternative=options.get("alternative", "two-sided"), level=level(options))
+def answer_sign_test(data: Case, options: Case) -> Answer:
+    result = sign_test(*arms(data), alternative=options.get("alternative", "two-sided"), level=level(options))
     return {
         "status": result.status,
         "n_pos": result.positive,
@@ -92,15 +92,15 @@ def answer_sign_test(given: Case, options: Case) -> Answer:
     }
 
 
-def answer_cliffs_delta(given: Case, options: Case) -> Answer:
-    asymmetric = cliffs_delta(*arms(given), level=level(options), interval="feng-cliff")
-    fisher = cliffs_delta(*arms(given), level=level(options), interval="fisher")
+def answer_cliffs_delta(data: Case, options: Case) -> Answer:
+    asymmetric = cliffs_delta(*arms(data), level=level(options), interval="feng-cliff")
+    fisher = cliffs_delta(*arms(data), level=level(options), interval="fisher")
     fisher_ends = {f"{key}_fisher": end for key, end in ends(fisher.interval).items()}
     return {"delta": asymmetric.value, "se": asymmetric.se} | ends(asymmetric.interval) | fisher_ends
 
 
-def answer_cles(given: Case, options: Case) -> Answer:
-    share, delta = cles(*arms(given), level=level(options)), cliffs_delta(*arms(given), level=level(options))
+def answer_cles(data: Case, options: Case) -> Answer:
+    share, delta = cles(*arms(data), level=level(options)), cliffs_delta(*arms(data), level=level(options))
     return (
         {"cles": share.value, "cliffs_delta": delta.value}
         | ends(share.interval)
@@ -108,13 +108,13 @@ def answer_cles(given: Case, options: Case) -> Answer:
     )
 
 
-def answer_rank_biserial(given: Case, options: Case) -> Answer:
-    effect = rank_biserial_paired(*arms(given), level=level(options))
+def answer_rank_biserial(data: Case, options: Case) -> Answer:
+    effect = rank_biserial_paired(*arms(data), level=level(options))
     return {"r": effect.value} | ends(effect.interval)
 
 
-def answer_pearson(given: Case, options: Case) -> Answer:
-    result = pearson(*arms(given), alternative=options.get("alternative", "two-sided"), level=level(options))
+def answer_pearson(data: Case, options: Case) -> Answer:
+    result = pearson(*arms(data), alternative=options.get("alternative", "two-sided"), level=level(options))
     return {
         "status": result.status,
         "r": result.estimate,
@@ -124,15 +124,15 @@ def answer_pearson(given: Case, options: Case) -> Answer:
     } | ends(result.interval)
 
 
-def answer_spearman(given: Case, options: Case) -> Answer:
-    result = spearman(*arms(given), method="asymptotic", level=level(options))
-    exact = spearman(*arms(given), method="exact") if len(given["x"]) < 10 else replace(result, p_value=None)
+def answer_spearman(data: Case, options: Case) -> Answer:
+    result = spearman(*arms(data), method="asymptotic", level=level(options))
+    exact = spearman(*arms(data), method="exact") if len(data["x"]) < 10 else replace(result, p_value=None)
     bonett_wright = {f"{key}_bw": end for key, end in ends(result.interval).items()}
     return {"rho": result.estimate, "p_value_t": result.p_value, "p_value_exact": exact.p_value} | bonett_wright
 
 
-def answer_kendall(given: Case, options: Case) -> Answer:
-    result = kendall(*arms(given), level=level(options))
+def answer_kendall(data: Case, options: Case) -> Answer:
+    result = kendall(*arms(data), level=level(options))
     fieller = {f"{key}_fieller": end for key, end in ends(result.interval).items()}
     return {"tau_b": result.estimate, "p_value": result.p_value} | fieller
 

@@ -38,13 +38,13 @@ def _deviation(samples: object, axis: int) -> object:
 STATISTICS: dict[str, Callable[..., object]] = {"mean": np.mean, "median": np.median, "sd": _deviation}
 
 
-def jackknifed(given: Case, options: Case) -> Answer:
-    found = jackknife(numbers(given["x"]), STATISTICS[options.get("statistic", "mean")])
-    return {"estimate": found.estimate, "bias": found.bias, "se": found.se, "acceleration": found.acceleration}
+def jackknife_answer(data: Case, options: Case) -> Answer:
+    answer = jackknife(numbers(data["x"]), STATISTICS[options.get("statistic", "mean")])
+    return {"estimate": answer.estimate, "bias": answer.bias, "se": answer.se, "acceleration": answer.acceleration}
 
 
-def bca_full_enumeration(given: Case, options: Case) -> Answer:
-    values, statistic = numbers(given["x"]), STATISTICS[options.get("statistic", "mean")]
+def bca_full_enumeration(data: Case, options: Case) -> Answer:
+    values, statistic = numbers(data["x"]), STATISTICS[options.get("statistic", "mean")]
     law, leaving_one_out = enumerate_distribution(values, statistic), jackknife(values, statistic)
     estimate, acceleration = leaving_one_out.estimate, leaving_one_out.acceleration or 0.0
     correction = bias_correction(law, estimate)
@@ -66,36 +66,36 @@ def bca_full_enumeration(given: Case, options: Case) -> Answer:
     )
 
 
-def permutation_paired(given: Case, options: Case) -> Answer:
-    differences = difference(numbers(given["x"]), numbers(given["y"]))
-    return permuted(sign_flip(differences, alternative=options.get("alternative", "two-sided")))
+def permutation_paired(data: Case, options: Case) -> Answer:
+    differences = difference(numbers(data["x"]), numbers(data["y"]))
+    return permutation_answer(sign_flip(differences, alternative=options.get("alternative", "two-sided")))
 
 
-def permutation_two_sample(given: Case, options: Case) -> Answer:
-    x, y = numbers(given["x"]), numbers(given["y"])
-    return permuted(permute_two_samples(x, y, alternative=options.get("alternative", "two-sided")))
+def permutation_two_sample(data: Case, options: Case) -> Answer:
+    x, y = numbers(data["x"]), numbers(data["y"])
+    return permutation_answer(permute_two_samples(x, y, alternative=options.get("alternative", "two-sided")))
 
 
-def permuted(found: PermutationTest) -> Answer:
+def permutation_answer(answer: PermutationTest) -> Answer:
     return {
-        "status": found.status,
-        "statistic": found.statistic,
-        "p_value": found.p_value,
-        "n_permutations": found.arrangements,
+        "status": answer.status,
+        "statistic": answer.statistic,
+        "p_value": answer.p_value,
+        "n_permutations": answer.arrangements,
     }
 
 
-def max_t(given: Case, options: Case) -> Answer:
-    found = step_down_max_t([numbers(row) for row in given["D"]], alternative=options.get("alternative", "two-sided"))
+def max_t(data: Case, options: Case) -> Answer:
+    answer = step_down_max_t([numbers(row) for row in data["D"]], alternative=options.get("alternative", "two-sided"))
     return {
-        "abs_t": [None if t is None else abs(t) for t in found.statistics],
-        "p_raw": list(found.p_values),
-        "p_adj": list(found.p_adjusted),
+        "abs_t": [None if t is None else abs(t) for t in answer.statistics],
+        "p_raw": list(answer.p_values),
+        "p_adj": list(answer.p_adjusted),
     }
 
 
-def cohens_d_independent(given: Case, options: Case) -> Answer:
-    x, y = numbers(given["x"]), numbers(given["y"])
+def cohens_d_independent(data: Case, options: Case) -> Answer:
+    x, y = numbers(data["x"]), numbers(data["y"])
     effect, corrected = cohens_d(x, y, level=level(options)), hedges_g(x, y, level=level(options))
     return (
         {
@@ -110,8 +110,8 @@ def cohens_d_independent(given: Case, options: Case) -> Answer:
     )
 
 
-def cohens_d_paired(given: Case, options: Case) -> Answer:
-    x, y = numbers(given["x"]), numbers(given["y"])
+def cohens_d_paired(data: Case, options: Case) -> Answer:
+    x, y = numbers(data["x"]), numbers(data["y"])
     effect = cohens_dz(x, y, level=level(options))
     return {
         "status": "degenerate" if effect.value is None else "ok",
@@ -122,13 +122,13 @@ def cohens_d_paired(given: Case, options: Case) -> Answer:
     } | ends(effect.interval)
 
 
-def glass(given: Case, options: Case) -> Answer:
-    effect = glass_delta(numbers(given["x"]), numbers(given["y"]), level=level(options))
+def glass(data: Case, options: Case) -> Answer:
+    effect = glass_delta(numbers(data["x"]), numbers(data["y"]), level=level(options))
     return {"status": "degenerate" if effect.value is None else "ok", "delta": effect.value} | ends(effect.interval)
 
 
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
-    "jackknife": jackknifed,
+    "jackknife": jackknife_answer,
     "bca_full_enumeration": bca_full_enumeration,
     "permutation_paired_exact": permutation_paired,
     "permutation_two_sample_exact": permutation_two_sample,

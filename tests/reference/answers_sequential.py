@@ -49,9 +49,9 @@ def sequence(values: Sequence[float], bounds: tuple[float, float], options: Case
     )
 
 
-def at_times(found: ConfidenceSequence, bounds: tuple[float, float], options: Case) -> Answer:
-    at = np.array(options.get("times", [found.n])) - 1
-    lower, upper = found.lower[at], found.upper[at]
+def at_times(answer: ConfidenceSequence, bounds: tuple[float, float], options: Case) -> Answer:
+    at = np.array(options.get("times", [answer.n])) - 1
+    lower, upper = answer.lower[at], answer.upper[at]
     if options["function"] in ("betting_cs", "hedged_cs"):
         breaks, low, width = options.get("breaks", 1000), bounds[0], bounds[1] - bounds[0]
         lower = low + width * np.maximum(np.ceil((lower - low) / width * breaks) - 1, 0) / breaks
@@ -59,19 +59,19 @@ def at_times(found: ConfidenceSequence, bounds: tuple[float, float], options: Ca
     return {"lower": lower.tolist(), "upper": upper.tolist()}
 
 
-def confseq(given: Case, options: Case) -> Answer:
+def confseq(data: Case, options: Case) -> Answer:
     bounds = tuple(options.get("bounds", (0.0, 1.0)))
-    return at_times(sequence(numbers(given["x"]), bounds, options), bounds, options)
+    return at_times(sequence(numbers(data["x"]), bounds, options), bounds, options)
 
 
-def confseq_paired(given: Case, options: Case) -> Answer:
+def confseq_paired(data: Case, options: Case) -> Answer:
     bounds = (-1.0, 1.0)
-    differences = difference(numbers(given["x"]), numbers(given["y"]))
+    differences = difference(numbers(data["x"]), numbers(data["y"]))
     return at_times(sequence(differences.tolist(), bounds, options), bounds, options)
 
 
-def confseq_boundary(given: Case, options: Case) -> Answer:
-    function, alpha, time = options["function"], options.get("alpha", 0.05), given["v"]
+def confseq_boundary(data: Case, options: Case) -> Answer:
+    function, alpha, time = options["function"], options.get("alpha", 0.05), data["v"]
     tuned = options.get("alpha_opt", 0.05)
     if function == "poly_stitching_bound":
         bound = stitched_boundary(
@@ -98,7 +98,7 @@ def confseq_boundary(given: Case, options: Case) -> Answer:
     return {"bound": bound.tolist()}
 
 
-def confseq_bernoulli(given: Case, options: Case) -> Answer:
+def confseq_bernoulli(data: Case, options: Case) -> Answer:
     interval = bernoulli_interval(
         options["num_successes"],
         options["num_trials"],
@@ -109,10 +109,10 @@ def confseq_bernoulli(given: Case, options: Case) -> Answer:
     return {"lower": interval.low, "upper": interval.high}
 
 
-def asymptotic_cs(given: Case, options: Case) -> Answer:
-    summary: Any = given
-    if "x" in given:
-        values = np.array(numbers(given["x"]))
+def asymptotic_cs(data: Case, options: Case) -> Answer:
+    summary: Any = data
+    if "x" in data:
+        values = np.array(numbers(data["x"]))
         summary = {"mean": float(values.mean()), "sd": float(values.std(ddof=1)), "n": values.size}
     look = asymptotic_interval(
         summary["mean"],

@@ -1,4 +1,4 @@
-"""How often judges' coefficients, corrected means, pooled effects and ratings cover the truth, by seeded simulation.
+"""Coverage of judges' coefficients, corrected means, pooled effects and ratings, by seeded simulation.
 
 Every limit is the nominal rate, or a worst cell that is named beside it, less four standard errors of the simulation.
 """
@@ -150,11 +150,11 @@ def test_a_judge_that_favours_one_arm_does_not_bias_the_difference(rate, gained,
 def test_rogan_gladen_covers_the_rate_of_another_population(rate, labels):
     """The labelled half right, half wrong answers; sensitivity .9, specificity .7."""
     rng, runs = np.random.default_rng([7, labels]), choose_runs(1000)
-    known = np.arange(labels) % 2 == 0
+    case = np.arange(labels) % 2 == 0
     hits = 0
     for _ in range(runs):
         truth = rng.random(1000) < rate
-        answer = rogan_gladen(known, biased_judge(rng, known, 0.9, 0.7), biased_judge(rng, truth, 0.9, 0.7))
+        answer = rogan_gladen(case, biased_judge(rng, case, 0.9, 0.7), biased_judge(rng, truth, 0.9, 0.7))
         hits += covers(answer.interval, rate)
 
     assert at_least(hits, runs, 0.94)
@@ -209,9 +209,9 @@ def test_ratings_and_all_ranks_are_covered(clustered):
         result = rate_judgements(judgements, clusters=question if clustered else None)
         hits += covers(compare_ratings(result, 0, 3).interval, 1.0)
         ranked += all(
-            one.best <= 1 + (strengths > strengths[one.item]).sum()
-            and one.worst >= 6 - (strengths < strengths[one.item]).sum()
-            for one in rank_intervals(result)
+            rank_interval.best <= 1 + (strengths > strengths[rank_interval.item]).sum()
+            and rank_interval.worst >= 6 - (strengths < strengths[rank_interval.item]).sum()
+            for rank_interval in rank_intervals(result)
         )
 
     assert at_least(hits, runs, 0.94)

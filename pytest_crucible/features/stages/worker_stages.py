@@ -1,6 +1,6 @@
 """The later stages of a worker of pytest-xdist: they run when pytest has run all of the worker's items.
 
-xdist distributes each item once, so that its workers cannot be given the items of later stages. Each worker goes on with the
+xdist distributes each item once, so that its workers cannot be given the items of later stages. Each worker continues with the
 experiments that it has begun, and its reports travel to the controller when it ends.
 """
 

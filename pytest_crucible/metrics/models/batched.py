@@ -1,4 +1,4 @@
-"""How scoring models compute: their device and precision, and questions in batches.
+"""Computing with scoring models: their device and precision, and questions in batches.
 
 Models block, and are fastest with large batches. So they compute in a thread, one batch at a time, and samples wait for their
 scores without delaying requests for other samples: questions that arrive while a batch is computed form the next one.

@@ -1,4 +1,4 @@
-"""Which arms are not the best: each arm is compared with all others, so that the best arm is rarely excluded.
+"""Arms that are not the best: each arm is compared with all others, so that the best arm is rarely excluded.
 
 Subset selection (Gupta 1965, Technometrics 7:225; Hsu 1984, Ann. Stat. 12:1136) needs smaller critical values than all pairs
 together do (`compare_all_arms`), because it claims less: not that each arm it names is worse, but that the best is not among

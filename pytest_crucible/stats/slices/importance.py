@@ -1,4 +1,4 @@
-"""Which features predict the difference between two arms: out-of-fold permutation importance (extra `[explain]`).
+"""Features that predict the difference between two arms: out-of-fold permutation importance (extra `[explain]`).
 
 A model that predicts no better than on shuffled differences says nothing about its features: then the result is None.
 """

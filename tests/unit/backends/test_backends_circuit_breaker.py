@@ -71,7 +71,7 @@ def test_full_rate_after_a_restart():
 
     ask_all(3_000, server)
 
-    assert server.accepted(73, 75) >= 0.9 * server.accepted(7, 9)
+    assert server.accepted_rate(73, 75) >= 0.9 * server.accepted_rate(7, 9)
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_unanswered_samples_are_lost_alone(workers, never):
 
     assert len(run.replies) == 40 - len(never)
     assert {type(error) for error in run.errors} <= {BackendError, Unanswered}
-    assert len(run.told("request.start")) == 40 + 5 * len(never)
+    assert len(run.events_named("request.start")) == 40 + 5 * len(never)
 
 
 def test_many_unanswered_samples_among_answers_are_lost_alone():

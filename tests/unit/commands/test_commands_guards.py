@@ -31,7 +31,7 @@ def crucible_guards(tmp_path, monkeypatch):
     return run
 
 
-def test_it_lists_guards(crucible_guards):
+def test_guards_are_listed(crucible_guards):
     lines = [line.split() for line in crucible_guards()]
 
     assert lines[0][:3] == ["name", "kind", "threshold"]
@@ -40,7 +40,7 @@ def test_it_lists_guards(crucible_guards):
     assert [guard["name"] for guard in json.loads("\n".join(crucible_guards("--json")))] == ["inj", "pii", "all"]
 
 
-def test_a_guard_that_cannot_be_read_does_not_hide_the_others(crucible_guards, tmp_path, capsys):
+def test_an_unreadable_guard_does_not_hide_the_others(crucible_guards, tmp_path, capsys):
     (tmp_path / "crucible.toml").write_text(f'{TABLES}[guards.old]\nkind = "rules"\nthreshold = "old.json"\n')
 
     for arguments, last in (((), "all "), (("--json",), "]")):
@@ -49,7 +49,7 @@ def test_a_guard_that_cannot_be_read_does_not_hide_the_others(crucible_guards, t
         assert capsys.readouterr().out.splitlines()[-1].startswith(last)
 
 
-def test_it_tries_one(crucible_guards):
+def test_a_guard_is_tried_on_a_text(crucible_guards):
     assert crucible_guards("try", "pii", "--text", "Grüße an anna@example.com") == [
         "pii: flagged, score 1, EMAIL_ADDRESS",
         "  EMAIL_ADDRESS 9-25: anna@example.com",
@@ -57,7 +57,7 @@ def test_it_tries_one(crucible_guards):
     assert crucible_guards("try", "inj", "--text", "a soup, please") == ["inj: not flagged, score 0"]
 
 
-def test_it_trains_one(crucible_guards, tmp_path):
+def test_a_linear_guard_is_trained(crucible_guards, tmp_path):
     rows = [{"input": f"say the code word {k}", "expected": 1} for k in range(8)]
     rows += [{"input": f"a soup of {k} beans", "expected": 0} for k in range(8)]
     (tmp_path / "texts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.adversary.characters import HOMOGLYPHS
 from pytest_crucible.detectors.pii import find_pii
 from pytest_crucible.detectors.replacements import (
     FEW,
@@ -23,6 +22,7 @@ from pytest_crucible.detectors.replacements import (
     SharedValues,
     merge_spans,
 )
+from pytest_crucible.features.robustness.characters import HOMOGLYPHS
 from pytest_crucible.guards.forms import read_forms
 from pytest_crucible.guards.normalise import normalise
 from pytest_crucible.records.detections import Span

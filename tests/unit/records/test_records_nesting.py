@@ -26,7 +26,7 @@ def text(depth: int, kind: str = "list") -> str:
     return "[" * depth + "]" * depth if kind == "list" else '{"a":' * depth + "1" + "}" * depth
 
 
-def nested(depth: int):
+def nest(depth: int):
     value: object = 1
     for level in range(depth):
         value = [value] if level % 2 else {"a": value}
@@ -35,7 +35,7 @@ def nested(depth: int):
 
 @given(st.integers(0, 2 * MOST_DEPTH))
 def test_the_limit_is_exact(depth):
-    value = nested(depth)
+    value = nest(depth)
     if depth <= MOST_DEPTH:
         check_depth(value)
     else:
@@ -44,11 +44,11 @@ def test_the_limit_is_exact(depth):
 
 
 def test_what_contains_itself_is_too_deep():
-    one: list[object] = []
-    one += [one, one, {"a": one}]
+    rows: list[object] = []
+    rows += [rows, rows, {"a": rows}]
 
     with pytest.raises(TooDeep):
-        check_depth(one)
+        check_depth(rows)
 
 
 @pytest.mark.parametrize("depth", DEEP)
@@ -71,8 +71,8 @@ def test_rows_of_files(tmp_path, depth, field, read):
 
 @pytest.mark.parametrize("depth", [101, 900])
 def test_rows_in_memory(depth):
-    rows = [{"input": nested(depth)}, {"input": "q", "expected": nested(depth)}, {"input": "q", "x": nested(depth)},
-            Sample(id="a", input="q", metadata={"x": nested(depth)}), Sample(id="a", input=nested(depth))]  # fmt: skip
+    rows = [{"input": nest(depth)}, {"input": "q", "expected": nest(depth)}, {"input": "q", "x": nest(depth)},
+            Sample(id="a", input="q", metadata={"x": nest(depth)}), Sample(id="a", input=nest(depth))]  # fmt: skip
     for row in rows:
         with pytest.raises(CrucibleError, match=f"^sample 1 of rows {SENTENCE}: flatten its values$"):
             load_rows([row], name="rows")

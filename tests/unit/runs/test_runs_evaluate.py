@@ -31,8 +31,8 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 
 
 def concluded(store: RunStore, **facts: Any) -> Run:
-    given = {"alpha": 0.05, "strict": False, "interrupted": False, "amend": lambda verdict: None}
-    return conclude(store, "first", **{**given, **facts})
+    settings = {"alpha": 0.05, "strict": False, "interrupted": False, "amend": lambda verdict: None}
+    return conclude(store, "first", **{**settings, **facts})
 
 
 def test_targets_and_comparisons_are_decided_and_stored(store):

@@ -1,4 +1,4 @@
-"""What programs try, and what becomes of them. Where an escape would do damage, the program tries the harmless form of it."""
+"""Attempts of programs to escape, and their ends. Where an escape would do damage, the program tries the harmless form of it."""
 
 from __future__ import annotations
 

@@ -55,7 +55,9 @@ def make_inputs(arms: int, *, directed: bool = True, scored=("right", "words")) 
     )
     words = replace(RIGHT, name="words", direction="lower")
     facts = {"right": replace(RIGHT, is_directed=directed), "words": words, "other": replace(RIGHT, name="other")}
-    scores = {name: tuple(Scores(one, one, one, none, none) for one in columns) for name in (*scored, "other")}
+    scores = {
+        name: tuple(Scores(column, column, column, none, none) for column in columns) for name in (*scored, "other")
+    }
     return SectionInputs(
         plan=plan, answers=(), groups=[None] * 40, finished=True, alpha=0.05, facts=facts, scores=scores, clusters=None,
         stored=NoStoredDetails(),

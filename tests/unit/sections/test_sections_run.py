@@ -18,12 +18,12 @@ DECIDING = (Claim(subject="c", p_value=0.5, fails=True),)
 
 def section(*, claims=(), document=None, **functions):
     """A section of constants, some of whose functions are replaced."""
-    given = {
+    options = {
         "compute": lambda inputs: 1,
         "claims": lambda result: claims,
         "view": lambda result, claims: View(title="t", document=document),
     }
-    return SimpleNamespace(**given | functions)
+    return SimpleNamespace(**options | functions)
 
 
 def fail(*_):
@@ -70,8 +70,8 @@ def test_only_a_section_with_hidden_claims_may_fail_the_session(built, hides):
     assert result.error
     assert result.hides_claims is hides
     assert result.view.document == {"error": result.error}
-    shown = [note.text for note in result.view.notes if note.verbosity == 0]
-    assert len(shown) == (0 if hides else 1)
+    texts = [note.text for note in result.view.notes if note.verbosity == 0]
+    assert len(texts) == (0 if hides else 1)
     [details] = [note for note in result.view.notes if note.verbosity == 1]
     assert 0 < len(details.details) <= 12
 

@@ -61,10 +61,12 @@ def computed(plan):
             contrasts=tuple(replace(parse_contrast(text), baseline="v1") for text in contrasts if len(arms) > 1),
             targets=tuple(map(parse_target, targets)),
         )  # fmt: skip
-        given = AnalysisInputs(
+        analysis_inputs = AnalysisInputs(
             plan=planned, answers=tuple(map(outcomes, arms)), groups=[None] * n, finished=True, known_kinds={}
         )
-        return variance.compute(section_inputs(given, score_table(given), NoStoredDetails(), alpha=0.05))
+        return variance.compute(
+            section_inputs(analysis_inputs, score_table(analysis_inputs), NoStoredDetails(), alpha=0.05)
+        )
 
     return compute
 

@@ -23,11 +23,11 @@ def test_all_listeners_receive_events():
 def test_raising_listener_is_dropped(error):
     calls, others = [], []
 
-    def broken(event: Event) -> None:
+    def fail(event: Event) -> None:
         calls.append(event)
         raise error
 
-    tell = Listeners({"a plugin": broken, "another": others.append})
+    tell = Listeners({"a plugin": fail, "another": others.append})
     tell(EVENT)
     tell(EVENT)
 
@@ -39,10 +39,10 @@ def test_raising_listener_is_dropped(error):
     [(ValueError("two\nlines"), "ValueError: two lines"), (AssertionError(), "AssertionError")],
 )
 def test_failure_is_reported_once(error, description):
-    def broken(event: Event) -> None:
+    def fail(event: Event) -> None:
         raise error
 
-    tell = Listeners({"a plugin": broken})
+    tell = Listeners({"a plugin": fail})
     tell(EVENT)
     tell(EVENT)
 
@@ -72,11 +72,11 @@ def test_listeners_are_closed():
 
 
 def test_keyboard_interrupt_passes_through():
-    def interrupted(event: Event) -> None:
+    def interrupt(event: Event) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Listeners({"a plugin": interrupted})(EVENT)
+        Listeners({"a plugin": interrupt})(EVENT)
 
 
 class Deaf:
@@ -85,7 +85,7 @@ class Deaf:
     ignores = frozenset({"request.start"})
 
     def __call__(self, event: Event) -> None:
-        raise AssertionError(f"it was told of {event.name}")
+        raise AssertionError(f"it got {event.name}")
 
 
 def test_ignored_events_are_not_wanted():

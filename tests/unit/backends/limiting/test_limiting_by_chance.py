@@ -72,8 +72,8 @@ def test_limit_is_used_despite_chance_refusals(since, retry_after_s):
 
     run = ask_for(since + 120, server)
 
-    assert server.accepted(since + 10, since + 120) >= 0.9 * 50
-    assert server.refused(since + 10, since + 120) < 0.25
+    assert server.accepted_rate(since + 10, since + 120) >= 0.9 * 50
+    assert server.refused_share(since + 10, since + 120) < 0.25
     assert not run.errors
 
 
@@ -83,8 +83,8 @@ def test_limit_that_appears_midway_is_learned(retry_after_s):
 
     run = ask_for(60, server)
 
-    assert server.accepted(25, 60) >= 0.95 * 50
-    assert server.refused(25, 60) < 0.02
+    assert server.accepted_rate(25, 60) >= 0.95 * 50
+    assert server.refused_share(25, 60) < 0.02
     assert not run.errors
 
 
@@ -94,8 +94,8 @@ def test_limit_just_below_the_rate_is_learned(factor):
 
     run = ask_for(120, server)
 
-    assert server.accepted(15, 120) >= 0.95 * 50
-    assert server.refused(15, 120) < 0.02
+    assert server.accepted_rate(15, 120) >= 0.95 * 50
+    assert server.refused_share(15, 120) < 0.02
     assert not run.errors
 
 

@@ -92,7 +92,7 @@ async def test_reported_limit_is_respected_before_any_refusal():
     top = wrap_backend(server, adapter(), BackendContext())
     for number in range(100):
         await top.generate(request(str(number)))
-    assert server.accepted(2, 8) == pytest.approx(10, rel=0.1)
+    assert server.accepted_rate(2, 8) == pytest.approx(10, rel=0.1)
 
 
 # -- where a limit applies ------------------------------------------------------------------------------------------

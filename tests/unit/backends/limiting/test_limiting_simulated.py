@@ -39,8 +39,8 @@ def test_rate_limit_is_learned_and_held(settings, seconds, settled_s):
 
     run = ask_for(seconds, server)
 
-    assert server.accepted(settled_s, seconds) >= 0.95 * server.rate
-    assert server.refused(settled_s, seconds) < 0.02
+    assert server.accepted_rate(settled_s, seconds) >= 0.95 * server.rate
+    assert server.refused_share(settled_s, seconds) < 0.02
     assert not run.errors
 
 
@@ -49,10 +49,10 @@ def test_falling_and_rising_limits_are_followed():
 
     run = ask_for(80, server)
 
-    assert server.accepted(25, 40) >= 0.95 * 20
-    assert server.refused(25, 40) < 0.02
-    assert server.accepted(60, 80) >= 0.95 * 80
-    assert server.refused(60, 80) < 0.02
+    assert server.accepted_rate(25, 40) >= 0.95 * 20
+    assert server.refused_share(25, 40) < 0.02
+    assert server.accepted_rate(60, 80) >= 0.95 * 80
+    assert server.refused_share(60, 80) < 0.02
     assert not run.errors
 
 
@@ -63,8 +63,8 @@ def test_concurrency_limit_is_learned(kind):
 
     run = ask_for(END_S, server)
 
-    assert server.accepted(SETTLED_S, END_S) >= 0.95 * 10 / (server.latency_s * MEAN)
-    assert server.refused(SETTLED_S, END_S) < 0.02
+    assert server.accepted_rate(SETTLED_S, END_S) >= 0.95 * 10 / (server.latency_s * MEAN)
+    assert server.refused_share(SETTLED_S, END_S) < 0.02
     assert not run.errors
 
 
@@ -73,7 +73,7 @@ def test_minute_quota_is_used_without_losses():
 
     run = ask_for(300, server)
 
-    assert server.accepted(0, 300) == pytest.approx(10, rel=0.02)
+    assert server.accepted_rate(0, 300) == pytest.approx(10, rel=0.02)
     assert not run.errors
 
 
@@ -84,7 +84,7 @@ def test_rate_independent_refusals_do_not_stop_a_run(share):
 
     run = ask_for(END_S, server)
 
-    assert server.accepted(20, END_S) >= 0.3 * 64 / (server.latency_s * MEAN)
+    assert server.accepted_rate(20, END_S) >= 0.3 * 64 / (server.latency_s * MEAN)
     assert not run.errors
 
 
@@ -93,7 +93,7 @@ def test_chance_failures_are_not_overload():
 
     run = ask_for(30, server)
 
-    assert server.accepted(SETTLED_S, 30) >= 0.8 * 64 / (server.latency_s * MEAN)
+    assert server.accepted_rate(SETTLED_S, 30) >= 0.8 * 64 / (server.latency_s * MEAN)
     assert not run.errors
 
 
@@ -109,7 +109,7 @@ def test_concurrency_falls_until_nothing_times_out():
 
     run = ask_for(300, server, timeout_s=5.0)
 
-    hung = [event for event in run.told("request.stop") if event.facts.get("error") == "timeout"]
+    hung = [event for event in run.events_named("request.stop") if event.facts.get("error") == "timeout"]
     assert len(run.replies) >= 0.8 * 300 * 8
     assert len(hung) <= 0.2 * len(run.replies)
     assert not run.errors
@@ -122,7 +122,7 @@ def test_unlimited_server_is_used_fully():
 
     assert server.log[-1][0] == pytest.approx((1_000 // 64) * 0.05)
     assert len(run.replies) == 1_000
-    assert not run.told("limiter.wait")
+    assert not run.events_named("limiter.wait")
 
 
 @pytest.mark.parametrize(
@@ -139,4 +139,4 @@ def test_user_limit_is_used_and_not_exceeded(limit, most):
 
     ask_for(END_S, server, limit=limit)
 
-    assert 0.95 * most <= server.accepted(10, END_S) <= 1.03 * most
+    assert 0.95 * most <= server.accepted_rate(10, END_S) <= 1.03 * most
