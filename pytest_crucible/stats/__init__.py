@@ -15,36 +15,12 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.aa_calibration import FalseAlarms as FalseAlarms
     from pytest_crucible.stats.aa_calibration import false_alarm_rate as false_alarm_rate
     from pytest_crucible.stats.agreement.coefficients import Agreement as Agreement
-    from pytest_crucible.stats.agreement.coefficients import count_ratings as count_ratings
     from pytest_crucible.stats.agreement.corrected import CorrectedMean as CorrectedMean
     from pytest_crucible.stats.agreement.corrected import ppi_difference as ppi_difference
     from pytest_crucible.stats.agreement.corrected import ppi_mean as ppi_mean
-    from pytest_crucible.stats.agreement.fleiss import fleiss_kappa as fleiss_kappa
-    from pytest_crucible.stats.agreement.fleiss import fleiss_kappa_test as fleiss_kappa_test
-    from pytest_crucible.stats.agreement.gwet import gwet_ac1 as gwet_ac1
-    from pytest_crucible.stats.agreement.gwet import gwet_ac2 as gwet_ac2
-    from pytest_crucible.stats.agreement.intraclass import IntraclassCorrelation as IntraclassCorrelation
-    from pytest_crucible.stats.agreement.intraclass import intraclass_correlation as intraclass_correlation
     from pytest_crucible.stats.agreement.kappa import cohen_kappa as cohen_kappa
-    from pytest_crucible.stats.agreement.krippendorff import krippendorff_alpha as krippendorff_alpha
     from pytest_crucible.stats.agreement.position import PositionBias as PositionBias
     from pytest_crucible.stats.agreement.position import position_bias as position_bias
-    from pytest_crucible.stats.agreement.prevalence import CorrectedRate as CorrectedRate
-    from pytest_crucible.stats.agreement.prevalence import rogan_gladen as rogan_gladen
-    from pytest_crucible.stats.bayes.beta_binomial import RatePosterior as RatePosterior
-    from pytest_crucible.stats.bayes.beta_binomial import beta_binomial as beta_binomial
-    from pytest_crucible.stats.bayes.beta_binomial import expected_losses as expected_losses
-    from pytest_crucible.stats.bayes.beta_binomial import probability_equivalent as probability_equivalent
-    from pytest_crucible.stats.bayes.beta_binomial import probability_rate_within as probability_rate_within
-    from pytest_crucible.stats.bayes.beta_binomial import probability_superior as probability_superior
-    from pytest_crucible.stats.bayes.bootstrap_posterior import BootstrapMoments as BootstrapMoments
-    from pytest_crucible.stats.bayes.bootstrap_posterior import BootstrapPosterior as BootstrapPosterior
-    from pytest_crucible.stats.bayes.bootstrap_posterior import bayesian_bootstrap as bayesian_bootstrap
-    from pytest_crucible.stats.bayes.bootstrap_posterior import bayesian_bootstrap_moments as bayesian_bootstrap_moments
-    from pytest_crucible.stats.bayes.hierarchical import TaskRates as TaskRates
-    from pytest_crucible.stats.bayes.hierarchical import task_rates as task_rates
-    from pytest_crucible.stats.bayes.paired_rates import DifferencePosterior as DifferencePosterior
-    from pytest_crucible.stats.bayes.paired_rates import paired_posterior as paired_posterior
     from pytest_crucible.stats.choose import TABLE as TABLE
     from pytest_crucible.stats.comparing import compare as compare
     from pytest_crucible.stats.comparing import difference_bounds as difference_bounds
@@ -187,38 +163,13 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.multiplicity.gatekeeping import serial_gatekeeping as serial_gatekeeping
     from pytest_crucible.stats.multiplicity.graphical import adjust_by_graph as adjust_by_graph
     from pytest_crucible.stats.multiplicity.graphical import parallel_gatekeeping as parallel_gatekeeping
+    from pytest_crucible.stats.planning.anova import power_anova as power_anova
+    from pytest_crucible.stats.planning.anova import samples_for_anova as samples_for_anova
     from pytest_crucible.stats.planning.clusters import clusters_for_mean as clusters_for_mean
     from pytest_crucible.stats.planning.clusters import design_effect as design_effect
-    from pytest_crucible.stats.planning.clusters import detectable_clustered as detectable_clustered
-    from pytest_crucible.stats.planning.clusters import power_clustered as power_clustered
-    from pytest_crucible.stats.planning.correlations import detectable_correlation as detectable_correlation
-    from pytest_crucible.stats.planning.correlations import power_correlation as power_correlation
-    from pytest_crucible.stats.planning.correlations import samples_for_correlation as samples_for_correlation
-    from pytest_crucible.stats.planning.equivalence import Equivalence as Equivalence
-    from pytest_crucible.stats.planning.equivalence import tost_one_sample as tost_one_sample
-    from pytest_crucible.stats.planning.equivalence import tost_paired as tost_paired
-    from pytest_crucible.stats.planning.equivalence import tost_paired_proportions as tost_paired_proportions
-    from pytest_crucible.stats.planning.equivalence import tost_proportions as tost_proportions
-    from pytest_crucible.stats.planning.equivalence import tost_welch as tost_welch
     from pytest_crucible.stats.planning.gaffke import detectable_by_gaffke as detectable_by_gaffke
     from pytest_crucible.stats.planning.gaffke import samples_by_gaffke as samples_by_gaffke
-    from pytest_crucible.stats.planning.many_arms import detectable_anova as detectable_anova
-    from pytest_crucible.stats.planning.many_arms import detectable_chi2 as detectable_chi2
-    from pytest_crucible.stats.planning.many_arms import power_anova as power_anova
-    from pytest_crucible.stats.planning.many_arms import power_chi2 as power_chi2
-    from pytest_crucible.stats.planning.many_arms import samples_for_anova as samples_for_anova
-    from pytest_crucible.stats.planning.many_arms import samples_for_chi2 as samples_for_chi2
-    from pytest_crucible.stats.planning.margin_power import detectable_margin as detectable_margin
-    from pytest_crucible.stats.planning.margin_power import power_for_margin as power_for_margin
     from pytest_crucible.stats.planning.margin_power import samples_for_margin as samples_for_margin
-    from pytest_crucible.stats.planning.noninferiority import NonInferiority as NonInferiority
-    from pytest_crucible.stats.planning.noninferiority import noninferiority_paired as noninferiority_paired
-    from pytest_crucible.stats.planning.noninferiority import (
-        noninferiority_paired_proportions as noninferiority_paired_proportions,
-    )
-    from pytest_crucible.stats.planning.noninferiority import noninferiority_proportions as noninferiority_proportions
-    from pytest_crucible.stats.planning.noninferiority import noninferiority_welch as noninferiority_welch
-    from pytest_crucible.stats.planning.paired_proportions import detectable_mcnemar as detectable_mcnemar
     from pytest_crucible.stats.planning.paired_proportions import (
         detectable_paired_proportions as detectable_paired_proportions,
     )
@@ -229,15 +180,9 @@ if TYPE_CHECKING:
         samples_for_paired_proportions as samples_for_paired_proportions,
     )
     from pytest_crucible.stats.planning.proof import samples_for_zero as samples_for_zero
-    from pytest_crucible.stats.planning.proof import samples_to_prove_mean as samples_to_prove_mean
     from pytest_crucible.stats.planning.proof import samples_to_prove_proportion as samples_to_prove_proportion
-    from pytest_crucible.stats.planning.proportions import detectable_proportion as detectable_proportion
-    from pytest_crucible.stats.planning.proportions import power_proportions as power_proportions
     from pytest_crucible.stats.planning.proportions import samples_for_proportions as samples_for_proportions
     from pytest_crucible.stats.planning.repeats import BudgetSplit as BudgetSplit
-    from pytest_crucible.stats.planning.repeats import detectable_with_repeats as detectable_with_repeats
-    from pytest_crucible.stats.planning.repeats import power_with_repeats as power_with_repeats
-    from pytest_crucible.stats.planning.repeats import samples_with_repeats as samples_with_repeats
     from pytest_crucible.stats.planning.repeats import split_budget as split_budget
     from pytest_crucible.stats.planning.repeats import variance_per_sample as variance_per_sample
     from pytest_crucible.stats.planning.roots import SampleSize as SampleSize
@@ -317,40 +262,17 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.ranks.superiority import paired_superiority as paired_superiority
     from pytest_crucible.stats.ranks.two_samples import RankSum as RankSum
     from pytest_crucible.stats.ranks.two_samples import mann_whitney as mann_whitney
+    from pytest_crucible.stats.resampling.bootstrap import BootstrapResult as BootstrapResult
     from pytest_crucible.stats.resampling.bootstrap import bootstrap as bootstrap
-    from pytest_crucible.stats.resampling.bootstrap_result import BootstrapResult as BootstrapResult
     from pytest_crucible.stats.resampling.distribution import Distribution as Distribution
-    from pytest_crucible.stats.resampling.distribution import tabulate_draws as tabulate_draws
-    from pytest_crucible.stats.resampling.exact_distributions import (
-        approximate_bootstrap_distribution as approximate_bootstrap_distribution,
-    )
-    from pytest_crucible.stats.resampling.exact_distributions import (
-        compute_bootstrap_distribution as compute_bootstrap_distribution,
-    )
-    from pytest_crucible.stats.resampling.exact_distributions import enumerate_distribution as enumerate_distribution
-    from pytest_crucible.stats.resampling.intervals import basic_interval as basic_interval
-    from pytest_crucible.stats.resampling.intervals import bca_interval as bca_interval
-    from pytest_crucible.stats.resampling.intervals import bca_shares as bca_shares
-    from pytest_crucible.stats.resampling.intervals import bias_correction as bias_correction
-    from pytest_crucible.stats.resampling.intervals import percentile_interval as percentile_interval
-    from pytest_crucible.stats.resampling.jackknife import Jackknife as Jackknife
-    from pytest_crucible.stats.resampling.jackknife import jackknife as jackknife
-    from pytest_crucible.stats.resampling.max_t import MaxT as MaxT
-    from pytest_crucible.stats.resampling.max_t import step_down_max_t as step_down_max_t
-    from pytest_crucible.stats.resampling.mean_bootstrap import bootstrap_mean as bootstrap_mean
     from pytest_crucible.stats.resampling.permutation import PermutationTest as PermutationTest
     from pytest_crucible.stats.resampling.permutation import permute_two_samples as permute_two_samples
     from pytest_crucible.stats.resampling.permutation import sign_flip as sign_flip
     from pytest_crucible.stats.resampling.sign_flips import (
         compute_sign_flip_distribution as compute_sign_flip_distribution,
     )
-    from pytest_crucible.stats.results import Bound as Bound
-    from pytest_crucible.stats.results import Bounds as Bounds
-    from pytest_crucible.stats.results import ComparisonResult as ComparisonResult
-    from pytest_crucible.stats.results import Effect as Effect
-    from pytest_crucible.stats.results import EstimateResult as EstimateResult
-    from pytest_crucible.stats.results import Significance as Significance
     from pytest_crucible.stats.selection.arm_ranks import ArmRanks as ArmRanks
+    from pytest_crucible.stats.selection.arm_ranks import RankInterval as RankInterval
     from pytest_crucible.stats.selection.arm_ranks import rank_arms as rank_arms
     from pytest_crucible.stats.selection.below_best import p_below_best as p_below_best
     from pytest_crucible.stats.selection.chosen_arm import bound_chosen_arm as bound_chosen_arm
@@ -366,54 +288,14 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.selection.winner import WinnerResult as WinnerResult
     from pytest_crucible.stats.selection.winner import winner_from_estimates as winner_from_estimates
     from pytest_crucible.stats.selection.winner import winner_from_values as winner_from_values
-    from pytest_crucible.stats.sequential.bernoulli import bernoulli_interval as bernoulli_interval
-    from pytest_crucible.stats.sequential.bernoulli import bernoulli_sequence as bernoulli_sequence
     from pytest_crucible.stats.sequential.betting import betting_sequence as betting_sequence
     from pytest_crucible.stats.sequential.betting import evidence_against as evidence_against
     from pytest_crucible.stats.sequential.betting import paired_sequence as paired_sequence
     from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence as ConfidenceSequence
-    from pytest_crucible.stats.sequential.empirical_bernstein import (
-        empirical_bernstein_sequence as empirical_bernstein_sequence,
-    )
-    from pytest_crucible.stats.sequential.empirical_bernstein import hoeffding_sequence as hoeffding_sequence
-    from pytest_crucible.stats.sequential.evalues import always_valid_p_values as always_valid_p_values
-    from pytest_crucible.stats.sequential.evalues import e_benjamini_hochberg as e_benjamini_hochberg
-    from pytest_crucible.stats.sequential.evalues import e_process as e_process
-    from pytest_crucible.stats.sequential.evalues import e_value as e_value
-    from pytest_crucible.stats.sequential.evalues import merge_e_values as merge_e_values
-    from pytest_crucible.stats.sequential.group_sequential import PlannedLooks as PlannedLooks
-    from pytest_crucible.stats.sequential.group_sequential import plan_looks as plan_looks
-    from pytest_crucible.stats.sequential.group_sequential import price_of_looks as price_of_looks
-    from pytest_crucible.stats.sequential.group_sequential import stopping_probabilities as stopping_probabilities
-    from pytest_crucible.stats.sequential.looking_price import PriceOfLooking as PriceOfLooking
-    from pytest_crucible.stats.sequential.looking_price import price_of_looking as price_of_looking
-    from pytest_crucible.stats.sequential.mixtures import gamma_exponential_boundary as gamma_exponential_boundary
-    from pytest_crucible.stats.sequential.mixtures import mixture_bernstein_sequence as mixture_bernstein_sequence
-    from pytest_crucible.stats.sequential.mixtures import mixture_hoeffding_sequence as mixture_hoeffding_sequence
-    from pytest_crucible.stats.sequential.mixtures import normal_mixture_boundary as normal_mixture_boundary
-    from pytest_crucible.stats.sequential.mixtures import stitched_boundary as stitched_boundary
     from pytest_crucible.stats.sequential.paced_bets import betting_bound as betting_bound
     from pytest_crucible.stats.sequential.paced_bets import betting_p_value as betting_p_value
-    from pytest_crucible.stats.synthesis.meta import MetaAnalysis as MetaAnalysis
-    from pytest_crucible.stats.synthesis.meta import Study as Study
-    from pytest_crucible.stats.synthesis.meta import meta_analysis as meta_analysis
-    from pytest_crucible.stats.synthesis.pairwise import count_wins as count_wins
-    from pytest_crucible.stats.synthesis.ranking import EloRating as EloRating
-    from pytest_crucible.stats.synthesis.ranking import RankInterval as RankInterval
-    from pytest_crucible.stats.synthesis.ranking import compare_ratings as compare_ratings
-    from pytest_crucible.stats.synthesis.ranking import elo_ratings as elo_ratings
-    from pytest_crucible.stats.synthesis.ranking import rank_intervals as rank_intervals
-    from pytest_crucible.stats.synthesis.ratings import Ratings as Ratings
-    from pytest_crucible.stats.synthesis.ratings import bradley_terry as bradley_terry
-    from pytest_crucible.stats.synthesis.ratings import rate_judgements as rate_judgements
 
 _NAMES = {
-    "results": "Bound Bounds ComparisonResult Effect EstimateResult Significance",
-    "bayes.beta_binomial": "RatePosterior beta_binomial expected_losses probability_equivalent "
-    "probability_rate_within probability_superior",
-    "bayes.bootstrap_posterior": "BootstrapMoments BootstrapPosterior bayesian_bootstrap bayesian_bootstrap_moments",
-    "bayes.hierarchical": "TaskRates task_rates",
-    "bayes.paired_rates": "DifferencePosterior paired_posterior",
     "choose": "TABLE",
     "comparing": "compare difference_bounds",
     "counts.correlations": "cohens_q partial_correlation pearson",
@@ -426,8 +308,7 @@ _NAMES = {
     "data_drift.vectors": "compare_vectors",
     "effects.noncentral": "noncentral_t_cdf noncentral_t_limits",
     "effects.proportions": "cohens_h cohens_h_effect proportion_effects",
-    "effects.standardized": "cohens_d cohens_dav cohens_dz glass_delta hedges_correction hedges_g hedges_gz "
-    "pooled_deviation",
+    "effects.standardized": "cohens_d cohens_dav cohens_dz glass_delta hedges_correction hedges_g hedges_gz pooled_deviation",
     "ensembles.diversity": "DiversityResult MemberPairResult member_diversity",
     "ensembles.phi": "error_correlation",
     "estimating": "estimate mean_bound",
@@ -455,15 +336,10 @@ _NAMES = {
     "groups.variances": "bartlett levene variance_ratio",
     "groups.welch": "welch_anova",
     "missing": "CompletePairs FilledValues drop_incomplete fill_worst",
-    "agreement.coefficients": "Agreement count_ratings",
+    "agreement.coefficients": "Agreement",
     "agreement.corrected": "CorrectedMean ppi_difference ppi_mean",
-    "agreement.fleiss": "fleiss_kappa fleiss_kappa_test",
-    "agreement.gwet": "gwet_ac1 gwet_ac2",
-    "agreement.intraclass": "IntraclassCorrelation intraclass_correlation",
     "agreement.kappa": "cohen_kappa",
-    "agreement.krippendorff": "krippendorff_alpha",
     "agreement.position": "PositionBias position_bias",
-    "agreement.prevalence": "CorrectedRate rogan_gladen",
     "memorisation": "MinKTest OrderTest compare_min_k lowest_mean order_test",
     "means.augmented": "augmented_t_bound augmented_t_interval",
     "means.cluster_design": "ClusterDesign cluster_effect kish_design_effect",
@@ -481,35 +357,27 @@ _NAMES = {
     "means.student": "mean_interval one_sample_t paired_t t_bound",
     "means.trimmed": "one_sample_trimmed_t paired_trimmed_t trimmed_mean yuen_welch",
     "means.two_samples": "student_t welch_t",
-    "planning.clusters": "clusters_for_mean design_effect detectable_clustered power_clustered",
-    "planning.correlations": "detectable_correlation power_correlation samples_for_correlation",
-    "planning.equivalence": "Equivalence tost_one_sample tost_paired tost_paired_proportions tost_proportions "
-    "tost_welch",
+    "planning.clusters": "clusters_for_mean design_effect",
     "planning.gaffke": "detectable_by_gaffke samples_by_gaffke",
-    "planning.many_arms": "detectable_anova detectable_chi2 power_anova power_chi2 samples_for_anova samples_for_chi2",
-    "planning.margin_power": "detectable_margin power_for_margin samples_for_margin",
-    "planning.noninferiority": "NonInferiority noninferiority_paired noninferiority_paired_proportions "
-    "noninferiority_proportions noninferiority_welch",
-    "planning.paired_proportions": "detectable_mcnemar detectable_paired_proportions power_mcnemar "
-    "power_paired_proportions samples_for_mcnemar samples_for_paired_proportions",
-    "planning.proof": "samples_for_zero samples_to_prove_mean samples_to_prove_proportion",
-    "planning.proportions": "detectable_proportion power_proportions samples_for_proportions",
-    "planning.repeats": "BudgetSplit detectable_with_repeats power_with_repeats samples_with_repeats "
-    "split_budget variance_per_sample",
+    "planning.anova": "power_anova samples_for_anova",
+    "planning.margin_power": "samples_for_margin",
+    "planning.paired_proportions": "detectable_paired_proportions power_mcnemar power_paired_proportions samples_for_mcnemar "
+    "samples_for_paired_proportions",
+    "planning.proof": "samples_for_zero samples_to_prove_proportion",
+    "planning.proportions": "samples_for_proportions",
+    "planning.repeats": "BudgetSplit split_budget variance_per_sample",
     "planning.roots": "SampleSize",
     "planning.t_tests": "detectable_mean detectable_t power_t samples_for_t",
     "proportions.binomial": "binomial_test",
-    "proportions.clustered": "clustered_logit_interval clustered_proportion_se korn_graubard_bound "
-    "korn_graubard_interval",
+    "proportions.clustered": "clustered_logit_interval clustered_proportion_se korn_graubard_bound korn_graubard_interval",
     "proportions.cochran": "cochran_q",
     "proportions.fisher": "conditional_odds_ratio fisher_exact",
-    "proportions.one": "agresti_coull_interval clopper_pearson_bound clopper_pearson_interval "
-    "jeffreys_interval wald_interval wilson_interval",
-    "proportions.paired": "count_discordant discordant_odds mcnemar_asymptotic mcnemar_exact mcnemar_mid_p "
-    "tango_interval tango_p_value tango_statistic",
+    "proportions.one": "agresti_coull_interval clopper_pearson_bound clopper_pearson_interval jeffreys_interval "
+    "wald_interval wilson_interval",
+    "proportions.paired": "count_discordant discordant_odds mcnemar_asymptotic mcnemar_exact mcnemar_mid_p tango_interval "
+    "tango_p_value tango_statistic",
     "proportions.paired_exact": "paired_exact_bound paired_exact_p_value paired_exact_test",
-    "proportions.paired_intervals": "agresti_min_interval bonett_price_interval paired_newcombe_interval "
-    "paired_wald_interval",
+    "proportions.paired_intervals": "agresti_min_interval bonett_price_interval paired_newcombe_interval paired_wald_interval",
     "proportions.ratios": "odds_ratio risk_ratio",
     "proportions.score": "score_interval score_p_value score_statistic",
     "proportions.score_ratios": "odds_ratio_score risk_ratio_score",
@@ -525,18 +393,12 @@ _NAMES = {
     "ranks.signed": "SignTest SignedRank rank_biserial_paired sign_test wilcoxon_signed_rank",
     "ranks.superiority": "CliffsDelta Dominance cles cles_interval cliffs_delta dominance paired_superiority",
     "ranks.two_samples": "RankSum mann_whitney",
-    "resampling.bootstrap": "bootstrap",
-    "resampling.bootstrap_result": "BootstrapResult",
-    "resampling.exact_distributions": "compute_bootstrap_distribution enumerate_distribution approximate_bootstrap_distribution",
-    "resampling.intervals": "basic_interval bca_interval bca_shares bias_correction percentile_interval",
-    "resampling.jackknife": "Jackknife jackknife",
-    "resampling.distribution": "Distribution tabulate_draws",
-    "resampling.max_t": "MaxT step_down_max_t",
-    "resampling.mean_bootstrap": "bootstrap_mean",
+    "resampling.bootstrap": "BootstrapResult bootstrap",
+    "resampling.distribution": "Distribution",
     "resampling.permutation": "PermutationTest permute_two_samples sign_flip",
     "resampling.sign_flips": "compute_sign_flip_distribution",
     "aa_calibration": "FalseAlarms false_alarm_rate",
-    "selection.arm_ranks": "ArmRanks rank_arms",
+    "selection.arm_ranks": "ArmRanks RankInterval rank_arms",
     "selection.below_best": "p_below_best",
     "selection.chosen_arm": "bound_chosen_arm compare_chosen_arm",
     "selection.joint_means": "JointMeans joint_means",
@@ -544,20 +406,9 @@ _NAMES = {
     "selection.pairwise_intervals": "PairwiseIntervals pairwise_intervals",
     "selection.pairwise_max_t": "PairwiseMaxT compare_all_arms",
     "selection.winner": "WinnerResult winner_from_estimates winner_from_values",
-    "sequential.bernoulli": "bernoulli_interval bernoulli_sequence",
     "sequential.betting": "betting_sequence evidence_against paired_sequence",
-    "sequential.empirical_bernstein": "empirical_bernstein_sequence hoeffding_sequence",
-    "sequential.evalues": "always_valid_p_values e_benjamini_hochberg e_process e_value merge_e_values",
-    "sequential.group_sequential": "PlannedLooks plan_looks price_of_looks stopping_probabilities",
-    "sequential.mixtures": "gamma_exponential_boundary mixture_bernstein_sequence mixture_hoeffding_sequence "
-    "normal_mixture_boundary stitched_boundary",
     "sequential.paced_bets": "betting_bound betting_p_value",
-    "sequential.looking_price": "PriceOfLooking price_of_looking",
     "sequential.confidence_sequence": "ConfidenceSequence",
-    "synthesis.meta": "MetaAnalysis Study meta_analysis",
-    "synthesis.pairwise": "count_wins",
-    "synthesis.ranking": "EloRating RankInterval compare_ratings elo_ratings rank_intervals",
-    "synthesis.ratings": "Ratings bradley_terry rate_judgements",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
