@@ -123,9 +123,9 @@ _ROWS = (
         name="average_precision",
         title="average precision",
         example="average_precision(score) >= 0.70",
-        estimate=_lazy("classifiers.curves", "estimate"),
-        bound=_lazy("classifiers.curves", "bound_area"),
-        difference=_lazy("classifiers.curves", "compare"),
+        estimate=_lazy("classifiers.average_precision", "estimate"),
+        bound=_lazy("classifiers.average_precision", "bound_area"),
+        difference=_lazy("classifiers.average_precision", "compare"),
     ),
     Statistic(
         name="f1",

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
 
 from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.measures.confidence_bins import BINS, confidence_bins
@@ -78,6 +77,9 @@ def _debiased_gap(each: Bin) -> float:
 
     A bin of few samples has a gap by chance alone.
     """
+    # A session without a fairness section does not load scipy.
+    from scipy.special import ndtr
+
     gap = _gap(each)
     deviation = math.sqrt(each.rate * (1 - each.rate) / each.n)
     if deviation == 0:
