@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_crucible.stats.aa_calibration import FalseAlarms as FalseAlarms
     from pytest_crucible.stats.aa_calibration import false_alarm_rate as false_alarm_rate
-    from pytest_crucible.stats.agreement.coefficients import Agreement as Agreement
     from pytest_crucible.stats.agreement.corrected import CorrectedMean as CorrectedMean
     from pytest_crucible.stats.agreement.corrected import ppi_difference as ppi_difference
     from pytest_crucible.stats.agreement.corrected import ppi_mean as ppi_mean
+    from pytest_crucible.stats.agreement.kappa import Agreement as Agreement
+    from pytest_crucible.stats.agreement.kappa import PositionBias as PositionBias
     from pytest_crucible.stats.agreement.kappa import cohen_kappa as cohen_kappa
-    from pytest_crucible.stats.agreement.position import PositionBias as PositionBias
-    from pytest_crucible.stats.agreement.position import position_bias as position_bias
+    from pytest_crucible.stats.agreement.kappa import position_bias as position_bias
     from pytest_crucible.stats.choose import TABLE as TABLE
     from pytest_crucible.stats.comparing import compare as compare
     from pytest_crucible.stats.comparing import difference_bounds as difference_bounds
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_paired as geometric_mean_ratio_paired
     from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_welch as geometric_mean_ratio_welch
     from pytest_crucible.stats.counts.ratios import ratio_of_totals as ratio_of_totals
-    from pytest_crucible.stats.data_drift.categories import compare_categories as compare_categories
-    from pytest_crucible.stats.data_drift.numbers import compare_numbers as compare_numbers
-    from pytest_crucible.stats.data_drift.result import FieldDrift as FieldDrift
-    from pytest_crucible.stats.data_drift.result import decide_margin as decide_margin
-    from pytest_crucible.stats.data_drift.stability import stability_of_categories as stability_of_categories
-    from pytest_crucible.stats.data_drift.stability import stability_of_numbers as stability_of_numbers
-    from pytest_crucible.stats.data_drift.vectors import compare_vectors as compare_vectors
+    from pytest_crucible.stats.data_drift import FieldDrift as FieldDrift
+    from pytest_crucible.stats.data_drift import compare_categories as compare_categories
+    from pytest_crucible.stats.data_drift import compare_numbers as compare_numbers
+    from pytest_crucible.stats.data_drift import compare_vectors as compare_vectors
+    from pytest_crucible.stats.data_drift import decide_margin as decide_margin
+    from pytest_crucible.stats.data_drift import stability_of_categories as stability_of_categories
+    from pytest_crucible.stats.data_drift import stability_of_numbers as stability_of_numbers
     from pytest_crucible.stats.effects.noncentral import noncentral_t_cdf as noncentral_t_cdf
     from pytest_crucible.stats.effects.noncentral import noncentral_t_limits as noncentral_t_limits
     from pytest_crucible.stats.effects.proportions import cohens_h as cohens_h
@@ -54,31 +54,31 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.effects.standardized import hedges_g as hedges_g
     from pytest_crucible.stats.effects.standardized import hedges_gz as hedges_gz
     from pytest_crucible.stats.effects.standardized import pooled_deviation as pooled_deviation
-    from pytest_crucible.stats.ensembles.diversity import DiversityResult as DiversityResult
-    from pytest_crucible.stats.ensembles.diversity import MemberPairResult as MemberPairResult
-    from pytest_crucible.stats.ensembles.diversity import member_diversity as member_diversity
-    from pytest_crucible.stats.ensembles.phi import error_correlation as error_correlation
+    from pytest_crucible.stats.ensembles import DiversityResult as DiversityResult
+    from pytest_crucible.stats.ensembles import MemberPairResult as MemberPairResult
+    from pytest_crucible.stats.ensembles import error_correlation as error_correlation
+    from pytest_crucible.stats.ensembles import member_diversity as member_diversity
     from pytest_crucible.stats.estimating import estimate as estimate
     from pytest_crucible.stats.estimating import mean_bound as mean_bound
-    from pytest_crucible.stats.factors.components import Component as Component
-    from pytest_crucible.stats.factors.components import variance_table as variance_table
-    from pytest_crucible.stats.factors.components import variances_of_mean as variances_of_mean
+    from pytest_crucible.stats.factors.crossed import Component as Component
     from pytest_crucible.stats.factors.crossed import CrossedMean as CrossedMean
+    from pytest_crucible.stats.factors.crossed import crossed_bounds as crossed_bounds
     from pytest_crucible.stats.factors.crossed import crossed_difference as crossed_difference
+    from pytest_crucible.stats.factors.crossed import crossed_interval as crossed_interval
     from pytest_crucible.stats.factors.crossed import crossed_mean as crossed_mean
-    from pytest_crucible.stats.factors.crossed_tests import crossed_bounds as crossed_bounds
-    from pytest_crucible.stats.factors.crossed_tests import crossed_interval as crossed_interval
-    from pytest_crucible.stats.factors.crossed_tests import crossed_p_value as crossed_p_value
-    from pytest_crucible.stats.factors.crossed_tests import crossed_proof_p as crossed_proof_p
-    from pytest_crucible.stats.factors.grids import Grid as Grid
-    from pytest_crucible.stats.factors.grids import arrange_grid as arrange_grid
+    from pytest_crucible.stats.factors.crossed import crossed_p_value as crossed_p_value
+    from pytest_crucible.stats.factors.crossed import crossed_proof_p as crossed_proof_p
+    from pytest_crucible.stats.factors.crossed import variance_table as variance_table
+    from pytest_crucible.stats.factors.crossed import variances_of_mean as variances_of_mean
+    from pytest_crucible.stats.factors.marginal_means import Grid as Grid
     from pytest_crucible.stats.factors.marginal_means import LevelDifference as LevelDifference
     from pytest_crucible.stats.factors.marginal_means import LevelMean as LevelMean
     from pytest_crucible.stats.factors.marginal_means import MarginalMeans as MarginalMeans
+    from pytest_crucible.stats.factors.marginal_means import arrange_grid as arrange_grid
     from pytest_crucible.stats.factors.marginal_means import marginal_means as marginal_means
-    from pytest_crucible.stats.factors.more_levels import expected_half_width as expected_half_width
-    from pytest_crucible.stats.factors.more_levels import levels_to_halve as levels_to_halve
     from pytest_crucible.stats.factors.power import detectable_over_sources as detectable_over_sources
+    from pytest_crucible.stats.factors.power import expected_half_width as expected_half_width
+    from pytest_crucible.stats.factors.power import levels_to_halve as levels_to_halve
     from pytest_crucible.stats.factors.power import samples_over_sources as samples_over_sources
     from pytest_crucible.stats.factors.sources import Source as Source
     from pytest_crucible.stats.groups.anova import SumsOfSquares as SumsOfSquares
@@ -163,13 +163,15 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.multiplicity.gatekeeping import serial_gatekeeping as serial_gatekeeping
     from pytest_crucible.stats.multiplicity.graphical import adjust_by_graph as adjust_by_graph
     from pytest_crucible.stats.multiplicity.graphical import parallel_gatekeeping as parallel_gatekeeping
-    from pytest_crucible.stats.planning.anova import power_anova as power_anova
-    from pytest_crucible.stats.planning.anova import samples_for_anova as samples_for_anova
-    from pytest_crucible.stats.planning.clusters import clusters_for_mean as clusters_for_mean
-    from pytest_crucible.stats.planning.clusters import design_effect as design_effect
-    from pytest_crucible.stats.planning.gaffke import detectable_by_gaffke as detectable_by_gaffke
-    from pytest_crucible.stats.planning.gaffke import samples_by_gaffke as samples_by_gaffke
-    from pytest_crucible.stats.planning.margin_power import samples_for_margin as samples_for_margin
+    from pytest_crucible.stats.planning.designs import BudgetSplit as BudgetSplit
+    from pytest_crucible.stats.planning.designs import clusters_for_mean as clusters_for_mean
+    from pytest_crucible.stats.planning.designs import design_effect as design_effect
+    from pytest_crucible.stats.planning.designs import power_anova as power_anova
+    from pytest_crucible.stats.planning.designs import samples_for_anova as samples_for_anova
+    from pytest_crucible.stats.planning.designs import samples_for_margin as samples_for_margin
+    from pytest_crucible.stats.planning.designs import samples_for_proportions as samples_for_proportions
+    from pytest_crucible.stats.planning.designs import split_budget as split_budget
+    from pytest_crucible.stats.planning.designs import variance_per_sample as variance_per_sample
     from pytest_crucible.stats.planning.paired_proportions import (
         detectable_paired_proportions as detectable_paired_proportions,
     )
@@ -179,12 +181,10 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.planning.paired_proportions import (
         samples_for_paired_proportions as samples_for_paired_proportions,
     )
+    from pytest_crucible.stats.planning.proof import detectable_by_gaffke as detectable_by_gaffke
+    from pytest_crucible.stats.planning.proof import samples_by_gaffke as samples_by_gaffke
     from pytest_crucible.stats.planning.proof import samples_for_zero as samples_for_zero
     from pytest_crucible.stats.planning.proof import samples_to_prove_proportion as samples_to_prove_proportion
-    from pytest_crucible.stats.planning.proportions import samples_for_proportions as samples_for_proportions
-    from pytest_crucible.stats.planning.repeats import BudgetSplit as BudgetSplit
-    from pytest_crucible.stats.planning.repeats import split_budget as split_budget
-    from pytest_crucible.stats.planning.repeats import variance_per_sample as variance_per_sample
     from pytest_crucible.stats.planning.roots import SampleSize as SampleSize
     from pytest_crucible.stats.planning.t_tests import detectable_mean as detectable_mean
     from pytest_crucible.stats.planning.t_tests import detectable_t as detectable_t
@@ -264,67 +264,67 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.ranks.two_samples import mann_whitney as mann_whitney
     from pytest_crucible.stats.resampling.bootstrap import BootstrapResult as BootstrapResult
     from pytest_crucible.stats.resampling.bootstrap import bootstrap as bootstrap
-    from pytest_crucible.stats.resampling.distribution import Distribution as Distribution
     from pytest_crucible.stats.resampling.permutation import PermutationTest as PermutationTest
     from pytest_crucible.stats.resampling.permutation import permute_two_samples as permute_two_samples
     from pytest_crucible.stats.resampling.permutation import sign_flip as sign_flip
+    from pytest_crucible.stats.resampling.sign_flips import Distribution as Distribution
     from pytest_crucible.stats.resampling.sign_flips import (
         compute_sign_flip_distribution as compute_sign_flip_distribution,
     )
-    from pytest_crucible.stats.selection.arm_ranks import ArmRanks as ArmRanks
-    from pytest_crucible.stats.selection.arm_ranks import RankInterval as RankInterval
-    from pytest_crucible.stats.selection.arm_ranks import rank_arms as rank_arms
-    from pytest_crucible.stats.selection.below_best import p_below_best as p_below_best
+    from pytest_crucible.stats.results import Bound as Bound
+    from pytest_crucible.stats.results import Bounds as Bounds
+    from pytest_crucible.stats.results import ComparisonResult as ComparisonResult
+    from pytest_crucible.stats.results import Effect as Effect
+    from pytest_crucible.stats.results import EstimateResult as EstimateResult
+    from pytest_crucible.stats.results import Significance as Significance
     from pytest_crucible.stats.selection.chosen_arm import bound_chosen_arm as bound_chosen_arm
     from pytest_crucible.stats.selection.chosen_arm import compare_chosen_arm as compare_chosen_arm
-    from pytest_crucible.stats.selection.joint_means import JointMeans as JointMeans
-    from pytest_crucible.stats.selection.joint_means import joint_means as joint_means
-    from pytest_crucible.stats.selection.lost_values import LostValues as LostValues
-    from pytest_crucible.stats.selection.lost_values import compare_with_lost as compare_with_lost
-    from pytest_crucible.stats.selection.pairwise_intervals import PairwiseIntervals as PairwiseIntervals
-    from pytest_crucible.stats.selection.pairwise_intervals import pairwise_intervals as pairwise_intervals
-    from pytest_crucible.stats.selection.pairwise_max_t import PairwiseMaxT as PairwiseMaxT
-    from pytest_crucible.stats.selection.pairwise_max_t import compare_all_arms as compare_all_arms
+    from pytest_crucible.stats.selection.chosen_arm import p_below_best as p_below_best
+    from pytest_crucible.stats.selection.max_t import JointMeans as JointMeans
+    from pytest_crucible.stats.selection.max_t import PairwiseMaxT as PairwiseMaxT
+    from pytest_crucible.stats.selection.max_t import compare_all_arms as compare_all_arms
+    from pytest_crucible.stats.selection.max_t import joint_means as joint_means
+    from pytest_crucible.stats.selection.ranks import ArmRanks as ArmRanks
+    from pytest_crucible.stats.selection.ranks import LostValues as LostValues
+    from pytest_crucible.stats.selection.ranks import PairwiseIntervals as PairwiseIntervals
+    from pytest_crucible.stats.selection.ranks import RankInterval as RankInterval
+    from pytest_crucible.stats.selection.ranks import compare_with_lost as compare_with_lost
+    from pytest_crucible.stats.selection.ranks import pairwise_intervals as pairwise_intervals
+    from pytest_crucible.stats.selection.ranks import rank_arms as rank_arms
     from pytest_crucible.stats.selection.winner import WinnerResult as WinnerResult
     from pytest_crucible.stats.selection.winner import winner_from_estimates as winner_from_estimates
     from pytest_crucible.stats.selection.winner import winner_from_values as winner_from_values
     from pytest_crucible.stats.sequential.betting import betting_sequence as betting_sequence
     from pytest_crucible.stats.sequential.betting import evidence_against as evidence_against
     from pytest_crucible.stats.sequential.betting import paired_sequence as paired_sequence
-    from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence as ConfidenceSequence
     from pytest_crucible.stats.sequential.paced_bets import betting_bound as betting_bound
     from pytest_crucible.stats.sequential.paced_bets import betting_p_value as betting_p_value
+    from pytest_crucible.stats.sequential.sequences import ConfidenceSequence as ConfidenceSequence
 
 _NAMES = {
+    "aa_calibration": "false_alarm_rate FalseAlarms",
+    "agreement.corrected": "CorrectedMean ppi_difference ppi_mean",
+    "agreement.kappa": "Agreement cohen_kappa position_bias PositionBias",
     "choose": "TABLE",
     "comparing": "compare difference_bounds",
     "counts.correlations": "cohens_q partial_correlation pearson",
     "counts.poisson": "poisson_rate_bound poisson_rate_interval poisson_rate_ratio poisson_ratio_interval",
     "counts.ratios": "geometric_mean_ratio_paired geometric_mean_ratio_welch ratio_of_totals",
-    "data_drift.categories": "compare_categories",
-    "data_drift.numbers": "compare_numbers",
-    "data_drift.result": "FieldDrift decide_margin",
-    "data_drift.stability": "stability_of_categories stability_of_numbers",
-    "data_drift.vectors": "compare_vectors",
+    "data_drift": "compare_categories compare_numbers compare_vectors decide_margin FieldDrift "
+    "stability_of_categories stability_of_numbers",
     "effects.noncentral": "noncentral_t_cdf noncentral_t_limits",
     "effects.proportions": "cohens_h cohens_h_effect proportion_effects",
-    "effects.standardized": "cohens_d cohens_dav cohens_dz glass_delta hedges_correction hedges_g hedges_gz pooled_deviation",
-    "ensembles.diversity": "DiversityResult MemberPairResult member_diversity",
-    "ensembles.phi": "error_correlation",
+    "effects.standardized": "cohens_d cohens_dav cohens_dz glass_delta hedges_correction hedges_g hedges_gz "
+    "pooled_deviation",
+    "ensembles": "DiversityResult error_correlation member_diversity MemberPairResult",
     "estimating": "estimate mean_bound",
-    "factors.components": "Component variance_table variances_of_mean",
-    "factors.crossed": "CrossedMean crossed_difference crossed_mean",
-    "factors.crossed_tests": "crossed_bounds crossed_interval crossed_p_value crossed_proof_p",
-    "factors.grids": "Grid arrange_grid",
-    "factors.marginal_means": "LevelDifference LevelMean MarginalMeans marginal_means",
-    "factors.more_levels": "expected_half_width levels_to_halve",
-    "factors.power": "detectable_over_sources samples_over_sources",
+    "factors.crossed": "Component crossed_bounds crossed_difference crossed_interval crossed_mean crossed_p_value "
+    "crossed_proof_p CrossedMean variance_table variances_of_mean",
+    "factors.marginal_means": "arrange_grid Grid LevelDifference LevelMean marginal_means MarginalMeans",
+    "factors.power": "detectable_over_sources expected_half_width levels_to_halve samples_over_sources",
     "factors.sources": "Source",
-    "multiplicity.adjust": "adjust holm",
-    "multiplicity.gatekeeping": "fixed_sequence intersection_union serial_gatekeeping",
-    "multiplicity.graphical": "parallel_gatekeeping adjust_by_graph",
-    "groups.anova": "SumsOfSquares anova_oneway sums_of_squares",
-    "groups.contrasts": "ManyArmsResult compare_arms",
+    "groups.anova": "anova_oneway sums_of_squares SumsOfSquares",
+    "groups.contrasts": "compare_arms ManyArmsResult",
     "groups.many_to_one": "dunnett",
     "groups.noncentral_f": "cohens_f_interval eta_squared_interval",
     "groups.pairwise": "ContrastResult",
@@ -335,80 +335,72 @@ _NAMES = {
     "groups.studentized": "studentized_range_critical studentized_range_tail",
     "groups.variances": "bartlett levene variance_ratio",
     "groups.welch": "welch_anova",
-    "missing": "CompletePairs FilledValues drop_incomplete fill_worst",
-    "agreement.coefficients": "Agreement",
-    "agreement.corrected": "CorrectedMean ppi_difference ppi_mean",
-    "agreement.kappa": "cohen_kappa",
-    "agreement.position": "PositionBias position_bias",
-    "memorisation": "MinKTest OrderTest compare_min_k lowest_mean order_test",
     "means.augmented": "augmented_t_bound augmented_t_interval",
-    "means.cluster_design": "ClusterDesign cluster_effect kish_design_effect",
-    "means.clustered": "ClusteredMean clustered_bound clustered_interval clustered_mean clustered_p_value",
+    "means.cluster_design": "cluster_effect ClusterDesign kish_design_effect",
+    "means.clustered": "clustered_bound clustered_interval clustered_mean clustered_p_value ClusteredMean",
     "means.clustered_arms": "clustered_arms",
     "means.clustered_tests": "clustered_paired_t clustered_t",
     "means.gaffke": "gaffke_bound gaffke_p_value",
     "means.melded": "melded_bound melded_p_value",
-    "means.pairing": "PairingGain pairing_gain",
+    "means.pairing": "pairing_gain PairingGain",
     "means.point_mass": "point_mass_interval point_mass_p_value",
-    "means.repeated_success": "RepeatedSuccess pass_at_k pass_hat_k",
     "means.ratio_bounds": "mean_ratio_bound mean_ratio_p_value",
-    "means.repeats": "VarianceComponents variance_components",
-    "means.serial": "SerialCorrelation serial_correlation",
+    "means.repeated_success": "pass_at_k pass_hat_k RepeatedSuccess",
+    "means.repeats": "variance_components VarianceComponents",
+    "means.serial": "serial_correlation SerialCorrelation",
     "means.student": "mean_interval one_sample_t paired_t t_bound",
     "means.trimmed": "one_sample_trimmed_t paired_trimmed_t trimmed_mean yuen_welch",
     "means.two_samples": "student_t welch_t",
-    "planning.clusters": "clusters_for_mean design_effect",
-    "planning.gaffke": "detectable_by_gaffke samples_by_gaffke",
-    "planning.anova": "power_anova samples_for_anova",
-    "planning.margin_power": "samples_for_margin",
+    "memorisation": "compare_min_k lowest_mean MinKTest order_test OrderTest",
+    "missing": "CompletePairs drop_incomplete fill_worst FilledValues",
+    "multiplicity.adjust": "adjust holm",
+    "multiplicity.gatekeeping": "fixed_sequence intersection_union serial_gatekeeping",
+    "multiplicity.graphical": "adjust_by_graph parallel_gatekeeping",
+    "planning.designs": "BudgetSplit clusters_for_mean design_effect power_anova samples_for_anova "
+    "samples_for_margin samples_for_proportions split_budget variance_per_sample",
     "planning.paired_proportions": "detectable_paired_proportions power_mcnemar power_paired_proportions samples_for_mcnemar "
     "samples_for_paired_proportions",
-    "planning.proof": "samples_for_zero samples_to_prove_proportion",
-    "planning.proportions": "samples_for_proportions",
-    "planning.repeats": "BudgetSplit split_budget variance_per_sample",
+    "planning.proof": "detectable_by_gaffke samples_by_gaffke samples_for_zero samples_to_prove_proportion",
     "planning.roots": "SampleSize",
     "planning.t_tests": "detectable_mean detectable_t power_t samples_for_t",
     "proportions.binomial": "binomial_test",
-    "proportions.clustered": "clustered_logit_interval clustered_proportion_se korn_graubard_bound korn_graubard_interval",
+    "proportions.clustered": "clustered_logit_interval clustered_proportion_se korn_graubard_bound "
+    "korn_graubard_interval",
     "proportions.cochran": "cochran_q",
+    "proportions.contingency": "chi2_goodness_of_fit chi2_independence",
     "proportions.fisher": "conditional_odds_ratio fisher_exact",
     "proportions.one": "agresti_coull_interval clopper_pearson_bound clopper_pearson_interval jeffreys_interval "
     "wald_interval wilson_interval",
-    "proportions.paired": "count_discordant discordant_odds mcnemar_asymptotic mcnemar_exact mcnemar_mid_p tango_interval "
-    "tango_p_value tango_statistic",
+    "proportions.paired": "count_discordant discordant_odds mcnemar_asymptotic mcnemar_exact mcnemar_mid_p "
+    "tango_interval tango_p_value tango_statistic",
     "proportions.paired_exact": "paired_exact_bound paired_exact_p_value paired_exact_test",
     "proportions.paired_intervals": "agresti_min_interval bonett_price_interval paired_newcombe_interval paired_wald_interval",
     "proportions.ratios": "odds_ratio risk_ratio",
     "proportions.score": "score_interval score_p_value score_statistic",
     "proportions.score_ratios": "odds_ratio_score risk_ratio_score",
-    "proportions.two_exact": "two_exact_bound two_exact_p_value two_exact_test",
-    "proportions.contingency": "chi2_goodness_of_fit chi2_independence",
     "proportions.two": "agresti_caffo_interval compare_proportions newcombe_interval pooled_z_p_value "
     "wald_difference_interval",
+    "proportions.two_exact": "two_exact_bound two_exact_p_value two_exact_test",
     "ranks.association": "kendall spearman",
     "ranks.brunner": "brunner_munzel",
     "ranks.many_arms": "dunn kruskal_wallis",
     "ranks.quantiles": "quantile_bound quantile_coverage quantile_estimate quantile_interval quantile_ranks",
     "ranks.shifts": "hodges_lehmann pseudo_median",
-    "ranks.signed": "SignTest SignedRank rank_biserial_paired sign_test wilcoxon_signed_rank",
-    "ranks.superiority": "CliffsDelta Dominance cles cles_interval cliffs_delta dominance paired_superiority",
-    "ranks.two_samples": "RankSum mann_whitney",
-    "resampling.bootstrap": "BootstrapResult bootstrap",
-    "resampling.distribution": "Distribution",
+    "ranks.signed": "rank_biserial_paired sign_test SignedRank SignTest wilcoxon_signed_rank",
+    "ranks.superiority": "cles cles_interval cliffs_delta CliffsDelta Dominance dominance paired_superiority",
+    "ranks.two_samples": "mann_whitney RankSum",
+    "resampling.bootstrap": "bootstrap BootstrapResult",
     "resampling.permutation": "PermutationTest permute_two_samples sign_flip",
-    "resampling.sign_flips": "compute_sign_flip_distribution",
-    "aa_calibration": "FalseAlarms false_alarm_rate",
-    "selection.arm_ranks": "ArmRanks RankInterval rank_arms",
-    "selection.below_best": "p_below_best",
-    "selection.chosen_arm": "bound_chosen_arm compare_chosen_arm",
-    "selection.joint_means": "JointMeans joint_means",
-    "selection.lost_values": "LostValues compare_with_lost",
-    "selection.pairwise_intervals": "PairwiseIntervals pairwise_intervals",
-    "selection.pairwise_max_t": "PairwiseMaxT compare_all_arms",
-    "selection.winner": "WinnerResult winner_from_estimates winner_from_values",
+    "resampling.sign_flips": "compute_sign_flip_distribution Distribution",
+    "results": "Bound Bounds ComparisonResult Effect EstimateResult Significance",
+    "selection.chosen_arm": "bound_chosen_arm compare_chosen_arm p_below_best",
+    "selection.max_t": "compare_all_arms joint_means JointMeans PairwiseMaxT",
+    "selection.ranks": "ArmRanks compare_with_lost LostValues pairwise_intervals PairwiseIntervals rank_arms "
+    "RankInterval",
+    "selection.winner": "winner_from_estimates winner_from_values WinnerResult",
     "sequential.betting": "betting_sequence evidence_against paired_sequence",
     "sequential.paced_bets": "betting_bound betting_p_value",
-    "sequential.confidence_sequence": "ConfidenceSequence",
+    "sequential.sequences": "ConfidenceSequence",
 }
 _MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -19,7 +19,7 @@ from pytest_crucible.stats.comparing import apply_method, choose_row
 from pytest_crucible.stats.estimating import resolve_kind
 from pytest_crucible.stats.inputs import OPEN, Kind, declare_pairs
 from pytest_crucible.stats.proportions.one import wilson_interval
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.resampling.draws import MonteCarlo
 from pytest_crucible.stats.results import Significance
 
 # With the dealt arrangement 1,000, of which alpha is a whole number.

@@ -31,7 +31,7 @@ from pytest_crucible.stats.means.point_mass import distance
 from pytest_crucible.stats.methods.pairs import t_interval_of_pairs
 from pytest_crucible.stats.methods.ratios import check_positive, geometric_mean, logarithms
 from pytest_crucible.stats.methods.two_arms import t_interval_of_arms
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.resampling.draws import MonteCarlo
 from pytest_crucible.stats.results import Bounds, ComparisonResult, Direction, Estimand, Significance, Status
 from pytest_crucible.stats.sensitivity import OpinionRequest, second_opinions
 from pytest_crucible.stats.sizes import effect_sizes

@@ -21,8 +21,7 @@ from pytest_crucible.stats.arrays import (
     paired_arrays,
 )
 from pytest_crucible.stats.largest_change import beyond_reach, check_reach
-from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo
-from pytest_crucible.stats.resampling.units import Keys
+from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 
 Kind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded"]
 """In this order: yes or no; a few ordered levels; a score between known ends; a count; latency or cost; any number."""

@@ -12,7 +12,7 @@ from pytest_crucible.stats.means.gaffke import gaffke_bound
 from pytest_crucible.stats.means.student import mean_interval
 from pytest_crucible.stats.proportions.clustered import korn_graubard_bound
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound, wilson_interval
-from pytest_crucible.stats.resampling.units import Keys
+from pytest_crucible.stats.resampling.draws import Keys
 from pytest_crucible.stats.sequential.paced_bets import betting_bound
 
 GROUPED_RATE = "wider of korn-graubard and gaffke"

@@ -12,7 +12,7 @@ from scipy import stats
 
 from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.agreement.corrected import ppi_difference, ppi_mean
-from pytest_crucible.stats.agreement.position import position_bias
+from pytest_crucible.stats.agreement.kappa import position_bias
 from pytest_crucible.stats.means.augmented import augmented_t_interval
 from pytest_crucible.stats.means.student import mean_interval
 

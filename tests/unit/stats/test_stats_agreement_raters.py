@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 
 from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.agreement.coefficients import agreement_weights
-from pytest_crucible.stats.agreement.kappa import cohen_kappa
+from pytest_crucible.stats.agreement.kappa import agreement_weights, cohen_kappa
 
 RATERS = st.integers(2, 4)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 
 from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.planning.designs import split_budget
 from pytest_crucible.stats.planning.paired_proportions import (
     detectable_paired_proportions,
     power_mcnemar,
@@ -17,7 +18,6 @@ from pytest_crucible.stats.planning.paired_proportions import (
     samples_for_mcnemar,
     samples_for_paired_proportions,
 )
-from pytest_crucible.stats.planning.repeats import split_budget
 from pytest_crucible.stats.planning.t_tests import detectable_mean
 from pytest_crucible.stats.proportions.paired import mcnemar_exact, mcnemar_mid_p, tango_p_value
 
