@@ -136,17 +136,6 @@ def cohens_dz(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float
     return Effect(name="cohen dz", value=value, interval=interval)
 
 
-def hedges_gz(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
-    """Return dz times Hedges's J for n - 1 degrees of freedom; the interval likewise.
-
-    R: effectsize::hedges_g(paired = TRUE).
-
-    >>> round(hedges_gz([0.9, 0.7, 0.8, 0.6], [0.5, 0.6, 0.6, 0.5]).value, 4)
-    1.0233
-    """
-    return _correct_bias(cohens_dz(candidate, baseline, level=level), "hedges gz", np.size(candidate) - 1)
-
-
 def cohens_dav(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
     """Return dav of pairs: mean difference over the root mean square of both arms' deviations.
 

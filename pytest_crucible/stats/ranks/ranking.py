@@ -34,16 +34,6 @@ def levels(values: Array) -> tuple[Counts, Counts]:
     return codes, np.bincount(codes).astype(np.int64)
 
 
-def doubled_ranks(values: Array) -> tuple[Counts, Counts]:
-    """Return twice the mid-rank of each value (the smallest has 2), and the size of each tie.
-
-    >>> doubled_ranks(np.array([0.5, 0.2, 0.5]))[0].tolist()
-    [5, 2, 5]
-    """
-    codes, sizes = levels(values)
-    return (2 * np.cumsum(sizes) - sizes + 1)[codes], sizes
-
-
 def arms_by_level(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, fewest: int = 1) -> tuple[Counts, Counts]:
     """Return the counts of each distinct value in the candidate and in the baseline, smallest value first.
 

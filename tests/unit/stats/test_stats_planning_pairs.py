@@ -25,12 +25,10 @@ from pytest_crucible.stats.planning.repeats import (
     variance_per_sample,
 )
 from pytest_crucible.stats.planning.t_tests import detectable_mean
-from pytest_crucible.stats.proportions.paired import mcnemar_exact, mcnemar_mid_p, tango_p_value
 
 ENUMERATED = ["exact", "mid-p", "asymptotic"]
 P_VALUES = {
     "exact": mcnemar_exact,
-    "mid-p": mcnemar_mid_p,
     "asymptotic": lambda gained, lost: tango_p_value(gained, lost, max(gained + lost, 1)),
 }
 
