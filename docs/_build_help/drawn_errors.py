@@ -10,8 +10,8 @@ from drawing import choose_runs, curves, nominal, ticks
 from matplotlib.figure import Figure
 
 from pytest_crucible import stats
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Array, Side
+from pytest_crucible.stats.interval import Interval
 
 
 def coverage_of_pairs(figure: Figure) -> None:

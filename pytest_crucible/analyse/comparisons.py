@@ -23,7 +23,8 @@ from pytest_crucible.analyse.statistics import (
     scored_samples,
     without_unfounded_proof,
 )
-from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, Interval, MetricFacts, Ratio
+from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, MetricFacts, Ratio
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.measures import sequences
 from pytest_crucible.stats.measures.changes import largest_change, limit_changes
 from pytest_crucible.stats.measures.possible_values import contrast_problem

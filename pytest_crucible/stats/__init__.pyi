@@ -98,6 +98,8 @@ from .factors.power import samples_over_sources as samples_over_sources
 from .factors.sources import Source as Source
 from .groups.studentized import studentized_range_critical as studentized_range_critical
 from .groups.studentized import studentized_range_tail as studentized_range_tail
+from .interval import Interval as Interval
+from .interval import NotEnoughData as NotEnoughData
 from .means.cluster_design import ClusterDesign as ClusterDesign
 from .means.cluster_design import cluster_effect as cluster_effect
 from .means.clustered import ClusteredMean as ClusteredMean

@@ -15,9 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
@@ -27,6 +24,8 @@ from pytest_crucible.stats.arrays import (
     finite_matrix,
     paired_arrays,
 )
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.ranks.ranking import rounded_differences
 from pytest_crucible.stats.ranks.superiority import cles, cliffs_delta
 from pytest_crucible.stats.results import Effect, Significance

@@ -10,8 +10,6 @@ from typing import cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.alignment import align_pairs
 from pytest_crucible.stats.arrays import Alternative, Labels, Range, check_choice, check_share, is_constant
 from pytest_crucible.stats.assumptions import MANY_CLUSTERS, comparison_assumptions
@@ -27,6 +25,7 @@ from pytest_crucible.stats.estimating import (
     resolve_kind,
 )
 from pytest_crucible.stats.inputs import OPEN, Arms, Kind, Scale, declare_arms, declare_pairs, mean
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.point_mass import distance
 from pytest_crucible.stats.methods.pairs import t_interval_of_pairs
 from pytest_crucible.stats.methods.ratios import check_positive, geometric_mean, logarithms

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from answering import Answer, Case, level, numbers
-
 from pytest_crucible.stats.groups.anova import anova_oneway as anova
 from pytest_crucible.stats.groups.anova import sums_of_squares
 from pytest_crucible.stats.groups.many_to_one import dunnett as dunnett_contrasts
@@ -21,6 +20,7 @@ from pytest_crucible.stats.groups.variances import levene as levene_test
 from pytest_crucible.stats.groups.welch import welch_anova as welch
 from pytest_crucible.stats.ranks.many_arms import dunn as dunn_pairs
 from pytest_crucible.stats.ranks.many_arms import kruskal_wallis as kruskal
+
 from pytest_crucible.stats.results import Significance
 
 

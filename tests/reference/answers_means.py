@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 from answering import Answer, Case, ends, level, numbers
-
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_paired, geometric_mean_ratio_welch
 from pytest_crucible.stats.means.augmented import augmented_t_bound, augmented_t_interval
+from pytest_crucible.stats.means.clustered_tests import clustered_t
+from pytest_crucible.stats.means.pairing import pairing_gain
+from pytest_crucible.stats.means.trimmed import paired_trimmed_t, yuen_welch
+from pytest_crucible.stats.missing import drop_incomplete, fill_worst
+
+from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_paired, geometric_mean_ratio_welch
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.cluster_design import cluster_effect
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.clustered_arms import clustered_arms
-from pytest_crucible.stats.means.clustered_tests import clustered_t
-from pytest_crucible.stats.means.pairing import pairing_gain
 from pytest_crucible.stats.means.repeated_success import RepeatedSuccess, pass_at_k, pass_hat_k
 from pytest_crucible.stats.means.repeats import variance_components
 from pytest_crucible.stats.means.student import bounds_of_difference, one_sample_t, paired_differences, paired_t
-from pytest_crucible.stats.means.trimmed import paired_trimmed_t, yuen_welch
 from pytest_crucible.stats.means.two_samples import student_t, welch_t
-from pytest_crucible.stats.missing import drop_incomplete, fill_worst
 from pytest_crucible.stats.planning.equivalence import Equivalence, tost_paired, tost_welch
 from pytest_crucible.stats.planning.noninferiority import (
     NonInferiority,

@@ -7,21 +7,27 @@ from collections.abc import Callable
 
 import numpy as np
 from answering import Answer, Case, ends, level
+from pytest_crucible.stats.counts.poisson import poisson_rate_interval, poisson_rate_ratio, poisson_ratio_interval
+from pytest_crucible.stats.proportions.binomial import binomial_test
+from pytest_crucible.stats.proportions.cochran import cochran_q
+from pytest_crucible.stats.proportions.contingency import chi2_goodness_of_fit, chi2_independence
+from pytest_crucible.stats.proportions.fisher import conditional_odds_ratio, fisher_exact
+from pytest_crucible.stats.proportions.paired_intervals import (
+    agresti_min_interval,
+    bonett_price_interval,
+    paired_newcombe_interval,
+    paired_wald_interval,
+)
+from pytest_crucible.stats.proportions.ratios import odds_ratio, risk_ratio
 from scipy.special import ndtri
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.counts.poisson import poisson_rate_interval, poisson_rate_ratio, poisson_ratio_interval
 from pytest_crucible.stats.effects.proportions import cohens_h
-from pytest_crucible.stats.proportions.binomial import binomial_test
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.proportions.clustered import (
     clustered_logit_interval,
     clustered_proportion_se,
     korn_graubard_interval,
 )
-from pytest_crucible.stats.proportions.cochran import cochran_q
-from pytest_crucible.stats.proportions.contingency import chi2_goodness_of_fit, chi2_independence
-from pytest_crucible.stats.proportions.fisher import conditional_odds_ratio, fisher_exact
 from pytest_crucible.stats.proportions.one import (
     agresti_coull_interval,
     clopper_pearson_interval,
@@ -37,13 +43,6 @@ from pytest_crucible.stats.proportions.paired import (
     tango_interval,
     tango_p_value,
 )
-from pytest_crucible.stats.proportions.paired_intervals import (
-    agresti_min_interval,
-    bonett_price_interval,
-    paired_newcombe_interval,
-    paired_wald_interval,
-)
-from pytest_crucible.stats.proportions.ratios import odds_ratio, risk_ratio
 from pytest_crucible.stats.proportions.score import score_interval
 from pytest_crucible.stats.proportions.two import (
     agresti_caffo_interval,

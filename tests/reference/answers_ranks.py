@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from answering import Answer, Case, ends, level, numbers
-
 from pytest_crucible.stats.counts.correlations import pearson
 from pytest_crucible.stats.ranks.association import kendall, spearman
 from pytest_crucible.stats.ranks.brunner import brunner_munzel
 from pytest_crucible.stats.ranks.signed import rank_biserial_paired, sign_test, wilcoxon_signed_rank
-from pytest_crucible.stats.ranks.superiority import cles, cliffs_delta
 from pytest_crucible.stats.ranks.two_samples import mann_whitney
+
+from pytest_crucible.stats.ranks.superiority import cles, cliffs_delta
 from pytest_crucible.stats.results import Significance
 
 MIRRORED = {"two-sided": "two-sided", "greater": "less", "less": "greater"}

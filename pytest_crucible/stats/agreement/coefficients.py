@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import number, quantity, with_interval, with_note
 from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels, check_share
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import number, quantity, with_interval, with_note
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval
 from pytest_crucible.stats.results import Status
 

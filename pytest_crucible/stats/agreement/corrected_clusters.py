@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Array, Codes, Labels, Range, cluster_codes
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
 
 

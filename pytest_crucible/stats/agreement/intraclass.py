@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import fdtrc, fdtri
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import p_equals, quantity, with_interval, with_note
 from pytest_crucible.stats.arrays import ROUNDING, Array, check_choice, check_share, finite_matrix
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import p_equals, quantity, with_interval, with_note
 from pytest_crucible.stats.results import Status
 
 Form = Literal["1", "2", "3", "1k", "2k", "3k"]

@@ -8,8 +8,6 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from scipy.special import ndtri
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.agreement.coefficients import (
     MISSING,
     Agreement,
@@ -22,6 +20,8 @@ from pytest_crucible.stats.agreement.coefficients import (
     rating_codes,
 )
 from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, check_share
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 
 
 def cohen_kappa(

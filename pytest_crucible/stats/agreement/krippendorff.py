@@ -11,9 +11,6 @@ from typing import Literal
 
 import numpy as np
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.agreement.coefficients import (
     MISSING,
     Agreement,
@@ -24,6 +21,8 @@ from pytest_crucible.stats.agreement.coefficients import (
 )
 from pytest_crucible.stats.agreement.disagreement import SCALES, Disagreement
 from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, check_share, finite
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 
 Scale = Literal["nominal", "ordinal", "interval", "ratio"]
 """The distance of two ratings: different or not, ranks between them, squared difference, squared relative one."""

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import number, with_interval, with_note
 from pytest_crucible.stats.arrays import Array, check_share, finite
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import number, with_interval, with_note
 from pytest_crucible.stats.proportions.one import wilson_interval
 from pytest_crucible.stats.results import Status
 

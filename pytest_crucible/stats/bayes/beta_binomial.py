@@ -14,10 +14,10 @@ from typing import Literal, get_args
 import numpy as np
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, betaln, xlogy
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.stats.arrays import Array, check_choice, check_counts, check_share
 from pytest_crucible.stats.bayes.quadrature import Beta, beta_cdf, expectation
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import with_interval
 
 Region = Literal["equal-tailed", "highest-density"]
 

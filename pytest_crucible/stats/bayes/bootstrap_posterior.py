@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import number, quantity, with_interval, with_note
 from pytest_crucible.stats.arrays import Array, check_share, difference, finite, is_constant
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import number, quantity, with_interval, with_note
 from pytest_crucible.stats.results import Status
 
 # Weights drawn at once: 8 MB.

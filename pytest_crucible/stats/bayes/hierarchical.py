@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, betaln, expit, log_expit
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import number, quantity, with_interval
 from pytest_crucible.stats.arrays import Array, Codes, check_counts, check_share
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import number, quantity, with_interval
 
 # Grid points in each direction: to locate the posterior, and to integrate over it.
 COARSE, FINE = 41, 61

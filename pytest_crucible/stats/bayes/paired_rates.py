@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betainc, betaincc, betaln
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import number, with_interval
 from pytest_crucible.stats.arrays import Array, check_counts, check_share
 from pytest_crucible.stats.bayes.quadrature import Beta, expectation
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import number, with_interval
 from pytest_crucible.stats.planning.roots import rising_root
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import scipy
 
-from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
+from pytest_crucible.records import BoundedValue, Measure, MetricFacts
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.measures import auroc
 from pytest_crucible.stats.measures.row import (
     Difference,

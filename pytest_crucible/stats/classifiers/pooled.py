@@ -15,8 +15,9 @@ import numpy as np
 import scipy
 
 from pytest_crucible import stats
-from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
+from pytest_crucible.records import BoundedValue, Measure, MetricFacts
 from pytest_crucible.records.labels import label_number
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.measures.auroc import expected_problem as expected_problem
 from pytest_crucible.stats.measures.row import (
     Clusters,

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.data_drift.result import FieldDrift
+from pytest_crucible.stats.interval import NotEnoughData
 
 Counts = npt.NDArray[np.int64]
 # Cochran (1954): the chi-squared distribution is a good approximation where at most a fifth of the expected counts are below

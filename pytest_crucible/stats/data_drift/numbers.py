@@ -8,9 +8,9 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.data_drift.categories import DRAWS, Counts, draw_tables
 from pytest_crucible.stats.data_drift.result import FieldDrift
+from pytest_crucible.stats.interval import NotEnoughData
 
 # E sup |F_n - F| sqrt(n) is at most the integral of the bound of Dvoretzky, Kiefer & Wolfowitz (Massart 1990), 2 exp(-2 x^2).
 _MEAN_SUPREMUM = math.sqrt(math.pi / 2)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.data_drift.result import FieldDrift
+from pytest_crucible.stats.interval import NotEnoughData
 
 # With the observed order 2,000, so that p-values are multiples of 0.0005.
 DRAWS = 1999

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import poch
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Array, check_share, difference, finite, is_constant, paired_arrays
 from pytest_crucible.stats.effects.noncentral import noncentral_t_limits
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.results import Effect
 
 NO_SPREAD = "nothing varies: a difference in units of a standard deviation of 0 is not defined"

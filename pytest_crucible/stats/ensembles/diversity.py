@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Array, Labels, check_share
 from pytest_crucible.stats.ensembles.phi import error_correlation
 from pytest_crucible.stats.estimating import estimate
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.results import Effect, EstimateResult
 
 PARTIAL = "only samples that every member answered, which may differ from the others"

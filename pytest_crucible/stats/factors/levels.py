@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, cluster_codes, cluster_totals, is_constant
 from pytest_crucible.stats.factors.sources import Source
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.moments import standard_error
+from pytest_crucible.stats.number_format import quantity
 
 SAMPLES = "samples"
 _TURNS = 12

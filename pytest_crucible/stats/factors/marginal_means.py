@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Array, Labels, Range, check_share, finite_matrix, is_finite_range
 from pytest_crucible.stats.factors.grids import Grid, Point, arrange_grid
 from pytest_crucible.stats.factors.levels import samples_source
 from pytest_crucible.stats.factors.sources import half_width, p_value
 from pytest_crucible.stats.factors.trainings import trainings_source
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.multiplicity.adjust import holm
 
 METHOD = "trainings and samples, t"

@@ -6,10 +6,10 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Array, Labels
 from pytest_crucible.stats.factors.levels import level_source
 from pytest_crucible.stats.factors.sources import Source
+from pytest_crucible.stats.interval import NotEnoughData
 
 
 def trainings_source(

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.number_format import number, quantity
 from pytest_crucible.stats.arrays import Labels
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.means.one_way import one_way
+from pytest_crucible.stats.number_format import number, quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

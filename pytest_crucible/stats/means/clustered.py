@@ -11,9 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
@@ -27,8 +24,10 @@ from pytest_crucible.stats.arrays import (
     cluster_totals,
     finite,
 )
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.point_mass import bounded_point_mass_interval, distance, equal_differences_p_value
 from pytest_crucible.stats.means.sandwich import Sandwich, robust_error
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.tails import t_interval, t_p_value
 
 FEWEST_CLUSTERS = 5

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 import scipy
 
-from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts, Sample
+from pytest_crucible.records import BoundedValue, Measure, MetricFacts, Sample
 from pytest_crucible.records.labels import label_number
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.measures.area_bounds import bound_area
 from pytest_crucible.stats.measures.delong import combine_placements, estimate_area, placements
 from pytest_crucible.stats.measures.row import (

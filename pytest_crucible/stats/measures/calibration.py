@@ -23,8 +23,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
+from pytest_crucible.records import BoundedValue, Measure, MetricFacts
 from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.measures.confidence_bins import BINS, confidence_bins
 from pytest_crucible.stats.measures.row import (
     Clusters,

@@ -12,10 +12,10 @@ from functools import partial
 import numpy as np
 
 from pytest_crucible.records import EffectSize, Measure
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.choose import find_row
 from pytest_crucible.stats.inputs import Arms, declare_pairs
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.measures.amounts import (
     describe_ratio,
     deviation_of_mean,

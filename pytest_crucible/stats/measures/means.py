@@ -11,9 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.records import BoundedValue, Contrast, EffectSize, Interval, Measure, MetricFacts
+from pytest_crucible.records import BoundedValue, Contrast, EffectSize, Measure, MetricFacts
 from pytest_crucible.stats.estimating import clip_interval
 from pytest_crucible.stats.inputs import declare_pairs, scale_of
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.measures.changes import largest_change
 from pytest_crucible.stats.measures.replies import (
     clip_value,

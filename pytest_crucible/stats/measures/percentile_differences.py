@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.measures.percentiles import bound_of, quantile_of
 from pytest_crucible.stats.measures.rounding import NOISE
 from pytest_crucible.stats.measures.row import Clusters, Difference, Prepared, counted_clusters

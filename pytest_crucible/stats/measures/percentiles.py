@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from pytest_crucible.records import BoundedValue, Interval
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records import BoundedValue
 from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.measures import means
 from pytest_crucible.stats.measures.row import (
     End,

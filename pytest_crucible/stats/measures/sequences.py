@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pytest_crucible.records import BoundedValue, Interval
+from pytest_crucible.records import BoundedValue
 from pytest_crucible.stats.arrays import Alternative, Side
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.measures.changes import change_bounds
 from pytest_crucible.stats.measures.rounding import without_rounding
 from pytest_crucible.stats.measures.row import Difference, Floats, Measured, Numbers, Prepared, no_bounds, no_data

@@ -15,9 +15,9 @@ from typing import Literal
 
 import numpy as np
 
-from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records import BoundedValue, Measure, MetricFacts
 from pytest_crucible.records.slices import By, short_name
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.measures.means import metric_direction
 from pytest_crucible.stats.measures.row import (
     Difference,
@@ -31,6 +31,7 @@ from pytest_crucible.stats.measures.row import (
     no_bounds,
     no_data,
 )
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.slices.changes import Change, change_of_extreme
 from pytest_crucible.stats.slices.columns import SlicedColumns
 from pytest_crucible.stats.slices.cuts import advise_cuts

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Alternative, check_share
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import (
     NEVER,
     SampleSize,

@@ -10,9 +10,9 @@ import math
 
 from scipy.special import ndtr, stdtrit
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Alternative, check_share
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_power, rising_root, sample_size, toward
 from pytest_crucible.stats.tails import tail_share
 

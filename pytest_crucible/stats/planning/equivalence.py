@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import p_equals, with_interval, with_note
 from pytest_crucible.stats.arrays import Range
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.moments import check_enough, two_arms
 from pytest_crucible.stats.means.student import bounds_of_difference, paired_differences
+from pytest_crucible.stats.number_format import p_equals, with_interval, with_note
 from pytest_crucible.stats.planning.margins import (
     NO_VARIATION,
     BoundedMean,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from scipy.special import betainccinv, betaincinv, chdtri
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import check_share
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.noncentral_tails import noncentral_chi2_above, noncentral_f_above
 from pytest_crucible.stats.planning.roots import (
     NEVER,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Array, Range, Side, is_constant
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.gaffke import gaffke_bound, gaffke_p_value
 from pytest_crucible.stats.means.melded import melded_bound, melded_p_value
 from pytest_crucible.stats.means.moments import check_inside, standard_error, welch_se_and_dof

@@ -11,8 +11,6 @@ from typing import Literal, get_args
 
 from scipy.special import ndtr, ndtri
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import (
     Alternative,
     Side,
@@ -22,6 +20,8 @@ from pytest_crucible.stats.arrays import (
     check_side,
 )
 from pytest_crucible.stats.effects.proportions import cohens_h
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_power, rising_root, sample_size, toward
 from pytest_crucible.stats.tails import tail_share
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import number, quantity
 from pytest_crucible.stats.arrays import check_share
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import number, quantity
 from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_effect, check_power, round_up
 from pytest_crucible.stats.planning.t_tests import detectable_mean
 

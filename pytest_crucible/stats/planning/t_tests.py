@@ -11,9 +11,9 @@ from typing import Literal, get_args
 
 from scipy.special import stdtrit
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Alternative, check_choice, check_share
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.noncentral_tails import noncentral_t_above
 from pytest_crucible.stats.planning.roots import (
     NEVER,

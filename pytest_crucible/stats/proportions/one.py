@@ -11,8 +11,8 @@ from statistics import NormalDist
 
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Side, check_counts, check_share, check_side
+from pytest_crucible.stats.interval import Interval
 
 
 def wilson_interval(successes: int, n: int, *, level: float = 0.95, correction: bool = False) -> Interval:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, Array, check_counts, check_share, paired_arrays
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval
 from pytest_crucible.stats.results import Effect
 from pytest_crucible.stats.tails import normal_p_value

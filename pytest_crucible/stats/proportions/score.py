@@ -13,8 +13,8 @@ import math
 import numpy as np
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, Array, check_counts, check_share
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.tails import tail_share
 
 NEGLIGIBLE = math.ulp(1.0)

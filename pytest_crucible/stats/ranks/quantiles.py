@@ -12,9 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import bdtr
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Array, Side, check_share, check_side, finite
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 
 
 def quantile_interval(values: npt.ArrayLike, q: float, *, level: float = 0.95) -> Interval:

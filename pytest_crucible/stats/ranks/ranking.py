@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import ROUNDING, Array, finite, paired_arrays
+from pytest_crucible.stats.interval import NotEnoughData
 
 Counts = npt.NDArray[np.int64]
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Alternative, check_alternative, check_share
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.proportions.paired import tango_interval, tango_p_value
 from pytest_crucible.stats.ranks.ranking import Counts, arms_by_level, doubled_wins, rounded_differences
 from pytest_crucible.stats.results import Effect, Significance

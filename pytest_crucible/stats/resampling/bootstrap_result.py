@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity, with_interval, with_note
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
+from pytest_crucible.stats.number_format import quantity, with_interval, with_note
 from pytest_crucible.stats.resampling.distribution import Distribution
 from pytest_crucible.stats.resampling.intervals import basic_interval, bca_shares, bias_correction, percentile_interval
 from pytest_crucible.stats.results import Status

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Array, finite
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.resampling.distribution import Distribution, tabulate_draws
 from pytest_crucible.stats.resampling.grid import Cells, Grid, find_grid
 from pytest_crucible.stats.resampling.statistic import Statistic, apply_to_samples

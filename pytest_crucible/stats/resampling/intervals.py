@@ -9,8 +9,8 @@ import math
 
 from scipy.special import ndtr, ndtri
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import check_share
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.resampling.distribution import Distribution
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, cluster_codes, finite
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.resampling.statistic import Statistic, apply_to_sample, apply_to_samples
 
 # Values held at once: 16 MB.

@@ -13,7 +13,6 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import (
     Array,
     Labels,
@@ -26,6 +25,7 @@ from pytest_crucible.stats.arrays import (
     is_constant,
     is_finite_range,
 )
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.point_mass import point_mass_interval
 from pytest_crucible.stats.resampling.bootstrap_result import (
     BootstrapResult,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import number, p_equals, p_value, ratio, ratio_with_interval, with_interval
 from pytest_crucible.stats.arrays import Alternative
 from pytest_crucible.stats.inputs import Kind
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import number, p_equals, p_value, ratio, ratio_with_interval, with_interval
 from pytest_crucible.stats.results.significance import Alikeness, Bounds, Effect, Status
 from pytest_crucible.stats.text import Rows, in_clusters, interval_ends, log_ratio, note_rows, table
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, Range, cluster_codes, cluster_totals, finite_matrix
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
 from pytest_crucible.stats.means.moments import check_inside
 from pytest_crucible.stats.means.sandwich import robust_terms
+from pytest_crucible.stats.number_format import quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

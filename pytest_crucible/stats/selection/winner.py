@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.stats.arrays import Array, Labels, Range, check_share, finite, finite_matrix, is_finite_range
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import with_interval
 from pytest_crucible.stats.resampling.grid import find_grid
 from pytest_crucible.stats.selection.joint_means import joint_means
 from pytest_crucible.stats.selection.scales import Angular, Linear, Scale

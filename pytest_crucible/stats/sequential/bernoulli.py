@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, xlog1py, xlogy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Array, check_counts, check_share
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence, running_mean, unit_values
 from pytest_crucible.stats.sequential.mixtures import mixing_variance
 

@@ -9,8 +9,8 @@ from typing import Literal
 
 from scipy.special import chdtri
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Array
+from pytest_crucible.stats.interval import Interval
 
 Estimator = Literal["reml", "paule-mandel", "dersimonian-laird"]
 # A limit against endless loops.

@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import p_equals, with_interval, with_note
 from pytest_crucible.stats.arrays import ROUNDING, Array, check_share, finite
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import p_equals, with_interval, with_note
 from pytest_crucible.stats.synthesis.heterogeneity import (
     Estimator,
     between_variance,

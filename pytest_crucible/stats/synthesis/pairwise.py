@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Array, Codes
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 
 Judgement = tuple[Hashable, Hashable] | tuple[Hashable, Hashable, float]
 """(winner, loser), or (first, second, score of the first): 1 won, 0.5 tie, 0 lost, or anything between."""

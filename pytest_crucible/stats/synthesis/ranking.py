@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, ndtr, stdtr
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.stats.arrays import Array, check_share
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.multiplicity.adjust import holm
+from pytest_crucible.stats.number_format import with_interval
 from pytest_crucible.stats.results import Effect, Significance
 from pytest_crucible.stats.synthesis.ratings import Ratings, make_interval
 from pytest_crucible.stats.tails import normal_p_value, t_p_value

@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, log_expit
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity, with_interval, with_note
 from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, check_share, cluster_codes
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import quantity, with_interval, with_note
 from pytest_crucible.stats.synthesis.pairwise import Judgement, Pairs, check_connected, check_wins, read_judgements
 from pytest_crucible.stats.tails import normal_interval, t_interval
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from pytest_crucible.stats.means.augmented import augmented_t_interval
 from scipy import stats
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.agreement.corrected import ppi_difference, ppi_mean
 from pytest_crucible.stats.agreement.position import position_bias
 from pytest_crucible.stats.agreement.prevalence import rogan_gladen
-from pytest_crucible.stats.means.augmented import augmented_t_interval
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.student import mean_interval
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])

@@ -12,13 +12,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.agreement.coefficients import agreement_weights, count_ratings
 from pytest_crucible.stats.agreement.fleiss import fleiss_kappa, fleiss_kappa_test
 from pytest_crucible.stats.agreement.gwet import gwet_ac1, gwet_ac2
 from pytest_crucible.stats.agreement.intraclass import intraclass_correlation
 from pytest_crucible.stats.agreement.kappa import cohen_kappa
 from pytest_crucible.stats.agreement.krippendorff import krippendorff_alpha
+from pytest_crucible.stats.interval import NotEnoughData
 
 SHROUT_FLEISS = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
 RATERS = st.integers(2, 4)

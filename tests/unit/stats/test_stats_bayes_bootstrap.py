@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.bayes.bootstrap_posterior import bayesian_bootstrap, bayesian_bootstrap_moments
+from pytest_crucible.stats.interval import NotEnoughData
 
 VALUES = st.lists(st.floats(-100, 100).map(lambda value: round(value, 2)), min_size=2, max_size=20)
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 from scipy.special import betainc
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.bayes.beta_binomial import (
     beta_binomial,
     expected_losses,
@@ -22,6 +21,7 @@ from pytest_crucible.stats.bayes.beta_binomial import (
 )
 from pytest_crucible.stats.bayes.hierarchical import task_rates
 from pytest_crucible.stats.bayes.paired_rates import paired_posterior
+from pytest_crucible.stats.interval import NotEnoughData
 
 PRIORS = st.sampled_from([(1.0, 1.0), (0.5, 0.5), (2.0, 5.0), (0.1, 3.0)])
 

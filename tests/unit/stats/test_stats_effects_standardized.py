@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.effects.noncentral import noncentral_t_limits
 from pytest_crucible.stats.effects.standardized import (
     cohens_d,
@@ -20,6 +19,7 @@ from pytest_crucible.stats.effects.standardized import (
     hedges_g,
     pooled_deviation,
 )
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.student import paired_t
 
 SCORES = st.lists(st.integers(-100, 100).map(lambda cell: cell / 10), min_size=2, max_size=12)

@@ -10,7 +10,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import (
     Source,
     clustered_mean,
@@ -27,6 +26,7 @@ from pytest_crucible.stats import (
 from pytest_crucible.stats.factors.level_bounds import fewest_levels
 from pytest_crucible.stats.factors.levels import level_source
 from pytest_crucible.stats.factors.sources import half_width, p_value
+from pytest_crucible.stats.interval import NotEnoughData
 
 BRENNAN_1 = np.array(
     [

@@ -10,7 +10,6 @@ import pickle
 import numpy as np
 import pytest
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats import (
     compare,
     difference_bounds,
@@ -21,6 +20,7 @@ from pytest_crucible.stats import (
     paired_t,
     welch_t,
 )
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.proportions.unconditional import LEFT_OUT
 from pytest_crucible.stats.results import Effect
 from pytest_crucible.stats.tails import normal_interval, normal_p_value, t_interval, t_p_value

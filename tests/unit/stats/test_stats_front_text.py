@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.records.number_format import number, with_interval
 from pytest_crucible.stats import compare, estimate
+from pytest_crucible.stats.number_format import number, with_interval
 
 WRONG_FIRST, RIGHT_FIRST = [0, 0, 0, 0, 0, 1, 0, 0, 1, 0], [1, 1, 1, 0, 1, 1, 1, 0, 1, 1]
 FASTER = np.arange(1.0, 25.0)

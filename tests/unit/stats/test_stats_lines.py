@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_crucible import stats
-from pytest_crucible.records.number_format import number, with_interval
+from pytest_crucible.stats.number_format import number, with_interval
 
 SCORES = np.array([0.1, 0.4, 0.35, 0.8, 0.7, 0.55, 0.2, 0.65])
 OTHERS = np.array([0.3, 0.1, 0.6, 0.2, 0.5, 0.45, 0.15, 0.4])

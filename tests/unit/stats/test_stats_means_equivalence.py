@@ -10,12 +10,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats as oracle
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.counts.ratios import (
     geometric_mean_ratio_paired,
     geometric_mean_ratio_welch,
     ratio_of_totals,
 )
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.gaffke import gaffke_bound
 from pytest_crucible.stats.means.melded import melded_bound
 from pytest_crucible.stats.means.student import paired_t

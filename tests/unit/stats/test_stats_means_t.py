@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import is_constant
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.student import mean_interval, one_sample_t, paired_t, t_bound
 from pytest_crucible.stats.means.two_samples import student_t, welch_t
 

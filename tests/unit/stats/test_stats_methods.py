@@ -10,7 +10,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import (
     clopper_pearson_interval,
     clustered_mean,
@@ -35,6 +34,7 @@ from pytest_crucible.stats import (
     tango_statistic,
     wilson_interval,
 )
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.planning.t_tests import t_power
 
 RNG = np.random.default_rng(7)

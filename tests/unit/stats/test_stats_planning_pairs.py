@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
+from scipy.stats import binom
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.planning.paired_proportions import (
     detectable_mcnemar,
     power_mcnemar,
@@ -25,10 +26,17 @@ from pytest_crucible.stats.planning.repeats import (
     variance_per_sample,
 )
 from pytest_crucible.stats.planning.t_tests import detectable_mean
+from pytest_crucible.stats.proportions.paired import mcnemar_exact, tango_p_value
+
+
+def mid_p(fewer: int, discordant: int) -> float:
+    return min(1.0, 2 * float(binom.cdf(fewer - 1, discordant, 0.5) + 0.5 * binom.pmf(fewer, discordant, 0.5)))
+
 
 ENUMERATED = ["exact", "mid-p", "asymptotic"]
 P_VALUES = {
     "exact": mcnemar_exact,
+    "mid-p": lambda gained, lost: mid_p(min(gained, lost), gained + lost),
     "asymptotic": lambda gained, lost: tango_p_value(gained, lost, max(gained + lost, 1)),
 }
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 from scipy import stats as scipy_stats
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.point_mass import point_mass_interval
 from pytest_crucible.stats.resampling.bootstrap import bootstrap
 from pytest_crucible.stats.resampling.draws import draw_resampled_sums, generator, index_blocks

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.resampling import exact_distributions, sign_flips
 from pytest_crucible.stats.resampling.distribution import Distribution, tabulate_draws
 from pytest_crucible.stats.resampling.exact_distributions import (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 from scipy import stats as scipy_stats
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.resampling import max_t, permutation
 from pytest_crucible.stats.resampling.max_t import step_down_max_t
 from pytest_crucible.stats.resampling.permutation import permute_two_samples, sign_flip

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.sequential.betting import betting_sequence, evidence_against, paired_sequence
 from pytest_crucible.stats.sequential.evalues import (
     always_valid_p_values,

@@ -12,7 +12,7 @@ from run_sizes import choose_examples
 from scipy.integrate import quad
 from scipy.stats import beta, gamma
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.sequential.asymptotic import (
     asymptotic_interval,
     asymptotic_p_values,

@@ -12,7 +12,7 @@ from run_sizes import choose_examples
 from scipy import optimize
 from scipy import stats as scipy_stats
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.synthesis.heterogeneity import between_variance, cochran_q
 from pytest_crucible.stats.synthesis.meta import meta_analysis
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.synthesis.pairwise import count_wins
 from pytest_crucible.stats.synthesis.ranking import compare_ratings, elo_ratings, rank_intervals
 from pytest_crucible.stats.synthesis.ratings import bradley_terry, rate_judgements
