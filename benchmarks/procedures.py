@@ -127,21 +127,18 @@ CLOSED_FORMS: dict[str, Call] = {
     "levene": lambda x: stats.levene(x.arms),
     "bartlett": lambda x: stats.bartlett(x.arms),
     "shapiro_wilk": lambda x: stats.shapiro_wilk(x.scores[0]),
-    # sizes of effect, counts, equivalence
+    # sizes of effect, counts
     "cohens_dz": lambda x: stats.cohens_dz(*x.scores),
     "hedges_g": lambda x: stats.hedges_g(*x.scores),
     "pearson": lambda x: stats.pearson(*x.scores),
     "ratio_of_totals": lambda x: stats.ratio_of_totals(*x.scores),
     "geometric_mean_ratio_paired": lambda x: stats.geometric_mean_ratio_paired(*x.scores),
     "poisson_rate_ratio": lambda x: stats.poisson_rate_ratio(30, x.n, 18, x.n),
-    "tost_paired": lambda x: stats.tost_paired(*x.scores, low=-0.05, high=0.05),
-    "noninferiority_paired": lambda x: stats.noninferiority_paired(*x.scores, margin=0.05),
     # planning, families, judges
     "power_t": lambda x: stats.power_t(x.n, 0.1),
     "samples_for_t": lambda x: stats.samples_for_t(0.1),
     "adjust": lambda x: stats.adjust(x.scores[0].tolist()),
     "cohen_kappa": lambda x: stats.cohen_kappa(*x.levels),
-    "gwet_ac1": lambda x: stats.gwet_ac1(np.stack(x.levels)),
     "ppi_mean": lambda x: stats.ppi_mean(x.bits[0][:100], x.scores[0][:100], x.scores[0][100:]),
 }
 """Of every closed form one call, by the name of the function."""

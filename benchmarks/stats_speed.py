@@ -1,7 +1,7 @@
 """What the statistics cost: every closed form, whole comparisons, many of them, and the import; beside scipy and others.
 
-CPU time of one call, the least of several, since whatever else the machine does only adds. Resampling and confidence
-sequences are in `resampling` and `sequential`. statsmodels and pingouin are not needed: what is missing says so.
+CPU time of one call, the least of several, since whatever else the machine does only adds. Confidence sequences
+are in `sequential`. statsmodels and pingouin are not needed: what is missing says so.
 """
 
 from __future__ import annotations

@@ -8,11 +8,7 @@ from answering import Answer, Case, ends, level, numbers
 
 from pytest_crucible.stats.agreement.coefficients import Agreement
 from pytest_crucible.stats.agreement.corrected import ppi_mean
-from pytest_crucible.stats.agreement.fleiss import fleiss_kappa, fleiss_kappa_test
-from pytest_crucible.stats.agreement.gwet import gwet_ac1
-from pytest_crucible.stats.agreement.intraclass import intraclass_correlation
 from pytest_crucible.stats.agreement.kappa import cohen_kappa
-from pytest_crucible.stats.agreement.krippendorff import krippendorff_alpha
 
 
 def coefficient(name: str, agreement: Agreement) -> Answer:
@@ -26,31 +22,6 @@ def cohen(given: Case, options: Case) -> Answer:
         given["rater1"], given["rater2"], weights=weights, levels=levels, level=level(options), transform="none"
     )
     return coefficient("kappa", agreement)
-
-
-def fleiss(given: Case, options: Case) -> Answer:
-    test = fleiss_kappa_test(given["counts"])
-    agreement = fleiss_kappa(given["counts"], level=level(options), transform="none")
-    return coefficient("kappa", agreement) | {"se_null": test.se, "z": test.statistic, "p_value": test.p_value}
-
-
-def gwet(given: Case, options: Case) -> Answer:
-    ratings = [given["rater1"], given["rater2"]]
-    levels = options.get("categories")
-    return coefficient("ac1", gwet_ac1(ratings, levels=levels, level=level(options), transform="none"))
-
-
-def krippendorff(given: Case, options: Case) -> Answer:
-    scale = options.get("level", "nominal")
-    return coefficient("alpha", krippendorff_alpha(given["ratings"], scale=scale, level=level(options)))
-
-
-def icc(given: Case, options: Case) -> Answer:
-    answer: Answer = {}
-    for form in ("1", "2", "3", "1k", "2k", "3k"):
-        correlation = intraclass_correlation(given["matrix"], form=form, level=level(options), interval="f")
-        answer |= {f"icc{form}": correlation.value} | ends(correlation.interval, prefix=f"icc{form}_ci_")
-    return answer
 
 
 def ppi(given: Case, options: Case) -> Answer:
@@ -67,9 +38,5 @@ def ppi(given: Case, options: Case) -> Answer:
 
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "cohen_kappa": cohen,
-    "fleiss_kappa": fleiss,
-    "gwet_ac1": gwet,
-    "krippendorff": krippendorff,
-    "icc": icc,
     "ppi_mean": ppi,
 }

@@ -23,13 +23,6 @@ from pytest_crucible.stats.means.repeated_success import RepeatedSuccess, pass_a
 from pytest_crucible.stats.means.repeats import variance_components
 from pytest_crucible.stats.means.student import bounds_of_difference, one_sample_t, paired_differences, paired_t
 from pytest_crucible.stats.means.two_samples import student_t, welch_t
-from pytest_crucible.stats.planning.equivalence import Equivalence, tost_paired, tost_welch
-from pytest_crucible.stats.planning.noninferiority import (
-    NonInferiority,
-    noninferiority_paired,
-    noninferiority_paired_proportions,
-)
-from pytest_crucible.stats.proportions.paired import count_discordant
 from pytest_crucible.stats.results import Significance
 
 NOTHING = {"statistic": None, "df": None, "se": None, "p_value": None, "ci_low": None, "ci_high": None}
@@ -39,7 +32,7 @@ def asked(options: Case) -> dict[str, Any]:
     return {"alternative": options.get("alternative", "two-sided"), "level": level(options)}
 
 
-def dof(result: Significance | Equivalence | NonInferiority) -> float | None:
+def dof(result: Significance) -> float | None:
     return result.dof[0] if result.dof else None
 
 
@@ -192,48 +185,6 @@ def ratio(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
     return answer
 
 
-def tost(test: Callable[..., Equivalence]) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
-        result = test(
-            numbers(given["x"]),
-            numbers(given["y"]),
-            low=options["low"],
-            high=options["high"],
-            alpha=options.get("alpha", 0.05),
-        )
-        return ends(result.interval) | {
-            "t_low": result.statistic_low,
-            "t_high": result.statistic_high,
-            "p_low": result.p_low,
-            "p_high": result.p_high,
-            "p_value": result.p_value,
-            "df": dof(result),
-            "estimate": result.estimate,
-        }
-
-    return answer
-
-
-def mean_not_inferior(given: Case, options: Case) -> Answer:
-    result = noninferiority_paired(
-        numbers(given["x"]), numbers(given["y"]), margin=options["margin"], alpha=options.get("alpha", 0.05)
-    )
-    return ends(result.interval) | {
-        "statistic": result.statistic,
-        "df": dof(result),
-        "p_value": result.p_value,
-        "estimate": result.estimate,
-    }
-
-
-def rate_not_inferior(given: Case, options: Case) -> Answer:
-    gained, lost = count_discordant(given["x"], given["y"])
-    result = noninferiority_paired_proportions(
-        gained, lost, len(given["x"]), margin=options["margin"], alpha=options.get("alpha", 0.05)
-    )
-    return ends(result.interval) | {"z": result.statistic, "p_value": result.p_value, "estimate": result.estimate}
-
-
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "t_one_sample": t_one_sample,
     "t_paired": t_paired,
@@ -253,8 +204,4 @@ PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "pass_hat_k": repeated(pass_hat_k),
     "geometric_mean_ratio_paired": ratio(geometric_mean_ratio_paired),
     "geometric_mean_ratio_welch": ratio(geometric_mean_ratio_welch),
-    "tost_paired": tost(tost_paired),
-    "tost_welch": tost(tost_welch),
-    "noninferiority_paired": mean_not_inferior,
-    "noninferiority_paired_binary": rate_not_inferior,
 }

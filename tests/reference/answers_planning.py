@@ -1,43 +1,27 @@
-"""Planning, families of questions, and posterior answers."""
+"""Planning, and families of questions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from answering import Answer, Case, ends, level, numbers
+from answering import Answer, Case
 
-from pytest_crucible.stats.bayes.beta_binomial import beta_binomial, probability_superior
-from pytest_crucible.stats.bayes.bootstrap_posterior import bayesian_bootstrap_moments
-from pytest_crucible.stats.effects.proportions import cohens_h
 from pytest_crucible.stats.multiplicity.adjust import adjust
-from pytest_crucible.stats.planning.correlations import (
-    detectable_correlation,
-    power_correlation,
-    samples_for_correlation,
-)
-from pytest_crucible.stats.planning.many_arms import (
-    detectable_anova,
-    detectable_chi2,
-    power_anova,
-    power_chi2,
-    samples_for_anova,
-    samples_for_chi2,
-)
-from pytest_crucible.stats.planning.paired_proportions import detectable_mcnemar, power_mcnemar, samples_for_mcnemar
-from pytest_crucible.stats.planning.proportions import power_proportions, samples_for_proportions
-from pytest_crucible.stats.planning.repeats import power_with_repeats, samples_with_repeats
+from pytest_crucible.stats.planning.anova import power_anova, samples_for_anova
+from pytest_crucible.stats.planning.paired_proportions import power_mcnemar, samples_for_mcnemar
+from pytest_crucible.stats.planning.proportions import samples_for_proportions
 from pytest_crucible.stats.planning.roots import SampleSize
 from pytest_crucible.stats.planning.t_tests import detectable_t, power_t, samples_for_t
 
 
-def sizes(needed: SampleSize, *, n: str = "n") -> Answer:
-    return {n: needed.n, f"{n}_ceiling": needed.ceiling, "power_at_ceiling": needed.power}
+def sizes(needed: SampleSize) -> Answer:
+    return {"n": needed.n, "n_ceiling": needed.ceiling, "power_at_ceiling": needed.power}
 
 
-def asked(options: Case) -> dict[str, float]:
-    """What is left of a question once its effect is known: alpha, and the power that is wanted."""
+def levels(options: Case) -> dict[str, float]:
+    """What is left of a question once its effect is known: alpha, and the power unless n is given."""
     alpha = float(options.get("alpha", 0.05))
-    return {"alpha": alpha} if "n" in options or "N" in options else {"alpha": alpha, "power": options["power"]}
+    return {"alpha": alpha} if "n" in options else {"alpha": alpha, "power": options["power"]}
 
 
 def t_test(given: Case, options: Case) -> Answer:
@@ -49,8 +33,8 @@ def t_test(given: Case, options: Case) -> Answer:
         alpha, power = options.get("alpha", 0.05), options["power"]
         return {"d": detectable_t(options["n"], alpha=alpha, power=power, **kind)}
     if "n" in options:
-        return {"power": power_t(options["n"], options["d"], **asked(options), **kind)}
-    return sizes(samples_for_t(options["d"], **asked(options), **kind))
+        return {"power": power_t(options["n"], options["d"], **levels(options), **kind)}
+    return sizes(samples_for_t(options["d"], **levels(options), **kind))
 
 
 def t_test_unequal(given: Case, options: Case) -> Answer:
@@ -65,90 +49,22 @@ def t_test_unequal(given: Case, options: Case) -> Answer:
     return {"power": power}
 
 
-def two_proportions(method: str, *, strict: bool) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
-        rates = options["p1"], options["p2"]
-        how = {
-            "method": method,
-            "alternative": options.get("alternative", "two-sided"),
-            "strict": options.get("strict", strict),
-        }
-        if "n" in options:
-            found: Answer = {"power": power_proportions(options["n"], *rates, **asked(options), **how)}
-        else:
-            found = sizes(samples_for_proportions(*rates, **asked(options), **how))
-        return found | {"h": cohens_h(*rates)}
-
-    return answer
+def two_proportions(given: Case, options: Case) -> Answer:
+    return sizes(samples_for_proportions(options["p1"], options["p2"], **levels(options)))
 
 
 def anova(given: Case, options: Case) -> Answer:
-    if "f" not in options:
-        alpha, power = options.get("alpha", 0.05), options["power"]
-        return {"f": detectable_anova(options["n"], options["k"], alpha=alpha, power=power)}
     if "n" in options:
-        return {"power": power_anova(options["n"], options["k"], options["f"], **asked(options))}
-    return sizes(samples_for_anova(options["k"], options["f"], **asked(options)))
-
-
-def chi2(given: Case, options: Case) -> Answer:
-    if "w" not in options:
-        alpha, power = options.get("alpha", 0.05), options["power"]
-        return {"w": detectable_chi2(options["N"], options["df"], alpha=alpha, power=power)}
-    if "N" in options:
-        return {"power": power_chi2(options["N"], options["w"], options["df"], **asked(options))}
-    return sizes(samples_for_chi2(options["w"], options["df"], **asked(options)), n="N")
-
-
-def correlation(given: Case, options: Case) -> Answer:
-    side = {"alternative": options.get("alternative", "two-sided")}
-    if "r" not in options:
-        alpha, power = options.get("alpha", 0.05), options["power"]
-        return {"r": detectable_correlation(options["n"], alpha=alpha, power=power, **side)}
-    if "n" in options:
-        return {"power": power_correlation(options["n"], options["r"], **asked(options), **side)}
-    return sizes(samples_for_correlation(options["r"], **asked(options), **side))
+        return {"power": power_anova(options["n"], options["k"], options["f"], **levels(options))}
+    return sizes(samples_for_anova(options["k"], options["f"], **levels(options)))
 
 
 def mcnemar(given: Case, options: Case) -> Answer:
     method = {"midp": "mid-p"}.get(options.get("method", "connor"), options.get("method", "connor"))
-    if "p10" not in options:
-        alpha, power = options.get("alpha", 0.05), options["power"]
-        return {"delta": detectable_mcnemar(options["n"], options["psi"], method=method, alpha=alpha, power=power)}
     rates = options["p10"], options["p01"]
     if "n" in options:
-        return {"power": power_mcnemar(options["n"], *rates, method=method, **asked(options))}
-    return sizes(samples_for_mcnemar(*rates, method=method, **asked(options)))
-
-
-def miller(given: Case, options: Case) -> Answer:
-    variances = {
-        "between": options["omega2"],
-        "within": (options.get("sigma2_a", 0.0), options.get("sigma2_b", 0.0)),
-        "repeats": (options.get("k_a", 1), options.get("k_b", 1)),
-    }
-    if "n" in options:
-        return {"power": power_with_repeats(options["n"], options["delta"], **variances, **asked(options))}
-    return sizes(samples_with_repeats(options["delta"], **variances, **asked(options)))
-
-
-def prior(options: Case) -> tuple[float, float]:
-    return float(options.get("a", 1.0)), float(options.get("b", 1.0))
-
-
-def one_rate(given: Case, options: Case) -> Answer:
-    posterior = beta_binomial(given["count"], given["nobs"], prior=prior(options), level=level(options))
-    return {"mean": posterior.mean} | ends(posterior.interval)
-
-
-def superiority(given: Case, options: Case) -> Answer:
-    counts = given["x1"], given["n1"], given["x2"], given["n2"]
-    return {"prob": probability_superior(*counts, prior=prior(options))}
-
-
-def bootstrap_moments(given: Case, options: Case) -> Answer:
-    moments = bayesian_bootstrap_moments(numbers(given["x"]))
-    return {"mean": moments.mean, "var": moments.variance}
+        return {"power": power_mcnemar(options["n"], *rates, method=method, **levels(options))}
+    return sizes(samples_for_mcnemar(*rates, method=method, **levels(options)))
 
 
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
@@ -156,14 +72,7 @@ PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "power_t": t_test,
     "mde_t": t_test,
     "power_t2n": t_test_unequal,
-    "power_two_proportions_h": two_proportions("arcsine", strict=True),
-    "power_prop_test": two_proportions("pooled", strict=False),
+    "power_prop_test": two_proportions,
     "power_anova": anova,
-    "power_chi2": chi2,
-    "power_corr": correlation,
     "power_mcnemar": mcnemar,
-    "miller_sample_size": miller,
-    "beta_binomial": one_rate,
-    "beta_prob_superiority": superiority,
-    "bayesian_bootstrap_moments": bootstrap_moments,
 }

@@ -18,16 +18,6 @@ from pytest_crucible.stats.effects.standardized import (
     hedges_gz,
     pooled_deviation,
 )
-from pytest_crucible.stats.resampling.exact_distributions import enumerate_distribution
-from pytest_crucible.stats.resampling.intervals import (
-    basic_interval,
-    bca_interval,
-    bca_shares,
-    bias_correction,
-    percentile_interval,
-)
-from pytest_crucible.stats.resampling.jackknife import jackknife
-from pytest_crucible.stats.resampling.max_t import step_down_max_t
 from pytest_crucible.stats.resampling.permutation import PermutationTest, permute_two_samples, sign_flip
 
 
@@ -36,34 +26,6 @@ def _deviation(samples: object, axis: int) -> object:
 
 
 STATISTICS: dict[str, Callable[..., object]] = {"mean": np.mean, "median": np.median, "sd": _deviation}
-
-
-def jackknifed(given: Case, options: Case) -> Answer:
-    found = jackknife(numbers(given["x"]), STATISTICS[options.get("statistic", "mean")])
-    return {"estimate": found.estimate, "bias": found.bias, "se": found.se, "acceleration": found.acceleration}
-
-
-def bca_full_enumeration(given: Case, options: Case) -> Answer:
-    values, statistic = numbers(given["x"]), STATISTICS[options.get("statistic", "mean")]
-    law, leaving_one_out = enumerate_distribution(values, statistic), jackknife(values, statistic)
-    estimate, acceleration = leaving_one_out.estimate, leaving_one_out.acceleration or 0.0
-    correction = bias_correction(law, estimate)
-    shares = bca_shares(correction, acceleration, level=level(options)) or (None, None)
-    return (
-        {
-            "estimate": estimate,
-            "n_resamples": law.resamples,
-            "boot_mean": law.mean,
-            "boot_se_pop": law.deviation,
-            "z0": correction,
-            "acceleration": acceleration,
-            "alpha1": shares[0],
-            "alpha2": shares[1],
-        }
-        | ends(bca_interval(law, estimate, acceleration, level=level(options)), prefix="bca_")
-        | ends(percentile_interval(law, level=level(options)), prefix="perc_")
-        | ends(basic_interval(law, estimate, level=level(options)), prefix="basic_")
-    )
 
 
 def permutation_paired(given: Case, options: Case) -> Answer:
@@ -82,15 +44,6 @@ def permuted(found: PermutationTest) -> Answer:
         "statistic": found.statistic,
         "p_value": found.p_value,
         "n_permutations": found.arrangements,
-    }
-
-
-def max_t(given: Case, options: Case) -> Answer:
-    found = step_down_max_t([numbers(row) for row in given["D"]], alternative=options.get("alternative", "two-sided"))
-    return {
-        "abs_t": [None if t is None else abs(t) for t in found.statistics],
-        "p_raw": list(found.p_values),
-        "p_adj": list(found.p_adjusted),
     }
 
 
@@ -128,11 +81,8 @@ def glass(given: Case, options: Case) -> Answer:
 
 
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
-    "jackknife": jackknifed,
-    "bca_full_enumeration": bca_full_enumeration,
     "permutation_paired_exact": permutation_paired,
     "permutation_two_sample_exact": permutation_two_sample,
-    "maxt_signflip": max_t,
     "cohens_d": cohens_d_independent,
     "cohens_dz": cohens_d_paired,
     "glass_delta": glass,

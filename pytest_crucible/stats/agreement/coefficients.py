@@ -12,11 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
-from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels, check_share
-from pytest_crucible.stats.interval import Interval, NotEnoughData
-from pytest_crucible.stats.number_format import number, quantity, with_interval, with_note
+from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import number, with_interval, with_note
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval
 from pytest_crucible.stats.results import Status
 
@@ -59,22 +58,6 @@ class Agreement:
         return with_note(f"{summary}, units={self.units:,}, raters={self.raters}", self.note)
 
 
-def count_ratings(
-    ratings: Ratings, *, levels: Sequence[Hashable] | None = None
-) -> tuple[npt.NDArray[np.intp], tuple[Hashable, ...]]:
-    """Return how often each unit (row) was put in each category (column), and the categories.
-
-    `ratings` is raters x units with None or NaN if a rating is missing; `levels` are the categories in order, by
-    default those that occur, sorted. Raises ValueError for ratings outside the levels and raters of unequal length.
-
-    >>> counts, categories = count_ratings([["yes", "no", "yes"], ["yes", "yes", None]])
-    >>> counts.tolist(), categories
-    ([[0, 2], [1, 1], [0, 1]], ('no', 'yes'))
-    """
-    codes, categories = rating_codes(ratings, levels=levels)
-    return tabulate_codes(codes, len(categories)), categories
-
-
 def rating_codes(ratings: Ratings, *, levels: Sequence[Hashable] | None = None) -> tuple[Codes, tuple[Hashable, ...]]:
     """Return ratings as positions in the sorted categories, raters x units, and the categories.
 
@@ -98,31 +81,6 @@ def rating_codes(ratings: Ratings, *, levels: Sequence[Hashable] | None = None) 
     return codes, tuple(levels)
 
 
-def tabulate_codes(codes: Codes, categories: int) -> npt.NDArray[np.intp]:
-    """Return a table units x categories: how often each unit was put in each category."""
-    units = np.broadcast_to(np.arange(codes.shape[1]), codes.shape)
-    present = codes != MISSING
-    cells = units[present] * categories + codes[present]
-    # One pass over all ratings: each cell of the table has its own number.
-    return np.bincount(cells, minlength=codes.shape[1] * categories).reshape(codes.shape[1], categories)
-
-
-def check_table(counts: npt.ArrayLike) -> Array:
-    """Return a table of units x categories as floats.
-
-    Raises ValueError for entries that are not counts, NotEnoughData below two units.
-    """
-    table = np.asarray(counts, dtype=np.float64)
-    if table.ndim != 2:
-        raise ValueError(f"expected a table of units x categories, not {quantity(table.ndim, 'dimension')}")
-    invalid = int(np.sum(~(np.isfinite(table) & (table >= 0) & (table == np.floor(table)))))
-    if invalid:
-        raise ValueError(f"{invalid} of {table.size} entries are not counts")
-    if len(table) < 2:
-        raise NotEnoughData(f"{quantity(len(table), 'unit')}: agreement needs at least 2")
-    return table
-
-
 def agreement_weights(count: int, kind: Weights) -> Array:
     """Return how much each of `count` ordered categories agrees with each other, from 0 to 1.
 
@@ -141,57 +99,6 @@ def check_transform(transform: Transform) -> None:
     """Raise ValueError unless the transform is "fisher" or "none"."""
     if transform not in ("fisher", "none"):
         raise ValueError(f'transform must be "fisher" or "none", not {transform!r}')
-
-
-def unit_agreement(table: Array, weights: Array) -> Array:
-    """Return each unit's mean agreement over its pairs of ratings; 0 for a unit without a pair."""
-    sizes = table.sum(axis=1)
-    pairs = sizes * (sizes - 1)
-    agreeing = (table * (table @ weights)).sum(axis=1) - sizes
-    return np.asarray(np.divide(agreeing, pairs, out=np.zeros_like(pairs), where=pairs > 0), dtype=np.float64)
-
-
-def chance_corrected_agreement(
-    coefficient: str,
-    table: Array,
-    weights: Array,
-    unit_expected: Array,
-    *,
-    level: float,
-    method: str,
-    transform: Transform,
-) -> Agreement:
-    """Return a coefficient whose expected agreement is the mean of `unit_expected`, with its interval.
-
-    The interval is linearised: each unit's influence is its agreement beyond chance less twice (1 - coefficient) its
-    influence on the expected agreement, because the category shares enter that squared (Gwet 2008; Gwet 2021, EPM
-    81:781). t with units - 1 degrees of freedom, as in R's irrCAC. Units with one rating count in the category shares
-    only.
-    """
-    check_share(level, "level")
-    check_transform(transform)
-    n, pairable = len(table), table.sum(axis=1) >= 2
-    if not pairable.any():
-        raise NotEnoughData(f"0 of {n} units have two ratings: agreement needs at least 1")
-    agreements = unit_agreement(table, weights)
-    result = Agreement(
-        coefficient=coefficient,
-        raw=float(unit_agreement(table, np.eye(len(weights)))[pairable].mean()),
-        observed=float(agreements[pairable].mean()),
-        expected=float(unit_expected.mean()),
-        units=int(pairable.sum()),
-        raters=int(table.sum(axis=1).max()),
-    )
-    if result.expected >= 1 - ROUNDING:
-        return mark_undefined(result)
-    value = (result.observed - result.expected) / (1 - result.expected)
-    # Units without a pair of ratings have influence through the expected agreement only.
-    influences = (n / result.units) * (agreements - result.expected * pairable)
-    influences = (influences - 2 * (1 - value) * (unit_expected - result.expected)) / (1 - result.expected)
-    # The mean influence is the coefficient itself, so this is the standard error of a mean.
-    se = float(np.sqrt(((influences - value) ** 2).sum() / (n * (n - 1))))
-    quantile = -float(stdtrit(n - 1, (1 - level) / 2))
-    return add_interval(result, value, se, quantile, level=level, method=method, transform=transform)
 
 
 def mark_undefined(result: Agreement) -> Agreement:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from pytest_crucible.stats.arrays import Alternative, check_share
+from pytest_crucible.stats.arrays import Alternative
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import (
@@ -16,7 +16,6 @@ from pytest_crucible.stats.planning.roots import (
     SampleSize,
     check_effect,
     check_power,
-    rising_root,
     sample_size,
     toward,
 )
@@ -39,31 +38,6 @@ def design_effect(size: float, icc: float, *, size_variation: float = 0.0) -> fl
     if not 0 <= icc <= 1:
         raise ValueError(f"an intraclass correlation must lie between 0 and 1 here, not {icc!r}")
     return 1 + ((1 + size_variation**2) * size - 1) * icc
-
-
-def power_clustered(
-    clusters: float,
-    size: float,
-    effect: float,
-    icc: float,
-    *,
-    size_variation: float = 0.0,
-    alpha: float = 0.05,
-    alternative: Alternative = "two-sided",
-) -> float:
-    """Return the power of a t test over G clusters of m samples.
-
-    The effect is a mean in standard deviations of one sample. Noncentral t on G - 1 degrees of freedom. For paired
-    arms, effect and ICC are those of the differences. Raises NotEnoughData below two clusters.
-
-    >>> round(power_clustered(20, 5, 0.3, 0.2), 4)
-    0.5645
-    """
-    check_share(alpha, "alpha")
-    check_effect(effect, "the effect")
-    _check_clusters(clusters)
-    per_cluster = size / design_effect(size, icc, size_variation=size_variation)
-    return _power(clusters, toward(effect, alternative), per_cluster, alpha, alternative)
 
 
 def clusters_for_mean(
@@ -91,29 +65,6 @@ def clusters_for_mean(
     if shift <= 0:
         return NEVER
     return sample_size(lambda clusters: _power(clusters, shift, per_cluster, alpha, alternative), power, fewest=2.0)
-
-
-def detectable_clustered(
-    clusters: float,
-    size: float,
-    icc: float,
-    *,
-    size_variation: float = 0.0,
-    alpha: float = 0.05,
-    power: float = 0.8,
-    alternative: Alternative = "two-sided",
-) -> float:
-    """Return the smallest mean that G clusters of m samples detect, in standard deviations of one sample.
-
-    >>> round(detectable_clustered(34, 5, 0.2), 3)
-    0.297
-    """
-    check_power(power, alpha)
-    _check_clusters(clusters)
-    per_cluster = size / design_effect(size, icc, size_variation=size_variation)
-    effect = rising_root(lambda effect: _power(clusters, effect, per_cluster, alpha, alternative) - power, 0.0)
-    # The search runs on the side that the test looks at; the sign is put back here.
-    return -effect if alternative == "less" else effect
 
 
 def _power(clusters: float, effect: float, per_cluster: float, alpha: float, alternative: Alternative) -> float:

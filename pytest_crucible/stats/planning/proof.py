@@ -6,20 +6,14 @@ import math
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import bdtrc, bdtrik, betaincinv
+from scipy.special import bdtrc, bdtrik
 
-from pytest_crucible.stats.arrays import Array, Range, Side, check_share, check_side, is_finite_range
-from pytest_crucible.stats.planning.gaffke import samples_by_gaffke
-from pytest_crucible.stats.planning.next_sample import samples_to_clear
+from pytest_crucible.stats.arrays import Array, Side, check_share, check_side
 from pytest_crucible.stats.planning.paired_proportions import STEADY
 from pytest_crucible.stats.planning.roots import round_up, smallest_integer
 
 # Up to this size, each n is computed. Beyond it the sawtooth of the power is too small to matter.
 LONGEST_SCAN = 2000
-# Quantiles that represent a beta distribution; with more of them the answer moves by less than 1 %.
-_QUANTILES = 400
-# Below it, betaincinv is not exact, and hardly any value lies between the bounds.
-_FEWEST_BETWEEN = 1e-3
 
 
 def samples_to_prove_proportion(
@@ -64,53 +58,6 @@ def _powers(first: int, end: int, rate: float, target: float, alpha: float) -> A
     fewest = np.ceil(bdtrik(1 - alpha, sizes, target)) + 1
     fewest = np.clip(np.where(bdtrc(fewest - 2, sizes, target) <= alpha, fewest - 1, fewest), 1, sizes + 1)
     return np.where(fewest > sizes, 0.0, bdtrc(np.minimum(fewest, sizes) - 1, sizes, rate))
-
-
-def samples_to_prove_mean(
-    mean: float,
-    deviation: float,
-    target: float,
-    *,
-    alpha: float = 0.05,
-    power: float = 0.8,
-    bounds: Range | None = None,
-) -> int | None:
-    """Return about how many samples prove a target by a one-sided bound with this power, if `mean` is the true mean.
-
-    The bound is on whichever side of the target the mean lies. With finite `bounds` it is Gaffke's, for values with a beta
-    distribution between them; of values that you have, `samples_by_gaffke` knows the shape. Without bounds it is the t
-    bound. None when the mean equals the target, and without bounds when the deviation is 0.
-
-    >>> samples_to_prove_mean(0.82, 0.2, 0.8), samples_to_prove_mean(0.82, 0.2, 0.8, bounds=(0, 1))
-    (620, 736)
-    """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
-    if not deviation >= 0:
-        raise ValueError(f"a standard deviation must be at least 0, not {deviation!r}")
-    if bounds is None or not is_finite_range(bounds):
-        return samples_to_clear((abs(mean - target),), deviation, dof_share=1.0, alpha=alpha, power=power)
-    sign, end = (1.0, bounds[0]) if mean > target else (-1.0, -bounds[1])
-    values = sign * _beta_values(mean, deviation, bounds)
-    return samples_by_gaffke(values, null=sign * target, end=end, alpha=alpha, power=power)
-
-
-def _beta_values(mean: float, deviation: float, bounds: Range) -> Array:
-    """Return quantiles of the beta distribution between the bounds that has this mean and standard deviation."""
-    low, span = bounds[0], bounds[1] - bounds[0]
-    share, spread = (mean - low) / span, deviation / span
-    most = math.sqrt(max(share * (1 - share), 0.0))
-    if spread > most:
-        raise ValueError(
-            f"values between {low:g} and {bounds[1]:g} with a mean of {mean:g} have a standard deviation of at most "
-            f"{most * span:g}, not {deviation!r}"
-        )
-    if not spread:
-        return np.full(2, mean)
-    # At the largest deviation, all values lie at the bounds, and the distribution is not a beta.
-    weight = max(share * (1 - share) / spread**2 - 1, _FEWEST_BETWEEN)
-    chances = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    return low + span * np.asarray(betaincinv(share * weight, (1 - share) * weight, chances))
 
 
 def samples_for_zero(limit: float, *, alpha: float = 0.05) -> int:

@@ -12,12 +12,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
-from pytest_crucible.stats.arrays import check_share
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.number_format import number, quantity
-from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_effect, check_power, round_up
+from pytest_crucible.stats.planning.roots import check_power
 from pytest_crucible.stats.planning.t_tests import detectable_mean
 
 # A limit for the search; realistic numbers of repeats are far below it.
@@ -60,80 +59,6 @@ def variance_per_sample(between: float, within: tuple[float, float], repeats: tu
     if not min(repeats) >= 1:
         raise ValueError(f"each arm needs at least 1 repeat, not {repeats!r}")
     return between + within[0] / repeats[0] + within[1] / repeats[1]
-
-
-def power_with_repeats(
-    n: float,
-    difference: float,
-    *,
-    between: float,
-    within: tuple[float, float] = (0.0, 0.0),
-    repeats: tuple[float, float] = (1, 1),
-    alpha: float = 0.05,
-) -> float:
-    """Return the chance that n samples with K_A and K_B repeats detect a difference on its own side.
-
-    Normal approximation. At no difference it is alpha / 2, the chance of a false alarm on one side.
-
-    >>> round(power_with_repeats(969, 0.03, between=1 / 9), 3)
-    0.8
-    """
-    check_share(alpha, "alpha")
-    check_effect(difference, "the difference")
-    if not n >= 1:
-        raise NotEnoughData(f"{quantity(n, 'sample')}: a mean needs at least 1")
-    se = math.sqrt(variance_per_sample(between, within, repeats) / n)
-    if se == 0:
-        return float(difference != 0)
-    return float(ndtr(abs(difference) / se + float(ndtri(alpha / 2))))
-
-
-def samples_with_repeats(
-    difference: float,
-    *,
-    between: float,
-    within: tuple[float, float] = (0.0, 0.0),
-    repeats: tuple[float, float] = (1, 1),
-    alpha: float = 0.05,
-    power: float = 0.8,
-) -> SampleSize:
-    """Return the samples needed to detect a difference with K_A and K_B repeats.
-
-    (z_alpha/2 + z_power)^2 variance_per_sample / difference^2 (Miller 2024).
-
-    >>> samples_with_repeats(0.03, between=1 / 9).ceiling
-    969
-    """
-    check_power(power, alpha)
-    check_effect(difference, "the difference")
-    variance = variance_per_sample(between, within, repeats)
-    if difference == 0:
-        return NEVER
-    n = _z_sum(alpha, power) ** 2 * variance / difference**2
-    reached = power_with_repeats(round_up(n), difference, between=between, within=within, repeats=repeats, alpha=alpha)
-    return SampleSize(n=n, ceiling=round_up(n), power=reached)
-
-
-def detectable_with_repeats(
-    n: float,
-    *,
-    between: float,
-    within: tuple[float, float] = (0.0, 0.0),
-    repeats: tuple[float, float] = (1, 1),
-    alpha: float = 0.05,
-    power: float = 0.8,
-) -> float:
-    """Return the smallest mean difference that n samples with K_A and K_B repeats detect.
-
-    Miller 2024. It is 0 when nothing varies.
-
-    >>> round(detectable_with_repeats(969, between=1 / 9), 4)
-    0.03
-    """
-    check_power(power, alpha)
-    if not n >= 1:
-        raise NotEnoughData(f"{quantity(n, 'sample')}: a mean needs at least 1")
-    return _z_sum(alpha, power) * math.sqrt(variance_per_sample(between, within, repeats) / n)
 
 
 def split_budget(

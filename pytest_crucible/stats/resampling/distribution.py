@@ -83,29 +83,6 @@ class Distribution:
         return float(self.values[min(index, self.values.size - 1)])
 
 
-def tabulate_draws(draws: Array, counts: Array | None = None) -> Distribution:
-    """Return the distribution of listed resamples.
-
-    Each stands for `counts` equally likely resamples (by default for one). Raises ValueError for NaN among them, and
-    without any.
-
-    >>> tabulate_draws(np.array([0.3, 0.1, 0.1 + 0.2])).weights.tolist()
-    [1.0, 2.0]
-    """
-    undefined = int(np.isnan(draws).sum())
-    if undefined or not draws.size:
-        raise ValueError(f"{undefined} of {draws.size} resamples have no value of the statistic (NaN)")
-    order = np.argsort(draws, kind="stable")
-    ascending = draws[order]
-    weights = np.ones(draws.size) if counts is None else counts[order]
-    finite = ascending[np.isfinite(ascending)]
-    with np.errstate(invalid="ignore"):
-        gaps = np.nan_to_num(np.diff(ascending), nan=0.0, posinf=np.inf)  # equal infinities are one value
-    starts = np.flatnonzero(np.concatenate(([True], gaps > _slack(finite))))
-    merged = np.add.reduceat(weights, starts)
-    return Distribution(values=ascending[starts], weights=merged, resamples=float(merged.sum()))
-
-
 def _slack(values: Array, *others: float) -> float:
     """Return how far apart two values may be and still count as one."""
     largest = float(max(abs(values[0]), abs(values[-1]))) if values.size else 0.0

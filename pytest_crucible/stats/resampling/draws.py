@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-import numpy.typing as npt
-
-from pytest_crucible.stats.arrays import Array
 
 Seed = int | np.random.Generator
 """A number that is recorded with the result, or a generator that the caller owns."""
@@ -40,25 +35,3 @@ def check_draws(draws: int, name: str) -> None:
     """
     if draws < 100:
         raise ValueError(f"{name} must be at least 100, not {draws!r}")
-
-
-def index_blocks(n: int, resamples: int, rng: np.random.Generator) -> Iterator[npt.NDArray[np.unsignedinteger]]:
-    """Yield rows of n random indices below n, with replacement, `resamples` rows in total."""
-    rows = max(1, CELLS // n)
-    # Small integers halve the traffic between memory and processor.
-    dtype = np.uint16 if n <= 2**16 else np.uint32
-    for start in range(0, resamples, rows):
-        yield rng.integers(0, n, size=(min(rows, resamples - start), n), dtype=dtype)
-
-
-def draw_resampled_sums(columns: Array, resamples: int, rng: np.random.Generator) -> Array:
-    """Return sums of each column over bootstrap resamples of the rows: (k, n) -> (k, resamples).
-
-    >>> draw_resampled_sums(np.ones((1, 5)), 3, np.random.default_rng(0))
-    array([[5., 5., 5.]])
-    """
-    pieces = [
-        np.stack([column.take(block).sum(axis=1) for column in columns])
-        for block in index_blocks(columns.shape[1], resamples, rng)
-    ]
-    return np.concatenate(pieces, axis=1)

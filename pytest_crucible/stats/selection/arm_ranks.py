@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,19 @@ from pytest_crucible.stats.arrays import Array, Labels, check_share
 from pytest_crucible.stats.resampling.draws import Seed
 from pytest_crucible.stats.selection.lost_values import LostValues, compare_with_lost
 from pytest_crucible.stats.selection.pairwise_max_t import PairwiseMaxT, compare_all_arms
-from pytest_crucible.stats.synthesis.ranking import RankInterval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankInterval:
+    """The possible ranks of an arm, from `best` to `worst`; 1 is the strongest."""
+
+    item: Hashable
+    rank: int
+    best: int
+    worst: int
+
+    def __str__(self) -> str:
+        return f"{self.item}: rank {self.rank} [{self.best}, {self.worst}]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

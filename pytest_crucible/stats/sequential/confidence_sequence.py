@@ -137,14 +137,6 @@ def unit_values(values: npt.ArrayLike, bounds: Range) -> Array:
     return np.clip((array - low) / (high - low), 0.0, 1.0)
 
 
-def unit_mean(mean: float, bounds: Range) -> float:
-    """Return a hypothetical mean scaled from the bounds to [0, 1]; ValueError outside the bounds."""
-    low, high = bounds
-    if not low <= mean <= high:
-        raise ValueError(f"a mean of {mean!r} is impossible within the bounds {bounds!r}")
-    return (mean - low) / (high - low)
-
-
 def running_mean(values: Array, weights: Array | None = None) -> Array:
     """Return the mean after each value, weighted where weights are given."""
     if weights is None:

@@ -9,12 +9,10 @@ import pytest
 
 from pytest_crucible.stats import (
     bootstrap,
-    bootstrap_mean,
     clustered_arms,
     gaffke_bound,
     geometric_mean_ratio_paired,
     geometric_mean_ratio_welch,
-    gwet_ac2,
     melded_bound,
     paired_t,
     point_mass_p_value,
@@ -74,50 +72,9 @@ def test_no_exact_p_value_is_0(n):
     assert 0 < point_mass_p_value(1.0, n, bounds=(-1.0, 1.0)) < 1e-300
 
 
-def test_a_median_of_ties_has_no_bca_interval_and_says_what_else_there_is():
-    result = bootstrap([0.0] * 6 + [1.0] * 10, np.median)
-    other = bootstrap([0.0] * 6 + [1.0] * 10, np.median, method="percentile")
-
-    assert result.interval is None
-    assert (
-        result.note
-        == "BCa is not defined, because leaving out any one observation changes nothing: use method='percentile'"
-    )
-    assert (other.interval.low, other.interval.high) == (0.0, 1.0)
-
-
-def test_a_statistic_above_all_of_its_resamples_is_named_as_the_reason():
-    def variety(rows, axis):
-        return np.array([np.unique(row).size for row in rows]) + np.mean(rows, axis=axis) / 1000
-
-    result = bootstrap(FIRST, variety)
-
-    assert result.interval is None
-    assert "all resamples lie on one side of the estimate" in result.note
-
-
 @pytest.mark.parametrize("method", ["percentile", "basic"])
 def test_a_single_point_is_no_bootstrap_interval(method):
     nearly_all = [0.0] * 40 + [1.0]
     result = bootstrap(nearly_all, np.median, method=method)
 
-    assert (result.interval, result.status) == (None, "degenerate")
-    assert result.note in ("every resample gives the same value", "too many ties: the interval would be a single point")
-
-
-def test_a_mean_of_two_values_has_an_interval_by_every_method():
-    for method in ("bca", "percentile", "basic"):
-        result = bootstrap_mean([0.0, 1.0, 0.5], method=method)
-
-        assert result.interval.low < result.interval.high
-
-
-def test_agreement_far_below_chance_has_no_interval():
-    result = gwet_ac2([[1, 1, 1, 1], [2, 3, 3, 3]])
-
-    assert result.value <= -1
-    assert (result.interval, result.status, result.note) == (
-        None,
-        "degenerate",
-        "a coefficient of -1 or less has no interval",
-    )
+    assert (result.interval, result.note) == (None, "too many ties: the interval would be a single point")

@@ -26,7 +26,6 @@ from pytest_crucible.stats import (
     samples_for_margin,
     samples_for_paired_proportions,
     samples_for_zero,
-    samples_to_prove_mean,
     samples_to_prove_proportion,
     t_bound,
     tango_interval,
@@ -199,17 +198,6 @@ def test_power_is_a_probability_that_rises_with_the_effect(n):
     assert all(0 <= power <= 1 for power in powers)
     assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(powers))
     assert powers[-1] > 0.9
-
-
-def test_samples_that_no_effort_provides():
-    assert samples_for_paired_proportions(0.0, 0.2) is None
-    assert samples_for_margin(0.05, 0.4, difference=-0.05) is None
-    assert samples_to_prove_proportion(0.95, 0.95) is None
-    assert samples_to_prove_proportion(0.9, 0.95) is None
-    assert samples_to_prove_proportion(0.96, 0.95, side="upper") is None
-    assert samples_to_prove_mean(0.8, 0.2, 0.8) is None
-    assert samples_to_prove_mean(0.9, 0.0, 0.8) is None
-    assert samples_to_prove_proportion(0.9 + 1e-9, 0.9) is None
 
 
 def test_samples_that_prove_a_rate():

@@ -7,14 +7,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from run_sizes import choose_examples
 from scipy import stats as scipy_stats
 
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.resampling import max_t, permutation
-from pytest_crucible.stats.resampling.max_t import step_down_max_t
+from pytest_crucible.stats.resampling import permutation
 from pytest_crucible.stats.resampling.permutation import permute_two_samples, sign_flip
 
 ALTERNATIVES = ["two-sided", "greater", "less"]
@@ -238,98 +236,6 @@ def test_an_empty_arm_is_refused():
 
 
 # -- several metrics ----------------------------------------------------------------------------------------------
-
-
-def adjusted_the_long_way(matrix):
-    """Every sign pattern, every t, and Westfall & Young's step-down written out."""
-    n = len(matrix)
-    patterns = np.array(list(itertools.product((-1, 1), repeat=n)))
-    flipped = patterns[:, :, None] * matrix
-    t = np.abs(flipped.mean(axis=1)) / (flipped.std(axis=1, ddof=1) / math.sqrt(n))
-    observed = np.abs(matrix.mean(axis=0)) / (matrix.std(axis=0, ddof=1) / math.sqrt(n))
-    order, adjusted, reached = np.argsort(-observed), np.empty(observed.size), 0.0
-    for rank, metric in enumerate(order):
-        largest = t[:, order[rank:]].max(axis=1)
-        reached = max(reached, float(np.mean(largest >= observed[metric] - 1e-9)))
-        adjusted[metric] = reached
-    return observed, np.mean(t >= observed - 1e-9, axis=0), adjusted
-
-
-@given(st.integers(0, 10_000), st.integers(3, 8), st.integers(2, 4))
-@settings(deadline=None, max_examples=choose_examples(40))
-def test_step_down_max_t_is_the_long_way(seed, n, metrics):
-    matrix = np.random.default_rng(seed).normal(0.3, 1.0, (n, metrics))
-    statistics, raw, adjusted = adjusted_the_long_way(matrix)
-    found = step_down_max_t(matrix)
-
-    assert found.exact
-    assert np.abs(found.statistics) == pytest.approx(statistics, rel=1e-9)
-    assert found.p_values == pytest.approx(raw, abs=1e-12)
-    assert found.p_adjusted == pytest.approx(adjusted, abs=1e-12)
-
-
-@pytest.mark.parametrize("alternative", ALTERNATIVES)
-def test_random_joint_flips_come_close_to_all_of_them(monkeypatch, alternative):
-    matrix = np.random.default_rng(8).normal(0.25, 1.0, (14, 4))
-    exact = step_down_max_t(matrix, alternative=alternative)
-    monkeypatch.setattr(max_t, "MOST_LISTED", 10)
-    drawn = step_down_max_t(matrix, alternative=alternative, flips=20_000, rng=3)
-
-    assert (exact.exact, drawn.exact, drawn.seed) == (True, False, 3)
-    assert drawn.p_values == pytest.approx(exact.p_values, abs=0.015)
-    assert drawn.p_adjusted == pytest.approx(exact.p_adjusted, abs=0.015)
-    assert drawn == step_down_max_t(matrix, alternative=alternative, flips=20_000, rng=3)
-
-
-def test_adjusted_p_values_lie_between_raw_and_bonferroni_and_ascend_with_them():
-    matrix = np.random.default_rng(9).normal(0.3, 1.0, (12, 5))
-    found = step_down_max_t(matrix)
-    raw, adjusted = np.array(found.p_values), np.array(found.p_adjusted)
-
-    assert np.all(adjusted >= raw)
-    assert np.all(adjusted <= np.minimum(1.0, 5 * raw) + 1e-12)
-    assert np.all(np.diff(adjusted[np.argsort(-np.abs(found.statistics))]) >= 0)
-
-
-def test_a_metric_twice_costs_nothing():
-    column = np.random.default_rng(10).normal(0.6, 1.0, 10)
-    found = step_down_max_t(np.stack([column, 3 * column], axis=1))
-
-    assert found.p_adjusted == found.p_values
-    assert found.p_values[0] == found.p_values[1] == sign_flip(column).p_value
-
-
-def test_metrics_without_variation_have_no_t():
-    matrix = np.stack([np.zeros(6), np.full(6, 0.5), np.array([0.1, -0.1, 0.2, -0.2, 0.3, -0.3])], axis=1)
-    found = step_down_max_t(matrix)
-
-    assert found.statistics == (None, None, pytest.approx(0.0, abs=1e-12))
-    assert found.p_values == (1.0, 2.0**-5, 1.0)
-    assert found.p_adjusted[1] <= found.p_adjusted[0] == 1.0
-
-
-def test_drawn_max_t_never_reaches_zero():
-    found = step_down_max_t(np.random.default_rng(1).normal(9.0, 1.0, (40, 2)), flips=200)
-
-    assert found.p_values == found.p_adjusted == (1 / 201, 1 / 201)
-
-
-def test_clusters_flip_whole_in_all_metrics():
-    matrix = np.random.default_rng(2).normal(0.4, 1.0, (12, 2))
-    totals = matrix.reshape(6, 2, 2).sum(axis=1)
-
-    clustered = step_down_max_t(matrix, clusters=np.repeat(np.arange(6), 2))
-    assert clustered.p_adjusted == step_down_max_t(totals).p_adjusted
-    assert (clustered.n, clustered.clusters, clustered.arrangements) == (12, 6, 64)
-
-
-def test_max_t_needs_a_finite_matrix_of_two_rows():
-    with pytest.raises(ValueError, match="1 of 4"):
-        step_down_max_t([[0.1, math.nan], [0.2, 0.3]])
-    with pytest.raises(ValueError, match="at least 2 metrics"):
-        step_down_max_t([0.1, 0.2])
-    with pytest.raises(NotEnoughData, match="1 row"):
-        step_down_max_t([[0.1, 0.2]])
 
 
 # -- how it reads -------------------------------------------------------------------------------------------------
