@@ -193,3 +193,9 @@ from .sequential.betting import paired_sequence as paired_sequence
 from .sequential.confidence_sequence import ConfidenceSequence as ConfidenceSequence
 from .sequential.paced_bets import betting_bound as betting_bound
 from .sequential.paced_bets import betting_p_value as betting_p_value
+from .results import Bound as Bound
+from .results import Bounds as Bounds
+from .results import ComparisonResult as ComparisonResult
+from .results import Effect as Effect
+from .results import EstimateResult as EstimateResult
+from .results import Significance as Significance
