@@ -10,8 +10,8 @@ from drawing import choose_runs, curves, nominal, ticks
 from matplotlib.figure import Figure
 
 from pytest_crucible import stats
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Array, Side
+from pytest_crucible.stats.interval import Interval
 
 
 def coverage_of_pairs(figure: Figure) -> None:
@@ -21,7 +21,7 @@ def coverage_of_pairs(figure: Figure) -> None:
     nominal 0.95.
     """
     axes, sizes = figure.subplots(), (10, 15, 20, 30, 40, 50, 70, 100, 150)
-    methods = (_exact, _paired_t, stats.paired_wald_interval)
+    methods = (_exact, _paired_t, _wald)
     shares = [[_coverage(method, n, 0.05, 0.02) for method in methods] for n in sizes]
     curves(axes, sizes, shares, ("exact", "paired t", "Wald"))
     nominal(axes, 0.95)
@@ -54,6 +54,12 @@ def _paired_t(gained: int, lost: int, n: int) -> Interval:
     mean = (gained - lost) / n
     # The textbook's interval where nothing varies.
     return interval or Interval(low=mean, high=mean, level=0.95, method="t")
+
+
+def _wald(gained: int, lost: int, n: int) -> Interval:
+    mean = (gained - lost) / n
+    half = 1.959963984540054 * math.sqrt(max(0.0, gained + lost - (gained - lost) ** 2 / n)) / n
+    return Interval(low=mean - half, high=mean + half, level=0.95, method="wald")
 
 
 def false_passes_at_a_margin(figure: Figure) -> None:

@@ -28,7 +28,8 @@ from pytest_crucible.measures.possible_values import contrast_problem
 from pytest_crucible.measures.row import Difference, End, Prepared
 from pytest_crucible.measures.table import comparison_row
 from pytest_crucible.measures.values import largest_change, limit_changes
-from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, Interval, MetricFacts, Ratio
+from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, MetricFacts, Ratio
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.resampling.draws import resolve_for
 
 NOTHING = BoundedValue(value=None, lower=None, upper=None)

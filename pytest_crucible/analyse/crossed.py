@@ -15,20 +15,11 @@ from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, r
 from pytest_crucible.measures.row import Column, Difference, End, Measured, Numbers, Observations, Prepared
 from pytest_crucible.measures.table import comparison_row
 from pytest_crucible.measures.values import change_bounds
-from pytest_crucible.records import (
-    FACTORS,
-    FEWEST_LEVELS,
-    BoundedValue,
-    Contrast,
-    EffectSize,
-    Interval,
-    Measure,
-    Target,
-)
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records import FACTORS, FEWEST_LEVELS, BoundedValue, Contrast, EffectSize, Measure, Target
 from pytest_crucible.stats.factors.crossed import NORMAL
 from pytest_crucible.stats.factors.sources import bound_distance, fewest_levels
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 
 NO_METHOD = "none that counts {factors}"
 SHARED = ("prompts", "rounds")

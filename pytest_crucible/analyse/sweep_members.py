@@ -14,8 +14,8 @@ from pytest_crucible.analyse.member_values import choosing_inputs
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.setting_means import SettingMeans, compare_settings
 from pytest_crucible.analyse.statistics import SampleAttributes
-from pytest_crucible.records import ChoosingHalf, Interval, MetricFacts, Sweep
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records import ChoosingHalf, MetricFacts, Sweep
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 
 SEARCHED = "a search proposes settings by the scores of earlier ones, so that its trials are not a sample of settings"
 

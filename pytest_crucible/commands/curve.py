@@ -17,12 +17,12 @@ from pytest_crucible.commands.dataset_argument import output_option
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.cookbook.training_log import read_training_log
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.registry.log_directory import label_of, read_log_directory, training_means
 from pytest_crucible.registry.sources import Checkpoint
 from pytest_crucible.report.view_files import check_format, view_lines, write_view
 from pytest_crucible.runs.curve import measure_curves
 from pytest_crucible.runs.curve_view import curve_view
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
 

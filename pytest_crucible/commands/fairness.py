@@ -10,12 +10,12 @@ from tabulate import tabulate
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.records import Comparison, Table
-from pytest_crucible.records.number_format import p_equals, with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.printable import printable, printable_cell
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.fairness import ExperimentFairness, load_fairness, parse_by
 from pytest_crucible.sections import fairness, slices
+from pytest_crucible.stats.number_format import p_equals, with_interval
 
 
 @click.command("fairness", short_help="Gaps between the slices of a field, in a stored run.")

@@ -10,8 +10,8 @@ import click
 
 from pytest_crucible.adapters.context import ADAPTERS, files_folder
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.training.unfinished import UnfinishedTraining, find_unfinished, remove_unfinished
 

@@ -12,10 +12,11 @@ from pytest_crucible.commands.adapter_argument import Adapters
 from pytest_crucible.commands.dataset_argument import load_dataset
 from pytest_crucible.datasets.checks.columns import text_of
 from pytest_crucible.records import Sample
-from pytest_crucible.records.errors import BackendError, DatasetError, NotEnoughData, SpecError
-from pytest_crucible.records.number_format import p_equals
+from pytest_crucible.records.errors import BackendError, DatasetError, SpecError
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.memorisation import run_min_k_test, run_order_test
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import p_equals
 
 
 @dataclass(frozen=True)

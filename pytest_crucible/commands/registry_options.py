@@ -10,10 +10,10 @@ import click
 
 from pytest_crucible.adapters.context import REGISTRY, files_folder
 from pytest_crucible.records.model_gates import GateEntry
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.registry import LogEntry
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.pytest_configuration import find_configuration
+from pytest_crucible.stats.number_format import quantity
 
 why_option = click.option("--why", required=True, metavar="TEXT", help="The reason, for the log.")
 

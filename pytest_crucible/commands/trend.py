@@ -15,8 +15,8 @@ from pytest_crucible.commands.load import stored_inputs
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.records import MetricFacts, RunSummary, TrendPoint
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.stats.number_format import with_interval
 from pytest_crucible.store.history import list_runs
 
 SIGNS = {"proven": "<- changed, proven", "other samples": "<- other samples"}

@@ -15,8 +15,8 @@ from pytest_crucible.datasets.load import load_file, load_rows
 from pytest_crucible.fairness.swap_tables import GENDER, SwapTable, read_table
 from pytest_crucible.records import NoTwin, Sample, Twin
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.slices import TWIN
+from pytest_crucible.stats.number_format import quantity
 
 NOTHING = NoTwin("no word to swap")
 MIXED = NoTwin("words of several versions")

@@ -35,9 +35,10 @@ from pytest_crucible.measures.row import (
     no_bounds,
     no_data,
 )
-from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts, Sample
+from pytest_crucible.records import BoundedValue, Measure, MetricFacts, Sample
 from pytest_crucible.records.labels import label_number
 from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.interval import Interval
 
 
 @dataclass(frozen=True, slots=True)

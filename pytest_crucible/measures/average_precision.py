@@ -19,7 +19,8 @@ from pytest_crucible.measures.row import (
     no_bounds,
     no_data,
 )
-from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
+from pytest_crucible.records import BoundedValue, Measure, MetricFacts
+from pytest_crucible.stats.interval import Interval
 
 METHOD = "bootstrap over texts"
 # The ends of a 95 % interval are then order statistics 50 and 1,950.

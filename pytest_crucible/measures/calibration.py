@@ -36,8 +36,9 @@ from pytest_crucible.measures.row import (
     no_bounds,
     no_data,
 )
-from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
+from pytest_crucible.records import BoundedValue, Measure, MetricFacts
 from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.slices.reliability import BINS, confidence_bins
 
 METHOD = "ece of 10 bins, all signs"

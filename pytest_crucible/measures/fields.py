@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.slices import By, Field, shortest
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.stats.arrays import Array, Codes
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.slices.slicing import NO_SLICE, Slicing
 
 # A number with at most this many values is used value by value.

@@ -35,9 +35,10 @@ from pytest_crucible.measures.values import (
     values_and_shape,
     without_rounding,
 )
-from pytest_crucible.records import BoundedValue, Contrast, EffectSize, Interval, Measure, MetricFacts
+from pytest_crucible.records import BoundedValue, Contrast, EffectSize, Measure, MetricFacts
 from pytest_crucible.stats.estimating import clip_interval
 from pytest_crucible.stats.inputs import declare_pairs, scale_of
+from pytest_crucible.stats.interval import Interval
 
 RELATIONS: dict[str, Callable[[Any, float], Any]] = {
     ">=": np.greater_equal,

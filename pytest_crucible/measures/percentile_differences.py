@@ -10,9 +10,8 @@ import numpy as np
 from pytest_crucible.measures.percentiles import bound_of, quantile_of
 from pytest_crucible.measures.row import Clusters, Difference, Prepared, counted_clusters
 from pytest_crucible.measures.values import NOISE
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.ranks.quantile_differences import (
     QuantileArm,
     quantile_correlation,

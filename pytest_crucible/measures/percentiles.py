@@ -18,9 +18,9 @@ from pytest_crucible.measures.row import (
     no_bounds,
     no_data,
 )
-from pytest_crucible.records import BoundedValue, Interval
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records import BoundedValue
 from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 
 ORDER_STATISTICS = "order statistics"
 QuantileBound = Callable[[float, Side], float]

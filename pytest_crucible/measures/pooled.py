@@ -29,8 +29,9 @@ from pytest_crucible.measures.row import (
     no_bounds,
     no_data,
 )
-from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
+from pytest_crucible.records import BoundedValue, Measure, MetricFacts
 from pytest_crucible.records.labels import label_number
+from pytest_crucible.stats.interval import Interval
 
 METHOD = "linearised ratio, paired"
 # Two more texts, one in favour of each arm, for outcomes that did not occur.

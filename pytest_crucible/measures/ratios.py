@@ -27,12 +27,12 @@ from pytest_crucible.measures.row import (
     counted_clusters,
 )
 from pytest_crucible.measures.values import without_rounding
-from pytest_crucible.records import Contrast, EffectSize, Interval, Measure, MetricFacts
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records import Contrast, EffectSize, Measure, MetricFacts
 from pytest_crucible.stats.arrays import Side, is_finite_range
 from pytest_crucible.stats.choose import find_row
 from pytest_crucible.stats.counts.ratios import ratio_of_totals
 from pytest_crucible.stats.inputs import Arms, declare_pairs
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.moments import standard_deviation
 from pytest_crucible.stats.means.ratio_bounds import mean_ratio_bound, mean_ratio_p_value

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import BoundedValue, EffectSize, Interval, Kind, Measure, MetricFacts, Sample
+from pytest_crucible.records import BoundedValue, EffectSize, Kind, Measure, MetricFacts, Sample
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 
 if TYPE_CHECKING:

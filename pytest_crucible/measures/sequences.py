@@ -14,8 +14,9 @@ import numpy as np
 
 from pytest_crucible.measures.row import Difference, Floats, Measured, Numbers, Prepared, no_bounds, no_data
 from pytest_crucible.measures.values import change_bounds, without_rounding
-from pytest_crucible.records import BoundedValue, Interval
+from pytest_crucible.records import BoundedValue
 from pytest_crucible.stats.arrays import Alternative, Side
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.sequential.betting import betting_sequence, evidence_against
 from pytest_crucible.stats.sequential.sequences import LARGEST_BET
 

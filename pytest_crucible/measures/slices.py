@@ -29,9 +29,10 @@ from pytest_crucible.measures.row import (
     no_bounds,
     no_data,
 )
-from pytest_crucible.records import BoundedValue, Interval, Measure, MetricFacts
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records import BoundedValue, Measure, MetricFacts
 from pytest_crucible.records.slices import By, short_name
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.slices.changes import Change, SlicedColumns, change_of_extreme
 from pytest_crucible.stats.slices.extremes import ExtremeBounds, Pair, bound_extreme
 from pytest_crucible.stats.slices.pairs import Extreme

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval, Reply
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records import Reply
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 
 Floats = npt.NDArray[np.float64]
 # The 2.5 % tails of 2,000 resamples hold 50 values each, enough for two digits.

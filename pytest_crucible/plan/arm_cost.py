@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pytest_crucible.plan.cost import add_forecasts, add_together, predict_total, prompt_tokens, reply_tokens, scale
 from pytest_crucible.records.forecasts import UNITS, Amounts, ArmEstimate, Forecast
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.number_format import quantity
 
 
 class Usage(Protocol):

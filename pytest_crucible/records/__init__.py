@@ -81,7 +81,6 @@ if TYPE_CHECKING:
     from pytest_crucible.records.statistics import EffectSize as EffectSize
     from pytest_crucible.records.statistics import Estimate as Estimate
     from pytest_crucible.records.statistics import Evidence as Evidence
-    from pytest_crucible.records.statistics import Interval as Interval
     from pytest_crucible.records.statistics import MemberPair as MemberPair
     from pytest_crucible.records.statistics import Proportion as Proportion
     from pytest_crucible.records.statistics import Ratio as Ratio
@@ -155,7 +154,7 @@ _NAMES = {
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
     "robustness": "PlannedAttack Robustness VariantGroup",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
-    "statistics": "BeyondReach Comparison Diversity EffectSize Estimate Evidence Interval MemberPair BoundedValue Ratio "
+    "statistics": "BeyondReach Comparison Diversity EffectSize Estimate Evidence MemberPair BoundedValue Ratio "
     "AATest Proportion ReducedEvidence TargetResult",
     "sweeps": "Sweep SweepMember",
     "tables": "ColumnKind ExportTable",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_crucible.records import RunSummary
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.lost_values import lost_values
 from pytest_crucible.store.runs import RunStore

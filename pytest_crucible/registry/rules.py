@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.records import Analysis, Arm, Comparison, Plan, TargetResult, Verdict
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.registry import Version, VersionState
 from pytest_crucible.registry.proof import Proof
 from pytest_crucible.registry.settings import RegistrySettings
+from pytest_crucible.stats.number_format import quantity
 
 SEED = "seed"
 """The parameter that a session adds to those of the adapter."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tabulate import tabulate
 
 from pytest_crucible.records import AATest
-from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.stats.number_format import with_interval
 
 _HEADS = ("metric", "dealt to two arms", "samples", "method", "false alarms [99 % interval]", "")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from pytest_crucible.records import DetectableEffect
-from pytest_crucible.records.number_format import points, quantity
+from pytest_crucible.stats.number_format import points, quantity
 
 # Fewer groups give no interval, so a comparison could decide nothing.
 FEWEST_GROUPS = 5

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tabulate import tabulate
 
 from pytest_crucible.records.forecasts import ArmEstimate, Forecast
-from pytest_crucible.records.number_format import dollars, quantity, seconds, three_digits
+from pytest_crucible.stats.number_format import dollars, quantity, seconds, three_digits
 
 HEADS = ("", "replies", "stored", "cached", "requests", "tokens", "cost", "time")
 

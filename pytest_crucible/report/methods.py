@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_crucible.records import Comparison, Run, Statement
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.report.sections import section_methods
+from pytest_crucible.stats.number_format import quantity
 
 # Method to its name in a sentence and the references that it comes from.
 METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.records import Arm, Note, Run, State, Statement, Table, experiment_name
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.report.methods import cited_keys, method_statements
 from pytest_crucible.report.notes import notes
 from pytest_crucible.report.plain_sentence import plain_sentence
@@ -17,6 +16,7 @@ from pytest_crucible.report.sections import JoinedSection, joined_sections
 from pytest_crucible.report.slice_folds import worst_slices_first
 from pytest_crucible.report.tables import estimates, verdict_tables
 from pytest_crucible.report.truncate import worst_first
+from pytest_crucible.stats.number_format import quantity
 
 # Characters of names above a report. A tab of a browser shows the first thirty or so.
 A_SUBJECT = 300

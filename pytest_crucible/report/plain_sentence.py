@@ -6,10 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible.records import Analysis, Comparison, Interval, Run
-from pytest_crucible.records.number_format import quantity, with_interval
+from pytest_crucible.records import Analysis, Comparison, Run
 from pytest_crucible.report.printable import printable_cell
 from pytest_crucible.report.verdict_text import difference_text, estimate_text
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import quantity, with_interval
 
 Pair = tuple[Analysis, Comparison]
 

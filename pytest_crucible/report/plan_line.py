@@ -6,11 +6,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from pytest_crucible.records import FEWEST_LEVELS, DetectableEffect, Plan
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.robustness import SMOOTHED
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.report.effect_lines import effect_lines
 from pytest_crucible.report.printable import printable_cell
+from pytest_crucible.stats.number_format import quantity
 
 # Not the terminal's width: plans are also read in CI logs and on pages, and tests compare them.
 WIDTH = 80

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from tabulate import tabulate
 
 from pytest_crucible.records import Analysis, Comparison, Run, Table, Verdict, experiment_name
-from pytest_crucible.records.number_format import p_value
 from pytest_crucible.report.notes import notes
 from pytest_crucible.report.printable import AN_ID, printable, printable_cell
 from pytest_crucible.report.sections import joined_sections, section_excerpts
@@ -16,6 +15,7 @@ from pytest_crucible.report.slice_folds import fold_slices, worst_slices_first
 from pytest_crucible.report.tables import estimates, verdict_tables
 from pytest_crucible.report.truncate import fold_experiments
 from pytest_crucible.report.verdict_text import sentence
+from pytest_crucible.stats.number_format import p_value
 
 Markup = dict[str, bool]
 # Characters of a reply in an excerpt.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pytest_crucible.records import Analysis, Claim, Comparison, Estimate, TargetResult, Verdict
-from pytest_crucible.records.number_format import number, p_value, quantity, ratio_with_interval, with_interval
 from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.stats.number_format import number, p_value, quantity, ratio_with_interval, with_interval
 
 
 def sentence(verdict: Verdict, analysis: Analysis, family_size: int) -> str:

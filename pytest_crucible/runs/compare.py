@@ -16,7 +16,6 @@ from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.slices import check_fields, expand_slices
 from pytest_crucible.records import Contrast, Plan, PromptForm, Run, VariantTerm
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.rules import rules_of
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
@@ -27,6 +26,7 @@ from pytest_crucible.runs.moved_arms import MovedArm
 from pytest_crucible.runs.report_sections import BUILT_IN
 from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.sections.run import load_sections
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.stored_samples import (
     all_sample_ids,

@@ -12,11 +12,11 @@ from pytest_crucible.analyse.member_values import member_values
 from pytest_crucible.analyse.winners_estimate import CorrectedMean, correct_winner
 from pytest_crucible.records import Analysis, Comparison, Contrast, Estimate, Verdict
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import p_equals
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs
 from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.stats import holm
+from pytest_crucible.stats.number_format import p_equals
 from pytest_crucible.store.experiments import load_experiments
 from pytest_crucible.store.runs import RunStore
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.records import Chart, Comparison, Estimate, Note, Point, Row, Statement, Table, View
-from pytest_crucible.records.number_format import number, p_value, ratio_with_interval, with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.runs.curve import Curve, CurvePoint, TrainingCurves
+from pytest_crucible.stats.number_format import number, p_value, ratio_with_interval, with_interval
 
 BASE = "base"
 

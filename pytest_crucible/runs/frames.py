@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.records import ColumnKind, Comparison, ExportTable, Interval, Run
+from pytest_crucible.records import ColumnKind, Comparison, ExportTable, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.pytest_configuration import session_store
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.store import tables
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore

@@ -11,9 +11,9 @@ from pytest_crucible.importers.source import sha256
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.records import Plan
 from pytest_crucible.records.git import git_commit
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.redaction import HIDDEN
 from pytest_crucible.runs.provenance import environment_facts, installed_packages, machine_facts
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.sweeps.changes import sweep_changes
 
 # A new environment changes hundreds of packages: the first few are named, the others counted.

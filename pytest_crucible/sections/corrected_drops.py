@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from pytest_crucible.analyse.labelled_drops import Corrected, Uncorrected
 from pytest_crucible.records import Note, Row, Table
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.stats.number_format import with_interval
 
 _ASSUMPTION = (
     "The judge's errors on samples with labels correct the others (prediction-powered inference), if the labelled samples are a "

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pytest_crucible.analyse.drops import Drop, VariantData, attack_variants, compute_slice_drops
 from pytest_crucible.analyse.scores import Flags
 from pytest_crucible.records import Note, Row, Table
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.sections.slices import GROUP, flag_field, flag_groups
+from pytest_crucible.stats.number_format import with_interval
 
 # Each costs about a millisecond, and a longer table is not readable.
 MOST_DROPS = 1_000

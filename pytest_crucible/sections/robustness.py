@@ -21,13 +21,13 @@ from pytest_crucible.analyse.labelled_drops import Corrected, Uncorrected, corre
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Statement, View
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.robustness import CONTROL, WORST
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.corrected_drops import corrected_document, corrected_notes, corrected_tables
 from pytest_crucible.sections.drops_by_slice import SlicedDrops, slice_document, slice_drops, slice_note, slice_table
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.sections.robustness_tables import attack_table, broken_tables, certificate_tables, share_tables
+from pytest_crucible.stats.number_format import with_interval
 
 decides = False  # no claim of it can fail the session
 

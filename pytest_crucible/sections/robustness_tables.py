@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_crucible.analyse.drops import Breakage, Drop, Share
 from pytest_crucible.measures.row import Measured
 from pytest_crucible.records import Row, Table
-from pytest_crucible.records.number_format import p_value, with_interval
+from pytest_crucible.stats.number_format import p_value, with_interval
 
 
 def attack_table(drops: Sequence[Drop], metric: str, adjusted: dict[int, float | None], alpha: float) -> Table:

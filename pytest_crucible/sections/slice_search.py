@@ -13,8 +13,8 @@ from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.records import Claim, Note, Row, Sample, Statement, Table, View
-from pytest_crucible.records.number_format import p_equals, quantity
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.number_format import p_equals, quantity
 
 if TYPE_CHECKING:
     from pytest_crucible.measures.candidates import CandidateSlices, Feature, Importance

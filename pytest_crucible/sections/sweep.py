@@ -11,12 +11,12 @@ from pytest_crucible.analyse.sweep_members import SweepMembers, compare_members
 from pytest_crucible.analyse.winners_estimate import CorrectedMean, correct_winner
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.records import ChoosingHalf, Claim, Note, Row, Statement, Sweep, SweepLook, Table, View
-from pytest_crucible.records.number_format import number, quantity, with_interval
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.sections.many_arms import METHOD, arm_document, distance_text, not_worse_text, rank_text
 from pytest_crucible.sections.setting_tables import METHOD as SETTINGS
 from pytest_crucible.sections.setting_tables import setting_document, setting_note, setting_tables
+from pytest_crucible.stats.number_format import number, quantity, with_interval
 
 decides = False  # no claim of it can fail the session
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.stats.arrays import Array, Codes, Labels, Range, check_share, cluster_codes, finite
 from pytest_crucible.stats.comparing import apply_method, choose_row
 from pytest_crucible.stats.estimating import resolve_kind
 from pytest_crucible.stats.inputs import OPEN, Kind, declare_pairs
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import with_interval
 from pytest_crucible.stats.proportions.one import wilson_interval
 from pytest_crucible.stats.resampling.draws import MonteCarlo
 from pytest_crucible.stats.results import Significance

@@ -33,8 +33,7 @@ def finite(values: npt.ArrayLike, *, name: str = "values") -> Array:
     strange = array.size - int(np.isfinite(array).sum())
     if strange:
         raise ValueError(
-            f"{strange} of {array.size} {name} are NaN or infinite; drop or replace them first"
-            " (stats.drop_incomplete, stats.fill_worst)"
+            f"{strange} of {array.size} {name} are NaN or infinite; drop them, or replace them by the worst value, first"
         )
     return array
 
@@ -47,17 +46,6 @@ def paired_arrays(
     if first.size != second.size:
         raise ValueError(f"pairs need equal lengths: {first.size} {names[0]} values, {second.size} {names[1]} values")
     return first, second
-
-
-def finite_groups(groups: Sequence[npt.ArrayLike], *, fewest: int = 2) -> list[Array]:
-    """Return each group as a finite array. Raises ValueError below `fewest` groups and for an empty group."""
-    arrays = [finite(group, name=f"values of group {number}") for number, group in enumerate(groups, 1)]
-    empty = [number for number, array in enumerate(arrays, 1) if not array.size]
-    if len(arrays) < fewest or empty:
-        raise ValueError(
-            f"expected at least {fewest} groups with values, not {len(arrays)} of which {len(empty)} are empty"
-        )
-    return arrays
 
 
 def finite_matrix(matrix: npt.ArrayLike, *, rows: str = "subjects", columns: str = "conditions") -> Array:

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.records.types import State
+from pytest_crucible.stats.interval import NotEnoughData
 
 Test = Literal[
     "Kolmogorov-Smirnov", "Kolmogorov-Smirnov, permuted", "chi-squared", "chi-squared, permuted", "MMD, permuted"

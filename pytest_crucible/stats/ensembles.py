@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Array, Codes, Labels, check_share, cluster_totals, paired_arrays
 from pytest_crucible.stats.estimating import estimate
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import check_clustered
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.results import Effect, EstimateResult
 
 # Observations added to each cell of the 2 x 2 table before its interval is computed, as Haldane (1956) did for odds

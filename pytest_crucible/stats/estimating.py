@@ -8,8 +8,6 @@ from typing import cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import (
     Array,
     Labels,
@@ -23,6 +21,7 @@ from pytest_crucible.stats.arrays import (
 from pytest_crucible.stats.assumptions import arm_assumptions
 from pytest_crucible.stats.choose import find_row
 from pytest_crucible.stats.inputs import OPEN, Kind, Observed, declare_arm, infer_kind
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.results import Bound, EstimateResult, Status

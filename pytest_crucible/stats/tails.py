@@ -9,8 +9,8 @@ import math
 
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, check_alternative, check_share
+from pytest_crucible.stats.interval import Interval
 
 
 def t_p_value(statistic: float, dof: float, alternative: Alternative = "two-sided") -> float:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable
 from html import escape
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import number
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import number
 
 Rows = Iterable[tuple[str, str]]
 

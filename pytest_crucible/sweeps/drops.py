@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import p_below_best
 from pytest_crucible.stats.arrays import Labels
+from pytest_crucible.stats.interval import NotEnoughData
 
 LOOKS = (1 / 8, 1 / 4, 1 / 2)
 """The shares of the choosing half after which a sweep looks."""

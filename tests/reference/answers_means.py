@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from answering import Answer, Case, ends, level, numbers
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_paired, geometric_mean_ratio_welch
-from pytest_crucible.stats.means.augmented import augmented_t_bound, augmented_t_interval
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.cluster_design import cluster_effect
-from pytest_crucible.stats.means.clustered import clustered_mean
+from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean, clustered_p_value
 from pytest_crucible.stats.means.clustered_arms import clustered_arms
-from pytest_crucible.stats.means.clustered_tests import clustered_t
-from pytest_crucible.stats.means.pairing import pairing_gain
 from pytest_crucible.stats.means.repeated_success import RepeatedSuccess, pass_at_k, pass_hat_k
 from pytest_crucible.stats.means.repeats import variance_components
-from pytest_crucible.stats.means.student import bounds_of_difference, one_sample_t, paired_differences, paired_t
-from pytest_crucible.stats.means.trimmed import paired_trimmed_t, yuen_welch
+from pytest_crucible.stats.means.student import one_sample_t, paired_differences, paired_t
 from pytest_crucible.stats.means.two_samples import student_t, welch_t
-from pytest_crucible.stats.missing import drop_incomplete, fill_worst
 from pytest_crucible.stats.results import Significance
 
 NOTHING = {"statistic": None, "df": None, "se": None, "p_value": None, "ci_low": None, "ci_high": None}
@@ -62,22 +56,10 @@ def t_one_sample(given: Case, options: Case) -> Answer:
 
 
 def t_paired(given: Case, options: Case) -> Answer:
-    x, y, decided = complete(given, options.get("nan_policy", "raise"), options.get("worst", 0.0))
+    x, y = numbers(given["x"]), numbers(given["y"])
     bounds = given.get("bounds") or options.get("bounds")
     test = lambda: paired_t(x, y, bounds=bounds, **asked(options))  # noqa: E731
-    return or_too_few(test, lambda: paired_differences(x, y).mean()) | decided
-
-
-def complete(given: Case, nan_policy: str, worst: float) -> tuple[Any, Any, Answer]:
-    """Both arms after the decision about missing values, and what the decision did."""
-    x, y = numbers(given["x"]), numbers(given["y"])
-    if nan_policy == "omit":
-        kept = drop_incomplete(x, y)
-        return kept.candidate, kept.baseline, {"n_dropped": kept.dropped}
-    if nan_policy == "worst":
-        first, second = fill_worst(x, worst), fill_worst(y, worst)
-        return first.values, second.values, {"n_imputed": first.filled + second.filled}
-    return x, y, {}
+    return or_too_few(test, lambda: paired_differences(x, y).mean())
 
 
 def two_arms(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
@@ -88,52 +70,26 @@ def two_arms(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer
     return answer
 
 
-def trimmed(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
-        result = test(given["x"], given["y"], trim=options.get("trim", 0.2), **asked(options))
-        return significance(result) | {"diff": result.estimate, "trimmed_mean": result.estimate}
-
-    return answer
-
-
-def augmented_t(given: Case, options: Case) -> Answer:
-    values, bounds = np.array(numbers(given["x"])), tuple(options["bounds"])
-    plain, augmented = values, np.append(values, bounds)
-    if "y" in given:
-        values, bounds = paired_differences(values, numbers(given["y"])), bounds_of_difference(bounds)
-        plain, augmented = values, np.append(values, bounds)
-    interval = augmented_t_interval(plain, bounds=bounds, level=level(options))
-    whole = one_sample_t(augmented)
-    return ends(interval) | {
-        "estimate": float(plain.mean()),
-        "center": whole.estimate,
-        "se": whole.se,
-        "df": whole.dof[0],
-        "one_sided_low": augmented_t_bound(plain, bounds=bounds, alpha=1 - level(options), side="lower"),
-    }
-
-
 def clustered(values: Any, labels: list[Any], options: Case) -> Answer:
     try:
-        tests = {kind: clustered_t(values, labels, variance=kind, fewest=2, level=level(options)) for kind in KINDS}
+        means = {kind: clustered_mean(values, labels, variance=kind, fewest=2) for kind in KINDS}
     except NotEnoughData:
-        refused = {f"{key}_{kind}": None for kind in KINDS for key in ("se", "ci_low", "ci_high", "p_value")}
-        return refused | {"status": "insufficient_clusters", "estimate": float(np.mean(values))}
+        empty = {f"{key}_{kind}": None for kind in KINDS for key in ("se", "ci_low", "ci_high", "p_value")}
+        return empty | {"estimate": float(np.mean(values))}
     effect = cluster_effect(values, labels)
-    shared: Answer = {
-        "status": tests["cr2"].status,
-        "estimate": tests["cr2"].estimate,
+    answer: Answer = {
+        "estimate": means["cr2"].estimate,
         "n_clusters": effect.clusters,
         "se_naive": effect.se_naive,
         "icc_anova": effect.icc,
         "n0": effect.size,
-        "df_satterthwaite": dof(tests["cr2"]),
+        "df_satterthwaite": means["cr2"].dof,
     }
-    for kind, test in tests.items():
-        shared |= {f"se_{kind}": clustered_mean(values, labels, variance=kind, fewest=2).se}
-        shared |= {f"p_value_{kind}": test.p_value}
-        shared |= {f"{end}_{kind}": value for end, value in ends(test.interval).items()}
-    return shared
+    for kind, mean in means.items():
+        interval = clustered_interval(mean, level=level(options))
+        answer |= {f"se_{kind}": mean.se, f"p_value_{kind}": clustered_p_value(mean)}
+        answer |= {f"{end}_{kind}": value for end, value in ends(interval).items()}
+    return answer
 
 
 KINDS = ("cr0", "cr1", "cr2", "cr3")
@@ -163,12 +119,6 @@ def components(given: Case, options: Case) -> Answer:
     }
 
 
-def miller_se_paired(given: Case, options: Case) -> Answer:
-    gain = asdict(pairing_gain(numbers(given["x"]), numbers(given["y"])))
-    names = {"se_x": "se_candidate", "se_y": "se_baseline", "corr": "correlation"}
-    return gain | {ours: gain[name] for ours, name in names.items()}
-
-
 def repeated(function: Callable[..., RepeatedSuccess]) -> Callable[[Case, Case], Answer]:
     def answer(given: Case, options: Case) -> Answer:
         result = function(given["n"], given["c"], options["k"], level=level(options))
@@ -190,16 +140,12 @@ PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "t_paired": t_paired,
     "t_welch": two_arms(welch_t),
     "t_student": two_arms(student_t),
-    "yuen_welch": trimmed(yuen_welch),
-    "trimmed_mean_test_paired": trimmed(paired_trimmed_t),
-    "augmented_t": augmented_t,
     "clustered_mean": lambda given, options: clustered(numbers(given["x"]), given["clusters"], options),
     "clustered_paired_diff": lambda given, options: clustered(
         paired_differences(numbers(given["x"]), numbers(given["y"])), given["clusters"], options
     ),
     "clustered_two_sample": clustered_two_sample,
     "variance_components": components,
-    "miller_se_paired": miller_se_paired,
     "pass_at_k": repeated(pass_at_k),
     "pass_hat_k": repeated(pass_hat_k),
     "geometric_mean_ratio_paired": ratio(geometric_mean_ratio_paired),

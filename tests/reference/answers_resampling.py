@@ -15,7 +15,6 @@ from pytest_crucible.stats.effects.standardized import (
     glass_delta,
     hedges_correction,
     hedges_g,
-    hedges_gz,
     pooled_deviation,
 )
 from pytest_crucible.stats.resampling.permutation import PermutationTest, permute_two_samples, sign_flip
@@ -70,7 +69,6 @@ def cohens_d_paired(given: Case, options: Case) -> Answer:
         "status": "degenerate" if effect.value is None else "ok",
         "dz": effect.value,
         "hedges_J": hedges_correction(len(x) - 1),
-        "gz": hedges_gz(x, y).value,
         "d_av": cohens_dav(x, y).value,
     } | ends(effect.interval)
 

@@ -17,8 +17,8 @@ from pytest_crucible.datasets.drift.row import DriftRow
 from pytest_crucible.datasets.drift.rows import load_rows_of_file
 from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import p_equals
 from pytest_crucible.stats.data_drift import FieldDrift
+from pytest_crucible.stats.number_format import p_equals
 
 METHODS: dict[str, FieldKind | None] = {"auto": None, "ks": "numbers", "chi2": "categories", "mmd": "texts"}
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_crucible.records import Note, Row, Table, View
 from pytest_crucible.records.data_checks import CheckResult
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.number_format import quantity
 
 _STATES = {"passed": "met", "warned": "undecided", "failed": "missed"}
 

@@ -17,8 +17,6 @@ from pytest_crucible.datasets.drift.row import DriftRow
 from pytest_crucible.datasets.drift.text_vectors import tfidf_vectors
 from pytest_crucible.datasets.packed import iterate_fields, pack_if_many
 from pytest_crucible.records import Sample
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.stats import holm
 from pytest_crucible.stats.data_drift import (
@@ -30,6 +28,8 @@ from pytest_crucible.stats.data_drift import (
     stability_of_categories,
     stability_of_numbers,
 )
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 
 # A permuted test on 5,000 texts a side takes some seconds, and finds a shift of a few percent of the texts.
 MOST_TEXTS = 5000

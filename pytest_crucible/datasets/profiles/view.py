@@ -8,7 +8,7 @@ from pytest_crucible.datasets.profiles.associations import Association
 from pytest_crucible.datasets.profiles.field import FieldProfile, NumberSummary
 from pytest_crucible.datasets.profiles.profile import QUALITY, Profile
 from pytest_crucible.records import Note, Row, Statement, Table, View
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.number_format import quantity
 
 # Rows of the table of associations, the strongest first.
 MOST_ASSOCIATIONS = 30

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from xml.etree import ElementTree
 
-from pytest_crucible.records import Chart, Comparison, Interval, Row, Run, State, experiment_name
-from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.records import Chart, Comparison, Row, Run, State, experiment_name
 from pytest_crucible.report.align_numbers import align_estimates
 from pytest_crucible.report.page.svg import Axis, axis, element, label, svg_text
 from pytest_crucible.report.tables import comparisons
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import with_interval
 
 # Pixels of one strip. Its width is that of the page, so positions are percentages.
 HEIGHT = 28

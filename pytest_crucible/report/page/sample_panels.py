@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_crucible.records import Exchange
-from pytest_crucible.records.number_format import seconds
 from pytest_crucible.records.question_text import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.experiment_page import Chapter
 from pytest_crucible.report.page.archive import text_of
 from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.sections import section_excerpts
+from pytest_crucible.stats.number_format import seconds
 
 # Panels of each kind: a reader opens a few, and the archive has all samples.
 HOW_MANY = 5

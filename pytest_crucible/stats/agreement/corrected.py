@@ -13,9 +13,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import p_equals, quantity, with_interval, with_note
 from pytest_crucible.stats.arrays import (
     Array,
     Codes,
@@ -28,7 +25,9 @@ from pytest_crucible.stats.arrays import (
     is_constant,
     is_finite_range,
 )
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
+from pytest_crucible.stats.number_format import p_equals, quantity, with_interval, with_note
 from pytest_crucible.stats.results import Status
 from pytest_crucible.stats.tails import normal_interval, normal_p_value, t_interval, t_p_value
 

@@ -18,12 +18,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import number, p_equals, quantity, with_interval, with_note
 from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels, check_share, paired_arrays
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.student import mean_interval
+from pytest_crucible.stats.number_format import number, p_equals, quantity, with_interval, with_note
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval, wilson_interval
 from pytest_crucible.stats.proportions.paired import mcnemar_exact
 from pytest_crucible.stats.results import Status

@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
@@ -28,6 +27,7 @@ from pytest_crucible.stats.arrays import (
     is_constant,
     paired_arrays,
 )
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.clustered import ClusteredMean, clustered_mean
 from pytest_crucible.stats.means.moments import check_enough, standard_error
 from pytest_crucible.stats.means.student import paired_differences, paired_t

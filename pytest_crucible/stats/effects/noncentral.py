@@ -23,18 +23,6 @@ MOST_STEPS = 60
 CLOSE = 1e-14
 
 
-def noncentral_t_cdf(t: float, dof: float, ncp: float) -> float:
-    """Return P(T <= t) of the noncentral t distribution; R: pt(t, dof, ncp).
-
-    The absolute error is about 1e-14 for whole degrees of freedom; for fractional ones below 5 it grows to 1e-5.
-
-    >>> round(noncentral_t_cdf(2.0, 10, 1.0), 6)
-    0.807612
-    """
-    _check_dof(dof)
-    return _cdf(t, dof, ncp)[0]
-
-
 def noncentral_t_limits(t: float, dof: float, *, level: float = 0.95) -> tuple[float, float]:
     """Return the noncentralities for which t lies at the upper, and at the lower, (1 - level) / 2 tail.
 

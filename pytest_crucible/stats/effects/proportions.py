@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import check_counts, check_share
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.proportions.one import wilson_interval
 from pytest_crucible.stats.proportions.score_ratios import odds_ratio_score, risk_ratio_score
 from pytest_crucible.stats.results import Effect

@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import poch
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Array, check_share, difference, finite, is_constant, paired_arrays
 from pytest_crucible.stats.effects.noncentral import noncentral_t_limits
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.results import Effect
 
 NO_SPREAD = "nothing varies: a difference in units of a standard deviation of 0 is not defined"
@@ -134,17 +133,6 @@ def cohens_dz(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float
     value = float(differences.mean()) / unit
     interval = _interval(value, 1 / math.sqrt(differences.size), differences.size - 1, level)
     return Effect(name="cohen dz", value=value, interval=interval)
-
-
-def hedges_gz(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
-    """Return dz times Hedges's J for n - 1 degrees of freedom; the interval likewise.
-
-    R: effectsize::hedges_g(paired = TRUE).
-
-    >>> round(hedges_gz([0.9, 0.7, 0.8, 0.6], [0.5, 0.6, 0.6, 0.5]).value, 4)
-    1.0233
-    """
-    return _correct_bias(cohens_dz(candidate, baseline, level=level), "hedges gz", np.size(candidate) - 1)
 
 
 def cohens_dav(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:

@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Array,
@@ -53,6 +52,7 @@ from pytest_crucible.stats.factors.sources import (
     samples_source,
     tail_of_distance,
 )
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.point_mass import equal_differences_p_value, point_mass_p_value
 from pytest_crucible.stats.results import Bounds
 

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import (
     Array,
     Labels,
@@ -26,6 +24,7 @@ from pytest_crucible.stats.arrays import (
     is_finite_range,
 )
 from pytest_crucible.stats.factors.sources import Source, half_width, level_source, p_value, samples_source
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.multiplicity.adjust import holm
 
 Point = Mapping[str, Hashable]

@@ -24,8 +24,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Array,
@@ -37,9 +35,11 @@ from pytest_crucible.stats.arrays import (
     cluster_totals,
     is_constant,
 )
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.gaffke import gaffke_bound
 from pytest_crucible.stats.means.moments import standard_error
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import bracketed_root
 
 FEWEST_LEVELS = 3

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.number_format import number, quantity
-from pytest_crucible.stats.arrays import Labels, finite
+from pytest_crucible.stats.arrays import Labels
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.means.one_way import one_way
+from pytest_crucible.stats.number_format import number, quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,23 +62,6 @@ def cluster_effect(values: npt.ArrayLike, clusters: Labels) -> ClusterDesign:
         effective_n=array.size / effect if effect is not None and effect > 0 else None,
         se_naive=standard_error(array),
     )
-
-
-def kish_design_effect(sizes: Sequence[int] | npt.NDArray[np.intp], icc: float) -> float:
-    """Return the factor on a mean's variance for clusters of these sizes: 1 + (m - 1) icc, m = sum(n_g^2) / N.
-
-    Kish (1965), Survey Sampling, 5.4; for clusters of unequal sizes m is the cluster size of the average value. Raises
-    ValueError for sizes below 1 and for an icc outside [-1, 1].
-
-    >>> kish_design_effect([5] * 20, 0.25)
-    2.0
-    """
-    array = finite(sizes, name="cluster sizes")
-    if not array.size or array.min() < 1:
-        raise ValueError(f"cluster sizes must be at least 1, not {array.min(initial=np.inf):g} among {array.size}")
-    if not -1 <= icc <= 1:
-        raise ValueError(f"an intraclass correlation must lie between -1 and 1, not {icc!r}")
-    return _design_effect(array, icc)
 
 
 def _design_effect(sizes: npt.NDArray[Any], icc: float) -> float:

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
@@ -21,17 +18,16 @@ from pytest_crucible.stats.arrays import (
     Codes,
     Labels,
     Range,
-    Side,
     check_alternative,
     check_share,
-    check_side,
     cluster_codes,
     cluster_totals,
     finite,
 )
-from pytest_crucible.stats.means.moments import t_end
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.point_mass import bounded_point_mass_interval, distance, equal_differences_p_value
 from pytest_crucible.stats.means.sandwich import Sandwich, robust_error
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.tails import t_interval, t_p_value
 
 FEWEST_CLUSTERS = 5
@@ -112,18 +108,6 @@ def clustered_p_value(mean: ClusteredMean, *, mu: float = 0.0, alternative: Alte
     if mean.se == 0:
         return equal_differences_p_value(distance(mean.estimate, mu), mean.clusters, alternative)
     return t_p_value((mean.estimate - mu) / mean.se, mean.dof, alternative)
-
-
-def clustered_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float, side: Side) -> float | None:
-    """Return the one-sided CR2 bound for unbounded clustered values. None when all clusters have the same mean.
-
-    >>> round(clustered_bound([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"), alpha=0.05, side="lower"), 4)
-    0.2012
-    """
-    check_share(alpha, "alpha")
-    check_side(side)
-    mean = clustered_mean(values, clusters)
-    return None if mean.se == 0 else t_end(mean.estimate, mean.se, mean.dof, alpha=alpha, side=side)
 
 
 def check_clustered(

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
@@ -21,6 +20,7 @@ from pytest_crucible.stats.arrays import (
     check_share,
     cluster_codes,
 )
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
 from pytest_crucible.stats.means.moments import two_arms
 from pytest_crucible.stats.means.point_mass import constant_arms_p_value, distance

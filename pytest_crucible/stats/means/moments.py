@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Array, Range, Side, finite
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 
 
 def check_enough(values: npt.ArrayLike, *, fewest: int = 2) -> Array:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
@@ -17,6 +16,7 @@ from pytest_crucible.stats.arrays import (
     check_share,
     is_finite_range,
 )
+from pytest_crucible.stats.interval import Interval
 
 SMALLEST = math.ulp(0.0)
 """The smallest positive float: p-values below it are returned as this, never as 0."""

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Array, Range, Side, check_share, check_side
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.gaffke import gaffke_ratio_bound, size_of_unseen, tail_below_zero
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import bracketed_root
 
 # The part of alpha that the confidence set of the nuisance may miss: a larger one costs power, a smaller one widens the set.

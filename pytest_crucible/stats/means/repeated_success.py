@@ -14,12 +14,11 @@ from math import comb
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import with_interval, with_note
 from pytest_crucible.stats.arrays import Array, Labels, check_share
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.student import mean_interval
+from pytest_crucible.stats.number_format import with_interval, with_note
 
 _UNIT = (0.0, 1.0)
 

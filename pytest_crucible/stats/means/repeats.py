@@ -14,11 +14,11 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import number, quantity
 from pytest_crucible.stats.arrays import Array, Codes, finite, is_constant
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.means.one_way import OneWay, one_way
+from pytest_crucible.stats.number_format import number, quantity
 
 Repeats = Sequence[Sequence[float]] | npt.NDArray[np.float64]
 """The repeats of each sample."""

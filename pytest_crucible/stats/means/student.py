@@ -8,7 +8,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
@@ -20,6 +19,7 @@ from pytest_crucible.stats.arrays import (
     is_constant,
     is_finite_range,
 )
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.moments import check_enough, check_inside, standard_error, t_end
 from pytest_crucible.stats.means.point_mass import bounded_point_mass_interval, distance, equal_differences_p_value
 from pytest_crucible.stats.results import Significance

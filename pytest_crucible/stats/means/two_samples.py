@@ -11,8 +11,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Alternative, Array, check_share, is_constant
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.moments import standard_error, two_arms, welch_se_and_dof
 from pytest_crucible.stats.means.point_mass import constant_arms_p_value, distance
 from pytest_crucible.stats.results import Significance

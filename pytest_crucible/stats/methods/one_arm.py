@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.inputs import Observed
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.gaffke import gaffke_bound
 from pytest_crucible.stats.means.student import mean_interval

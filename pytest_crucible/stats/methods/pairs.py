@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Alternative, Side
 from pytest_crucible.stats.inputs import Arms, Observed
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.gaffke import gaffke_p_value
 from pytest_crucible.stats.means.student import paired_t
 from pytest_crucible.stats.methods import one_arm
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.proportions.paired import mcnemar_exact
 from pytest_crucible.stats.proportions.paired_exact import paired_exact_bound, paired_exact_test
 from pytest_crucible.stats.resampling.alikeness import flip_signs

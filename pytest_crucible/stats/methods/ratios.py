@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, Array, Codes, Range, Side
 from pytest_crucible.stats.counts.ratios import (
     as_number,
@@ -15,6 +14,7 @@ from pytest_crucible.stats.counts.ratios import (
     geometric_mean_ratio_welch,
 )
 from pytest_crucible.stats.inputs import OPEN, Arms, declare_arms, declare_pairs, mean
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean, clustered_p_value
 from pytest_crucible.stats.means.clustered_arms import clustered_arms
 from pytest_crucible.stats.means.gaffke import gaffke_bound, gaffke_p_value

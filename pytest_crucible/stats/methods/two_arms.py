@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, Side
 from pytest_crucible.stats.inputs import Arms, mean
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.clustered_arms import clustered_arms
 from pytest_crucible.stats.means.melded import melded_bound, melded_p_value
 from pytest_crucible.stats.means.point_mass import distance

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import fdtri, ncfdtr, ndtr, ndtri
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import number, quantity
 from pytest_crucible.stats.arrays import Alternative, check_share
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import number, quantity
 from pytest_crucible.stats.planning.roots import (
     NEVER,
     SampleSize,

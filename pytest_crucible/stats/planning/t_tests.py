@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, stdtrit
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Alternative, Array, check_choice, check_share
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import (
     NEVER,
     SampleSize,

@@ -5,37 +5,13 @@ The logit interval is for comparison with survey reports; it does not exist when
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Array, Codes, Labels, Side, check_share, check_side, cluster_totals
 from pytest_crucible.stats.means.clustered import check_clustered, with_pseudo_clusters
 from pytest_crucible.stats.proportions.one import beta_bound
-
-
-def korn_graubard_interval(values: npt.ArrayLike, clusters: Labels, *, level: float = 0.95) -> Interval:
-    """Return the Korn-Graubard interval for the rate of ones; R: survey::svyciprop(method="beta").
-
-    The effective size is at most the number of values. When all values are equal, the design effect cannot be estimated
-    and a cluster counts as one observation. Raises NotEnoughData below five clusters.
-
-    >>> interval = korn_graubard_interval([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))
-    >>> round(interval.low, 4), round(interval.high, 4)
-    (0.1311, 0.9551)
-    """
-    check_share(level, "level")
-    array, codes, count = _binary(values, clusters)
-    tail, rate = (1 - level) / 2, float(array.mean())
-    effect = _design_effect(cluster_totals(codes, array), np.bincount(codes).astype(np.float64))
-    # At 0 and 1 the estimated design effect is 0 / 0; a cluster then counts as one value.
-    size = float(count) if rate in (0.0, 1.0) else effective_size(array.size, count, effect, tail)
-    low = beta_bound(rate * size, size, alpha=tail, side="lower")
-    high = beta_bound(rate * size, size, alpha=tail, side="upper")
-    return Interval(low=low, high=high, level=level, method="korn-graubard")
 
 
 def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float, side: Side) -> float:
@@ -54,44 +30,6 @@ def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float
     totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), (0.0, 1.0))
     size = effective_size(array.size, count, _design_effect(totals, sizes), alpha)
     return beta_bound(rate * size, size, alpha=alpha, side=side)
-
-
-def clustered_proportion_se(values: npt.ArrayLike, clusters: Labels) -> float:
-    """Return the standard error of the rate between clusters; R: survey::svymean(~y, svydesign(ids=~cluster)).
-
-    The linearised variance G / (G - 1) * sum(S_g^2) / n^2, S_g being the residuals' sum in cluster g. Raises
-    NotEnoughData below five clusters.
-
-    >>> round(clustered_proportion_se([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee")), 6)
-    0.187083
-    """
-    array, codes, _ = _binary(values, clusters)
-    return math.sqrt(_variance(cluster_totals(codes, array), np.bincount(codes).astype(np.float64)))
-
-
-def clustered_logit_interval(values: npt.ArrayLike, clusters: Labels, *, level: float = 0.95) -> Interval | None:
-    """Return the t interval for the log-odds of ones, as a rate; R: survey::svyciprop(method="logit").
-
-    None when all values are equal; use `korn_graubard_interval` then. Raises NotEnoughData below five clusters.
-
-    >>> interval = clustered_logit_interval([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))
-    >>> round(interval.low, 4), round(interval.high, 4)
-    (0.1469, 0.9289)
-    """
-    check_share(level, "level")
-    array, codes, count = _binary(values, clusters)
-    rate = float(array.mean())
-    if rate in (0.0, 1.0):
-        return None
-    se = math.sqrt(_variance(cluster_totals(codes, array), np.bincount(codes).astype(np.float64)))
-    half = -float(scipy.special.stdtrit(count - 1, (1 - level) / 2)) * se / (rate * (1 - rate))
-    centre = math.log(rate / (1 - rate))
-    return Interval(
-        low=float(scipy.special.expit(centre - half)),
-        high=float(scipy.special.expit(centre + half)),
-        level=level,
-        method="logit",
-    )
 
 
 def _binary(values: npt.ArrayLike, clusters: Labels) -> tuple[Array, Codes, int]:

@@ -11,8 +11,8 @@ from statistics import NormalDist
 
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Side, check_counts, check_share, check_side
+from pytest_crucible.stats.interval import Interval
 
 
 def wilson_interval(successes: int, n: int, *, level: float = 0.95, correction: bool = False) -> Interval:
@@ -67,52 +67,6 @@ def clopper_pearson_bound(successes: int, n: int, *, alpha: float, side: Side) -
     return beta_bound(successes, n, alpha=alpha, side=side)
 
 
-def agresti_coull_interval(successes: int, n: int, *, level: float = 0.95, clip: bool = True) -> Interval:
-    """Return the Agresti-Coull interval: Wald after adding z^2 / 2 successes and as many failures.
-
-    Agresti & Coull 1998 (Am Stat 52:119). [0, 1] when n is 0. It may extend below 0 or above 1; `clip` cuts it there.
-
-    >>> interval = agresti_coull_interval(7, 10)
-    >>> round(interval.low, 4), round(interval.high, 4)
-    (0.3923, 0.8967)
-    """
-    z = _quantile_of_level(successes, n, level)
-    if n == 0:
-        return Interval(low=0.0, high=1.0, level=level, method="agresti-coull")
-    return _wald(successes + z * z / 2, n + z * z, z, level, "agresti-coull", clip)
-
-
-def jeffreys_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
-    """Return the equal-tailed Bayesian interval under the prior Beta(1/2, 1/2). [0, 1] when n is 0.
-
-    Brown, Cai & DasGupta 2001 (Stat Sci 16:101): the low end is 0 without successes, the high end 1 without failures.
-
-    >>> interval = jeffreys_interval(7, 10)
-    >>> round(interval.low, 4), round(interval.high, 4)
-    (0.3942, 0.9073)
-    """
-    _quantile_of_level(successes, n, level)
-    first, second, tail = successes + 0.5, n - successes + 0.5, (1 - level) / 2
-    low = 0.0 if successes == 0 else float(scipy.special.betaincinv(first, second, tail))
-    high = 1.0 if successes == n else float(scipy.special.betainccinv(first, second, tail))
-    return Interval(low=low, high=high, level=level, method="jeffreys")
-
-
-def wald_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
-    """Return the textbook p -+ z * sqrt(p (1 - p) / n), for comparison only. [0, 1] when n is 0.
-
-    Its coverage of a rate of .95 from 30 samples is .78, and 30 of 30 give an interval of width 0.
-
-    >>> interval = wald_interval(81, 263)
-    >>> round(interval.low, 4), round(interval.high, 4)
-    (0.2522, 0.3638)
-    """
-    z = _quantile_of_level(successes, n, level)
-    if n == 0:
-        return Interval(low=0.0, high=1.0, level=level, method="wald")
-    return _wald(successes, n, z, level, "wald", True)
-
-
 def beta_bound(successes: float, n: float, *, alpha: float, side: Side) -> float:
     """Return the Clopper-Pearson bound for fractional counts, as with effective sample sizes. Checks nothing."""
     if side == "lower":
@@ -137,12 +91,3 @@ def _wilson_end(successes: float, n: int, z: float) -> float:
     # Wilson 1927: both roots of (p - rate)^2 = z^2 rate (1 - rate) / n.
     spread = math.sqrt(successes * (n - successes) / n + z * z / 4)
     return (successes + z * z / 2 + z * spread) / (n + z * z)
-
-
-def _wald(successes: float, n: float, z: float, level: float, method: str, clip: bool) -> Interval:
-    rate = successes / n
-    half = z * math.sqrt(rate * (1 - rate) / n)
-    low, high = rate - half, rate + half
-    if clip:
-        low, high = max(low, 0.0), min(high, 1.0)
-    return Interval(low=low, high=high, level=level, method=method)

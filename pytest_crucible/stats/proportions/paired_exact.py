@@ -17,7 +17,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
@@ -28,6 +27,7 @@ from pytest_crucible.stats.arrays import (
     check_share,
     check_side,
 )
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.proportions.paired import tango_lower, tango_statistic, tango_statistics
 from pytest_crucible.stats.proportions.unconditional import TIED, Region, agree, least_counts, lower_bound, outer_counts
 from pytest_crucible.stats.results import Significance

@@ -13,9 +13,9 @@ import math
 import numpy as np
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, Array, check_counts, check_share
-from pytest_crucible.stats.tails import normal_p_value, tail_share
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.tails import tail_share
 
 NEGLIGIBLE = math.ulp(1.0)
 """Differences below this are treated as 0: added to a rate near 1, they would vanish by rounding."""
@@ -68,27 +68,6 @@ def score_statistic(
     if not -1.0 <= difference <= 1.0:
         raise ValueError(f"a difference of proportions must lie between -1 and 1, not {difference!r}")
     return difference_statistic(x1, n1, x2, n2, difference, skewness) if n1 and n2 else None
-
-
-def score_p_value(
-    x1: int,
-    n1: int,
-    x2: int,
-    n2: int,
-    *,
-    difference: float = 0.0,
-    alternative: Alternative = "two-sided",
-    skewness: bool = True,
-) -> float | None:
-    """Return the p-value of "the true difference is `difference`". None for an empty arm.
-
-    With `difference=-margin` and `greater` it is the non-inferiority test (Farrington & Manning 1990).
-
-    >>> round(score_p_value(5, 56, 0, 29), 8)
-    0.08199729
-    """
-    z = score_statistic(x1, n1, x2, n2, difference=difference, skewness=skewness)
-    return None if z is None else normal_p_value(z, alternative)
 
 
 def score_method(skewness: bool) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from scipy.special import ndtri
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import check_counts, check_share
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.proportions.score import difference_statistic, score_method, without_skewness
 from pytest_crucible.stats.results import Effect
 

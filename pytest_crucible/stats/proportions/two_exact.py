@@ -13,7 +13,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
@@ -24,6 +23,7 @@ from pytest_crucible.stats.arrays import (
     check_share,
     check_side,
 )
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.proportions.score import difference_statistics, score_interval, score_statistic
 from pytest_crucible.stats.proportions.two import describe_degenerate
 from pytest_crucible.stats.proportions.unconditional import (

@@ -17,11 +17,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import Array, Codes, Labels, Side, check_share, check_side, cluster_codes
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
 from pytest_crucible.stats.means.gaffke import gaffke_p_value
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.proportions.clustered import effective_size
 
 METHOD = "inverted korn-graubard and gaffke"

@@ -10,11 +10,10 @@ from bisect import bisect_left, bisect_right
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, bdtrc
+from scipy.special import bdtr
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Array, Side, check_share, check_side, finite
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 
 
 def quantile_interval(values: npt.ArrayLike, q: float, *, level: float = 0.95) -> Interval:
@@ -48,22 +47,6 @@ def quantile_estimate(values: npt.ArrayLike, q: float) -> float:
     below, share = divmod((ordered.size - 1) * q, 1.0)
     low, high = ordered[int(below)], ordered[min(int(below) + 1, ordered.size - 1)]
     return float(low + share * (high - low))
-
-
-def quantile_coverage(n: int, q: float, *, level: float = 0.95) -> float:
-    """Return the exact coverage of `quantile_interval` for n values of a continuous distribution: at least `level`.
-
-    P(low rank <= B < high rank) for B ~ Binomial(n, q).
-
-    >>> round(quantile_coverage(60, 0.5), 6)
-    0.97266
-    """
-    check_share(level, "level")
-    low, high = quantile_ranks(n, q, tail=(1 - level) / 2)
-    # Both tails are small and exact; their complement is the coverage.
-    below = float(bdtr(low - 1, n, q)) if low else 0.0
-    above = float(bdtrc(high - 1, n, q)) if high <= n else 0.0
-    return 1 - below - above
 
 
 def quantile_bound(values: npt.ArrayLike, q: float, *, alpha: float, side: Side) -> float:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import ROUNDING, Array, finite, paired_arrays
+from pytest_crucible.stats.interval import NotEnoughData
 
 Counts = npt.NDArray[np.int64]
 
@@ -32,16 +32,6 @@ def levels(values: Array) -> tuple[Counts, Counts]:
     codes = np.empty(values.size, dtype=np.int64)
     codes[order] = np.concatenate(([0], np.cumsum(steps)))[: values.size]
     return codes, np.bincount(codes).astype(np.int64)
-
-
-def doubled_ranks(values: Array) -> tuple[Counts, Counts]:
-    """Return twice the mid-rank of each value (the smallest has 2), and the size of each tie.
-
-    >>> doubled_ranks(np.array([0.5, 0.2, 0.5]))[0].tolist()
-    [5, 2, 5]
-    """
-    codes, sizes = levels(values)
-    return (2 * np.cumsum(sizes) - sizes + 1)[codes], sizes
 
 
 def arms_by_level(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, fewest: int = 1) -> tuple[Counts, Counts]:

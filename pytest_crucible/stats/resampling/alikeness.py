@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import ROUNDING, Alternative, Array, Codes
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.resampling.draws import (
     CELLS,
     DRAWS,

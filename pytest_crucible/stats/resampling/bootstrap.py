@@ -10,10 +10,9 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity, with_interval, with_note
 from pytest_crucible.stats.arrays import check_choice, check_share, finite
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import quantity, with_interval, with_note
 from pytest_crucible.stats.resampling.draws import Seed, generator
 
 Method = Literal["bca", "percentile", "basic"]

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import number, p_equals, with_note
 from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
@@ -25,6 +23,8 @@ from pytest_crucible.stats.arrays import (
     finite,
     is_constant,
 )
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import number, p_equals, with_note
 from pytest_crucible.stats.resampling.draws import Seed, check_draws, generator
 from pytest_crucible.stats.resampling.sign_flips import (
     MOST_SPLIT,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import number, p_equals, p_value, ratio, ratio_with_interval, with_interval
 from pytest_crucible.stats.arrays import Alternative
 from pytest_crucible.stats.inputs import Kind
-from pytest_crucible.stats.results.significance import Alikeness, Bounds, Effect, Significance, Status
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import number, p_equals, p_value, ratio, ratio_with_interval, with_interval
+from pytest_crucible.stats.results.significance import Alikeness, Bounds, Effect, Status
 from pytest_crucible.stats.text import Rows, in_clusters, interval_ends, log_ratio, note_rows, table
 
 Estimand = Literal["difference", "ratio"]
@@ -65,10 +65,6 @@ class ComparisonResult:
     note: str = ""
     assumptions: tuple[str, ...] = ()
     """Assumptions of the method, with what these data show about them. They choose nothing."""
-    sensitivity: tuple[Significance, ...] = ()
-    """Results of other methods, on request, for reading only."""
-    seed: int | None = None
-    """Seed of the random methods in `sensitivity`."""
 
     @property
     def n(self) -> int:
@@ -183,8 +179,6 @@ def _rows(result: ComparisonResult) -> Rows:
     yield "method", result.method
     yield from _margin_rows(result)
     yield from (("assumes", text) for text in result.assumptions)
-    for other in result.sensitivity:
-        yield other.method, f"{with_interval(other.estimate, other.interval)}, p {p_value(other.p_value)}"
     yield from note_rows(result.note)
 
 

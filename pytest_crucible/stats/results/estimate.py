@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import number, with_interval
 from pytest_crucible.stats.inputs import Kind
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import number, with_interval
 from pytest_crucible.stats.results.significance import Status
 from pytest_crucible.stats.text import Rows, cluster_suffix, in_clusters, interval_ends, note_rows, table
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import number, p_equals, ratio_with_interval, with_interval
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import number, p_equals, ratio_with_interval, with_interval
 
 Status = Literal["ok", "degenerate", "insufficient_data", "insufficient_clusters"]
 """degenerate: nothing varies, or the arms are separated, so that only counting arguments apply."""

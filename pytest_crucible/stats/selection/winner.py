@@ -16,10 +16,9 @@ import numpy.typing as npt
 import scipy
 from scipy.special import log_ndtr
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.stats.arrays import Array, Labels, Range, check_share, finite, finite_matrix, is_finite_range
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import with_interval
 from pytest_crucible.stats.resampling.sign_flips import find_grid
 from pytest_crucible.stats.selection.max_t import Angular, Linear, Scale, joint_means
 

@@ -19,9 +19,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity, with_interval
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
@@ -31,6 +28,8 @@ from pytest_crucible.stats.arrays import (
     finite,
     is_finite_range,
 )
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import quantity, with_interval
 from pytest_crucible.stats.tails import tail_share
 
 LowerEnds = Callable[[Array, float], Array]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible import Reply
 from pytest_crucible.metrics.confidence import calibration, confidence_of
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 
 
 def test_a_worked_example():

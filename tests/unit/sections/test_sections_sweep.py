@@ -10,9 +10,10 @@ from pytest_crucible.analyse.many_arms import ArmResult, ManyArms
 from pytest_crucible.analyse.setting_means import SettingMeans
 from pytest_crucible.analyse.sweep_members import SweepMembers
 from pytest_crucible.analyse.winners_estimate import CorrectedMean
-from pytest_crucible.records import Interval, Sweep, SweepLook, SweepMember
+from pytest_crucible.records import Sweep, SweepLook, SweepMember
 from pytest_crucible.sections import sweep as section
 from pytest_crucible.sections.sweep import SweepResult
+from pytest_crucible.stats.interval import Interval
 
 NAMES = ("a", "b", "c")
 SPAN = Interval(low=0.5, high=0.75, level=0.95, method="wilson")

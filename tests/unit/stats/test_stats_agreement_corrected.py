@@ -10,10 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.agreement.corrected import ppi_difference, ppi_mean
 from pytest_crucible.stats.agreement.kappa import position_bias
-from pytest_crucible.stats.means.augmented import augmented_t_interval
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.student import mean_interval
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
@@ -57,13 +56,6 @@ def test_lambda_nought_is_the_labels_alone(data):
         assert (result.interval.low, result.interval.high) == pytest.approx((alone.low, alone.high))
         assert (result.labels_only.low, result.labels_only.high) == pytest.approx((alone.low, alone.high))
         assert result.effective_labels == pytest.approx(len(labels))
-
-
-@given(judged())
-def test_lambda_nought_with_bounds_is_the_augmented_t_of_the_labels(data):
-    result, alone = ppi_mean(*data, lam=0.0, bounds=UNIT), augmented_t_interval(data[0], bounds=UNIT)
-
-    assert (result.interval.low, result.interval.high) == pytest.approx((alone.low, alone.high))
 
 
 @given(judged(), st.sampled_from([None, 0.0, 0.5, 1.0]), st.booleans())

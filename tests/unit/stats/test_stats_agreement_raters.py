@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.agreement.kappa import agreement_weights, cohen_kappa
+from pytest_crucible.stats.interval import NotEnoughData
 
 RATERS = st.integers(2, 4)
 

@@ -10,7 +10,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import (
     Source,
     clustered_mean,
@@ -25,6 +24,7 @@ from pytest_crucible.stats import (
     one_sample_t,
 )
 from pytest_crucible.stats.factors.sources import fewest_levels, half_width, level_source, p_value
+from pytest_crucible.stats.interval import NotEnoughData
 
 BRENNAN_1 = np.array(
     [

@@ -270,19 +270,6 @@ def test_the_kind_never_changes_what_is_estimated(baseline, data):
     assert len({estimate(candidate, **one).estimate for one in facts}) == 1
 
 
-@given(cases(), MARGINS, SIDES)
-@FEWER
-def test_margin_and_second_opinions_change_nothing_of_the_answer(case, margin, alternative):
-    plain = case.compare(alternative=alternative)
-    judged = case.compare(alternative=alternative, margin=margin)
-
-    without = {"margin": None, "bounds": None, "sensitivity": (), "seed": None}
-    assert dataclasses.replace(judged, **without) == plain
-    if case.baseline.size < 9:
-        asked = case.compare(alternative=alternative, sensitivity=True)
-        assert dataclasses.replace(asked, **without) == plain
-
-
 # -- decisions against a margin -----------------------------------------------------------------------------------
 
 

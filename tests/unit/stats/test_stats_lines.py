@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pytest_crucible import stats
-from pytest_crucible.records.number_format import number, with_interval
+from pytest_crucible.stats.number_format import number, with_interval
 
 SCORES = np.array([0.1, 0.4, 0.35, 0.8, 0.7, 0.55, 0.2, 0.65])
 OTHERS = np.array([0.3, 0.1, 0.6, 0.2, 0.5, 0.45, 0.15, 0.4])
@@ -20,7 +20,6 @@ LINES = {
     "VarianceComponents": (stats.variance_components([[0, 1], [1, 1], [0, 0]]), "mean", None, "samples=3, repeats=6"),
     "BudgetSplit": (stats.split_budget(600, between=0.1, within=0.2), "se", None, "samples x "),
     "RepeatedSuccess": (stats.pass_at_k(4, [2, 3, 1], 2), "mean", "interval", "samples=3"),
-    "ContrastResult": (stats.tukey_hsd([SCORES, OTHERS, SCORES + 1])[0], "difference", "interval", "0 - 1: "),
     "PermutationTest": (stats.sign_flip(SCORES - OTHERS), "statistic", None, "n=8 (sign flips, exact"),
     "ConfidenceSequence": (stats.betting_sequence(SCORES), None, None, "after 8 values"),
     "ClusterDesign": (

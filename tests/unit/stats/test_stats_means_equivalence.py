@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.counts.ratios import (
     geometric_mean_ratio_paired,
     geometric_mean_ratio_welch,
     ratio_of_totals,
 )
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.student import paired_t
 
 RNG = np.random.default_rng(13)

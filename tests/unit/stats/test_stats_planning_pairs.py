@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
+from scipy.stats import binom
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.planning.designs import split_budget
 from pytest_crucible.stats.planning.paired_proportions import (
     detectable_paired_proportions,
@@ -19,12 +20,17 @@ from pytest_crucible.stats.planning.paired_proportions import (
     samples_for_paired_proportions,
 )
 from pytest_crucible.stats.planning.t_tests import detectable_mean
-from pytest_crucible.stats.proportions.paired import mcnemar_exact, mcnemar_mid_p, tango_p_value
+from pytest_crucible.stats.proportions.paired import mcnemar_exact, tango_p_value
+
+
+def mid_p(fewer: int, discordant: int) -> float:
+    return min(1.0, 2 * float(binom.cdf(fewer - 1, discordant, 0.5) + 0.5 * binom.pmf(fewer, discordant, 0.5)))
+
 
 ENUMERATED = ["exact", "mid-p", "asymptotic"]
 P_VALUES = {
     "exact": mcnemar_exact,
-    "mid-p": mcnemar_mid_p,
+    "mid-p": lambda gained, lost: mid_p(min(gained, lost), gained + lost),
     "asymptotic": lambda gained, lost: tango_p_value(gained, lost, max(gained + lost, 1)),
 }
 

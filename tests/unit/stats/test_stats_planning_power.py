@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.planning.designs import (
     clusters_for_mean,
     design_effect,

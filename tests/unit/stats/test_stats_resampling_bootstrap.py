@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.resampling.bootstrap import bootstrap
 from pytest_crucible.stats.resampling.draws import generator
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.resampling import permutation
 from pytest_crucible.stats.resampling.permutation import permute_two_samples, sign_flip
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import compare_all_arms, paired_t, rank_arms, studentized_range_tail
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.selection.max_t import SPENT_SHARE
 
 

@@ -16,9 +16,9 @@ from pytest_crucible.analyse.targets import estimate_mean
 from pytest_crucible.presets.cns3.antagonist.rules import Severity
 from pytest_crucible.presets.cns3.antagonist.stored import METRIC, Flagged, from_text
 from pytest_crucible.records import Claim, Estimate, MetricFacts, Row, Table, View
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.number_format import with_interval
 
 decides = False  # no claim of it can fail the session
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from pytest_crucible.records import Interval
+from pytest_crucible.stats.interval import Interval
 
 
 def number(value: float | None, interval: Interval | None = None, *, sign: bool = False) -> str:
