@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pytest_crucible.records.amounts import amount_text
 from pytest_crucible.records.expected_decisions import AppliesTo
-from pytest_crucible.records.robustness import VariantGroup
 from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.types import Alternative, Applies, DecisionRule, Direction, Kind, Relation
+from pytest_crucible.records.variants import VariantGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Measure:
     """One statistic of one or several metrics: `accuracy`, `rate(entailment >= 0.75)`, `ece(confidence, accuracy)`."""
 
     statistic: str = "mean"
-    """The name of a row in `stats.measures.table`."""
+    """The name of a row in `measures.table`."""
     metric: str
     quantile: float | None = None
     """Between 0 and 1, for a statistic that is spelled with a percentage, such as `p95`."""

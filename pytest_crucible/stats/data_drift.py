@@ -131,7 +131,7 @@ def same_value(old: int, new: int) -> FieldDrift:
 
 
 def draw_tables(table: Counts, draws: int, seed: int) -> list[Counts]:
-    """Return the first rows of tables with the same totals, as they come about when labels are exchanged at random, in parts."""
+    """Return the first rows of tables with the same totals, under random relabelling, in parts."""
     totals, size = table.sum(axis=0), int(table[0].sum())
     generator = np.random.default_rng(seed)
     part = max(1, _MOST_CELLS // table.shape[1])

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 
 from pytest_crucible.stats.arrays import Array, check_share
 
-# Nodes of each of three panels: before, across and behind the place where Phi rises.
+# Nodes of each of three panels: before, across and after the rise of Phi.
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(48)
 # Standard deviations of S, and of Z, that the integral covers: beyond lies less than 1e-30.
 REACH = 12.0
