@@ -24,7 +24,7 @@ from pytest_crucible.analyse.statistics import (
     row_of,
 )
 from pytest_crucible.records import Measure, MetricFacts
-from pytest_crucible.stats.means.ratio_differences import RatioArm
+from pytest_crucible.stats.means.ratio_bounds import RatioArm
 from pytest_crucible.stats.measures import conditional
 from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, Difference, End, Numbers, counted_clusters
 from pytest_crucible.stats.measures.table import STATISTICS, comparison_row

@@ -13,8 +13,8 @@ from pytest_crucible.plan.assumed_differences import NORMAL, SCORES, assumed_dif
 from pytest_crucible.plan.factor_power import assumed_noise, effect_over_factors
 from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, Plan
 from pytest_crucible.stats.arrays import Array
+from pytest_crucible.stats.means.ratios import log_reach
 from pytest_crucible.stats.measures.table import GEOMETRIC, OF_MEANS, STATISTICS, comparison_row
-from pytest_crucible.stats.methods.ratios import log_reach
 from pytest_crucible.stats.planning.falls import detectable_by_falls
 from pytest_crucible.stats.planning.next_sample import (
     detectable_paired_change,

@@ -1,4 +1,4 @@
-"""Resampling and standardised effects: the reference procedures of `stats.resampling` and `stats.effects.standardized`."""
+"""Resampling and standardised effects: the reference procedures of `stats.resampling` and `stats.effects`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from answering import Answer, Case, ends, level, numbers
 
 from pytest_crucible.stats.arrays import difference
-from pytest_crucible.stats.effects.standardized import (
+from pytest_crucible.stats.effects import (
     cohens_d,
     cohens_dav,
     cohens_dz,

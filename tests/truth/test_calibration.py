@@ -15,15 +15,8 @@ from run_sizes import choose_runs
 from scipy.special import bdtr, ndtr
 from simulation import ALPHA, asked, at_least, at_most, clusters_of, line, observed_runs
 
-from pytest_crucible.stats import (
-    TABLE,
-    aa_calibration,
-    compare,
-    difference_bounds,
-    estimate,
-    false_alarm_rate,
-    mean_bound,
-)
+from pytest_crucible.stats import TABLE, compare, difference_bounds, estimate, false_alarm_rate, mean_bound
+from pytest_crucible.stats import checks as aa_calibration
 from pytest_crucible.stats.choose import Row
 from pytest_crucible.stats.comparing import compare_declared_arms
 from pytest_crucible.stats.proportions.score import score_interval

@@ -11,7 +11,7 @@ from pytest_crucible.stats.factors.crossed import CrossedMean
 from pytest_crucible.stats.factors.level_bounds import bound_distance, tail_of_distance
 from pytest_crucible.stats.factors.sources import half_width, p_value
 from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.means.point_mass import equal_differences_p_value, point_mass_p_value
+from pytest_crucible.stats.means.moments import equal_differences_p_value, point_mass_p_value
 from pytest_crucible.stats.results import Bounds
 
 NORMAL = "crossed t"

@@ -21,7 +21,7 @@ from pytest_crucible.stats.factors.levels import samples_source
 from pytest_crucible.stats.factors.sources import half_width, p_value
 from pytest_crucible.stats.factors.trainings import trainings_source
 from pytest_crucible.stats.interval import Interval, NotEnoughData
-from pytest_crucible.stats.multiplicity.adjust import holm
+from pytest_crucible.stats.multiplicity import holm
 
 METHOD = "trainings and samples, t"
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pytest_crucible.stats.largest_change import beyond_reach
+from pytest_crucible.stats.inputs import beyond_reach
 from pytest_crucible.stats.measures.row import Floats, Numbers, Prepared
 
 

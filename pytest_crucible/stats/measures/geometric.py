@@ -16,6 +16,7 @@ from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.choose import find_row
 from pytest_crucible.stats.inputs import Arms, declare_pairs
 from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.ratios import log_claim, log_ratios_and_ends, log_side
 from pytest_crucible.stats.measures.amounts import (
     describe_ratio,
     deviation_of_mean,
@@ -23,7 +24,6 @@ from pytest_crucible.stats.measures.amounts import (
     without_relative_rounding,
 )
 from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, Difference, Floats, Prepared
-from pytest_crucible.stats.methods.ratios import log_claim, log_ratios_and_ends, log_side
 from pytest_crucible.stats.planning.gaffke import samples_by_gaffke
 from pytest_crucible.stats.sizes import effect_sizes
 

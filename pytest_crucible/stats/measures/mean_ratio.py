@@ -14,10 +14,10 @@ import numpy as np
 
 from pytest_crucible.records import Contrast, EffectSize, Measure, MetricFacts
 from pytest_crucible.stats.arrays import Side, is_finite_range
-from pytest_crucible.stats.counts.ratios import ratio_of_totals
 from pytest_crucible.stats.inputs import declare_pairs
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.ratio_bounds import mean_ratio_bound, mean_ratio_p_value
+from pytest_crucible.stats.means.ratios import ratio_of_totals
 from pytest_crucible.stats.measures.amounts import (
     describe_ratio,
     deviation_of_mean,

@@ -12,7 +12,7 @@ from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.measures.percentiles import bound_of, quantile_of
 from pytest_crucible.stats.measures.rounding import NOISE
 from pytest_crucible.stats.measures.row import Clusters, Difference, Prepared, counted_clusters
-from pytest_crucible.stats.ranks.quantile_differences import (
+from pytest_crucible.stats.ranks.quantiles import (
     QuantileArm,
     quantile_correlation,
     quantile_difference_bound,

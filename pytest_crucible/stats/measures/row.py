@@ -15,7 +15,7 @@ from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo
 from pytest_crucible.stats.resampling.units import Keys
 
 if TYPE_CHECKING:
-    from pytest_crucible.stats.results.significance import Alikeness
+    from pytest_crucible.stats.results import Alikeness
 
     # They need scipy.special, which a session without slices does not load.
     from pytest_crucible.stats.slices.columns import SlicedColumns

@@ -11,7 +11,7 @@ from pytest_crucible import stats
 from pytest_crucible.records import BoundedValue
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.stats.arrays import Side
-from pytest_crucible.stats.means.mean_contrasts import MeanContrast
+from pytest_crucible.stats.means.differences import MeanContrast
 from pytest_crucible.stats.measures.means import samples_to_prove_mean
 from pytest_crucible.stats.measures.row import Floats, Measured, Prepared, no_bounds
 from pytest_crucible.stats.measures.slices import count_sliced, measured_extreme

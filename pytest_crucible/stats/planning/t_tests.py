@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 
 from pytest_crucible.stats.arrays import Alternative, check_choice, check_share
 from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.moments import tail_share
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.noncentral_tails import noncentral_t_above
 from pytest_crucible.stats.planning.roots import (
@@ -24,7 +25,6 @@ from pytest_crucible.stats.planning.roots import (
     sample_size,
     toward,
 )
-from pytest_crucible.stats.tails import tail_share
 
 Design = Literal["one-sample", "paired", "two-sample"]
 """One sample and paired are one computation; two samples share one standard deviation."""

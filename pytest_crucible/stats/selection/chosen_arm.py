@@ -13,9 +13,10 @@ import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import Labels, Range, Side, check_share
 from pytest_crucible.stats.comparing import compare
+from pytest_crucible.stats.comparison_result import ComparisonResult
 from pytest_crucible.stats.estimating import mean_bound
 from pytest_crucible.stats.inputs import Kind
-from pytest_crucible.stats.results import Bound, ComparisonResult
+from pytest_crucible.stats.results import Bound
 
 
 def bound_chosen_arm(

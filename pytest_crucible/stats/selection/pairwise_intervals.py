@@ -9,7 +9,7 @@ from scipy.special import ndtr, stdtrit
 
 from pytest_crucible.stats.arrays import Array, Range, check_share
 from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.means.point_mass import bounded_point_mass_interval
+from pytest_crucible.stats.means.moments import bounded_point_mass_interval
 from pytest_crucible.stats.selection.null_draws import SPENT_SHARE
 from pytest_crucible.stats.selection.pairwise_max_t import PairwiseMaxT
 

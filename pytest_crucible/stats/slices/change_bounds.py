@@ -20,7 +20,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array, Range
-from pytest_crucible.stats.means.mean_contrasts import MeanContrast, UnitSums
+from pytest_crucible.stats.means.differences import MeanContrast, UnitSums
 from pytest_crucible.stats.slices.extremes import ExtremeBounds, bound_extreme
 from pytest_crucible.stats.slices.slicing import ArmMeans
 

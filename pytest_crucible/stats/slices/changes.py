@@ -22,10 +22,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
-from pytest_crucible.stats.groups.studentized import studentized_range_critical, studentized_range_tail
 from pytest_crucible.stats.slices.change_bounds import Changed, Excess, excess_of_contrasts, excess_of_ratios
 from pytest_crucible.stats.slices.means import slice_means
 from pytest_crucible.stats.slices.slicing import ArmMeans, SliceMeans, Slicing
+from pytest_crucible.stats.studentized_range import studentized_range_critical, studentized_range_tail
 
 # Rows of D_p - C_q that are held at once: 60 slices have 3,540 ordered pairs in each arm.
 _CHUNK = 500

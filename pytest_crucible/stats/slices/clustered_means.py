@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
-from pytest_crucible.stats.means.mean_contrasts import UnitSums
+from pytest_crucible.stats.means.differences import UnitSums
 from pytest_crucible.stats.slices.slicing import JointErrors, SliceMeans, Slicing, sums_by_slice
 from pytest_crucible.stats.slices.standardised import cells_of
 

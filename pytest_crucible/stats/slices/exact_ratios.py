@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from pytest_crucible.stats.arrays import Array, Range
-from pytest_crucible.stats.proportions.unconditional import TIED, Region, least_counts, lower_bound, outer_counts
+from pytest_crucible.stats.proportions.exact import TIED, Region, least_counts, lower_bound, outer_counts
 from pytest_crucible.stats.slices.pair_scores import ratio_bounds, ratio_statistic
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import betaincinv, ndtri
 
 from pytest_crucible.stats.arrays import Array, Codes
-from pytest_crucible.stats.proportions.two_exact import two_exact_bound
+from pytest_crucible.stats.proportions.exact import two_exact_bound
 from pytest_crucible.stats.slices.exact_ratios import exact_lower_ratio
 from pytest_crucible.stats.slices.melded_pairs import melded_lower_ratio, melded_upper
 from pytest_crucible.stats.slices.pair_scores import difference_bounds, ratio_bounds

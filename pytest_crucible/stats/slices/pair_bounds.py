@@ -11,12 +11,12 @@ import numpy as np
 from scipy.special import ndtri
 
 from pytest_crucible.stats.arrays import Array, Codes
-from pytest_crucible.stats.groups.studentized import studentized_range_critical
 from pytest_crucible.stats.proportions.paired import tango_lower
 from pytest_crucible.stats.slices.met_bounds import Counts, Extreme, met_bounds
 from pytest_crucible.stats.slices.pair_means import bound_mean_pairs
 from pytest_crucible.stats.slices.pair_scores import difference_bounds, ratio_bounds
 from pytest_crucible.stats.slices.slicing import SliceMeans
+from pytest_crucible.stats.studentized_range import studentized_range_critical
 
 
 def bound_pairs(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
-from pytest_crucible.stats.means.mean_contrasts import MeanContrast, UnitSums, ratio_lower_bound
+from pytest_crucible.stats.means.differences import MeanContrast, UnitSums, ratio_lower_bound
 from pytest_crucible.stats.slices.met_bounds import Extreme
 from pytest_crucible.stats.slices.slicing import SliceMeans
 

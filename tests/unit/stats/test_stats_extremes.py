@@ -19,7 +19,7 @@ from pytest_crucible.stats import (
     sign_flip,
     welch_t,
 )
-from pytest_crucible.stats.means.point_mass import constant_arms_p_value, equal_differences_p_value
+from pytest_crucible.stats.means.moments import constant_arms_p_value, equal_differences_p_value
 
 RNG = np.random.default_rng(5)
 FIRST, SECOND = RNG.normal(0.5, 1, 12), RNG.normal(0, 1, 12)

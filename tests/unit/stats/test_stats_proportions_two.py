@@ -9,16 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats.effects.proportions import cohens_h, cohens_h_effect, proportion_effects
+from pytest_crucible.stats.effects import cohens_h, cohens_h_effect, proportion_effects
+from pytest_crucible.stats.proportions.exact import compare_proportions
 from pytest_crucible.stats.proportions.score import (
     constrained_rate,
+    odds_ratio_score,
+    risk_ratio_score,
     score_interval,
     score_p_value,
     score_statistic,
-)
-from pytest_crucible.stats.proportions.score_ratios import odds_ratio_score, risk_ratio_score
-from pytest_crucible.stats.proportions.two import (
-    compare_proportions,
 )
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])

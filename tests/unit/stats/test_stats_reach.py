@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from pytest_crucible import stats
-from pytest_crucible.stats.largest_change import beyond_reach
+from pytest_crucible.stats.inputs import beyond_reach
 from pytest_crucible.stats.measures.changes import limit_changes
 from pytest_crucible.stats.measures.row import Prepared
 
