@@ -22,6 +22,7 @@ LAYERS = {
     "libraries": "adversary backends cookbook datasets guards metrics importers exports schedules sweeps telemetry training "
     "training_sets",
     "engines": "detectors local_model sandbox",
+    "measures": "measures",
     "stats": "stats",
     "records": "records",
 }

@@ -13,10 +13,10 @@ from pytest_crucible.analyse.scores import Flags, Pair, Scores, scores, scores_w
 from pytest_crucible.analyse.slices import keep_slice
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, prepare, row_of
 from pytest_crucible.analyse.variant_scores import broken_scores, combine, drop_scores
+from pytest_crucible.measures.row import Measured
 from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan, PlannedAttack
 from pytest_crucible.records.robustness import CERTIFIED, CONTROL, LEAKED, OBEYED, SMOOTHED, WORST
 from pytest_crucible.records.variant_views import BROKEN, term_facts
-from pytest_crucible.stats.measures.row import Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_crucible.analyse.statistics import SampleAttributes, row_of
+from pytest_crucible.measures.row import Prepared
+from pytest_crucible.measures.table import GEOMETRIC, comparison_row
 from pytest_crucible.records import Contrast, MetricFacts
-from pytest_crucible.stats.measures.row import Prepared
-from pytest_crucible.stats.measures.table import GEOMETRIC, comparison_row
 
 
 def order_note(

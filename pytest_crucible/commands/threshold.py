@@ -12,7 +12,7 @@ from pytest_crucible.guards.thresholds import ThresholdFile, write_threshold
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.benign_scores import BenignScores, read_benign_scores
 from pytest_crucible.runs.existing_store import existing_store
-from pytest_crucible.stats.classifiers.thresholds import benign_texts_needed, choose_threshold, smallest_rate
+from pytest_crucible.stats.classifiers import benign_texts_needed, choose_threshold, smallest_rate
 
 
 @click.command("threshold", short_help="Choose a guard's threshold by the false alarms of a run.")

@@ -10,13 +10,13 @@ import numpy as np
 
 from pytest_crucible.datasets.parts import fold as fold_of
 from pytest_crucible.fairness.threshold_rules import Rule, Threshold, Thresholds
+from pytest_crucible.measures.fields import field_problem, slice_samples
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import DEFAULT_STORE
 from pytest_crucible.records.slices import By
 from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.slices.fields import field_problem, slice_samples
 from pytest_crucible.store.experiments import StoredExperiment, load_experiments
 from pytest_crucible.store.runs import RunStore
 

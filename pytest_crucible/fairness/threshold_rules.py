@@ -6,10 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pytest_crucible.measures.fields import slice_samples
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.slices import By
-from pytest_crucible.stats.slices.fields import slice_samples
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
+from pytest_crucible.measures.fields import has_value, read_field
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.type_names import describe_type
-from pytest_crucible.stats.slices.fields import has_value, read_field
 
 
 def reweigh(rows: Iterable[Mapping[str, Any] | Sample], *, by: str, label: str) -> list[dict[str, Any]]:

@@ -32,8 +32,8 @@ from pytest_crucible.stats.number_format import number, p_value, with_interval
 from pytest_crucible.report.verdict_text import difference_text
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.samples import chapters
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
-from pytest_crucible.stats.resampling.units import hash_ids
+from pytest_crucible.stats.resampling.draws import MonteCarlo
+from pytest_crucible.stats.resampling.draws import hash_ids
 from pytest_crucible.store.runs import RunStore
 
 store = RunStore(STORE)

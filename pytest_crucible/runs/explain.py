@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from pytest_crucible.analyse.analysis import main_metric, score_table
+from pytest_crucible.measures.candidates import MOST_VALUES, features_of_values, has_scikit_learn
+from pytest_crucible.measures.fields import has_value
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import import_from_here, load_object
@@ -19,9 +21,6 @@ from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.sections.inputs import section_inputs
 from pytest_crucible.sections.slice_search import SearchResult, search
 from pytest_crucible.stats.number_format import quantity
-from pytest_crucible.stats.slices.candidates import MOST_VALUES, features_of_values
-from pytest_crucible.stats.slices.fields import has_value
-from pytest_crucible.stats.slices.importance import has_scikit_learn
 from pytest_crucible.store.experiments import load_experiments
 from pytest_crucible.store.runs import RunStore
 

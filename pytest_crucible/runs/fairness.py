@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from pytest_crucible.analyse.analysis import analyse, main_metric, metric_facts, score_table
 from pytest_crucible.fairness import parities
+from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Comparison, Contrast, MetricFacts, Plan
@@ -20,7 +21,6 @@ from pytest_crucible.sections.fairness import NEEDED, ArmFairness
 from pytest_crucible.sections.inputs import section_inputs
 from pytest_crucible.sections.slices import Slices
 from pytest_crucible.stats import holm
-from pytest_crucible.stats.measures.table import STATISTICS
 from pytest_crucible.store.experiments import StoredExperiment, load_experiments
 from pytest_crucible.store.runs import RunStore
 

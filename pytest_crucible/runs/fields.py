@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.analyse.twins import is_by_twin, stack_fields
+from pytest_crucible.measures.fields import field_problem, read_field
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.slices import By
-from pytest_crucible.stats.slices.fields import field_problem, read_field
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.stored_samples import expected_values, has_metadata, metadata_values
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_crucible.analyse.drops import Breakage, Drop, Share
+from pytest_crucible.measures.row import Measured
 from pytest_crucible.records import Row, Table
-from pytest_crucible.stats.measures.row import Measured
 from pytest_crucible.stats.number_format import p_value, with_interval
 
 

@@ -16,8 +16,7 @@ from pytest_crucible.stats.inputs import OPEN, Kind, declare_pairs
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import with_interval
 from pytest_crucible.stats.proportions.one import wilson_interval
-from pytest_crucible.stats.resampling.draws import Seed, generator
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.resampling.draws import MonteCarlo, Seed, generator
 from pytest_crucible.stats.results import Significance
 
 # With the dealt arrangement 1,000, of which alpha is a whole number.

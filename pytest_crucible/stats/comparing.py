@@ -30,7 +30,7 @@ from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.moments import distance, tail_share
 from pytest_crucible.stats.means.ratios import check_positive, geometric_mean, logarithms
 from pytest_crucible.stats.methods import t_interval_of_arms, t_interval_of_pairs
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.resampling.draws import MonteCarlo
 from pytest_crucible.stats.results import Bounds, Significance, Status
 from pytest_crucible.stats.sizes import effect_sizes
 

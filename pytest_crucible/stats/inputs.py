@@ -20,8 +20,7 @@ from pytest_crucible.stats.arrays import (
     finite,
     paired_arrays,
 )
-from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo
-from pytest_crucible.stats.resampling.units import Keys
+from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 
 Flags = npt.NDArray[np.bool_]
 

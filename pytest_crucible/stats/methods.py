@@ -23,7 +23,7 @@ from pytest_crucible.stats.proportions.exact import (
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound, korn_graubard_bound, wilson_interval
 from pytest_crucible.stats.proportions.paired import mcnemar_exact
 from pytest_crucible.stats.resampling.alikeness import exchange_labels, flip_signs
-from pytest_crucible.stats.resampling.units import Keys
+from pytest_crucible.stats.resampling.draws import Keys
 from pytest_crucible.stats.results import Alikeness, Significance
 from pytest_crucible.stats.sequential.paced_bets import betting_bound
 

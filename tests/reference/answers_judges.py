@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 from answering import Answer, Case, ends, level, numbers
 
-from pytest_crucible.stats.agreement.coefficients import Agreement
 from pytest_crucible.stats.agreement.corrected import ppi_mean
-from pytest_crucible.stats.agreement.kappa import cohen_kappa
+from pytest_crucible.stats.agreement.kappa import Agreement, cohen_kappa
 
 
 def coefficient(name: str, agreement: Agreement) -> Answer:

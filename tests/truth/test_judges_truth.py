@@ -12,8 +12,7 @@ import pytest
 from run_sizes import choose_runs
 
 from pytest_crucible.stats.agreement.corrected import ppi_difference, ppi_mean
-from pytest_crucible.stats.agreement.kappa import cohen_kappa
-from pytest_crucible.stats.agreement.position import position_bias
+from pytest_crucible.stats.agreement.kappa import cohen_kappa, position_bias
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from run_sizes import choose_runs
 
 from pytest_crucible.stats.sequential.betting import betting_sequence, paired_sequence
 from pytest_crucible.stats.sequential.paced_bets import betting_bound
-from pytest_crucible.stats.sequential.wealth import log_gains, stakes
+from pytest_crucible.stats.sequential.sequences import log_gains, stakes
 
 pytestmark = pytest.mark.slow
 

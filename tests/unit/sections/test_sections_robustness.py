@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pytest_crucible.analyse.drops import Drop, Share
+from pytest_crucible.measures.row import Measured
 from pytest_crucible.records import Claim, Robustness
 from pytest_crucible.sections import robustness
 from pytest_crucible.sections.robustness import Robustness as Result
 from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.measures.row import Measured
 
 
 class PlanOf:

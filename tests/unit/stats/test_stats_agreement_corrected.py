@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_crucible.stats.agreement.corrected import ppi_difference, ppi_mean
-from pytest_crucible.stats.agreement.position import position_bias
+from pytest_crucible.stats.agreement.kappa import position_bias
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.t_tests import mean_interval
 

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.stats.agreement.coefficients import agreement_weights
-from pytest_crucible.stats.agreement.kappa import cohen_kappa
+from pytest_crucible.stats.agreement.kappa import agreement_weights, cohen_kappa
 from pytest_crucible.stats.interval import NotEnoughData
 
 RATERS = st.integers(2, 4)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, norm, t
 
+from pytest_crucible.measures import auroc
+from pytest_crucible.measures.row import Column, Observations, Prepared
 from pytest_crucible.records import Measure, MetricFacts, Sample
 from pytest_crucible.records.labels import label_number
-from pytest_crucible.stats.measures import area_bounds, auroc, delong
-from pytest_crucible.stats.measures.row import Column, Observations, Prepared
 
 FACTS = MetricFacts(name="score", kind="unbounded")
 MEASURE = Measure(statistic="auroc", metric="score")
@@ -68,14 +68,14 @@ def test_the_area_is_that_of_mann_and_whitney(positives, negatives):
 
 @given(few, few)
 def test_the_area_and_its_variance_are_those_of_all_pairs(positives, negatives):
-    area = delong.estimate_area(prepared(positives, negatives))
+    area = auroc.estimate_area(prepared(positives, negatives))
 
     assert (area.value, area.variance) == pytest.approx(brute_force(positives, negatives), abs=1e-12)
 
 
 def test_an_area_and_its_variance_by_hand():
     """Placements of 3, 1 and 4 among 2 and 0: 1, 1/2, 1; of 2 and 0 below them: 2/3, 1. Area 5/6, variance 1/36 + 1/36."""
-    area = delong.estimate_area(prepared([3, 1, 4], [2, 0]))
+    area = auroc.estimate_area(prepared([3, 1, 4], [2, 0]))
 
     assert (area.value, area.variance) == pytest.approx((5 / 6, 1 / 36 + 1 / 36))
 
@@ -118,10 +118,10 @@ def test_perfect_separation_is_no_proof_of_a_perfect_area():
 
 
 def test_the_score_bound_solves_newcombe_s_equation():
-    area = delong.Area(0.8, 0.002, 50.0)
-    low = area_bounds._score_bound(area, (40, 60), 1.0, 0.05, "lower")
+    area = auroc.Area(0.8, 0.002, 50.0)
+    low = auroc._score_bound(area, (40, 60), 1.0, 0.05, "lower")
 
-    half = norm.ppf(0.95) * math.sqrt(area_bounds._newcombe_variance(low, 40, 60))
+    half = norm.ppf(0.95) * math.sqrt(auroc._newcombe_variance(low, 40, 60))
     assert 0.8 - low == pytest.approx(half, rel=1e-6)
 
 
@@ -144,13 +144,13 @@ def test_clusters_of_one_sample_change_only_the_name(positives, negatives):
         prepared(positives, negatives, range(len(positives) + len(negatives))),
     )
 
-    assert delong.estimate_area(apart).variance == pytest.approx(delong.estimate_area(alone).variance, abs=1e-12)
+    assert auroc.estimate_area(apart).variance == pytest.approx(auroc.estimate_area(alone).variance, abs=1e-12)
 
 
 def test_the_clustered_variance_is_obuchowski_s():
     """By her formulas, cluster by cluster, on four clusters of which two hold samples of both classes."""
     positives, negatives, clusters = [3, 1, 4, 2, 5], [2, 0, 1, 3], [0, 0, 1, 2, 2, 0, 1, 3, 3]
-    value = delong.estimate_area(prepared(positives, negatives)).value
+    value = auroc.estimate_area(prepared(positives, negatives)).value
     pairs = np.array([[(a > b) + (a == b) / 2 for b in negatives] for a in positives])
     high, low = pairs.mean(axis=1) - value, pairs.mean(axis=0) - value
     sums = np.array(
@@ -162,14 +162,14 @@ def test_the_clustered_variance_is_obuchowski_s():
         + 2 * 4 / 3 * (sums[:, 0] * sums[:, 1]).sum() / 20
     )
 
-    assert delong.estimate_area(prepared(positives, negatives, clusters)).variance == pytest.approx(variance)
+    assert auroc.estimate_area(prepared(positives, negatives, clusters)).variance == pytest.approx(variance)
 
 
 def test_copies_in_one_cluster_prove_no_more():
     positives, negatives = [3.0, 1.0, 4.0, 2.5, 3.5], [2.0, 0.0, 1.0, 3.2]
     codes = list(range(9))
-    once = delong.estimate_area(prepared(positives, negatives, codes))
-    twice = delong.estimate_area(prepared(positives * 2, negatives * 2, codes[:5] * 2 + codes[5:] * 2))
+    once = auroc.estimate_area(prepared(positives, negatives, codes))
+    twice = auroc.estimate_area(prepared(positives * 2, negatives * 2, codes[:5] * 2 + codes[5:] * 2))
 
     assert twice.variance == pytest.approx(once.variance)
 
@@ -186,13 +186,13 @@ def two_arms(seed=3, m=20, n=30):
 def test_a_difference_is_delong_s_on_the_same_samples():
     """Variance of both placements minus twice their covariance; R pROC's Z is the difference over its root."""
     ours, theirs = two_arms()
-    high = [delong.placements(one)[0] for one in (ours, theirs)]
-    low = [delong.placements(one)[1] for one in (ours, theirs)]
+    high = [auroc.placements(one)[0] for one in (ours, theirs)]
+    low = [auroc.placements(one)[1] for one in (ours, theirs)]
     covariance = np.cov(high) / 20 + np.cov(low) / 30
     variance = covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1]
     found = auroc.compare(ours, theirs, 0.05)
 
-    assert found.value == pytest.approx(delong.estimate_area(ours).value - delong.estimate_area(theirs).value)
+    assert found.value == pytest.approx(auroc.estimate_area(ours).value - auroc.estimate_area(theirs).value)
     assert found.deviation / math.sqrt(50) == pytest.approx(math.sqrt(variance))
     parts = [np.var(np.subtract(*one), ddof=1) / len(one[0]) for one in (high, low)]
     dof = sum(parts) ** 2 / (parts[0] ** 2 / 19 + parts[1] ** 2 / 29)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible import stats
+from pytest_crucible.measures import calibration
+from pytest_crucible.measures.row import Column, Observations, Prepared
 from pytest_crucible.metrics.confidence import calibration as reference
 from pytest_crucible.records import Measure, MetricFacts
-from pytest_crucible.stats.measures import calibration
-from pytest_crucible.stats.measures.row import Column, Observations, Prepared
 
 FACTS = (
     MetricFacts(name="confidence", kind="bounded", low=0.0, high=1.0),

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.stats.measures import geometric, means
-from pytest_crucible.stats.measures.row import Prepared
+from pytest_crucible.measures import means, ratios
+from pytest_crucible.measures.row import Prepared
 
 SCORES = np.random.default_rng(3).random(400)
 KINDS = {
     "bounded": (means.compare_means, {"kind": "bounded", "bounds": (0.0, 1.0)}),
     "on 0 to 100": (means.compare_means, {"kind": "bounded", "bounds": (0.0, 100.0)}),
     "unbounded": (means.compare_means, {"kind": "unbounded"}),
-    "positive": (geometric.compare, {"kind": "positive", "bounds": (0.0, np.inf)}),
+    "positive": (ratios.compare_geometric_means, {"kind": "positive", "bounds": (0.0, np.inf)}),
 }
 
 

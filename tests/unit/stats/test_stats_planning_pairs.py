@@ -11,6 +11,7 @@ from run_sizes import choose_examples
 from scipy.stats import binom
 
 from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.planning.designs import split_budget
 from pytest_crucible.stats.planning.paired_proportions import (
     detectable_paired_proportions,
     power_mcnemar,
@@ -18,7 +19,6 @@ from pytest_crucible.stats.planning.paired_proportions import (
     samples_for_mcnemar,
     samples_for_paired_proportions,
 )
-from pytest_crucible.stats.planning.repeats import split_budget
 from pytest_crucible.stats.planning.t_tests import detectable_mean
 from pytest_crucible.stats.proportions.paired import mcnemar_exact, tango_p_value
 

@@ -12,15 +12,19 @@ from run_sizes import choose_examples
 from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.planning.anova import power_anova, samples_for_anova
-from pytest_crucible.stats.planning.clusters import clusters_for_mean, design_effect
-from pytest_crucible.stats.planning.margin_power import samples_for_margin
-from pytest_crucible.stats.planning.noncentral_tails import noncentral_t_above
-from pytest_crucible.stats.planning.proportions import samples_for_proportions
+from pytest_crucible.stats.planning.designs import (
+    clusters_for_mean,
+    design_effect,
+    power_anova,
+    samples_for_anova,
+    samples_for_margin,
+    samples_for_proportions,
+)
 from pytest_crucible.stats.planning.roots import SampleSize, rising_root, round_up, smallest_integer
 from pytest_crucible.stats.planning.t_tests import (
     detectable_mean,
     detectable_t,
+    noncentral_t_above,
     power_t,
     samples_for_t,
     shifted_t_power,

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.stats.resampling import sign_flips
-from pytest_crucible.stats.resampling.distribution import Distribution
-from pytest_crucible.stats.resampling.grid import find_grid
+from pytest_crucible.stats.resampling.permutation import can_count, count_subsets_at_least, draw_subset_sums
 from pytest_crucible.stats.resampling.sign_flips import (
+    Distribution,
     compute_sign_flip_distribution,
     count_sums_at_least,
     draw_sums,
+    find_grid,
     list_sums,
 )
-from pytest_crucible.stats.resampling.subsets import can_count, count_subsets_at_least, draw_subset_sums
 
 HUNDREDTHS = st.integers(-300, 300).map(lambda cell: cell / 100)
 DIFFERENCES = st.lists(HUNDREDTHS, min_size=1, max_size=9)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_crucible.measures.fields import advise_cuts, field_problem, read_field, slice_samples
 from pytest_crucible.records.slices import By, Field, short_name
-from pytest_crucible.stats.slices.cuts import advise_cuts
-from pytest_crucible.stats.slices.fields import field_problem, read_field, slice_samples
 
 
 def by(*names, within=None, cuts=()):
