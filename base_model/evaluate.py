@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from base_model.write_claims import SUITE
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
-from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.sampling import SamplingParams
 
 sys.path.insert(0, str(SUITE))

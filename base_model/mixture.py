@@ -10,7 +10,7 @@ import numpy as np
 
 from base_model.drills import DRILLS, Segment
 from base_model.readings import READINGS
-from pytest_crucible.local_model.batches import Batch
+from pytest_crucible.local_model.config import Batch
 
 Kinds = Mapping[Callable[[random.Random], Iterator[Segment]], int]
 

@@ -15,8 +15,7 @@ import numpy as np
 from base_model.drills import DRILLS
 from base_model.mixture import EXERCISES, Kinds, exercise, rows, text_of
 from base_model.muon import Optimiser
-from pytest_crucible.local_model.batches import Batch
-from pytest_crucible.local_model.config import Shape, Weights, initial_weights
+from pytest_crucible.local_model.config import Batch, Shape, Weights, initial_weights
 from pytest_crucible.local_model.model import log_likelihood, loss_and_gradients
 from pytest_crucible.local_model.tokens import Tokenizer, train_tokenizer
 

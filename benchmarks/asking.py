@@ -11,14 +11,13 @@ import time
 from collections.abc import Awaitable, Callable
 
 from benchmarks.figures import Figure, show
-from pytest_crucible.backends import attempts, retried
+from pytest_crucible.backends import retried
 from pytest_crucible.backends.circuit_breaker import Circuit, CircuitBreaker
 from pytest_crucible.backends.context import BackendContext, ignore_event
-from pytest_crucible.backends.limiting.limited import Limited
-from pytest_crucible.backends.limiting.limiters import Limiters, Workers
-from pytest_crucible.backends.limiting.limits import Limits
-from pytest_crucible.backends.metered import Metered
-from pytest_crucible.backends.request_timeout import Timed
+from pytest_crucible.backends.deadlines import Timed
+from pytest_crucible.backends.limiting.control import Limits
+from pytest_crucible.backends.limiting.limiters import Limited, Limiters, Workers
+from pytest_crucible.backends.spending import Metered
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import Retryable
@@ -68,11 +67,11 @@ def figures() -> list[Figure]:
 
 def _retry() -> float:
     """Of a request that fails once, without the wait."""
-    first, attempts.FIRST_S = attempts.FIRST_S, 0.0
+    first, retried.FIRST_S = retried.FIRST_S, 0.0
     try:
         return _cost(retried.Retried(Instant(fails=True), ignore_event).generate)
     finally:
-        attempts.FIRST_S = first
+        retried.FIRST_S = first
 
 
 def _cost(generate: Callable[[Request], Awaitable[Reply]]) -> float:

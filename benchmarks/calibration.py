@@ -1,11 +1,12 @@
 """How often the answers of `stats` are wrong where the truth is known: false alarms, coverage, power, one-sided errors.
 
-    python -m benchmarks.calibration [--replicates 800] [--seed 0]
+    python -m benchmarks.calibration [--replicates 800] [--seed 0] [--sizes]
 
-Prints fourteen tables in markdown, from the evaluations of `tests/truth/evals.py`, the replies of `tests/truth/reply_evals.py`,
-the prompts and rounds of `tests/truth/factor_evals.py`, the sessions of `tests/truth/families.py`, the series of sessions of
-`tests/truth/rerun_evals.py`, the arms of `tests/truth/sweep_evals.py`, the grids of `tests/truth/setting_evals.py`, the plans of
-`tests/truth/printed_power.py` and the relevant differences of `tests/truth/relevance.py`.
+Prints fourteen tables in markdown, with the worst of all sizes, or with `--sizes` a row for each, from the
+evaluations of `tests/truth/evals.py`, the replies of `tests/truth/reply_evals.py`, the prompts and rounds of
+`tests/truth/factor_evals.py`, the sessions of `tests/truth/families.py`, the series of sessions of
+`tests/truth/rerun_evals.py`, the arms of `tests/truth/sweep_evals.py`, the grids of `tests/truth/setting_evals.py`,
+the plans of `tests/truth/printed_power.py` and the relevant differences of `tests/truth/relevance.py`.
 A cell is liberal, and bold, when even the lower 99.5 % bound of an error rate is above its limit, or the upper one of a
 coverage below; then the exit status is 1.
 """
@@ -19,6 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 from zlib import crc32
 
@@ -27,7 +29,7 @@ from tabulate import tabulate
 
 from benchmarks.factors import ALARM_HEADS, alarm_rows
 from benchmarks.many_arms import CHOSEN_HEADS, RANK_HEADS, SETTING_HEADS, chosen_rows, rank_rows, setting_rows
-from benchmarks.shares import Share
+from benchmarks.shares import Pick, Share, largest, smallest, worst_of_sizes
 from pytest_crucible import stats
 from pytest_crucible.stats.comparing import compare_declared_arms
 from pytest_crucible.stats.inputs import OPEN, Arms, declare_arms, declare_pairs
@@ -267,6 +269,15 @@ TABLES: dict[str, tuple[Callable[[Task], Line], Sequence[str], Sequence[int], Se
     ),
 }
 """Under each heading what finds a line, of which evaluations, of how many samples, and what its columns are."""
+AT_100: Pick = itemgetter(SIZES.index(100))
+ERRORS_OF_PAIRS = {3: largest, 4: largest, 5: smallest, 6: AT_100}
+WORST: dict[str, dict[int, Pick]] = {
+    "Pairs": ERRORS_OF_PAIRS,
+    "Independent arms": ERRORS_OF_PAIRS,
+    "One arm, coverage": {3: smallest, 4: smallest},
+    "One-sided bounds beyond the truth": dict.fromkeys(range(3, 8), largest),
+}
+"""Columns of a line that its table shows of all sizes: the largest error, the least coverage, the power of 100 samples."""
 
 
 def tasks(replicates: int, seed: int) -> list[Task]:
@@ -367,6 +378,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=next(iter(__doc__.splitlines())))
     parser.add_argument("--replicates", type=int, default=REPLICATES)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sizes", action="store_true", help="a row for each number of samples, with all columns")
     asked = parser.parse_args()
     todo = sorted(tasks(asked.replicates, asked.seed), key=lambda task: -task.n)  # the long ones first
     with ProcessPoolExecutor(os.cpu_count()) as workers:
@@ -379,13 +391,15 @@ def main() -> int:
             for task in tasks(asked.replicates, asked.seed)
             if task.table == table
         ]
-        headers = ("evaluation", "n", "method", *columns, "")
-        align = ("left", "right", "left", *("right" for _ in columns), "left")
+        headers = ["evaluation", "n", "method", *columns, ""]
+        if not asked.sizes:
+            rows = worst_of_sizes(rows, (0, 2), WORST[table])
+            headers = ["evaluation", "method", *(headers[column] for column in WORST[table])]
         print(f"\n### {table}\n")
-        print(tabulate(rows, headers=headers, tablefmt="github", colalign=align, disable_numparse=True))
+        print(tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True))
     print("\n### Yes or no, exactly: the worst of all true rates\n")
     headers = ("error", "n", "method", *(f"alpha {alpha:g}" for alpha in EXACT_ALPHAS))
-    print(tabulate(_exact_rows(), headers=headers, tablefmt="github", disable_numparse=True))
+    _print_worst(_exact_rows(), headers, (0, 2), dict.fromkeys((3, 4, 5), largest), sizes=asked.sizes)
     print("\n### Rates, percentiles and counts of five replies to each sample\n")
     headers = (
         "evaluation",
@@ -397,7 +411,7 @@ def main() -> int:
         "bounded",
     )
     rows = reply_rows(REPLIES, asked.seed, lambda count, of: f"{count / of:.3f}"[1:])
-    print(tabulate(rows, headers=headers, tablefmt="github", disable_numparse=True))
+    _print_worst(rows, headers, (0,), dict.fromkeys((2, 3, 4, 5), largest), sizes=asked.sizes)
     print("\n### Several comparisons in a session\n")
     print(
         tabulate(
@@ -435,11 +449,20 @@ def main() -> int:
     print(tabulate(rows, headers=SETTING_HEADS, tablefmt="github", disable_numparse=True))
     print("\n### Relevant differences\n")
     rows = _relevance_rows(asked.replicates, asked.seed)
-    print(tabulate(rows, headers=RELEVANT_HEADS, tablefmt="github", disable_numparse=True))
+    _print_worst(rows, RELEVANT_HEADS, (0,), dict.fromkeys((2, 3, 4, 5, 6, 8, 9), largest), sizes=asked.sizes)
     print("\n### Power at the printed difference\n")
     headers = ("evaluation", "runs that print one", "power of a new run")
     print(tabulate(_power_rows(asked.seed), headers=headers, tablefmt="github", disable_numparse=True))
     return int(any(share.liberal for line in lines.values() for share in line.shares))
+
+
+def _print_worst(
+    rows: Iterable[Sequence[str]], heads: Sequence[str], name: Sequence[int], picks: dict[int, Pick], *, sizes: bool
+) -> None:
+    """Print a table with the worst of all sizes, or with a row for each."""
+    if not sizes:
+        rows, heads = worst_of_sizes(rows, name, picks), [heads[column] for column in (*name, *picks)]
+    print(tabulate(rows, headers=heads, tablefmt="github", disable_numparse=True))
 
 
 LOOKED_AT = {"bits": "yes or no", "shares": "scores", "groups": "yes or no, groups of about 5"}

@@ -8,8 +8,8 @@ import timeit
 
 from benchmarks.figures import Figure, show
 from pytest_crucible import Reply, Sample
-from pytest_crucible.presets.cns3 import named_metrics
-from pytest_crucible.presets.cns3.claims import parse
+from pytest_crucible.features.cns3 import named_metrics
+from pytest_crucible.features.cns3.claims import parse
 
 REPEATS, CALLS = 5, 500
 TEXT = """\

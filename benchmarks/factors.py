@@ -40,8 +40,7 @@ from pytest_crucible.records import (
     Unit,
 )
 from pytest_crucible.runs.evaluate import analyse_run
-from pytest_crucible.sections import BUILT_IN
-from pytest_crucible.sections.run import load_sections
+from pytest_crucible.runs.plugins import installed_extensions
 from pytest_crucible.stats.factors.crossed import CrossedMean
 from pytest_crucible.store.runs import RunStore
 from tests.truth.factor_evals import FACTOR_EVALS, FactorEval
@@ -147,7 +146,7 @@ def _of_stored_run() -> Figure:
         _fill(store)
         for _ in range(7):
             started = time.process_time()
-            analyses, _ = analyse_run(store, RUN, load_sections(BUILT_IN), alpha=0.05, interrupted=False)
+            analyses, _ = analyse_run(store, RUN, installed_extensions(), alpha=0.05, interrupted=False)
             seconds.append(time.process_time() - started)
         store.close()
     [analysis] = analyses.values()

@@ -21,7 +21,7 @@ ROWS, LIMIT = 1_000_000, 100
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from pytest_crucible.datasets.large_file import LargeFile
+from pytest_crucible.datasets.load import LargeFile
 def peak():
     return int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 memory, begun = peak(), time.process_time()

@@ -77,11 +77,10 @@ def measure() -> dict[str, float]:
     """Microseconds a token, milliseconds a step, megabytes."""
     import numpy as np
 
-    from pytest_crucible.local_model.adam import AdamParams
-    from pytest_crucible.local_model.batches import Batch, Datum
-    from pytest_crucible.local_model.config import Shape, initial_weights
+    from pytest_crucible.local_model.checkpoints import LoraSpec
+    from pytest_crucible.local_model.config import Batch, Datum, Shape, initial_weights
     from pytest_crucible.local_model.engine import Engine
-    from pytest_crucible.local_model.lora import LoraSpec
+    from pytest_crucible.local_model.losses import AdamParams
     from pytest_crucible.local_model.model import loss_and_gradients
     from pytest_crucible.local_model.sampling import SamplingParams
     from pytest_crucible.local_model.tokens import Tokenizer
@@ -138,7 +137,7 @@ def compare_threads() -> dict[str, float]:
 def _open_training() -> tuple[EmbeddedTrainer, Sequence[Any]]:
     """Return a recipe's trainer with the packaged model, and its data, after a first step."""
     from pytest_crucible.backends.local import open_engine
-    from pytest_crucible.local_model.lora import LoraSpec
+    from pytest_crucible.local_model.checkpoints import LoraSpec
     from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
     trainer = EmbeddedTrainer(open_engine(None), LoraSpec(rank=32), folder=ROOT)

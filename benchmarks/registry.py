@@ -18,7 +18,7 @@ from pathlib import Path
 from sqlalchemy import insert
 
 from benchmarks.figures import Figure, show
-from pytest_crucible.commands.models import command as list_models
+from pytest_crucible.commands.models import list_models
 from pytest_crucible.records.registry import LogEntry, Version
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.registry.promote import promote_run

@@ -12,23 +12,23 @@ import time
 import numpy as np
 
 from benchmarks.figures import Figure, show
-from pytest_crucible.adversary.built_in import ROWS, make_attack
-from pytest_crucible.adversary.twins import Draw
-from pytest_crucible.analyse.drops import VariantData, compute_breakages, compute_drops
 from pytest_crucible.analyse.scores import scores
 from pytest_crucible.analyse.statistics import SampleAttributes
+from pytest_crucible.features.robustness.built_in import ROWS, make_attack
+from pytest_crucible.features.robustness.drops import VariantData, compute_breakages, compute_drops
+from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
+from pytest_crucible.features.robustness.twins import Draw
 from pytest_crucible.records import (
     Arm,
     ArmOutcomes,
     Fingerprint,
     MetricFacts,
     Plan,
-    PlannedAttack,
     PlannedVariant,
-    Robustness,
     Sample,
     ScoreColumns,
 )
+from pytest_crucible.records.serialize import to_plain
 
 TEXTS, CHARACTERS = 1_000, 500
 ATTACKS, SAMPLES = 25, 1_000
@@ -67,7 +67,7 @@ def _data(draw: np.random.Generator) -> VariantData:
         nodeid="test.py::test", path="test.py", line=0, dataset="d", dataset_sha256="", planned=SAMPLES, selected=SAMPLES,
         groups=None, repeats=1, arms=tuple(_arm(name) for name in ("v2", "v1")), metrics=(FACTS,), targets=(), contrasts=(),
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""), open_metrics=False, variants=variants,
-        robustness=Robustness(attacks=attacks, controls=1),
+        features={"robustness": to_plain(Robustness(attacks=attacks, controls=1))},
     )  # fmt: skip
     arms = tuple(_answers(draw) for _ in range(2))
     originals = tuple(scores(FACTS, arm, samples=SAMPLES, repeats=1) for arm in arms)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible import stats
@@ -31,3 +32,31 @@ class Share:
     def __str__(self) -> str:
         shown = f"{self.value:.3f}".removeprefix("0") if self.of else ""
         return f"**{shown}**" if self.liberal else shown
+
+
+Pick = Callable[[Sequence[str]], str]
+
+
+def largest(cells: Sequence[str]) -> str:
+    """Return the cell with the largest share, without those that show none."""
+    return max(filter(None, cells), key=_share, default="")
+
+
+def smallest(cells: Sequence[str]) -> str:
+    """Return the cell with the smallest share, without those that show none."""
+    return min(filter(None, cells), key=_share, default="")
+
+
+def _share(cell: str) -> float:
+    return float(cell.strip("*"))
+
+
+def worst_of_sizes(rows: Iterable[Sequence[str]], name: Sequence[int], picks: Mapping[int, Pick]) -> list[list[str]]:
+    """Return one row for each name (the cells of those columns), with what `picks` choose of its sizes."""
+    by_name: dict[tuple[str, ...], list[Sequence[str]]] = {}
+    for row in rows:
+        by_name.setdefault(tuple(row[column] for column in name), []).append(row)
+    return [
+        [*names, *(pick([row[column] for row in sizes]) for column, pick in picks.items())]
+        for names, sizes in by_name.items()
+    ]

@@ -14,7 +14,7 @@ from typing import get_args
 from scipy.stats import spearmanr
 
 from benchmarks.figures import Figure, show
-from pytest_crucible.metrics.models.precision import Precision, has_bfloat16
+from pytest_crucible.metrics.models.batched import Precision, has_bfloat16
 
 PAIRS_A_SECOND = 200
 

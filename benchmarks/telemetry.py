@@ -21,8 +21,8 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from benchmarks.figures import Figure, show
 from pytest_crucible import hookspecs
-from pytest_crucible.backends.metered import Metered
-from pytest_crucible.exports.text import write_csv
+from pytest_crucible.backends.spending import Metered
+from pytest_crucible.exports.formats import write_csv
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.sections.usage import summarize_usage
 from pytest_crucible.store.events import load_events
@@ -30,9 +30,8 @@ from pytest_crucible.store.recorder import Recorder
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.tables import events
 from pytest_crucible.store.writer import Writer
-from pytest_crucible.telemetry.instruments import Instruments
 from pytest_crucible.telemetry.listeners import Listeners
-from pytest_crucible.telemetry.spans import Spans
+from pytest_crucible.telemetry.otel import Instruments, Spans
 
 REQUESTS = 20_000
 EVENTS = 100_000

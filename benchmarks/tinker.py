@@ -102,7 +102,7 @@ def serve_local(directory: Path) -> None:
     """The real one, over a model of random weights that costs next to nothing."""
     from pytest_crucible.local_model.checkpoints import save_base
     from pytest_crucible.local_model.config import Shape, initial_weights
-    from pytest_crucible.local_model.server.command import ServerOptions, serve
+    from pytest_crucible.local_model.server.process import ServerOptions, serve
     from pytest_crucible.local_model.tokens import Tokenizer
 
     base = directory / "base"

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from tabulate import tabulate
 
+from benchmarks.shares import largest, worst_of_sizes
 from pytest_crucible import stats
 from pytest_crucible.stats.means.gaffke import gaffke_p_value
 from pytest_crucible.stats.resampling import alikeness, draws
@@ -103,12 +104,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.validity")
     parser.add_argument("--only", default="", help="shapes whose name contains this, or blocks")
     parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--sizes", action="store_true", help="a row for each number of samples, not the worst of them")
     given = parser.parse_args()
     if given.only == "blocks":
         return print_blocks(given.runs)
     chosen = [shape for shape in SHAPES if given.only in shape.name]
     rows = [row for shape in chosen for row in measure(shape, given.runs)]
-    print(tabulate(rows, headers=HEADS, tablefmt="github", disable_numparse=True))
+    if given.sizes:
+        print(tabulate(rows, headers=HEADS, tablefmt="github", disable_numparse=True))
+    else:
+        worst = worst_of_sizes(rows, (0,), dict.fromkeys(range(2, 6), largest))
+        print(tabulate(worst, headers=(HEADS[0], *HEADS[2:6]), tablefmt="github", disable_numparse=True))
     return int(any(row[-1] for row in rows))
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pytest_crucible import cookbook, fairness, metrics, runs, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
     from pytest_crucible.datasets.strategies import from_strategy
+    from pytest_crucible.features import cns3
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
-    from pytest_crucible.presets import cns3
     from pytest_crucible.records import Adapter, NoTwin, Reply, Request, Run, Sample, Twin, Verdict
     from pytest_crucible.records.detections import Detection, Span
     from pytest_crucible.records.errors import (
@@ -50,7 +50,7 @@ _HOME = {
     "StoreError": "records.errors",
     "Twin": "records",
     "Verdict": "records",
-    "cns3": "presets.cns3",
+    "cns3": "features.cns3",
     "cookbook": "cookbook",
     "fairness": "fairness",
     "from_strategy": "datasets.strategies",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pluggy
+
+from pytest_crucible.features import load_rows
+from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
     import pytest
@@ -18,26 +21,16 @@ if TYPE_CHECKING:
 
 # As pytest.hookimpl, but without pytest: the `crucible` program runs without it.
 hookimpl = pluggy.HookimplMarker("pytest")
-CNS3 = (
-    *("schema_compliance", "citation_accuracy", "citation_any", "citation_complete", "citation_precision"),
-    *("citation_recall", "citation_exists", "entailment", "entailment_pass", "entailment_overlap", "similarity"),
-    *("similarity_pass", "similarity_tfidf", "overall_pass", "chirality", "fisher_rao", "high_flags"),
-    *("medium_flags", "beta1", "flaws", "antagonist_findings"),
-)
-THINKER = (
-    *("schema_compliance", "citation_accuracy", "entailment", "entailment_pass", "similarity", "similarity_pass"),
-    *("paraphrase_accepted", "overall_pass", "evidence_overlap", "polarity_conflict", "beta1"),
-)
 METRICS = {
     "exact_match": "pytest_crucible.metrics.text:exact_match",
     "contains_expected": "pytest_crucible.metrics.text:contains_expected",
     "final_number_matches": "pytest_crucible.metrics.numbers:final_number_matches",
-    "squad_exact_match": "pytest_crucible.metrics.squad:squad_exact_match",
-    "squad_f1": "pytest_crucible.metrics.squad:squad_f1",
-    "numeric_matches": "pytest_crucible.metrics.quantity_match:numeric_matches",
+    "squad_exact_match": "pytest_crucible.metrics.text:squad_exact_match",
+    "squad_f1": "pytest_crucible.metrics.text:squad_f1",
+    "numeric_matches": "pytest_crucible.metrics.numbers:numeric_matches",
     "choice_match": "pytest_crucible.metrics.choice:choice_match",
     "choice_match_10": "pytest_crucible.metrics.choice:choice_match_10",
-    "expected_score": "pytest_crucible.metrics.choice_probability:expected_score",
+    "expected_score": "pytest_crucible.metrics.choice:expected_score",
     "choice_given": "pytest_crucible.metrics.choice:choice_given",
     "sentence_bleu": "pytest_crucible.metrics.ngram_overlap:sentence_bleu",
     "sentence_chrf": "pytest_crucible.metrics.ngram_overlap:sentence_chrf",
@@ -45,23 +38,15 @@ METRICS = {
     "rouge2": "pytest_crucible.metrics.ngram_overlap:rouge2",
     "rouge_l": "pytest_crucible.metrics.ngram_overlap:rouge_l",
     "python_code_bleu": "pytest_crucible.metrics.code_match:python_code_bleu",
-    "refusal": "pytest_crucible.metrics.refusals:refusal",
-    "truncated": "pytest_crucible.metrics.refusals:truncated",
+    "refusal": "pytest_crucible.metrics.text:refusal",
+    "truncated": "pytest_crucible.metrics.text:truncated",
     "humaneval_pass": "pytest_crucible.metrics.code_execution:humaneval_pass",
     "humaneval_outcome": "pytest_crucible.metrics.code_execution:humaneval_outcome",
     **{
         name: f"pytest_crucible.metrics.guards:{name}"
         for name in (
-            *(
-                "blocked",
-                "caught",
-                "false_alarm",
-                "right_when_flagged",
-                "flagged",
-                "guard_score",
-                "guard_latency_s",
-                "pii",
-            ),
+            *("blocked", "caught", "false_alarm", "right_when_flagged"),
+            *("flagged", "guard_score", "guard_latency_s", "pii"),
         )
     },
     "latency_s": "pytest_crucible.metrics.usage:latency_s",
@@ -70,78 +55,111 @@ METRICS = {
     "input_tokens": "pytest_crucible.metrics.usage:input_tokens",
     "output_tokens": "pytest_crucible.metrics.usage:output_tokens",
     "total_tokens": "pytest_crucible.metrics.usage:total_tokens",
-    **{name: f"pytest_crucible.presets.cns3.named_metrics:{name}" for name in CNS3},
-    **{f"thinker.{name}": f"pytest_crucible.presets.cns3.named_metrics:thinker_{name}" for name in THINKER},
 }
 DATASETS = {
-    **dict.fromkeys(("fever", "fever-train"), "pytest_crucible.datasets.fever:release"),
-    **dict.fromkeys(("gsm8k", "gsm8k-train"), "pytest_crucible.datasets.gsm8k:release"),
-    "humaneval": "pytest_crucible.datasets.humaneval:release",
-    **dict.fromkeys(("mmlu", "mmlu-dev"), "pytest_crucible.datasets.mmlu:release"),
-    **dict.fromkeys(("scifact-dev", "scifact-train"), "pytest_crucible.presets.cns3.data:release"),
+    **dict.fromkeys(("fever", "fever-train"), "pytest_crucible.datasets.benchmarks:fever"),
+    **dict.fromkeys(("gsm8k", "gsm8k-train"), "pytest_crucible.datasets.benchmarks:gsm8k"),
+    "humaneval": "pytest_crucible.datasets.benchmarks:humaneval",
+    **dict.fromkeys(("mmlu", "mmlu-dev"), "pytest_crucible.datasets.benchmarks:mmlu"),
 }
 """Name -> the function that returns its release; a part after a colon in the name is passed to that function."""
-SCHEMES = {"hf": "pytest_crucible.datasets.hugging_face:release"}
+
+
+def named_datasets() -> dict[str, str]:
+    """Return the datasets that a marker can name, those of features beside the others."""
+    return {**DATASETS, **dict(row for _, row in load_rows("datasets"))}
+
+
+SCHEMES = {"hf": "pytest_crucible.datasets.benchmarks:hugging_face"}
 """Scheme of a name, as in `hf://ORG/NAME:SPLIT` -> the function that returns the release of each such name."""
 # Each needs matplotlib, and is written as SVG or PDF.
 FIGURES = ("forest", "estimates", "distributions", "pairs", "latency")
 REPORTERS = {
     "bib": "pytest_crucible.report.latex:render_bibtex",
-    "csv": "pytest_crucible.runs.observation_reports:csv_report",
-    "html": "pytest_crucible.runs.samples:html_report",
+    "csv": "pytest_crucible.runs.reporters:csv_report",
+    "html": "pytest_crucible.runs.reporters:html_report",
     "ipynb": "pytest_crucible.report.notebook:render_notebook",
     "json": "pytest_crucible.report.json:render_json",
-    "jsonl": "pytest_crucible.runs.observation_reports:jsonl_report",
+    "jsonl": "pytest_crucible.runs.reporters:jsonl_report",
     "md": "pytest_crucible.report.markdown:render_markdown",
-    "parquet": "pytest_crucible.runs.parquet_report:parquet_report",
+    "parquet": "pytest_crucible.runs.reporters:parquet_report",
     "tex": "pytest_crucible.report.latex:render_latex",
     **{
-        f"{name}.{kind}": f"pytest_crucible.runs.figure_reports:{name}_{kind}"
-        for name in FIGURES
-        for kind in ("svg", "pdf")
+        f"{name}.{kind}": f"pytest_crucible.runs.reporters:{name}_{kind}" for name in FIGURES for kind in ("svg", "pdf")
     },
 }
 
 COMMANDS = {
-    # `import` is a word of Python, so its module is `import_`.
-    name: f"pytest_crucible.commands.{'import_' if name == 'import' else name.replace('-', '_')}:command"
-    for name in (
-        "runs",
-        "show",
-        "compare",
-        "fairness",
-        "explain",
-        "report",
-        "trend",
-        "plan",
-        "promote",
-        "gate",
-        "register",
-        "rollback",
-        "retire",
-        "models",
-        "watch",
-        "curve",
-        "schedule",
-        "adapters",
-        "datasets",
-        "check",
-        "contamination",
-        "data-drift",
-        "metrics",
-        "attacks",
-        "guards",
-        "threshold",
-        "calibrate",
-        "export",
-        "import",
-        "gc",
-        "doctor",
-        "tinker-server",
-        "tinker",
-    )
+    "runs list": "pytest_crucible.commands.runs:list_all",
+    "runs tag": "pytest_crucible.commands.runs:tag",
+    "show": "pytest_crucible.commands.show:show",
+    "show --by": "pytest_crucible.commands.slices:fairness",
+    "show --why-better": "pytest_crucible.commands.slices:explain",
+    "compare": "pytest_crucible.commands.compare:compare_arms",
+    "report": "pytest_crucible.commands.show:write_reports",
+    "trend": "pytest_crucible.commands.statistics:print_trend",
+    "export": "pytest_crucible.commands.export:export",
+    "import": "pytest_crucible.commands.import_:import_results",
+    "adapters": "pytest_crucible.commands.listings:list_adapters",
+    "metrics": "pytest_crucible.commands.listings:list_metrics",
+    "plan": "pytest_crucible.commands.statistics:plan_samples",
+    "calibrate": "pytest_crucible.commands.statistics:calibrate",
+    "doctor": "pytest_crucible.commands.maintenance:doctor",
+    "gc": "pytest_crucible.commands.maintenance:gc",
+    "models list": "pytest_crucible.commands.models:list_models",
+    "models register": "pytest_crucible.commands.promotion:register_adapter",
+    "models promote": "pytest_crucible.commands.promotion:promote_candidate",
+    "models rollback": "pytest_crucible.commands.promotion:roll_back",
+    "models retire": "pytest_crucible.commands.promotion:retire",
+    "models gate freeze": "pytest_crucible.commands.promotion:freeze",
+    "models gate show": "pytest_crucible.commands.promotion:show",
+    "models watch": "pytest_crucible.commands.watch:watch_source",
+    "models schedule": "pytest_crucible.commands.schedule:write_schedule",
+    "models curve": "pytest_crucible.commands.curve:print_curve",
+    "data list": "pytest_crucible.commands.listings:list_datasets",
+    "data check": "pytest_crucible.commands.data_checks:check_dataset",
+    "data drift": "pytest_crucible.commands.data_checks:compare_drift",
+    "data contamination": "pytest_crucible.commands.contamination:find_contamination",
+    "guards list": "pytest_crucible.commands.guards:list_all",
+    "guards try": "pytest_crucible.commands.guards:try_one",
+    "guards train": "pytest_crucible.commands.guards:train",
+    "guards threshold": "pytest_crucible.commands.guards:find_threshold",
+    "tinker server": "pytest_crucible.commands.tinker:server",
+    "tinker runs": "pytest_crucible.commands.tinker:runs",
+    "tinker checkpoints": "pytest_crucible.commands.tinker:checkpoints",
+    "tinker download": "pytest_crucible.commands.tinker:download",
+    "tinker upload": "pytest_crucible.commands.tinker:upload",
+    "tinker publish": "pytest_crucible.commands.tinker:publish",
+    "tinker ttl": "pytest_crucible.commands.tinker:ttl",
+    "tinker delete": "pytest_crucible.commands.tinker:delete",
 }
-"""The commands of the `crucible` program, in the order of its help."""
+"""The commands of the `crucible` program, in the order of its help. `models register` is in the group `models`, and
+`show --by` is a page: `crucible show` calls that command where it is given the option."""
+
+
+SECTIONS = {
+    "many_arms": Placed(10, "pytest_crucible.sections.many_arms"),
+    "losses": Placed(20, "pytest_crucible.sections.losses"),
+    "cache": Placed(70, "pytest_crucible.sections.cache"),
+    "reruns": Placed(80, "pytest_crucible.sections.reruns"),
+    "candidates": Placed(90, "pytest_crucible.sections.candidates"),
+    "stored_baselines": Placed(100, "pytest_crucible.sections.stored_baselines"),
+    "variance": Placed(110, "pytest_crucible.sections.variance"),
+    "drift": Placed(120, "pytest_crucible.sections.drift"),
+    "training": Placed(130, "pytest_crucible.sections.training"),
+    "data_checks": Placed(140, "pytest_crucible.sections.data_checks"),
+    "contamination": Placed(150, "pytest_crucible.sections.contamination"),
+    "judges": Placed(160, "pytest_crucible.sections.judges"),
+    "usage": Placed(170, "pytest_crucible.sections.usage"),
+    "diversity": Placed(180, "pytest_crucible.sections.diversity"),
+    "detection": Placed(190, "pytest_crucible.sections.detection"),
+    "slices": Placed(200, "pytest_crucible.sections.slices"),
+    "fairness": Placed(210, "pytest_crucible.sections.fairness"),
+    "twins": Placed(220, "pytest_crucible.sections.twins"),
+    "slice_search": Placed(230, "pytest_crucible.sections.slice_search"),
+    "worst_samples": Placed(240, "pytest_crucible.sections.worst_samples"),
+}
+"""The sections of reports, with their places among those of features."""
 
 
 @hookimpl(trylast=True)
@@ -167,10 +185,8 @@ def pytest_crucible_commands() -> Mapping[str, str]:
     return COMMANDS
 
 
-def pytest_crucible_sections() -> Mapping[str, Section | str]:
-    from pytest_crucible.runs.report_sections import BUILT_IN
-
-    return BUILT_IN
+def pytest_crucible_sections() -> Mapping[str, Placed]:
+    return SECTIONS
 
 
 def find_release(name: str) -> Release | None:
@@ -178,7 +194,7 @@ def find_release(name: str) -> Release | None:
     from pytest_crucible.records.object_reference import load_object
 
     family = name.partition(":")[0]
-    reference = DATASETS.get(family, SCHEMES.get(family))
+    reference = named_datasets().get(family, SCHEMES.get(family))
     if reference is None:
         return None
     try:
@@ -195,10 +211,10 @@ def check_dataset_name(name: str) -> None:
     from pytest_crucible.records.suggestions import closest_name
 
     family, colon, part = name.partition(":")
-    near = closest_name(family, DATASETS)
+    near = closest_name(family, named_datasets())
     if near is not None:
         raise DatasetError(
-            f"dataset {name!r} does not exist: did you mean {near + colon + part!r}? `crucible datasets` lists them"
+            f"dataset {name!r} does not exist: did you mean {near + colon + part!r}? `crucible data list` lists them"
         )
 
 
@@ -214,8 +230,16 @@ def registered_reporters(config: pytest.Config) -> dict[str, Callable[[Run], str
 
 def registered_sections(config: pytest.Config) -> dict[str, Section | str]:
     """Return all sections of reports by name, the built-in ones first. Raises SpecError for a name that is taken."""
+    return ordered_sections(config.hook.pytest_crucible_sections(config=config))
+
+
+def ordered_sections(offers: Sequence[Mapping[str, Section | str | Placed]]) -> dict[str, Section | str]:
+    """Return the sections of all plugins in the order of reports. Raises SpecError for a name that is taken."""
     # pluggy calls what was registered last first; the plugin registers its own implementations before any conftest.
-    return merge_offers(reversed(config.hook.pytest_crucible_sections(config=config)), "section")
+    offered = merge_offers(reversed(offers), "section")
+    placed = {name: section for name, section in offered.items() if isinstance(section, Placed)}
+    first = {name: section.section for name, section in sorted(placed.items(), key=lambda item: item[1].place)}
+    return {**first, **{name: section for name, section in offered.items() if name not in placed}}
 
 
 def merge_offers(offers: Iterable[Mapping[str, Any]], what: str) -> dict[str, Any]:

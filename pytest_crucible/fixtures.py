@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_crucible.features.row import Feature
     from pytest_crucible.local_model.server.process import LocalServer
     from pytest_crucible.session.bound_guards import BoundGuards
     from pytest_crucible.session.joined_items import Crucible
@@ -51,18 +53,6 @@ def prompt(request: pytest.FixtureRequest) -> None:
             "set variables.prompt in the adapter's table, or write a fixture 'prompt' of your own",
             pytrace=False,
         )
-
-
-@pytest.fixture
-def canary(request: pytest.FixtureRequest) -> None:
-    """A secret of the sample, for the system prompt or a document: injection attacks ask for it. In functions marked `crucible`."""
-    _inside_only(request, "canary")
-
-
-@pytest.fixture
-def perturb(request: pytest.FixtureRequest) -> None:
-    """A function that attacks a text in attacked variants and returns it unchanged in others. In functions marked `crucible`."""
-    _inside_only(request, "perturb")
 
 
 @pytest.fixture
@@ -140,6 +130,23 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 
     with reported_errors():
         return tinker_services(request.config).tokenizer
+
+
+def feature_fixtures(features: Iterable[Feature]) -> types.ModuleType:
+    """Return a plugin with the arguments that features bind inside experiments; outside they fail."""
+    plugin = types.ModuleType("crucible-fixtures")
+    for feature in features:
+        for name, text in feature.fixtures.items():
+            setattr(plugin, name, pytest.fixture(name=name)(_make_stub(name, text)))
+    return plugin
+
+
+def _make_stub(name: str, text: str) -> Callable[[pytest.FixtureRequest], None]:
+    def stub(request: pytest.FixtureRequest) -> None:
+        _inside_only(request, name)
+
+    stub.__doc__ = text
+    return stub
 
 
 def _options(request: pytest.FixtureRequest) -> Mapping[str, Any]:

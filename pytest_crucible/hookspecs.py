@@ -14,12 +14,20 @@ if TYPE_CHECKING:
     import click
     import pytest
 
-    from pytest_crucible.adversary.attack import Attack
     from pytest_crucible.backends import Backend
     from pytest_crucible.importers.results import Reader
     from pytest_crucible.metrics import Metric
-    from pytest_crucible.records import Adapter, Event, Observation, Run, Sample, Verdict
+    from pytest_crucible.records import Adapter, Event, Observation, Plan, Run, Sample, Verdict
+    from pytest_crucible.records.settings import Settings
+    from pytest_crucible.records.variants import VariantRules
+    from pytest_crucible.runs.run_analysis import RunAnalysis
     from pytest_crucible.sections import Section
+    from pytest_crucible.session.announcements import Announcement
+    from pytest_crucible.session.collect import ExperimentCollection
+    from pytest_crucible.session.experiment_draft import ExperimentDraft
+    from pytest_crucible.session.experiment_estimate import ExperimentEstimate, SessionEstimate
+    from pytest_crucible.session.experiment_run import ExperimentRun
+    from pytest_crucible.session.session import CrucibleSession
 
 
 hookspec = pluggy.HookspecMarker("pytest")  # as pytest.hookspec: the `crucible` program runs without pytest
@@ -34,7 +42,7 @@ def pytest_crucible_metrics(config: pytest.Config) -> Mapping[str, Metric | str]
 
 
 @hookspec
-def pytest_crucible_attacks(config: pytest.Config) -> Mapping[str, Attack | Callable[..., Any] | str]:  # type: ignore[empty-body]  # a hook has none
+def pytest_crucible_attacks(config: pytest.Config) -> Mapping[str, Callable[..., Any] | str]:  # type: ignore[empty-body]  # a hook has none
     """Attacks that a marker can name: functions of a text, Attacks, or "module:attribute" to import on first use.
 
     All implementations contribute; one name from two plugins is an error.
@@ -105,4 +113,106 @@ def pytest_crucible_importers() -> Mapping[str, Reader | str]:  # type: ignore[e
 
 @hookspec
 def pytest_crucible_commands() -> Mapping[str, click.Command | str]:  # type: ignore[empty-body]  # a hook has none
-    """Commands of the `crucible` program by name: a click command, or "module:attribute" to import when it is called."""
+    """Commands of the `crucible` program by name: a click command, or "module:attribute" to import when it is called.
+
+    `models register` is a command of the group `models`, and `models list` what that group does without a command. `show --by` is a
+    page of `show`: a command that `crucible show` calls where it is given the option `--by`, which the command declares itself.
+    """
+
+
+# -- internal: for the features of this package. They may change in any release. ------------------------------------------
+
+
+@hookspec
+def pytest_crucible_open(session: CrucibleSession) -> None:
+    """Called when the session is opened, after the first marked item was collected; registers what needs pytest's hooks."""
+
+
+@hookspec
+def pytest_crucible_obfuscate(text: str) -> Mapping[str, str]:  # type: ignore[empty-body]  # a hook has none
+    """Return a text, written so that a guard may miss what it says, by the name of the obfuscation."""
+
+
+@hookspec
+def pytest_crucible_check_item(item: pytest.Item, is_experiment: bool) -> str:  # type: ignore[empty-body]  # a hook has none
+    """Return what is wrong with the markers of a selected item; empty if nothing is."""
+
+
+@hookspec
+def pytest_crucible_plan_begin(collection: ExperimentCollection) -> None:
+    """Called before adapters are opened and experiments are planned; reads the feature's part of the configuration."""
+
+
+@hookspec
+def pytest_crucible_plan(draft: ExperimentDraft) -> None:
+    """Called for each experiment before its plan is made; adds variants, arguments, metrics and values to the draft."""
+
+
+@hookspec
+def pytest_crucible_plan_session(collection: ExperimentCollection) -> None:
+    """Called when all experiments are planned, before they are announced; may replace experiments and their plans."""
+
+
+@hookspec
+def pytest_crucible_demands(item: pytest.Function, settings: Settings) -> Mapping[str, str]:  # type: ignore[empty-body]  # a hook has none
+    """Return what a test demands of a candidate, by name: a gate that is frozen notices where it changes."""
+
+
+@hookspec
+def pytest_crucible_announce(announcement: Announcement) -> None:
+    """Called before the plans are announced; adds lines to the announcements."""
+
+
+@hookspec
+def pytest_crucible_prepare(collection: ExperimentCollection) -> None:
+    """Called when the plans are announced and valid, before they are stored; may take long, such as a training."""
+
+
+@hookspec
+def pytest_crucible_enter(collection: ExperimentCollection, run: str) -> None:
+    """Called when the experiments are in the run store; enters what serves them."""
+
+
+@hookspec
+def pytest_crucible_begin(session: CrucibleSession, items: list[pytest.Item]) -> None:
+    """Called when the plans are in the run store, before pytest runs the first item; may order and repeat items."""
+
+
+@hookspec(firstresult=True)
+def pytest_crucible_run(run: ExperimentRun) -> bool | None:
+    """Called for each item of an experiment: changes the run and returns None, or takes its place and returns True."""
+
+
+@hookspec
+def pytest_crucible_estimate(estimate: ExperimentEstimate) -> None:
+    """Called for each experiment that is estimated; adds the experiments that serve it."""
+
+
+@hookspec
+def pytest_crucible_estimate_session(estimate: SessionEstimate, config: pytest.Config) -> None:
+    """Called when all experiments are estimated; adds lines, and arms that may have to be trained."""
+
+
+@hookspec
+def pytest_crucible_join(session: CrucibleSession, item: pytest.Item) -> None:
+    """Called when an item of a joined test takes the `crucible` fixture; may skip it."""
+
+
+@hookspec
+def pytest_crucible_sampled(interrupted: bool) -> None:
+    """Called when all items have run and everything is stored, before the verdicts are decided."""
+
+
+@hookspec(firstresult=True)
+def pytest_crucible_variant_rules(plan: Plan) -> VariantRules | None:
+    """Return what is known of the variants of a stored plan; None for those of others."""
+
+
+@hookspec(firstresult=True)
+def pytest_crucible_pair_variants(plan: Plan, ours: Plan) -> Plan | None:
+    """Return the plan of two paired runs, which has the variants of both, with what belongs to these; `ours` is the candidate's."""
+
+
+@hookspec
+def pytest_crucible_analyse_run(analysis: RunAnalysis) -> None:
+    """Called before a run is analysed, in a session and for a stored run; may change its alpha and cut its samples."""

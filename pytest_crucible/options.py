@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
-
-class Option:
-    """One option. `key` is the type of its configuration key, None if it is for the command line only.
-
-    `environment` is an environment variable for it, below the command line and above the configuration.
-    """
-
-    # Written out: a dataclass takes a millisecond to make, in every pytest session.
-    def __init__(
-        self,
-        name: str,
-        help: str,
-        default: Any = None,
-        *,
-        key: Literal["string", "int", "float", "bool"] | None = None,
-        metavar: str | None = None,
-        type: Callable[[str], Any] = str,
-        repeats: bool = False,
-        flag: bool = False,
-        alias: str | None = None,
-        choices: tuple[str, ...] | None = None,
-        command_line: bool = True,
-        environment: str | None = None,
-    ) -> None:
-        self.name, self.help, self.default, self.key, self.metavar, self.type = name, help, default, key, metavar, type
-        self.repeats, self.flag, self.alias, self.choices = repeats, flag, alias, choices
-        self.command_line, self.environment = command_line, environment
-
+from pytest_crucible.features import active_features
+from pytest_crucible.features.row import Feature, Option
 
 OPTIONS = (
+    # Those that a first week needs come first, in `pytest --help` and on the page of options.
     Option(
         "adapter",
         "adapter to evaluate: a configured name, recorded:PATH, local:PATH, local:NAME, tinker://... or openai+URL#MODEL",
@@ -51,48 +26,18 @@ OPTIONS = (
         repeats=True,
         alias="--compare",
     ),
-    Option("concurrency", "samples in flight at a time", 64, key="int", type=int, metavar="N"),
-    Option("timeout", "seconds after which a sample fails (0: never)", 300.0, key="float", type=float, metavar="S"),
-    Option(
-        "deadline",
-        "stop sending requests this long after the run starts, for example '30 min'",
-        key="string",
-        metavar="TIME",
-    ),
-    Option(
-        "budget",
-        "what the run may spend: '5 USD', '200k tokens' or '1000 requests'; may be repeated",
-        key="string",
-        metavar="AMOUNT",
-        repeats=True,
-    ),
-    Option(
-        "rounds",
-        "how many times to repeat the whole experiment, so that intervals count the noise between runs",
-        1,
-        key="int",
-        type=int,
-        metavar="N",
-    ),
-    Option("seed", "seed of all random choices", 0, key="int", type=int, metavar="N"),
-    Option(
-        "attacks",
-        "attacks to add to all experiments, such as homoglyph,keyboard_typo; none runs none at all",
-        key="string",
-        metavar="NAMES",
-    ),
-    Option("alpha", "error rate of the session's claims", 0.05, key="float", type=float, metavar="A"),
-    Option(
-        "store",
-        "run store: a path below pytest's root directory, or a database URL",
-        ".crucible/crucible.db",
-        key="string",
-        metavar="WHERE",
-        environment="CRUCIBLE_STORE",
-    ),
-    Option("tag", "name to find this run by, as in --compare=tag:NAME; may be repeated", metavar="NAME", repeats=True),
+    Option("sample", "run this one sample alone, with its traceback and pdb", metavar="ID"),
+    Option("report", "write a report, its format by the extension; may be repeated", metavar="PATH", repeats=True),
+    Option("json", "write the whole run as JSON", metavar="PATH"),
     Option("strict", "targets must be proven, as with decide='bound'", False, key="bool", flag=True),
-    Option("fresh", "query the baselines again, even if their stored replies could be used", False, flag=True),
+    Option(
+        "undecided",
+        "effect of an undecided verdict: warn (reported as skipped) or fail",
+        "warn",
+        key="string",
+        choices=("warn", "fail"),
+        command_line=False,
+    ),
     Option(
         "cache",
         "reply cache: auto (read and write), only (never call a model), off, refresh (call again and overwrite)",
@@ -102,6 +47,42 @@ OPTIONS = (
         choices=("auto", "only", "off", "refresh"),
         environment="CRUCIBLE_CACHE",
     ),
+    Option("tag", "name to find this run by, as in --compare=tag:NAME; may be repeated", metavar="NAME", repeats=True),
+    Option(
+        "store",
+        "run store: a path below pytest's root directory, or a database URL",
+        ".crucible/crucible.db",
+        key="string",
+        metavar="WHERE",
+        environment="CRUCIBLE_STORE",
+    ),
+    Option("resume", "resume the latest run: request only what is still unanswered", False, flag=True),
+    Option("concurrency", "samples in flight at a time", 64, key="int", type=int, metavar="N"),
+    Option("timeout", "seconds after which a sample fails (0: never)", 300.0, key="float", type=float, metavar="S"),
+    Option(
+        "budget",
+        "what the run may spend: '5 USD', '200k tokens' or '1000 requests'; may be repeated",
+        key="string",
+        metavar="AMOUNT",
+        repeats=True,
+    ),
+    Option(
+        "deadline",
+        "stop sending requests this long after the run starts, for example '30 min'",
+        key="string",
+        metavar="TIME",
+    ),
+    Option("alpha", "error rate of the session's claims", 0.05, key="float", type=float, metavar="A"),
+    Option("seed", "seed of all random choices", 0, key="int", type=int, metavar="N"),
+    Option(
+        "rounds",
+        "how many times to repeat the whole experiment, so that intervals count the noise between runs",
+        1,
+        key="int",
+        type=int,
+        metavar="N",
+    ),
+    Option("fresh", "query the baselines again, even if their stored replies could be used", False, flag=True),
     Option(
         "checks",
         "data checks: first (before sampling), only (without sampling), off (not at all)",
@@ -109,50 +90,6 @@ OPTIONS = (
         key="string",
         metavar="WHEN",
         choices=("first", "only", "off"),
-    ),
-    Option("resume", "resume the latest run: request only what is still unanswered", False, flag=True),
-    Option("stop", "look after every sample, and end each experiment when its verdicts are settled", False, flag=True),
-    Option(
-        "stages",
-        "stages of all experiments on nested samples, for example 'smoke: 20, dev: 100, full'",
-        key="string",
-        command_line=False,
-    ),
-    Option("until", "end after this stage of crucible_stages", metavar="STAGE"),
-    Option(
-        "estimate",
-        "show what the run would cost, from its prompts and earlier runs, and send nothing",
-        False,
-        flag=True,
-    ),
-    Option("train", "train adapters that have a recipe and are not trained yet", False, key="bool", flag=True),
-    Option("run_code", "run code that a model wrote, in the sandbox", False, flag=True),
-    Option("sample", "run this one sample alone, with its traceback and pdb", metavar="ID"),
-    Option("json", "write the whole run as JSON", metavar="PATH"),
-    Option("report", "write a report, its format by the extension; may be repeated", metavar="PATH", repeats=True),
-    Option("otel", "export spans and metrics to OpenTelemetry", False, key="bool", flag=True),
-    Option(
-        "tinker",
-        "service of the Tinker fixtures and adapters: local (a small model on this machine) or hosted (needs a key)",
-        "local",
-        key="string",
-        metavar="WHERE",
-        choices=("local", "hosted"),
-    ),
-    Option(
-        "tinker_base",
-        "base model of the Tinker fixtures: a directory when local, a model's name when hosted",
-        key="string",
-        command_line=False,
-        environment="CRUCIBLE_TINKER_BASE",
-    ),
-    Option(
-        "undecided",
-        "effect of an undecided verdict: warn (reported as skipped) or fail",
-        "warn",
-        key="string",
-        choices=("warn", "fail"),
-        command_line=False,
     ),
     Option(
         "memory",
@@ -176,13 +113,43 @@ OPTIONS = (
         choices=("strip", "keep"),
         command_line=False,
     ),
+    Option("run_code", "run code that a model wrote, in the sandbox", False, flag=True),
+    Option("train", "train adapters that have a recipe and are not trained yet", False, key="bool", flag=True),
+    Option(
+        "tinker",
+        "service of the Tinker fixtures and adapters: local (a small model on this machine) or hosted (needs a key)",
+        "local",
+        key="string",
+        metavar="WHERE",
+        choices=("local", "hosted"),
+    ),
+    Option(
+        "tinker_base",
+        "base model of the Tinker fixtures: a directory when local, a model's name when hosted",
+        key="string",
+        command_line=False,
+        environment="CRUCIBLE_TINKER_BASE",
+    ),
+    Option("otel", "export spans and metrics to OpenTelemetry", False, key="bool", flag=True),
 )
 
 
-def add_options(parser: pytest.Parser) -> None:
-    """Register every row of the table."""
+def features_of(plugins: pytest.PytestPluginManager) -> Iterator[Feature]:
+    """Yield the features of a session: all but those that `-p no:crucible-NAME` leaves out."""
+    return active_features(plugins.is_blocked)
+
+
+def all_options(plugins: pytest.PytestPluginManager) -> Iterator[Option]:
+    """Yield the options of the core, and those of the session's features."""
+    yield from OPTIONS
+    for feature in features_of(plugins):
+        yield from feature.options
+
+
+def add_options(parser: pytest.Parser, plugins: pytest.PytestPluginManager) -> None:
+    """Register every row of the table, and the options of features."""
     group = parser.getgroup("crucible", "experiments on language models")
-    for option in OPTIONS:
+    for option in all_options(plugins):
         if option.command_line:
             _declare_flag(group, option)
         if option.key is not None:
@@ -210,10 +177,8 @@ def _is_free(parser: pytest.Parser, name: str) -> bool:
 
 def check_options(config: pytest.Config) -> Mapping[str, Any]:
     """Return the value of each option by name. Raises pytest.UsageError with the option's name."""
-    values = {option.name: _value(config, option) for option in OPTIONS}
-    # `-o crucible_stages=` runs all samples at once.
-    values["stages"] = values["stages"] or None
-    for wrong, sentence in _limits(values):
+    values = {option.name: _value(config, option) for option in all_options(config.pluginmanager)}
+    for wrong, sentence in (*_limits(values), *_limits_of_features(features_of(config.pluginmanager), values)):
         if wrong:
             raise pytest.UsageError(sentence)
     return values
@@ -278,18 +243,21 @@ def _limits(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
             not _is_time(values["deadline"]),
             f"crucible_deadline is {values['deadline']!r}: write a time such as '30 min'",
         ),
-        *_conflicts(values),
+        (
+            values["fresh"] and values["cache"] == "only",
+            "--crucible-fresh queries the baselines again, and --crucible-cache=only calls no model: give one of them",
+        ),
         (timeout < 0, f"crucible_timeout is {timeout:g}: seconds, or 0 for no limit"),
     )
 
 
-def _conflicts(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
-    # Without these options nothing conflicts, and a session without experiments loads nothing for it.
-    if not any(values[name] for name in ("fresh", "stop", "stages", "until")):
-        return ()
-    from pytest_crucible.plan.option_conflicts import option_conflicts
+def _limits_of_features(features: Iterable[Feature], values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Yield the checks of features of which an option has a value, and sentences for those that are not met."""
+    for feature in features:
+        if feature.check_options and any(values[option.name] != option.default for option in feature.options):
+            from pytest_crucible.records.object_reference import load_object
 
-    return option_conflicts(values)
+            yield from load_object(feature.check_options)(values)
 
 
 def _is_time(deadline: str | None) -> bool:

@@ -9,11 +9,10 @@ import pytest
 
 from pytest_crucible import builtin, hookspecs, no_assert_rewriting, options
 from pytest_crucible.fixtures import (
-    canary,
     crucible,
+    feature_fixtures,
     guards,
     local_tinker,
-    perturb,
     prompt,
     rest_client,
     sample,
@@ -30,11 +29,9 @@ if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession
 
 __all__ = [
-    "canary",
     "crucible",
     "guards",
     "local_tinker",
-    "perturb",
     "prompt",
     "rest_client",
     "sample",
@@ -50,8 +47,8 @@ __all__ = [
 _RUN = pytest.StashKey[str]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    options.add_options(parser)
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    options.add_options(parser, pluginmanager)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -68,7 +65,9 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(builtin, "crucible-builtin")
-    for marker in MARKERS:
+    config.pluginmanager.register(feature_fixtures(options.features_of(config.pluginmanager)), "crucible-fixtures")
+    further = (marker for feature in options.features_of(config.pluginmanager) for marker in feature.markers)
+    for marker in (*MARKERS, *further):
         config.addinivalue_line("markers", marker)
     # A verdict's name from the summary, pasted as an argument, names its experiment.
     if any("::" in argument and any(sign in argument for sign in " @(") for argument in config.args):
@@ -163,13 +162,10 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: Any) -> None:
-    """Under xdist: collect a worker's last results, such as reports of later stages; if it died, inform the other workers."""
+    """Under xdist: collect a worker's last errors."""
     opened = _current_session(node.config)
     if opened is not None:
-        if error:
-            opened.report_lost_worker(node.gateway.id)
         opened.workers.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
-        opened.end_worker(node, node.config.pluginmanager.get_plugin("session"), died=bool(error))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -192,8 +188,6 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
         opened.expect_verdicts(session)
     try:
         result = yield
-        if opened is not None:
-            opened.run_later_stages(session)
     except BaseException:
         _conclude(session, interrupted=True)
         raise

@@ -17,15 +17,17 @@ def arm(labels: tuple[str, ...] = (), failures: dict[int, str] | None = None, **
     replied = [k for k in range(n) if k not in gone]
     scores, lost = {}, [Lost(Unit(k, 0, 0, 0), None, "error") for k in gone]
     for name, values in metrics.items():
-        kept = [k for k, one in enumerate(values) if one != "lost" and k not in (failures or {})]
+        kept_positions = [k for k, value in enumerate(values) if value != "lost" and k not in (failures or {})]
         lost += [
-            Lost(Unit(k, 0, 0, 0), name, "scorer") for k, one in enumerate(values) if one == "lost" and k not in gone
+            Lost(Unit(k, 0, 0, 0), name, "scorer")
+            for k, value in enumerate(values)
+            if value == "lost" and k not in gone
         ]
         scores[name] = ScoreColumns(
-            positions=kept,
-            repeats=[0] * len(kept),
-            values=[None if values[k] is None else float(values[k]) for k in kept],
-            is_bool=[isinstance(values[k], bool) for k in kept],
+            positions=kept_positions,
+            repeats=[0] * len(kept_positions),
+            values=[None if values[k] is None else float(values[k]) for k in kept_positions],
+            is_bool=[isinstance(values[k], bool) for k in kept_positions],
         )
     return ArmOutcomes(
         positions=replied,
@@ -39,9 +41,9 @@ def arm(labels: tuple[str, ...] = (), failures: dict[int, str] | None = None, **
 
 
 def analysis_inputs(
-    *arms: ArmOutcomes, targets=(), contrasts=(), metrics=(), groups=None, n=None, known=None, selected=None
+    *arms: ArmOutcomes, targets=(), contrasts=(), metrics=(), groups=None, n=None, kinds=None, selected=None
 ) -> AnalysisInputs:  # fmt: skip
-    n = n or max(len(one.positions) + sum(gone.metric is None for gone in one.lost) for one in arms)
+    n = n or max(len(arm.positions) + sum(gone.metric is None for gone in arm.lost) for arm in arms)
     plan = Plan(
         nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=n, selected=selected or n,
         groups=None, repeats=1, metrics=tuple(metrics), targets=tuple(map(parse_target, targets)),
@@ -52,7 +54,7 @@ def analysis_inputs(
         ),
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
     )  # fmt: skip
-    return AnalysisInputs(plan=plan, answers=arms, groups=groups or [None] * n, finished=True, known_kinds=known or {})
+    return AnalysisInputs(plan=plan, answers=arms, groups=groups or [None] * n, finished=True, known_kinds=kinds or {})
 
 
 class Samples(NoStoredDetails):

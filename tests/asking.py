@@ -27,13 +27,13 @@ def request(sample: str = "a", arm: str = "v2") -> Request:
 
 @dataclass
 class Run:
-    """What came of it."""
+    """The events and outcomes of the requests."""
 
     replies: list[Reply] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
-    def told(self, name: str) -> list[Event]:
+    def events_named(self, name: str) -> list[Event]:
         return [event for event in self.events if event.name == name]
 
 

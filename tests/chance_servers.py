@@ -23,7 +23,7 @@ NAIVE_PAUSE_S = 0.2
 
 @dataclass
 class ChanceServer(SimulatedServer):
-    """Refuses a share of the attempts: the same ones, whoever asks. Some replies take `tail_s`."""
+    """Refuses a share of the attempts: the same ones for every client. Some replies take `tail_s`."""
 
     latency_s: float = 0.02
     share: float = 0.15
@@ -91,7 +91,7 @@ def ask_units(server: SimulatedServer, samples: int = 300, *, concurrency: int =
 
 
 def naive_seconds(server: ChanceServer, threads: int, samples: int = 300) -> float:
-    """When a client with so many threads, each of which sleeps after a refusal, has the last reply."""
+    """Return the time of the last reply to a client with so many threads that sleep after a refusal."""
     free, pause = [0.0] * threads, server.retry_after_s or NAIVE_PAUSE_S
     for number in range(samples):
         now, attempt = free[0], 1

@@ -1,28 +1,20 @@
-"""What all tests share: pytester, a database server, and an environment that cannot change what they see."""
+"""Fixtures of all tests: pytester, a database server, and an environment that cannot change what they see."""
 
-import contextlib
-import functools
 import gc
 import os
-import pkgutil
 import shutil
+import sys
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import postgresql_server
 import pytest
+from fork_server import ForkServer, import_everything
 from hypothesis import HealthCheck, settings
-from installed_distributions import read_distributions_once
 from left_patches import left_patches, module_names
 from run_sizes import choose_examples
-from shared_statements import share_compiled_statements
 from sqlalchemy import create_engine, text
-from warm_process import WarmProcesses
-from warm_programs import use_warm_programs
-
-import pytest_crucible
 
 pytest_plugins = ["pytester"]
 
@@ -43,11 +35,19 @@ KEPT = {"CRUCIBLE_DATA", "CRUCIBLE_REFERENCE"}
 """Where the tests' own data is."""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `-n`, a worker that has nothing left to do takes tests from another one. An option would need xdist."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.option.dist == "load" else None
+
+
 def pytest_collection_finish() -> None:
     """Let no garbage collection of a test visit all tests and modules, which stay to the end."""
     gc.freeze()
-    # It counts one by one, each session in this process asks three times, and of a million objects each takes 20 ms.
-    gc.get_freeze_count = functools.cache(gc.get_freeze_count)
+    # The sessions of tests keep a threshold of this size, and ask no more whether objects are frozen, which takes 20 ms.
+    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.fixture(autouse=True)
@@ -57,35 +57,10 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-LIBRARIES = (
-    "scipy.stats",
-    "sqlalchemy.dialects.sqlite",
-    "sqlalchemy.dialects.postgresql.psycopg",
-    "httpx",
-    "httpcore",  # httpx imports it with the first request, and keeps its classes
-    "jsonschema",
-    "jinja2",
-    "nbformat",
-    "httptools",
-    "pandas",
-    "psycopg",
-    # pytest's hook for exceptions in finalizers imports it. A finalizer may run while importlib walks through its caches, which
-    # an import changes: RuntimeError.
-    "tracemalloc",
-)
-"""Libraries that sessions import when they need them; psycopg and httpx are extras. A second copy would have other classes."""
-
-
 @pytest.fixture(scope="session")
 def _loaded_modules() -> None:
     """Import what a session may import. pytester forgets what was first imported inside one, and the next one would pay again."""
-    ours = [module.name for module in pkgutil.walk_packages(pytest_crucible.__path__, "pytest_crucible.")]
-    for name in (*LIBRARIES, *ours):
-        if not name.endswith("__main__"):
-            with contextlib.suppress(ImportError):
-                import_module(name)
-    read_distributions_once()
-    share_compiled_statements()
+    import_everything()
 
 
 @pytest.fixture
@@ -104,26 +79,26 @@ def pytester(_loaded_modules: None, pytester: pytest.Pytester, monkeypatch: pyte
 
 
 @pytest.fixture(scope="session")
-def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmProcesses]:
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The path of a Python whose processes have imported everything already."""
     # A worker's folder lies in that of its session.
     own = tmp_path_factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
-    with contextlib.closing(WarmProcesses(shared)) as processes:
-        yield processes
+    with ForkServer(own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) as server:
+        yield server.python
 
 
 @pytest.fixture
-def warm_programs(warm: WarmProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python programs that the test, or the package in its process, starts are forks of a warm process."""
-    use_warm_programs(monkeypatch, warm)
+def forked_programs(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that the test, the package or pytest-xdist starts with `sys.executable` have imported everything already."""
+    monkeypatch.setattr(sys, "executable", python)
 
 
 @pytest.fixture(scope="session")
 def _postgresql_server() -> Iterator[str]:
     if reason := postgresql_server.missing():
         pytest.skip(reason)
-    with postgresql_server.server("fsync=off") as one:  # nobody pulls this plug
-        yield one.url
+    with postgresql_server.server("fsync=off") as server:  # no power cut is tested
+        yield server.url
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong, with which requests (all of them, if no paths are named), and from which request on."""
+    """A fault, the requests that it hits (all of them, if no paths are named), and from which request on."""
 
     kind: Literal["hang", "status", "garbage", "cut", "paused"]
     status: int = 503
@@ -30,7 +30,7 @@ class Fault:
     times: int = 10**9
 
     def hits(self, path: str) -> bool:
-        return not self.paths or any(path.endswith(one) for one in self.paths)
+        return not self.paths or any(path.endswith(entry) for entry in self.paths)
 
 
 class Faulty:
@@ -98,9 +98,9 @@ class _Server(ThreadingHTTPServer):
         """A client that is gone is no news."""
 
     def cut_all(self) -> None:
-        for one in tuple(self._open):
+        for item in tuple(self._open):
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                item.shutdown(socket.SHUT_RDWR)
 
 
 def _handler(owner: Faulty) -> type[BaseHTTPRequestHandler]:
@@ -111,7 +111,7 @@ def _handler(owner: Faulty) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             fault = owner.note(self.path.partition("?")[0], self.headers.get("x-api-key", ""))
             if fault is None:
-                self._answer(*self._asked(body))
+                self._answer(*self._forward_request(body))
             elif fault.kind == "hang":
                 owner.released.wait(60)
                 self.close_connection = True
@@ -128,10 +128,10 @@ def _handler(owner: Faulty) -> type[BaseHTTPRequestHandler]:
 
         do_GET = do_POST = do_PUT = do_DELETE = relay  # noqa: N815
 
-        def _asked(self, body: bytes) -> tuple[int, str, bytes]:
+        def _forward_request(self, body: bytes) -> tuple[int, str, bytes]:
             connection = http.client.HTTPConnection(str(owner.target.hostname), owner.target.port, timeout=60)
-            kept = ("x-api-key", "content-type", "accept", "authorization")
-            headers = {name: self.headers[name] for name in kept if self.headers[name]}
+            forwarded = ("x-api-key", "content-type", "accept", "authorization")
+            headers = {name: self.headers[name] for name in forwarded if self.headers[name]}
             try:
                 connection.request(self.command, self.path, body, headers)
                 response = connection.getresponse()
@@ -166,5 +166,5 @@ def in_time(seconds: float) -> Iterator[None]:
     """The block has to end in time."""
     started = time.monotonic()
     yield
-    taken = time.monotonic() - started
-    assert taken < seconds, f"it took {taken:.1f} s, wanted less than {seconds} s"
+    elapsed = time.monotonic() - started
+    assert elapsed < seconds, f"it took {elapsed:.1f} s, wanted less than {seconds} s"

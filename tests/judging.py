@@ -1,4 +1,4 @@
-"""Judging an outcome outside a loop, by metrics that ask nobody."""
+"""Judging an outcome outside a loop, by metrics that call no model."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from pytest_crucible.score.apply import Scored, score_outcome
 def judged_at_once(
     outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool, reasoning: Reasoning = "strip"
 ) -> Scored:
-    """What is said of an outcome at once."""
+    """Score an outcome at once."""
     try:
         score_outcome(outcome, metrics, sample, passed=passed, reasoning=reasoning).send(None)
     except StopIteration as done:
-        said: Scored = done.value
-        return said
+        value: Scored = done.value
+        return value
     raise AssertionError("a metric has waited")

@@ -48,8 +48,8 @@ class LimiterProcess:
 
 
 def main(run: str, concurrency: int) -> None:
+    from pytest_crucible.backends.limiting.control import Limits
     from pytest_crucible.backends.limiting.limiters import Limiters, Workers
-    from pytest_crucible.backends.limiting.limits import Limits
     from pytest_crucible.records import Reply
     from pytest_crucible.records.errors import Retryable
 
@@ -77,9 +77,9 @@ def main(run: str, concurrency: int) -> None:
     async def serve() -> None:
         print("ready", flush=True)
         while line := await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline):
-            said = do(*line.split())
+            answer = do(*line.split())
             await asyncio.sleep(0)
-            print(said, flush=True)
+            print(answer, flush=True)
 
     waiting: list[asyncio.Future[None]] = []
     asyncio.run(serve())

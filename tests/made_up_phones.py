@@ -40,8 +40,8 @@ def _draw_number(plan: str, draw: random.Random) -> object:
     while True:
         kind = draw.choice((phonenumbers.PhoneNumberType.FIXED_LINE, phonenumbers.PhoneNumberType.MOBILE))
         number = phonenumbers.example_number_for_type(plan, kind)
-        kept = str(number.national_number)[: -draw.randint(4, 6)]
-        rest = len(str(number.national_number)) - len(kept)
-        number.national_number = int(kept + "".join(draw.choices("0123456789", k=rest)))
+        output = str(number.national_number)[: -draw.randint(4, 6)]
+        rest = len(str(number.national_number)) - len(output)
+        number.national_number = int(output + "".join(draw.choices("0123456789", k=rest)))
         if phonenumbers.is_valid_number(number):
             return number

@@ -67,7 +67,7 @@ AROUND = (
 )
 
 
-def _named(*forms: str) -> tuple[str, ...]:
+def _name_forms(*forms: str) -> tuple[str, ...]:
     return forms
 
 
@@ -85,23 +85,25 @@ SEEN: Mapping[str, tuple[Make, tuple[str, ...]]] = {
     "AWS, id": (draw_from(ascii_uppercase + digits, 16, "AKIA"), AROUND),
     "AWS, secret": (
         draw_from(ALNUM + "+/", 40),
-        _named("aws_secret_access_key = {}", "AWS_SECRET_ACCESS_KEY={}", '"SecretAccessKey": "{}"'),
+        _name_forms("aws_secret_access_key = {}", "AWS_SECRET_ACCESS_KEY={}", '"SecretAccessKey": "{}"'),
     ),
     "Google": (draw_from(SAFE, 35, "AIza"), AROUND),
     "Google, OAuth": (draw_from(SAFE, 28, "GOCSPX-"), AROUND),
     "Azure, storage": (
         _base64(64),
-        _named("DefaultEndpointsProtocol=https;AccountName=a;AccountKey={};EndpointSuffix=x", "AZURE_STORAGE_KEY={}"),
+        _name_forms(
+            "DefaultEndpointsProtocol=https;AccountName=a;AccountKey={};EndpointSuffix=x", "AZURE_STORAGE_KEY={}"
+        ),
     ),
     "Azure, Entra": (_join(draw_from(ALNUM, 3), "8Q~", draw_from(ALNUM + "_-.~", 33), draw_from(ALNUM, 1)), AROUND),
-    "Azure, OpenAI": (draw_from(HEX, 32), _named("AZURE_OPENAI_API_KEY={}", "api-key: {}", "AZURE_OPENAI_KEY={}")),
+    "Azure, OpenAI": (draw_from(HEX, 32), _name_forms("AZURE_OPENAI_API_KEY={}", "api-key: {}", "AZURE_OPENAI_KEY={}")),
     "Vault": (draw_from(ALNUM, 95, "hvs."), AROUND),
-    "Vault, old": (draw_from(ALNUM, 24, "s."), _named("VAULT_TOKEN={}", "X-Vault-Token: {}")),
+    "Vault, old": (draw_from(ALNUM, 24, "s."), _name_forms("VAULT_TOKEN={}", "X-Vault-Token: {}")),
     "Databricks": (draw_from(HEX, 32, "dapi"), AROUND),
     "Groq": (draw_from(ALNUM, 52, "gsk_"), AROUND),
     "Weights & Biases": (
         draw_from(HEX, 40),
-        _named("WANDB_API_KEY={}", "export WANDB_API_KEY='{}'", "wandb_api_key: {}"),
+        _name_forms("WANDB_API_KEY={}", "export WANDB_API_KEY='{}'", "wandb_api_key: {}"),
     ),
     "Slack": (_join("xoxb-", draw_from(digits, 12), "-", draw_from(ALNUM, 24)), AROUND),
     "Slack, webhook": (
@@ -116,7 +118,7 @@ SEEN: Mapping[str, tuple[Make, tuple[str, ...]]] = {
         AROUND,
     ),
     "Stripe": (draw_from(ALNUM, 24, "sk_live_"), AROUND),
-    "Twilio": (draw_from(HEX, 32), _named("TWILIO_AUTH_TOKEN={}", "auth_token = '{}'", '"authToken": "{}"')),
+    "Twilio": (draw_from(HEX, 32), _name_forms("TWILIO_AUTH_TOKEN={}", "auth_token = '{}'", '"authToken": "{}"')),
     "Telegram": (_join(draw_from("123456789", 10), ":AA", draw_from(SAFE, 33)), AROUND),
     "DigitalOcean": (draw_from(HEX, 64, "dop_v1_"), AROUND),
     "Shopify": (draw_from(HEX, 32, "shpat_"), AROUND),
@@ -128,20 +130,20 @@ SEEN: Mapping[str, tuple[Make, tuple[str, ...]]] = {
     ),
     "DB_PASSWORD": (
         _password,
-        _named("DB_PASSWORD={}", "export DB_PASSWORD='{}'", "DB_PASSWORD: {}", "- name: DB_PASSWORD\n  value: {}"),
+        _name_forms("DB_PASSWORD={}", "export DB_PASSWORD='{}'", "DB_PASSWORD: {}", "- name: DB_PASSWORD\n  value: {}"),
     ),
-    "password in JSON": (_password, _named('{{"password": "{}"}}', '"dbPassword": "{}",', "{{'passwd': '{}'}}")),
+    "password in JSON": (_password, _name_forms('{{"password": "{}"}}', '"dbPassword": "{}",', "{{'passwd': '{}'}}")),
     "password in prose": (
         _password,
-        _named("the password is {}", "Das Passwort lautet {} ", "password: {}", "Use the password {} to log in"),
+        _name_forms("the password is {}", "Das Passwort lautet {} ", "password: {}", "Use the password {} to log in"),
     ),
     "API key in a header": (
         draw_from(ALNUM, 32),
-        _named("X-API-Key: {}", "-H 'x-api-key: {}'", '"Ocp-Apim-Subscription-Key": "{}"'),
+        _name_forms("X-API-Key: {}", "-H 'x-api-key: {}'", '"Ocp-Apim-Subscription-Key": "{}"'),
     ),
     "Authorization: Bearer": (
         draw_from(ALNUM, 40),
-        _named("Authorization: Bearer {}", '-H "Authorization: Bearer {}"', "authorization: bearer {}"),
+        _name_forms("Authorization: Bearer {}", '-H "Authorization: Bearer {}"', "authorization: bearer {}"),
     ),
     "Authorization: Basic": (
         _join("Basic ", lambda draw: base64.b64encode(f"admin:{_password(draw)}".encode()).decode()),
@@ -149,77 +151,94 @@ SEEN: Mapping[str, tuple[Make, tuple[str, ...]]] = {
     ),
     "client secret": (
         draw_from(SAFE, 40),
-        _named("client_secret={}", '"clientSecret": "{}"', "OAUTH_CLIENT_SECRET={}"),
+        _name_forms("client_secret={}", '"clientSecret": "{}"', "OAUTH_CLIENT_SECRET={}"),
     ),
-    "access token": (draw_from(ALNUM, 30), _named("access_token={}&x=1", '"access_token": "{}"', "ACCESS_TOKEN={}")),
-    "Square": (draw_from(SAFE, 60, "EAAA"), _named("SQUARE_ACCESS_TOKEN={}", "square_token: {}")),
+    "access token": (
+        draw_from(ALNUM, 30),
+        _name_forms("access_token={}&x=1", '"access_token": "{}"', "ACCESS_TOKEN={}"),
+    ),
+    "Square": (draw_from(SAFE, 60, "EAAA"), _name_forms("SQUARE_ACCESS_TOKEN={}", "square_token: {}")),
     "Artifactory": (
         draw_from(ALNUM, 69, "AKCp"),
-        _named("ARTIFACTORY_API_KEY={}", "X-JFrog-Art-Api: {}", "api key {}"),
+        _name_forms("ARTIFACTORY_API_KEY={}", "X-JFrog-Art-Api: {}", "api key {}"),
     ),
-    "Plaid": (_join("access-production-", _uuid), _named("PLAID_ACCESS_TOKEN={}", '"access_token": "{}"')),
-    "Fastly": (draw_from(SAFE, 32), _named("Fastly-Key: {}", "FASTLY_API_TOKEN={}")),
-    "Cloudflare": (draw_from(SAFE, 40), _named("CLOUDFLARE_API_TOKEN={}", "CF_API_KEY: {}")),
-    "Adafruit": (draw_from(ALNUM, 28, "aio_"), _named("ADAFRUIT_IO_KEY={}", "io_key = '{}'")),
-    "Duffel": (draw_from(SAFE, 43, "duffel_live_"), _named("DUFFEL_ACCESS_TOKEN={}", "token = '{}'")),
-    "EasyPost": (draw_from(ALNUM, 54, "EZAK"), _named("EASYPOST_API_KEY={}", "easypost.api_key = '{}'")),
+    "Plaid": (_join("access-production-", _uuid), _name_forms("PLAID_ACCESS_TOKEN={}", '"access_token": "{}"')),
+    "Fastly": (draw_from(SAFE, 32), _name_forms("Fastly-Key: {}", "FASTLY_API_TOKEN={}")),
+    "Cloudflare": (draw_from(SAFE, 40), _name_forms("CLOUDFLARE_API_TOKEN={}", "CF_API_KEY: {}")),
+    "Adafruit": (draw_from(ALNUM, 28, "aio_"), _name_forms("ADAFRUIT_IO_KEY={}", "io_key = '{}'")),
+    "Duffel": (draw_from(SAFE, 43, "duffel_live_"), _name_forms("DUFFEL_ACCESS_TOKEN={}", "token = '{}'")),
+    "EasyPost": (draw_from(ALNUM, 54, "EZAK"), _name_forms("EASYPOST_API_KEY={}", "easypost.api_key = '{}'")),
     "Shippo": (draw_from(HEX, 40, "shippo_live_"), AROUND),
-    "Clojars": (draw_from(ascii_lowercase + digits, 60, "CLOJARS_"), _named("CLOJARS_PASSWORD={}", "password: {}")),
-    "Mistral": (draw_from(ALNUM, 32), _named("MISTRAL_API_KEY={}", "Mistral(api_key='{}')")),
-    "Cohere": (draw_from(ALNUM, 40), _named("CO_API_KEY={}", "cohere.Client(token='{}')", "COHERE_API_KEY: '{}'")),
-    "Deepgram": (draw_from(HEX, 40), _named("DEEPGRAM_API_KEY={}", "Authorization: Token {}")),
-    "Algolia": (draw_from(HEX, 32), _named("ALGOLIA_ADMIN_KEY={}", "X-Algolia-API-Key: {}", 'adminKey: "{}"')),
-    "Datadog": (draw_from(HEX, 40), _named("DD_APP_KEY={}", "DD-APPLICATION-KEY: {}", "app_key: {}")),
-    "PagerDuty": (draw_from(SAFE, 20), _named("PAGERDUTY_TOKEN={}", "Authorization: Token token={}")),
-    "Snyk": (_uuid, _named("SNYK_TOKEN={}", "snyk_token: {}")),
-    "Heroku": (_uuid, _named("HEROKU_API_KEY={}", "HEROKU_API_KEY: {}")),
+    "Clojars": (
+        draw_from(ascii_lowercase + digits, 60, "CLOJARS_"),
+        _name_forms("CLOJARS_PASSWORD={}", "password: {}"),
+    ),
+    "Mistral": (draw_from(ALNUM, 32), _name_forms("MISTRAL_API_KEY={}", "Mistral(api_key='{}')")),
+    "Cohere": (draw_from(ALNUM, 40), _name_forms("CO_API_KEY={}", "cohere.Client(token='{}')", "COHERE_API_KEY: '{}'")),
+    "Deepgram": (draw_from(HEX, 40), _name_forms("DEEPGRAM_API_KEY={}", "Authorization: Token {}")),
+    "Algolia": (draw_from(HEX, 32), _name_forms("ALGOLIA_ADMIN_KEY={}", "X-Algolia-API-Key: {}", 'adminKey: "{}"')),
+    "Datadog": (draw_from(HEX, 40), _name_forms("DD_APP_KEY={}", "DD-APPLICATION-KEY: {}", "app_key: {}")),
+    "PagerDuty": (draw_from(SAFE, 20), _name_forms("PAGERDUTY_TOKEN={}", "Authorization: Token token={}")),
+    "Snyk": (_uuid, _name_forms("SNYK_TOKEN={}", "snyk_token: {}")),
+    "Heroku": (_uuid, _name_forms("HEROKU_API_KEY={}", "HEROKU_API_KEY: {}")),
     "Jenkins": (
         draw_from(HEX, 32, "11"),
-        _named("JENKINS_API_TOKEN={}", "curl --user admin:{} https://ci.example.org"),
+        _name_forms("JENKINS_API_TOKEN={}", "curl --user admin:{} https://ci.example.org"),
     ),
-    "Rails": (draw_from(HEX, 128), _named("SECRET_KEY_BASE={}", "secret_key_base: {}")),
+    "Rails": (draw_from(HEX, 128), _name_forms("SECRET_KEY_BASE={}", "secret_key_base: {}")),
     "Django": (
         draw_from(ascii_lowercase + digits + "!@#$%^&*(-_=+)", 50),
-        _named('SECRET_KEY = "{}"', "DJANGO_SECRET_KEY='{}'"),
+        _name_forms('SECRET_KEY = "{}"', "DJANGO_SECRET_KEY='{}'"),
     ),
-    "Laravel": (_join("base64:", _base64(32)), _named("APP_KEY={}", "'key' => '{}',")),
-    "signing key of tokens": (_url_safe(48), _named("JWT_SECRET={}", "jwt: {{ secret: '{}' }}", "JWT_SIGNING_KEY: {}")),
-    "Redis": (_join("redis://:", draw_from(ALNUM, 20), "@cache:6379/0"), _named("REDIS_URL={}", "{}")),
+    "Laravel": (_join("base64:", _base64(32)), _name_forms("APP_KEY={}", "'key' => '{}',")),
+    "signing key of tokens": (
+        _url_safe(48),
+        _name_forms("JWT_SECRET={}", "jwt: {{ secret: '{}' }}", "JWT_SIGNING_KEY: {}"),
+    ),
+    "Redis": (_join("redis://:", draw_from(ALNUM, 20), "@cache:6379/0"), _name_forms("REDIS_URL={}", "{}")),
     "MongoDB": (_join("mongodb+srv://app:", draw_from(ALNUM, 16), "@c0.abc.mongodb.net/x"), ("{}", "uri: {}")),
     "connection string": (
         draw_from(ALNUM, 16),
-        _named("host=db user=app password={} dbname=x", "Server=db;Uid=sa;Pwd={};"),
+        _name_forms("host=db user=app password={} dbname=x", "Server=db;Uid=sa;Pwd={};"),
     ),
     "netrc": (
         draw_from(ALNUM, 18),
-        _named("machine api.example.org login me password {}", "machine x\nlogin me\npassword {}\n"),
+        _name_forms("machine api.example.org login me password {}", "machine x\nlogin me\npassword {}\n"),
     ),
-    "Kubernetes": (_base64(18), _named("kind: Secret\ndata:\n  password: {}", "data:\n  db-password: {}")),
-    "Terraform": (draw_from(SIGNS, 20), _named('admin_password = "{}"', 'variable "db_password" {{ default = "{}" }}')),
+    "Kubernetes": (_base64(18), _name_forms("kind: Secret\ndata:\n  password: {}", "data:\n  db-password: {}")),
+    "Terraform": (
+        draw_from(SIGNS, 20),
+        _name_forms('admin_password = "{}"', 'variable "db_password" {{ default = "{}" }}'),
+    ),
     "environment of a container": (
         draw_from(ALNUM, 20),
-        _named("docker run -e POSTGRES_PASSWORD={} postgres", "ENV MYSQL_ROOT_PASSWORD {}"),
+        _name_forms("docker run -e POSTGRES_PASSWORD={} postgres", "ENV MYSQL_ROOT_PASSWORD {}"),
     ),
     "SMTP": (
         draw_from(ascii_lowercase, 16),
-        _named("SMTP_PASSWORD={}", "EMAIL_HOST_PASSWORD = '{}'", "MAIL_PASSWORD={}"),
+        _name_forms("SMTP_PASSWORD={}", "EMAIL_HOST_PASSWORD = '{}'", "MAIL_PASSWORD={}"),
     ),
     "SSH": (_pem("OPENSSH "), ("{}", "cat > id <<EOF\n{}\nEOF")),
     "EC": (_pem("EC "), ("{}", "PRIVATE_KEY='{}'")),
     "PKCS 8": (_pem(""), ("{}", '"private_key": "{}"')),
     "query": (
         _url_safe(24),
-        _named("https://api.example.org/v1?api_key={}&q=a", "GET /x?token={} HTTP/1.1", "wss://h/?access_token={}"),
+        _name_forms(
+            "https://api.example.org/v1?api_key={}&q=a", "GET /x?token={} HTTP/1.1", "wss://h/?access_token={}"
+        ),
     ),
     "command line": (
         draw_from(ALNUM, 24),
-        _named("tool --api-key {} --verbose", "tool --token={} run", "tool --password '{}'"),
+        _name_forms("tool --api-key {} --verbose", "tool --token={} run", "tool --password '{}'"),
     ),
-    "XML": (draw_from(ALNUM, 14), _named("<password>{}</password>", '<add key="DbPassword" value="{}"/>')),
-    "SQL": (draw_from(ALNUM, 14), _named("CREATE ROLE app WITH PASSWORD '{}'", "ALTER USER a SET PASSWORD = '{}'")),
+    "XML": (draw_from(ALNUM, 14), _name_forms("<password>{}</password>", '<add key="DbPassword" value="{}"/>')),
+    "SQL": (
+        draw_from(ALNUM, 14),
+        _name_forms("CREATE ROLE app WITH PASSWORD '{}'", "ALTER USER a SET PASSWORD = '{}'"),
+    ),
     "chat": (
         draw_from(ALNUM, 12),
-        _named(
+        _name_forms(
             "ok the new password for the wiki is {} please do not share it",
             "pw changed, password is now {}",
             "my password: {}",
@@ -227,103 +246,111 @@ SEEN: Mapping[str, tuple[Make, tuple[str, ...]]] = {
     ),
     "JSON in JSON": (
         draw_from(ALNUM, 24),
-        _named('{{"body": "{{\\"token\\": \\"{}\\", \\"api_key\\": \\"{}\\"}}"}}', '"{{\\"password\\":\\"{}\\"}}"'),
+        _name_forms(
+            '{{"body": "{{\\"token\\": \\"{}\\", \\"api_key\\": \\"{}\\"}}"}}', '"{{\\"password\\":\\"{}\\"}}"'
+        ),
     ),
-    "Okta": (draw_from(SAFE, 40, "00"), _named("Authorization: SSWS {}", "OKTA_API_TOKEN={}")),
-    "PayPal": (draw_from(SAFE, 79, "E"), _named("PAYPAL_SECRET={}", "PAYPAL_CLIENT_SECRET: {}")),
+    "Okta": (draw_from(SAFE, 40, "00"), _name_forms("Authorization: SSWS {}", "OKTA_API_TOKEN={}")),
+    "PayPal": (draw_from(SAFE, 79, "E"), _name_forms("PAYPAL_SECRET={}", "PAYPAL_CLIENT_SECRET: {}")),
     "Mapbox": (_join("sk.eyJ1Ijoi", draw_from(ALNUM, 60), ".", draw_from(SAFE, 22)), AROUND),
     "Cloudinary": (
         _join("cloudinary://", draw_from(digits, 15), ":", draw_from(SAFE, 27), "@cloud"),
-        _named("{}", "CLOUDINARY_URL={}"),
+        _name_forms("{}", "CLOUDINARY_URL={}"),
     ),
-    "Supabase": (_jwt, _named("SUPABASE_SERVICE_ROLE_KEY={}", "service_role: {}")),
-    "Ansible": (draw_from(ALNUM, 12), _named("ansible_become_pass: {}", "ansible_ssh_pass={}")),
-    "wireless network": (draw_from(ALNUM, 14), _named('psk="{}"', "wifi password: {}")),
+    "Supabase": (_jwt, _name_forms("SUPABASE_SERVICE_ROLE_KEY={}", "service_role: {}")),
+    "Ansible": (draw_from(ALNUM, 12), _name_forms("ansible_become_pass: {}", "ansible_ssh_pass={}")),
+    "wireless network": (draw_from(ALNUM, 14), _name_forms('psk="{}"', "wifi password: {}")),
     "pgpass": (
         draw_from(ALNUM, 16),
-        _named(
+        _name_forms(
             "db.example.org:5432:app:me:{}",
         ),
     ),
     "Docker": (
         lambda draw: base64.b64encode(f"me:{_password(draw)}".encode()).decode(),
-        _named(
+        _name_forms(
             '{{"auths": {{"r.io": {{"auth": "{}"}}}}}}',
         ),
     ),
-    "npmrc": (draw_from(HEX, 36), _named("//registry.example.org/:_authToken={}", "_password={}")),
+    "npmrc": (draw_from(HEX, 36), _name_forms("//registry.example.org/:_authToken={}", "_password={}")),
     "rclone": (
         draw_from(SAFE, 30),
-        _named(
+        _name_forms(
             "[remote]\nuser = me\npass = {}",
         ),
     ),
-    "Fernet": (_base64(32), _named("AIRFLOW__CORE__FERNET_KEY={}", "fernet_key = {}")),
-    "Grafana": (draw_from(ALNUM, 12), _named("GF_SECURITY_ADMIN_PASSWORD={}", "- GF_SECURITY_ADMIN_PASSWORD={}")),
-    "Spring": (_password, _named("spring.datasource.password={}", "spring:\n  datasource:\n    password: {}")),
+    "Fernet": (_base64(32), _name_forms("AIRFLOW__CORE__FERNET_KEY={}", "fernet_key = {}")),
+    "Grafana": (draw_from(ALNUM, 12), _name_forms("GF_SECURITY_ADMIN_PASSWORD={}", "- GF_SECURITY_ADMIN_PASSWORD={}")),
+    "Spring": (_password, _name_forms("spring.datasource.password={}", "spring:\n  datasource:\n    password: {}")),
     "JDBC": (
         draw_from(ALNUM, 12),
-        _named("jdbc:mysql://h/db?user=a&password={}", "jdbc:sqlserver://h;user=sa;password={};"),
+        _name_forms("jdbc:mysql://h/db?user=a&password={}", "jdbc:sqlserver://h;user=sa;password={};"),
     ),
-    "PHP": (draw_from(ALNUM, 12), _named("define('DB_PASSWORD', '{}');", "$dbPass = '{}';")),
-    "Go": (draw_from(ALNUM, 12), _named('password := "{}"', 'const apiKey = "{}"', 'Password: "{}",')),
+    "PHP": (draw_from(ALNUM, 12), _name_forms("define('DB_PASSWORD', '{}');", "$dbPass = '{}';")),
+    "Go": (draw_from(ALNUM, 12), _name_forms('password := "{}"', 'const apiKey = "{}"', 'Password: "{}",')),
     "C#": (
         draw_from(ALNUM, 12),
-        _named(
+        _name_forms(
             'new NetworkCredential("me", "{}")',
         ),
     ),
-    "PowerShell": (draw_from(ALNUM, 12), _named('ConvertTo-SecureString "{}" -AsPlainText', '$Password = "{}"')),
-    "cookie": (draw_from(ALNUM, 32), _named("Set-Cookie: sessionid={}; HttpOnly", "Cookie: session_token={}")),
-    "mail in German": (_password, _named("Ihr neues Passwort: {}", "Das Kennwort ist {} und gilt ab morgen")),
-    "mail in Spanish": (_password, _named("La contraseña es {}", "contraseña: {}")),
+    "PowerShell": (draw_from(ALNUM, 12), _name_forms('ConvertTo-SecureString "{}" -AsPlainText', '$Password = "{}"')),
+    "cookie": (draw_from(ALNUM, 32), _name_forms("Set-Cookie: sessionid={}; HttpOnly", "Cookie: session_token={}")),
+    "mail in German": (_password, _name_forms("Ihr neues Passwort: {}", "Das Kennwort ist {} und gilt ab morgen")),
+    "mail in Spanish": (_password, _name_forms("La contraseña es {}", "contraseña: {}")),
     "both of a login": (
         _password,
-        _named("Username: anna\nPassword: {}", "user anna / password {}", "login: anna, pass: {}"),
+        _name_forms("Username: anna\nPassword: {}", "user anna / password {}", "login: anna, pass: {}"),
     ),
     "OpenRouter": (draw_from(HEX, 64, "sk-or-v1-"), AROUND),
 }
 """Kinds that were looked at while the patterns were written, each with what stands around its values."""
 UNSEEN: Mapping[str, tuple[Make, tuple[str, ...]]] = {
-    "Zendesk": (draw_from(ALNUM, 40), _named("ZENDESK_API_TOKEN={}", "zendesk_token: {}")),
-    "Mattermost": (draw_from(ascii_lowercase + digits, 26), _named("MATTERMOST_TOKEN={}", "mm_bot_token = '{}'")),
-    "Confluent": (draw_from(ALNUM + "+/", 64), _named("CONFLUENT_CLOUD_API_SECRET={}", "sasl.password={}")),
-    "Nomad": (_uuid, _named("NOMAD_TOKEN={}", "X-Nomad-Token: {}")),
-    "Auth0": (draw_from(SAFE, 64), _named("AUTH0_CLIENT_SECRET={}", "clientSecret: '{}',")),
+    "Zendesk": (draw_from(ALNUM, 40), _name_forms("ZENDESK_API_TOKEN={}", "zendesk_token: {}")),
+    "Mattermost": (draw_from(ascii_lowercase + digits, 26), _name_forms("MATTERMOST_TOKEN={}", "mm_bot_token = '{}'")),
+    "Confluent": (draw_from(ALNUM + "+/", 64), _name_forms("CONFLUENT_CLOUD_API_SECRET={}", "sasl.password={}")),
+    "Nomad": (_uuid, _name_forms("NOMAD_TOKEN={}", "X-Nomad-Token: {}")),
+    "Auth0": (draw_from(SAFE, 64), _name_forms("AUTH0_CLIENT_SECRET={}", "clientSecret: '{}',")),
     "Lob": (draw_from(HEX, 35, "live_"), AROUND),
-    "Mailjet": (draw_from(HEX, 32), _named("MJ_APIKEY_PRIVATE={}", "api_secret: {}")),
-    "VirusTotal": (draw_from(HEX, 64), _named("VT_API_KEY={}", "x-apikey: {}")),
+    "Mailjet": (draw_from(HEX, 32), _name_forms("MJ_APIKEY_PRIVATE={}", "api_secret: {}")),
+    "VirusTotal": (draw_from(HEX, 64), _name_forms("VT_API_KEY={}", "x-apikey: {}")),
     "FTP": (_join("ftp://me:", draw_from(ALNUM, 10), "@files.example.org/a"), ("{}", "curl {}")),
     "RabbitMQ": (_join("amqp://app:", draw_from(ALNUM, 18), "@mq:5672/"), ("BROKER={}", "url: {}")),
     "IMAP": (
         _password,
-        _named(
+        _name_forms(
             "imap:\n  user: anna\n  password: {}\n",
         ),
     ),
-    "Jupyter": (draw_from(HEX, 48), _named("http://localhost:8888/?token={}", "http://127.0.0.1:8888/lab?token={} ")),
+    "Jupyter": (
+        draw_from(HEX, 48),
+        _name_forms("http://localhost:8888/?token={}", "http://127.0.0.1:8888/lab?token={} "),
+    ),
     "GnuPG": (
         draw_from(ALNUM, 14),
-        _named(
+        _name_forms(
             "gpg --batch --passphrase {} -d a.gpg",
         ),
     ),
-    "TOML": (_password, _named('[db]\nuser = "a"\npassword = "{}"', 'secret = "{}"')),
+    "TOML": (_password, _name_forms('[db]\nuser = "a"\npassword = "{}"', 'secret = "{}"')),
     "configuration with a comment": (
         draw_from(ALNUM, 14),
-        _named("password={} ; of the test server", "password = {}  # rotate"),
+        _name_forms("password={} ; of the test server", "password = {}  # rotate"),
     ),
-    "table": (draw_from(ALNUM, 14), _named("| password | {} |", "password\t{}")),
+    "table": (draw_from(ALNUM, 14), _name_forms("| password | {} |", "password\t{}")),
     "log line": (
         draw_from(ALNUM, 12),
-        _named("login ok user=anna password={} ip=10.0.0.1", "WARN bad credential token={} retry"),
+        _name_forms("login ok user=anna password={} ip=10.0.0.1", "WARN bad credential token={} retry"),
     ),
-    "mail in French": (_password, _named("Votre mot de passe : {}", "Le mot de passe est {}")),
+    "mail in French": (_password, _name_forms("Votre mot de passe : {}", "Le mot de passe est {}")),
     "code in Java": (
         draw_from(ALNUM, 16),
-        _named('private static final String PASSWORD = "{}";', 'ds.setPassword("{}");'),
+        _name_forms('private static final String PASSWORD = "{}";', 'ds.setPassword("{}");'),
     ),
-    "Helm": (draw_from(ALNUM, 16), _named("helm install x --set auth.password={} y", "--set postgresqlPassword={}")),
+    "Helm": (
+        draw_from(ALNUM, 16),
+        _name_forms("helm install x --set auth.password={} y", "--set postgresqlPassword={}"),
+    ),
 }
 """Kinds that were written down when the patterns had been: 0.94 of them were found, and two forms were added then."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_crucible.backends.cache.policy import CachedReply, KnownAdapter
+from pytest_crucible.backends.cache import CachedReply, KnownAdapter
 from pytest_crucible.store.replies import decode_reply, encode_reply
 
 
@@ -15,7 +15,7 @@ class MemoryReplies:
         self._introduced: list[KnownAdapter] = []
 
     async def get(self, key: str) -> CachedReply | None:
-        self.known |= {one.settings: one for one in self._introduced}
+        self.known |= {entry.settings: entry for entry in self._introduced}
         self._introduced.clear()
         if key not in self.rows:
             return None
@@ -23,11 +23,11 @@ class MemoryReplies:
         reply = decode_reply(text, cached=True)
         return None if reply is None else CachedReply(reply=reply, identity=identity, at=at)
 
-    def put(self, key: str, kept: CachedReply, *, overwrite: bool = False) -> None:
-        text = encode_reply(kept.reply)
+    def put(self, key: str, cached: CachedReply, *, overwrite: bool = False) -> None:
+        text = encode_reply(cached.reply)
         there = key in self.rows and decode_reply(self.rows[key][0]) is not None
         if text is not None and (overwrite or not there):
-            self.rows[key] = (text, kept.identity, kept.at)
+            self.rows[key] = (text, cached.identity, cached.at)
 
     def remember_adapter(self, adapter: KnownAdapter) -> None:
         self._introduced.append(adapter)

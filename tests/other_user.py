@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-_NOBODY = 65534
+_UNPRIVILEGED = 65534
 OTHER = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be two users of one machine"
 )
 
 
 def run_as_other_user(code: str, folder: Path) -> str:
-    """Run Python code as user `nobody`, who can reach the folder, and return what it prints."""
+    """Run Python code as the user without rights, who can reach the folder, and return what it prints."""
     # It imports as root, because the other user may not be able to read this interpreter's libraries.
-    become = f"os.setgroups([]); os.setgid({_NOBODY}); os.setuid({_NOBODY})"
+    become = f"os.setgroups([]); os.setgid({_UNPRIVILEGED}); os.setuid({_UNPRIVILEGED})"
     program = f"import os, sys; sys.path[:] = {sys.path!r}; import pytest_crucible.store.engine; {become}\n{code}"
     with _parents_open(folder):
         result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

@@ -23,13 +23,13 @@ WAIT_S = 60
 
 @functools.cache
 def missing() -> str:
-    """Why there can be no server here; empty where there can."""
+    """Return why no server can run here; empty where one can."""
     if importlib.util.find_spec("psycopg") is None:
         return "psycopg is not installed"
     if _binaries() is None:
         return "PostgreSQL's server is not installed"
     if os.geteuid() == 0 and _user() is None:
-        return "root may not run PostgreSQL, and there is no user postgres or nobody"
+        return "root may not run PostgreSQL, and there is no unprivileged user"
     return ""
 
 
@@ -47,7 +47,7 @@ class Server:
 
     def start(self) -> None:
         own = (f"port={self.port}", "listen_addresses=127.0.0.1", "unix_socket_directories=")
-        options = " ".join(f"-c {one}" for one in (*own, *self.settings))
+        options = " ".join(f"-c {entry}" for entry in (*own, *self.settings))
         _run("pg_ctl", "-D", f"{self.folder}/data", "-l", f"{self.folder}/log", "-o", options, "-w", "start")
 
     def kill(self) -> None:
@@ -55,8 +55,8 @@ class Server:
         note = self.folder / "data" / "postmaster.pid"
         number = note.read_text().split()[0]
         children = Path(f"/proc/{number}/task/{number}/children").read_text().split()
-        for one in (number, *children):
-            os.kill(int(one), signal.SIGKILL)
+        for database in (number, *children):
+            os.kill(int(database), signal.SIGKILL)
         note.unlink()  # who is dead and not yet buried looks as if it ran
 
     def stop(self) -> None:
@@ -65,18 +65,18 @@ class Server:
 
 @contextlib.contextmanager
 def server(*settings: str) -> Iterator[Server]:
-    """With an empty database; `settings` are those of postgresql.conf, such as `fsync=off`."""
+    """A server with an empty database; `settings` are those of postgresql.conf, such as `fsync=off`."""
     with tempfile.TemporaryDirectory(prefix="crucible-pg-") as room:
         folder, port = Path(room), _free_port()
         if (user := _user()) is not None:
             shutil.chown(folder, user)
         _run("initdb", "-D", room + "/data", "-A", "trust", "-U", "crucible", "-E", "UTF8", "--locale=C", "--no-sync")
-        one = Server(folder, port, settings)
-        one.start()
+        database = Server(folder, port, settings)
+        database.start()
         try:
-            yield one
+            yield database
         finally:
-            one.stop()
+            database.stop()
 
 
 def _run(program: str, *arguments: str) -> None:
@@ -92,19 +92,19 @@ def _run(program: str, *arguments: str) -> None:
 
 @functools.cache
 def _binaries() -> Path | None:
-    """On the path, or where Debian has them."""
-    found = shutil.which("pg_ctl")
-    places = [Path(found).parent] if found else []
+    """Return the folder of the programs: on the path, or the one of Debian."""
+    path = shutil.which("pg_ctl")
+    places = [Path(path).parent] if path else []
     places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((one for one in places if (one / "initdb").exists()), None)
+    return next((place for place in places if (place / "initdb").exists()), None)
 
 
 def _user() -> str | None:
-    """Whom to become; None for who we are."""
+    """Return the user to become; None for the current one."""
     if os.geteuid() != 0:
         return None
-    known = {one.pw_name for one in pwd.getpwall()}
-    return next((name for name in UNPRIVILEGED if name in known), None)
+    user_names = {entry.pw_name for entry in pwd.getpwall()}
+    return next((name for name in UNPRIVILEGED if name in user_names), None)
 
 
 def _free_port() -> int:

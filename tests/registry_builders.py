@@ -16,7 +16,7 @@ from pytest_crucible.records.model_gates import GateEntry, SuiteRecord
 from pytest_crucible.records.registry import LogEntry, Version
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.registry.promote import Promotion
-from pytest_crucible.registry.settings import RegistrySettings
+from pytest_crucible.registry.rules import RegistrySettings
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore

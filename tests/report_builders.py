@@ -36,13 +36,13 @@ NODEID = "test_math.py::test_sums"
 
 
 def estimate(metric: str, arm: str, value: float, low: float, high: float, **facts) -> Estimate:
-    given = {"statistic": "mean", "n": 200, "lost": 0, "inapplicable": 0, "unconditional": None, "clusters": None}
+    fields = {"statistic": "mean", "n": 200, "lost": 0, "inapplicable": 0, "unconditional": None, "clusters": None}
     interval = Interval(low=low, high=high, level=0.95, method="wilson")
-    return Estimate(metric=metric, arm=arm, value=value, interval=interval, method="wilson", **{**given, **facts})
+    return Estimate(metric=metric, arm=arm, value=value, interval=interval, method="wilson", **{**fields, **facts})
 
 
 def make_plan(**facts) -> Plan:
-    given = {
+    fields = {
         "nodeid": NODEID, "path": "test_math.py", "line": 3, "dataset": "sums", "dataset_sha256": "ab" * 32,
         "planned": 200, "selected": 200, "groups": None, "repeats": 1, "open_metrics": False,
         "arms": (
@@ -57,7 +57,7 @@ def make_plan(**facts) -> Plan:
         "contrasts": (Contrast(metric="exact", baseline="v1"),),
         "fingerprint": Fingerprint(dataset="", function="", metrics="", sampling=""),
     }  # fmt: skip
-    return Plan(**{**given, **facts})
+    return Plan(**{**fields, **facts})
 
 
 WORST = WorstSample(metric="exact", value=0.0, baseline_value=1.0, sample="sums-0007", reply="The answer is 4.")
@@ -102,16 +102,16 @@ def make_analysis(plan: Plan, **facts) -> Analysis:
     seconds = estimate("seconds", "v2", 1.25, 1.1, float("inf"), statistic="p95", n=198, lost=2)
     proven = Evidence(observed=reading, worst=reading, best=reading, method="clopper-pearson")
     compared = dataclasses.replace(proven, method="exact unconditional")
-    asked = make_plan()
-    given = {
+    request = make_plan()
+    fields = {
         "estimates": (exact, estimate("exact", "v1", 0.845, 0.788, 0.889)),
         "targets": (
-            TargetResult(target=asked.targets[0], estimate=exact, evidence=proven, needed=12000),
-            TargetResult(target=asked.targets[1], estimate=seconds, evidence=proven, needed=None),
+            TargetResult(target=request.targets[0], estimate=exact, evidence=proven, needed=12000),
+            TargetResult(target=request.targets[1], estimate=seconds, evidence=proven, needed=None),
         ),
         "comparisons": (
             Comparison(
-                contrast=asked.contrasts[0], candidate="v2", pairs=198, lost=2, clusters=None, difference=-0.035,
+                contrast=request.contrasts[0], candidate="v2", pairs=198, lost=2, clusters=None, difference=-0.035,
                 interval=Interval(low=-0.0871, high=0.0164, level=0.95, method="exact unconditional"), p_value=0.18, p_exact=0.229,
                 method="exact unconditional", evidence=compared, detectable=0.0742, needed=890, p_adjusted=0.18,
                 effects=(EffectSize(name="discordant odds ratio", value=0.7, interval=None),),
@@ -121,7 +121,7 @@ def make_analysis(plan: Plan, **facts) -> Analysis:
         "finished": True,
         "sections": make_sections(plan, **of_sections),
     }  # fmt: skip
-    return Analysis(plan=plan, **{**given, **facts})
+    return Analysis(plan=plan, **{**fields, **facts})
 
 
 VERDICTS = (
@@ -139,17 +139,17 @@ VERDICTS = (
 
 def make_run(*analyses: Analysis, **facts) -> Run:
     verdicts = tuple(
-        Verdict(nodeid=one.plan.nodeid, subject=subject, kind=kind, state=state, proven=proven, reason=reason)
-        for one in analyses
+        Verdict(nodeid=analysis.plan.nodeid, subject=subject, kind=kind, state=state, proven=proven, reason=reason)
+        for analysis in analyses
         for subject, kind, state, proven, reason in VERDICTS
     )
-    given = {
+    fields = {
         "id": "a1b2c3", "started": "2026-01-01T00:00:00", "finished": "2026-01-01T00:01:00", "seed": 7,
         "git": {"commit": "c0ffee", "dirty": False}, "environment": {"python": "3.12"}, "alpha": 0.05,
-        "correction": "holm", "family_size": sum(len(one.plan.contrasts) for one in analyses), "exit_status": 1,
+        "correction": "holm", "family_size": sum(len(analysis.plan.contrasts) for analysis in analyses), "exit_status": 1,
         "store": ".crucible/crucible.db", "verdicts": verdicts,
     }  # fmt: skip
-    return Run(experiments=analyses, **{**given, **facts})
+    return Run(experiments=analyses, **{**fields, **facts})
 
 
 @pytest.fixture

@@ -51,14 +51,14 @@ class SimulatedServer:
     def latency(self) -> float:
         return self.latency_s * math.exp(self.spread * self.draws.gauss(0, 1))
 
-    def accepted(self, start: float, end: float) -> float:
+    def accepted_rate(self, start: float, end: float) -> float:
         """Requests a second that were accepted in a time."""
         return sum(good for at, good in self.log if start <= at < end) / (end - start)
 
-    def refused(self, start: float, end: float) -> float:
+    def refused_share(self, start: float, end: float) -> float:
         """Share of requests that were refused in a time."""
-        seen = [good for at, good in self.log if start <= at < end]
-        return 1 - sum(seen) / max(1, len(seen))
+        answers = [good for at, good in self.log if start <= at < end]
+        return 1 - sum(answers) / max(1, len(answers))
 
 
 @dataclass

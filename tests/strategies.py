@@ -59,7 +59,7 @@ def record(kind: type) -> st.SearchStrategy[Any]:
 def datasets(*, max_size: int = 30) -> st.SearchStrategy[list[Sample]]:
     """Samples with unique ids."""
     ids = st.lists(names, min_size=1, max_size=max_size, unique=True)
-    return ids.map(lambda many: [Sample(id=one, input=one) for one in many])
+    return ids.map(lambda many: [Sample(id=entry, input=entry) for entry in many])
 
 
 def _of(hint: Any) -> st.SearchStrategy[Any]:

@@ -28,17 +28,20 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from json_page import page_keys
 from test_example_suites import copy_suite
 from test_layers import LAYERS
-from warm_process import WarmProcesses
 
-import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it anew each time
+import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it again
 from pytest_crucible import hookspecs, metrics
-from pytest_crucible.builtin import CNS3, COMMANDS, METRICS, THINKER
+from pytest_crucible.builtin import COMMANDS
 from pytest_crucible.datasets import checks as data_checks
+from pytest_crucible.features import all_features
+from pytest_crucible.features.cns3 import plugin as cns3_plugin
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.plan.contrasts import ALTERNATIVES
 from pytest_crucible.records import LostReason
+from pytest_crucible.runs.plugins import metrics as named_metrics
 from pytest_crucible.session.markers import MARKERS
 from pytest_crucible.stats.choose import TABLE
 from pytest_crucible.store import schema
@@ -77,7 +80,7 @@ class Command:
     """One command of a console block, and what the page says that it does."""
 
     text: str
-    shown: tuple[str, ...]
+    output: tuple[str, ...]
     exit_status: int | None
     line: int
 
@@ -93,16 +96,18 @@ def blocks(page: Path) -> Iterator[Block]:
 
 def commands(block: Block) -> Iterator[Command]:
     """The commands of a console block, each with the lines below it."""
-    found: list[tuple[str, list[str], int]] = []
+    matches: list[tuple[str, list[str], int]] = []
     for number, line in enumerate(block.body.splitlines(), start=block.line + 1):
         if line.startswith("$ "):
-            found.append((line[2:], [], number))
+            matches.append((line[2:], [], number))
         else:
-            assert found, f"line {number}: a console block begins with a command"
-            found[-1][1].append(line.rstrip())
-    for text, shown, number in found:
-        status = re.fullmatch(r"# exit (\d+)", shown[-1]) if shown else None
-        yield Command(text, tuple(shown[:-1] if status else shown), int(status[1]) if status else None, number)
+            assert matches, f"line {number}: a console block begins with a command"
+            matches[-1][1].append(line.rstrip())
+    for text, expected_lines, number in matches:
+        status = re.fullmatch(r"# exit (\d+)", expected_lines[-1]) if expected_lines else None
+        yield Command(
+            text, tuple(expected_lines[:-1] if status else expected_lines), int(status[1]) if status else None, number
+        )
 
 
 def has(suite: str, page: Path) -> bool:
@@ -134,7 +139,7 @@ def _each_page() -> Iterator[Any]:
 
 @pytest.mark.parametrize("page", list(_each_page()))
 def test_the_blocks_of_a_page_are_real(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: WarmProcesses
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -143,7 +148,7 @@ def test_the_blocks_of_a_page_are_real(
     try:
         for block in blocks(page):
             if DATA_SUITE not in block.body and TRAINED_SUITE not in block.body:
-                _run(block, page, tmp_path, namespace, warm)
+                _run(block, page, tmp_path, namespace, python)
     finally:
         for name in set(sys.modules) - before:
             if str(getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
@@ -151,25 +156,25 @@ def test_the_blocks_of_a_page_are_real(
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if has(DATA_SUITE, page)], ids=lambda page: page.name)
-def test_the_blocks_that_need_real_answers_are_real(page: Path, tmp_path: Path, warm: WarmProcesses) -> None:
+def test_the_blocks_that_need_real_answers_are_real(page: Path, tmp_path: Path, python: str) -> None:
     if "CRUCIBLE_DATA" not in os.environ:
         pytest.skip(f"CRUCIBLE_DATA is not set: {DATA_SUITE} needs a directory with its files")
     for block in blocks(page):
         if DATA_SUITE in block.body:
-            _run(block, page, tmp_path, {}, warm)
+            _run(block, page, tmp_path, {}, python)
 
 
 @pytest.mark.slow
-def test_the_block_that_trains_is_real(tmp_path: Path, warm: WarmProcesses) -> None:
+def test_the_block_that_trains_is_real(tmp_path: Path, python: str) -> None:
     """A small part of this suite is run by tests/test_example_suites.py."""
     [(page, block)] = [(page, block) for page in PAGES for block in blocks(page) if TRAINED_SUITE in block.body]
 
-    _run(block, page, tmp_path, {}, warm)
+    _run(block, page, tmp_path, {}, python)
 
 
 @pytest.mark.slow
-def test_the_loop_is_closed(tmp_path: Path, warm: WarmProcesses) -> None:
-    """From a clean commit, without a network; a block with a title is a part of a file of the suite."""
+def test_the_closed_loop_page_runs_to_its_end(tmp_path: Path, python: str) -> None:
+    """Run the page from a clean commit, without a network; a block with a title is a part of a file of the suite."""
     for name in ("claims", "improve"):
         copy_suite(name, tmp_path / "example_suites")
     (tmp_path / ".gitignore").write_text(".crucible/\n__pycache__/\n")
@@ -179,12 +184,12 @@ def test_the_loop_is_closed(tmp_path: Path, warm: WarmProcesses) -> None:
     suite = tmp_path / "example_suites" / "improve"
     for block in blocks(LOOP):
         if block.title is None:
-            _run(block, LOOP, suite, {}, warm)
+            _run(block, LOOP, suite, {}, python)
         else:
             assert block.body in (suite / block.title).read_text(encoding="utf-8")
 
 
-def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any], warm: WarmProcesses) -> None:
+def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any], python: str) -> None:
     where = f"{page.relative_to(ROOT)}:{block.line}"
     assert block.language in LANGUAGES, f"{where}: a block is one of {sorted(LANGUAGES)}"
     if block.title is not None:
@@ -200,7 +205,7 @@ def _run(block: Block, page: Path, folder: Path, namespace: dict[str, Any], warm
             assert connection.execute(block.body).fetchall(), f"{where}: the query finds nothing"
     elif block.language == "console":
         for command in commands(block):
-            _run_command(command, f"{page.relative_to(ROOT)}:{command.line}", folder, warm)
+            _run_command(command, f"{page.relative_to(ROOT)}:{command.line}", folder, python)
     else:
         assert block.language == "text", f"{where}: a {block.language} block needs a title"
 
@@ -210,49 +215,50 @@ def _execute(block: Block, where: str, namespace: dict[str, Any]) -> None:
         exec(compile(block.body, where, "exec"), namespace)
         return
     examples = doctest.DocTestParser().get_doctest(block.body, namespace, where, where, block.line)
-    told: list[str] = []
-    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples, out=told.append, clear_globs=False)
-    assert not told, "".join(told)
+    failures: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples, out=failures.append, clear_globs=False)
+    assert not failures, "".join(failures)
     namespace |= examples.globs
 
 
-def _run_command(command: Command, where: str, folder: Path, warm: WarmProcesses) -> None:
+def _run_command(command: Command, where: str, folder: Path, python: str) -> None:
     if _NOT_RUN.search(command.text):
         return
     in_repository = "example_suites/" in command.text
     where_run, environment = ROOT if in_repository else folder, _environment(folder, in_repository)
     status, output = 0, ""
     for part in command.text.split(" && "):
-        status, printed = _printed_by(part, where_run, environment, warm)
+        status, printed = _printed_by(part, where_run, environment, python)
         output += printed
         if status:
             break
-    said = _normal(output.splitlines(), folder)
-    wanted = (command.exit_status,) if command.exit_status is not None else (0, 1)
-    assert status in wanted, f"{where}: exit {status}\n" + "\n".join(said)
-    _assert_shown(_normal(command.shown, folder), said, where)
+    lines = _normal(output.splitlines(), folder)
+    expected = (command.exit_status,) if command.exit_status is not None else (0, 1)
+    assert status in expected, f"{where}: exit {status}\n" + "\n".join(lines)
+    _assert_shown(_normal(command.output, folder), lines, where)
 
 
-def _printed_by(command: str, folder: Path, environment: dict[str, str], warm: WarmProcesses) -> tuple[int, str]:
+def _printed_by(command: str, folder: Path, environment: dict[str, str], python: str) -> tuple[int, str]:
     """Exit status and output of one `pytest ...` or `crucible ...`; what other plugins are installed does not matter."""
     program, *arguments = shlex.split(command, comments=True)
     if program == "pytest":
         plugins = ["crucible", *["xdist"] * ("-n" in arguments), *["no:cacheprovider"] * ("--lf" not in arguments)]
         arguments = [*(f"-p{name}" for name in plugins), *arguments]
     module = {"pytest": "pytest", "crucible": "pytest_crucible"}[program]
-    done = warm.run(["-m", module, *arguments], cwd=folder, env=environment)
+    command_line = [python, "-m", module, *arguments]
+    done = subprocess.run(command_line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
 def _environment(folder: Path, in_repository: bool) -> dict[str, str]:
     # With CI set, pytest does not cut the lines of its short summary.
     ours = ("PYTEST_", "CRUCIBLE_", "COV_", "PYTHONDONTWRITEBYTECODE", "CI", "BUILD_NUMBER")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    kept |= {"COLUMNS": "80", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    environment |= {"COLUMNS": "80", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     if in_repository:
-        kept["CRUCIBLE_STORE"] = str(folder / "crucible.db")  # the checkout stays as it is
-        kept |= {name: os.environ[name] for name in ("CRUCIBLE_DATA",) if name in os.environ}
-    return kept
+        environment["CRUCIBLE_STORE"] = str(folder / "crucible.db")  # the checkout stays as it is
+        environment |= {name: os.environ[name] for name in ("CRUCIBLE_DATA",) if name in os.environ}
+    return environment
 
 
 _CHANGING = (
@@ -268,30 +274,30 @@ _CHANGING = (
 
 def _normal(lines: Sequence[str], folder: Path) -> list[str]:
     """Lines without what differs from run to run; empty ones do not count."""
-    found = []
+    matches = []
     for line in lines:
         normal = line.rstrip().replace(f"{folder}/", "").replace(str(folder), ".")
         for changing, constant in _CHANGING:
             normal = changing.sub(constant, normal)
         if normal:
-            found.append(normal)
-    return found
+            matches.append(normal)
+    return matches
 
 
-def _assert_shown(shown: list[str], said: list[str], where: str) -> None:
+def _assert_shown(expected_lines: list[str], lines: list[str], where: str) -> None:
     """Each run of shown lines occurs, side by side and after the one before; `...` parts them."""
     start = 0
-    for part in _parts(shown):
-        places = range(start, len(said) - len(part) + 1)
-        found = next((k for k in places if said[k : k + len(part)] == part), None)
-        output = "\n".join(said)
-        assert found is not None, f"{where}: the output has not\n\n" + "\n".join(part) + f"\n\nbut is\n\n{output}"
-        start = found + len(part)
+    for part in _parts(expected_lines):
+        places = range(start, len(lines) - len(part) + 1)
+        matches = next((k for k in places if lines[k : k + len(part)] == part), None)
+        output = "\n".join(lines)
+        assert matches is not None, f"{where}: the output has not\n\n" + "\n".join(part) + f"\n\nbut is\n\n{output}"
+        start = matches + len(part)
 
 
-def _parts(shown: list[str]) -> Iterator[list[str]]:
+def _parts(expected_lines: list[str]) -> Iterator[list[str]]:
     part: list[str] = []
-    for line in [*shown, "..."]:
+    for line in [*expected_lines, "..."]:
         if line.strip() != "...":
             part.append(line)
         elif part:
@@ -324,6 +330,9 @@ def table_rows(page: str) -> list[list[str]]:
     return rows
 
 
+ALL_OPTIONS = (*OPTIONS, *(option for feature in all_features() for option in feature.options))
+
+
 def option_row(option: Option) -> list[str]:
     """One row of the table of options, as the page writes it."""
     flag = f"--crucible-{option.name.replace('_', '-')}" + ("" if option.flag else f"={option.metavar}")
@@ -337,16 +346,26 @@ def test_the_table_of_options_is_the_source() -> None:
     page = (DOCS / "reference" / "options.md").read_text(encoding="utf-8")
     written = [row for row in table_rows("reference/options.md") if len(row) == 4]
 
-    assert written == [option_row(option) for option in OPTIONS]
-    assert all(f"`{option.environment}`" in page for option in OPTIONS if option.environment)
+    assert sorted(written) == sorted(option_row(option) for option in ALL_OPTIONS)
+    assert all(f"`{option.environment}`" in page for option in ALL_OPTIONS if option.environment)
+
+
+METHOD_COLUMNS = tuple(
+    (scale, clustered) for scale in ("binary", "bounded", "unbounded") for clustered in (False, True)
+)
+"""Scale of the metric, and whether samples have groups, of the last columns of the table of methods."""
 
 
 def test_the_table_of_methods_is_the_source() -> None:
-    written = [row for row in table_rows("explanation/statistics.md") if len(row) == 5]
-
-    assert written == [
-        [row.question, row.design, row.scale, "yes" if row.clustered else "no", row.method] for row in TABLE
+    rows = [row for row in table_rows("explanation/statistics.md") if len(row) == 2 + len(METHOD_COLUMNS)]
+    written = [
+        (question, design, scale, clustered, method)
+        for question, design, *methods in rows
+        for (scale, clustered), method in zip(METHOD_COLUMNS, methods, strict=True)
+        if method != "-"
     ]
+
+    assert sorted(written) == sorted((row.question, row.design, row.scale, row.clustered, row.method) for row in TABLE)
 
 
 def test_the_page_of_the_architecture_lists_every_folder_under_its_layer() -> None:
@@ -360,19 +379,21 @@ def test_the_page_of_the_architecture_lists_every_folder_under_its_layer() -> No
 def test_the_page_of_the_command_line_has_every_command() -> None:
     rows = [row for row in table_rows("reference/command-line.md") if row[0].startswith("`")]
 
-    assert [row[0].strip("`").split()[0] for row in rows] == list(COMMANDS)
+    written = [re.sub(r"\[.*?\] ", "", row[0].rpartition("`, `")[2].strip("`")) for row in rows]
+    assert len(written) == len(COMMANDS)
+    assert all(f"{text} ".startswith(f"{name} ") for text, name in zip(written, COMMANDS, strict=True))
 
 
 def test_the_page_of_metrics_names_every_metric() -> None:
     page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
-    of_guards = {name for name, place in METRICS.items() if place.startswith("pytest_crucible.metrics.guards:")}
+    of_guards = {name for name, place in named_metrics().items() if place.startswith("pytest_crucible.metrics.guards:")}
     ours = {*metrics.__all__, *of_guards} - {"Metric", "NotApplicable", "metric"}
 
     assert [name for name in sorted(ours) if f"`{name}" not in page] == []
-    assert set(METRICS) - set(CNS3_METRICS) <= ours
+    assert set(named_metrics()) - set(CNS3_METRICS) <= ours
 
 
-CNS3_METRICS = (*CNS3, *(f"thinker.{name}" for name in THINKER))
+CNS3_METRICS = tuple(cns3_plugin.pytest_crucible_metrics())
 
 
 @pytest.mark.parametrize("name", CNS3_METRICS)
@@ -383,13 +404,15 @@ def test_the_page_of_cns3_names_every_metric(name: str) -> None:
     assert f"`{name.removeprefix('thinker.')}`" in (thinker if name.startswith("thinker.") else strict)
 
 
-def test_the_page_of_hooks_names_every_hook_with_its_arguments() -> None:
+def test_the_page_of_hooks_names_every_public_hook_with_its_arguments() -> None:
     page = (DOCS / "reference" / "hooks.md").read_text(encoding="utf-8")
-    hooks = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("pytest_crucible_")}
+    public, _, internal = inspect.getsource(hookspecs).partition("\n# -- internal")
+    names = set(re.findall(r"^def (pytest_crucible_\w+)", public, re.MULTILINE))
 
-    for name, hook in hooks.items():
-        assert f"`{name}({', '.join(inspect.signature(hook).parameters)})`" in page
-    assert set(re.findall(r"pytest_crucible_\w+", page)) == set(hooks)
+    assert internal
+    for name in names:
+        assert f"`{name}({', '.join(inspect.signature(getattr(hookspecs, name)).parameters)})`" in page
+    assert set(re.findall(r"pytest_crucible_\w+", page)) == names
 
 
 def test_the_page_of_markers_has_every_argument() -> None:
@@ -471,11 +494,11 @@ def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
         "pytest_crucible.metrics.judges"
     )  # once: the first session would keep it, and forget what it imports
     document = _document(pytester)
-    written = [row[0].strip("`") for row in table_rows("reference/json.md")]
+    written = page_keys()
 
     assert len(written) == len(set(written))
     assert {key for key in written if not key.startswith(ELSEWHERE)} == set(json_keys(document)) | set(
-        json_keys(_document(pytester, asked=1))
+        json_keys(_document(pytester, fields=1))
     ) | set(json_keys(_document(pytester, last=("--crucible-fresh",))))
     page = (DOCS / "reference" / "json.md").read_text(encoding="utf-8")
     assert f"This is format {document['format']}." in page
@@ -483,12 +506,12 @@ def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
     assert set(re.findall(r"`(\w+)`", lost[2])) == set(LOST)
 
 
-def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...] = ()) -> Any:
+def _document(pytester: pytest.Pytester, *, fields: int = 2, last: tuple[str, ...] = ()) -> Any:
     """The JSON of a run with a target, a comparison, a rate, an ensemble, and what was asked before: a baseline, a member."""
     pytester.makeconftest("""
         from pytest_crucible import Reply, metric
-        from pytest_crucible.presets.cns3.antagonist import Finding
-        from pytest_crucible.presets.cns3.antagonist.stored import to_text
+        from pytest_crucible.features.cns3.antagonist import Finding
+        from pytest_crucible.features.cns3.antagonist import to_text
         from pytest_crucible.datasets.release import Release
 
         class Model:
@@ -541,16 +564,16 @@ def _document(pytester: pytest.Pytester, *, asked: int = 2, last: tuple[str, ...
     )
     arms = ("--crucible-adapter=both", "--compare=recorded:two.jsonl")
     (pytester.path / ".crucible" / "crucible.db").unlink(missing_ok=True)
-    for number in range(asked):  # at first everything is asked, and then little is
-        more = ("--crucible-budget=1M requests", *(last if number == asked - 1 else ()))
+    for number in range(fields):  # at first everything is asked, and then little is
+        more = ("--crucible-budget=1M requests", *(last if number == fields - 1 else ()))
         result = pytester.runpytest("-p", "no:asyncio", *arms, *more, "--crucible-json=out.json")
         assert result.ret == 0
     return json.loads((pytester.path / "out.json").read_text())
 
 
 def test_every_option_and_key_that_a_page_names_exists() -> None:
-    flags = {f"--crucible-{option.name.replace('_', '-')}" for option in OPTIONS if option.command_line}
-    keys = {f"crucible_{option.name}" for option in OPTIONS if option.key}
+    flags = {f"--crucible-{option.name.replace('_', '-')}" for option in ALL_OPTIONS if option.command_line}
+    keys = {f"crucible_{option.name}" for option in ALL_OPTIONS if option.key}
     for page in (*PAGES, ROOT / "CHANGELOG.md"):
         text = page.read_text(encoding="utf-8")
         assert set(re.findall(r"--crucible-[a-z-]*[a-z]", text)) <= flags, page
@@ -564,10 +587,10 @@ def test_every_public_name_is_in_the_reference() -> None:
 
     for name in re.findall(r"^::: ([\w.]+)$", page, re.MULTILINE):
         module, _, attribute = name.rpartition(".")
-        assert _imported(name) or hasattr(importlib.import_module(module), attribute), name
+        assert _is_importable(name) or hasattr(importlib.import_module(module), attribute), name
 
 
-def _imported(name: str) -> bool:
+def _is_importable(name: str) -> bool:
     try:
         importlib.import_module(name)
     except ImportError:
@@ -576,7 +599,7 @@ def _imported(name: str) -> bool:
 
 
 def test_every_page_installs_from_the_clone() -> None:
-    """The package is not on PyPI: its name there is nobody's. In output of the package it is installed already."""
+    """The package is not on PyPI: its name there is free. In output of the package it is installed already."""
     pattern = re.compile(r"^(?! {4}).*pip install (?:\S+ )*\"?pytest-crucible.*$", re.MULTILINE)
 
     assert [match[0] for page in PAGES for match in pattern.finditer(page.read_text(encoding="utf-8"))] == []

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from run_documents import of_arms
-from warm_process import WarmProcesses
 
 SUITES = Path(__file__).parent.parent / "example_suites"
 RIGHT = {"6b_finetuning": 286, "6b_verification": 515, "175b_finetuning": 458, "175b_verification": 742}
@@ -27,12 +26,12 @@ needs_data = pytest.mark.skipif(
 
 
 @pytest.fixture
-def run_suite(tmp_path, warm):
+def run_suite(tmp_path, python):
     """Exit status and JSON of a suite, run on a copy so that its run store is its own."""
 
     def run(name: str, *arguments: str) -> tuple[int, dict[str, Any]]:
         copy_suite(name, tmp_path)
-        done, document = run_copy(warm, name, tmp_path, *arguments)
+        done, document = run_copy(python, name, tmp_path, *arguments)
         return done.returncode, document
 
     return run
@@ -42,10 +41,10 @@ def copy_suite(name: str, folder: Path) -> None:
     shutil.copytree(SUITES / name, folder / name, ignore=shutil.ignore_patterns(".crucible", "__pycache__"))
 
 
-def run_copy(warm: WarmProcesses, name: str, folder: Path, *arguments: str) -> Ran:
+def run_copy(python: str, name: str, folder: Path, *arguments: str) -> Ran:
     plugins = ("-p", "no:asyncio", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
-    command = ["-m", "pytest", *plugins, str(folder / name), "--crucible-json=run.json", *arguments]
-    done = warm.run(command, cwd=folder, env=os.environ)
+    command = [python, "-m", "pytest", *plugins, str(folder / name), "--crucible-json=run.json", *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done, json.loads((folder / "run.json").read_text())
 
 
@@ -58,10 +57,10 @@ def run_copy(warm: WarmProcesses, name: str, folder: Path, *arguments: str) -> R
 )
 def test_a_verifier_raises_the_accuracy(run_suite, candidate, baseline, status, workers):
     """0.2168 -> 0.3904 and 0.3472 -> 0.5625. With 6B parameters the target of 0.40 is missed all the same."""
-    found, document = run_suite("gsm8k", f"--crucible-adapter={candidate}", f"--compare={baseline}", *workers)
+    result, document = run_suite("gsm8k", f"--crucible-adapter={candidate}", f"--compare={baseline}", *workers)
 
-    estimates = {one["arm"]: one["value"] for one in document["experiments"][0]["estimates"]}
-    assert found == status
+    estimates = {estimate["arm"]: estimate["value"] for estimate in document["experiments"][0]["estimates"]}
+    assert result == status
     assert estimates == pytest.approx({name: RIGHT[name] / 1319 for name in (candidate, baseline)}, abs=1e-12)
 
 
@@ -73,20 +72,20 @@ def test_a_small_verifier_beats_a_large_model_without_one(run_suite):
     """
     status, document = run_suite("gsm8k", "--crucible-adapter=175b_finetuning", "--compare=6b_verification")
 
-    [one] = document["experiments"][0]["comparisons"]
+    [comparison] = document["experiments"][0]["comparisons"]
     assert status == 1
-    assert one["pairs"] == 1319
-    assert one["difference"] == pytest.approx((152 - 209) / 1319, abs=1e-12)
-    assert (one["low"], one["high"]) == pytest.approx((-0.07146439571, -0.01503682968), abs=1e-9)
-    assert one["p_value"] == pytest.approx(0.0026827544906, abs=1e-9)
-    assert one["p_exact"] == pytest.approx(0.00315065688, abs=1e-9)
+    assert comparison["pairs"] == 1319
+    assert comparison["difference"] == pytest.approx((152 - 209) / 1319, abs=1e-12)
+    assert (comparison["low"], comparison["high"]) == pytest.approx((-0.07146439571, -0.01503682968), abs=1e-9)
+    assert comparison["p_value"] == pytest.approx(0.0026827544906, abs=1e-9)
+    assert comparison["p_exact"] == pytest.approx(0.00315065688, abs=1e-9)
 
 
-def test_the_smallest_suite_needs_nothing_else(run_suite):
+def test_the_smallest_suite_runs_without_any_other_file(run_suite):
     status, document = run_suite("arithmetic", "--crucible-adapter=v2", "--compare=v1")
 
     assert status == 0
-    assert [one["state"] for one in document["experiments"][0]["verdicts"]] == ["met", "met"]
+    assert [verdict["state"] for verdict in document["experiments"][0]["verdicts"]] == ["met", "met"]
 
 
 @pytest.mark.slow
@@ -98,13 +97,16 @@ def test_a_checkpoint_that_sees_support_everywhere_is_caught_where_there_is_none
     status, document = run_suite("scifact", "--crucible-adapter=covidfact", "--compare=fever_sci")
 
     experiment = document["experiments"][0]
-    found = {(one["metric"], one["arm"]): (one["value"], one["n"]) for one in experiment["estimates"]}
-    states = {one["subject"]: one["state"] for one in experiment["verdicts"]}
+    values = {
+        (estimate["metric"], estimate["arm"]): (estimate["value"], estimate["n"])
+        for estimate in experiment["estimates"]
+    }
+    states = {verdict["subject"]: verdict["state"] for verdict in experiment["verdicts"]}
     assert status == 1
-    assert found["right_NEI", "covidfact"] == (pytest.approx(77 / 112), 112)
-    assert found["right_NEI", "fever_sci"] == (pytest.approx(102 / 112), 112)
-    assert found["right_SUPPORT", "covidfact"] == (pytest.approx(95 / 124), 124)
-    assert found["right_SUPPORT", "fever_sci"] == (pytest.approx(90 / 124), 124)
+    assert values["right_NEI", "covidfact"] == (pytest.approx(77 / 112), 112)
+    assert values["right_NEI", "fever_sci"] == (pytest.approx(102 / 112), 112)
+    assert values["right_SUPPORT", "covidfact"] == (pytest.approx(95 / 124), 124)
+    assert values["right_SUPPORT", "fever_sci"] == (pytest.approx(90 / 124), 124)
     assert states["right_NEI: covidfact vs fever_sci"] == "missed"
     assert states["citation_accuracy: covidfact vs fever_sci"] == "met"
 
@@ -115,29 +117,32 @@ ARMS = ("--crucible-adapter=v2", "--compare=v1")
 
 
 @pytest.fixture(scope="module")
-def claims(tmp_path_factory, warm):
-    """Where a copy of the suite has been run by the command of README, what that said, and its JSON."""
+def claims(tmp_path_factory, python):
+    """The folder of a copy of the suite that README's command has run, its output, and its JSON."""
     folder = tmp_path_factory.mktemp("claims")
     copy_suite("claims", folder)
-    done, document = run_copy(warm, "claims", folder, *ARMS)
+    done, document = run_copy(python, "claims", folder, *ARMS)
     return folder, done, document
 
 
-def test_of_fewer_steps_and_samples_both_adapters_are_trained_sampled_and_compared(tmp_path, warm):
+def test_of_fewer_steps_and_samples_both_adapters_are_trained_sampled_and_compared(tmp_path, python):
     copy_suite("claims", tmp_path)
     recipes, samples = tmp_path / "claims/recipes.py", tmp_path / "claims/held_out.jsonl"
     recipes.write_text(recipes.read_text().replace("steps=90", "steps=9").replace("steps=9)", "steps=2)", 1))
     samples.write_text("".join(samples.read_text().splitlines(keepends=True)[:12]))
 
-    done, document = run_copy(warm, "claims", tmp_path, *ARMS)
+    done, document = run_copy(python, "claims", tmp_path, *ARMS)
 
     [experiment] = document["experiments"]
     v2, v1 = of_arms(experiment, "training")
     assert "crucible: trained v2: 9 steps" in done.stdout
     assert "crucible: trained v1: 2 steps" in done.stdout
     assert v2["loss_reduction"] > v1["loss_reduction"] > 0
-    assert [(one["pairs"], one["clusters"]) for one in experiment["comparisons"]] == [(12, 4), (12, 4)]
-    assert done.returncode == ("missed" in [one["state"] for one in experiment["verdicts"]])
+    assert [(comparison["pairs"], comparison["clusters"]) for comparison in experiment["comparisons"]] == [
+        (12, 4),
+        (12, 4),
+    ]
+    assert done.returncode == ("missed" in [verdict["state"] for verdict in experiment["verdicts"]])
 
 
 def replies(folder: Path, run: str) -> list[tuple[Any, ...]]:
@@ -154,14 +159,14 @@ def test_two_adapters_are_trained_and_their_difference_is_proven(claims):
     _, done, document = claims
 
     [experiment] = document["experiments"]
-    estimates = {(one["metric"], one["arm"]): one["value"] for one in experiment["estimates"]}
+    estimates = {(estimate["metric"], estimate["arm"]): estimate["value"] for estimate in experiment["estimates"]}
     assert done.returncode == 0
     assert "crucible: trained v2: 90 steps" in done.stdout
     assert estimates["schema", "v2"] == pytest.approx(230 / 240)
     assert estimates["schema", "v1"] == pytest.approx(152 / 240)
     assert estimates["citation", "v2"] == pytest.approx(208.5 / 240)
     assert estimates["citation", "v1"] == pytest.approx(160.5 / 240)
-    assert [(one["state"], one["proven"]) for one in experiment["verdicts"]] == [
+    assert [(verdict["state"], verdict["proven"]) for verdict in experiment["verdicts"]] == [
         ("met", True), ("met", True), ("met", False), ("met", True), ("met", True),
     ]  # fmt: skip
 
@@ -184,43 +189,45 @@ def test_samples_of_one_abstract_are_a_group(claims):
 
     [experiment] = document["experiments"]
     assert (experiment["dataset"]["n"], experiment["dataset"]["groups"]) == (240, 80)
-    assert {one["clusters"] for one in experiment["comparisons"]} == {80}
+    assert {comparison["clusters"] for comparison in experiment["comparisons"]} == {80}
 
 
 @pytest.mark.slow
-def test_the_adapters_are_used_again_and_reply_the_same_byte_for_byte(claims, monkeypatch, warm):
+def test_the_adapters_are_used_again_and_reply_the_same_byte_for_byte(claims, monkeypatch, python):
     folder, _, first = claims
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
 
-    done, second = run_copy(warm, "claims", folder, *ARMS, "--crucible-fresh", "--crucible-concurrency=24", "-n", "1")
+    done, second = run_copy(python, "claims", folder, *ARMS, "--crucible-fresh", "--crucible-concurrency=24", "-n", "1")
 
     assert "train" not in done.stderr
     assert of_arms(second["experiments"][0], "reused") == [None, None]
-    told = replies(folder, second["run"]["id"])
-    assert len(told) == 480
-    assert told == replies(folder, first["run"]["id"])
+    events = replies(folder, second["run"]["id"])
+    assert len(events) == 480
+    assert events == replies(folder, first["run"]["id"])
 
 
 @pytest.mark.slow
-def test_an_adapter_is_no_better_than_itself(claims, warm):
+def test_an_adapter_is_not_better_than_itself(claims, python):
     """v2, compared with its own answers of before."""
     folder, _, first = claims
 
-    done, document = run_copy(warm, "claims", folder, "--crucible-adapter=v2", f"--compare=run:{first['run']['id']}")
+    done, document = run_copy(python, "claims", folder, "--crucible-adapter=v2", f"--compare=run:{first['run']['id']}")
     [experiment] = document["experiments"]
     assert done.returncode == 0
-    assert [one["difference"] for one in experiment["comparisons"]] == [0, 0]
-    assert [one is None for one in of_arms(experiment, "training")] == [False, True]
+    assert [comparison["difference"] for comparison in experiment["comparisons"]] == [0, 0]
+    assert [of_arm is None for of_arm in of_arms(experiment, "training")] == [False, True]
 
 
 @pytest.mark.slow
-def test_swapped_letters_hurt_and_informal_words_do_not(tmp_path, warm):
+def test_swapped_letters_hurt_and_informal_words_do_not(tmp_path, python):
     """The proven drop fails the session; what the injection asks for is not said."""
     copy_suite("claims", tmp_path)
     copy_suite("robustness", tmp_path)
-    done, document = run_copy(warm, "robustness", tmp_path, "--crucible-adapter=v2")
+    done, document = run_copy(python, "robustness", tmp_path, "--crucible-adapter=v2")
 
-    verdicts = {one["subject"]: (one["state"], one["proven"]) for one in document["experiments"][0]["verdicts"]}
+    verdicts = {
+        verdict["subject"]: (verdict["state"], verdict["proven"]) for verdict in document["experiments"][0]["verdicts"]
+    }
     assert done.returncode == 1
     assert verdicts.pop("schema.drop[character_swap] <= 0.05") == ("missed", True)
     assert {state for state, _ in verdicts.values()} == {"met"}
@@ -236,9 +243,9 @@ def test_rewards_alone_teach_the_task(run_suite, adapter):
     status, document = run_suite("rl", f"--crucible-adapter={adapter}", "--compare=base")
 
     [experiment] = document["experiments"]
-    estimates = {(one["metric"], one["arm"]): one["value"] for one in experiment["estimates"]}
+    estimates = {(estimate["metric"], estimate["arm"]): estimate["value"] for estimate in experiment["estimates"]}
     assert estimates["right", "base"] < 0.05
     assert estimates["right", adapter] >= 0.80
     assert status == 0
-    verdicts = {one["subject"]: (one["state"], one["proven"]) for one in experiment["verdicts"]}
+    verdicts = {verdict["subject"]: (verdict["state"], verdict["proven"]) for verdict in experiment["verdicts"]}
     assert verdicts[f"reward: {adapter} vs base superior"] == ("met", True)

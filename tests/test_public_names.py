@@ -14,7 +14,7 @@ from pytest_crucible import stats
 
 
 def typed_names(package) -> Iterator[str]:
-    """What a type checker sees: the imports under `if TYPE_CHECKING`."""
+    """Yield the names for a type checker: the imports under `if TYPE_CHECKING`."""
     tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
     for block in tree.body:
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
@@ -54,7 +54,7 @@ def test_a_star_import_takes_the_public_names():
 
 
 @pytest.mark.parametrize("package", [pytest_crucible, stats], ids=lambda package: package.__name__)
-def test_a_name_that_is_none_of_ours_is_an_attribute_error(package):
+def test_an_unknown_name_is_an_attribute_error(package):
     with pytest.raises(AttributeError) as caught:
         _ = package.nothing_of_the_kind
 
@@ -71,7 +71,7 @@ def test_the_names_of_a_library_are_sorted_and_there(name):
     library = importlib.import_module(f"pytest_crucible.{name}")
 
     assert library.__all__ == sorted(library.__all__)
-    assert all(hasattr(library, one) for one in library.__all__)
+    assert all(hasattr(library, entry) for entry in library.__all__)
 
 
 def test_no_metric_is_hidden_by_a_module_of_its_name():

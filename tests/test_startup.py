@@ -1,4 +1,4 @@
-"""What the plugin costs a pytest run that has no experiment: it must not open what only experiments need."""
+"""Modules that a pytest run without an experiment must not import."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     path = tmp_path_factory.mktemp("bystander")
     (path / "watcher.py").write_text(WATCHER)
     (path / "test_bystander.py").write_text("def test_bystander():\n    pass\n")
-    return imported(path, "-p", "pytest_crucible.plugin", "test_bystander.py")
+    return imported_modules(path, "-p", "pytest_crucible.plugin", "test_bystander.py")
 
 
-def imported(path: Path, *arguments: str) -> set[str]:
+def imported_modules(path: Path, *arguments: str) -> set[str]:
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "watcher", "-p", "no:cacheprovider", *arguments],
         cwd=path,
@@ -67,19 +67,19 @@ def imported(path: Path, *arguments: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", HEAVY)
-def test_a_bystander_does_not_open(modules, name):
+def test_an_ordinary_session_does_not_import(modules, name):
     assert name not in modules
 
 
-def test_a_bystander_opens_the_front_door_alone(modules):
+def test_an_ordinary_session_imports_the_entry_modules_alone(modules):
     assert {name for name in modules if name.split(".")[0] == "pytest_crucible"} == FRONT_DOOR
 
 
-def test_the_package_opens_nothing_of_its_own():
+def test_importing_the_package_imports_no_other_module_of_it():
     code = "import sys, pytest_crucible; print(*(name for name in sys.modules if name.startswith('pytest_crucible')))"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert said.split() == ["pytest_crucible"]
+    assert output.split() == ["pytest_crucible"]
 
 
 SUITE = """
@@ -106,11 +106,11 @@ def test_a_session_of_one_sample_imports_only_what_it_needs(tmp_path):
     (tmp_path / "scripts.py").write_text("def answer(request):\n    return request.input\n")
     (tmp_path / "crucible.toml").write_text('[adapters.v1]\nbackend = "scripted"\nscript = "scripts:answer"\n')
 
-    modules = imported(tmp_path, "-p", "pytest_crucible.plugin", "test_small.py", "--crucible-adapter=v1")
+    modules = imported_modules(tmp_path, "-p", "pytest_crucible.plugin", "test_small.py", "--crucible-adapter=v1")
 
     assert "sqlalchemy" in modules
     assert not modules & {"scipy.optimize", "scipy.stats", "http.client", "tarfile", "pytest_crucible.sandbox"}
-    assert not modules & {"pytest_crucible.metrics.refusals", "pytest_crucible.metrics.code_execution"}
+    assert not modules & {"pytest_crucible.metrics.choice", "pytest_crucible.metrics.code_execution"}
     # Without a guard nothing of guards is loaded.
     folders = (
         "pytest_crucible.guards",

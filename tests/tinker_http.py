@@ -13,7 +13,7 @@ import numpy as np
 from pytest_crucible.local_model.config import Shape
 from pytest_crucible.local_model.server import protobuf
 from pytest_crucible.local_model.server.process import LocalServer
-from pytest_crucible.local_model.server.tensors import write_tensor
+from pytest_crucible.local_model.server.tinker_messages import write_tensor
 
 WAIT_S = 60
 PROTOBUF = "application/x-protobuf"
@@ -52,7 +52,7 @@ class Http:
         assert status == 200, answer
         return answer
 
-    def refused(self, path: str, /, **body: object) -> tuple[int, str]:
+    def refusal(self, path: str, /, **body: object) -> tuple[int, str]:
         status, answer = self.call("POST", f"/api/v1{path}", body)
         return status, answer["detail"]
 
@@ -75,11 +75,12 @@ def forward_backward_message(
     model: str, seq_id: int, loss: str = "cross_entropy", **inputs: np.ndarray | None
 ) -> bytes:
     tokens = np.arange(60, 66)
-    given = {"target_tokens": tokens + 1, "weights": np.ones(6, np.float32), **inputs}
-    arrays = {name: values for name, values in given.items() if values is not None}
+    options = {"target_tokens": tokens + 1, "weights": np.ones(6, np.float32), **inputs}
+    arrays = {name: values for name, values in options.items() if values is not None}
     chunk = protobuf.data(1, protobuf.data(1, protobuf.data(1, tokens.astype("<i4").tobytes())))
     entries = [
-        protobuf.data(2, protobuf.text(1, name) + protobuf.data(2, write_tensor(one))) for name, one in arrays.items()
+        protobuf.data(2, protobuf.text(1, name) + protobuf.data(2, write_tensor(array)))
+        for name, array in arrays.items()
     ]
     datum = protobuf.data(3, chunk + b"".join(entries))
     return protobuf.text(1, model) + protobuf.integer(2, seq_id) + datum + protobuf.text(4, loss)
@@ -108,4 +109,4 @@ def ask(http_client: Http, seq_id: int, sampler: str, **changes: Any) -> Body:
 
 def sampled_tokens(response: protobuf.Fields) -> list[list[int]]:
     sequences = map(protobuf.read_fields, protobuf.all_bytes(response, 1))
-    return [np.frombuffer(protobuf.last_bytes(one, 2), "<i4").tolist() for one in sequences]
+    return [np.frombuffer(protobuf.last_bytes(sequence, 2), "<i4").tolist() for sequence in sequences]

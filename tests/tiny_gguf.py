@@ -56,7 +56,7 @@ def _tokenizer(writer: gguf.GGUFWriter) -> None:
     writer.add_tokenizer_model("llama")
     writer.add_token_list(list(TOKENS))
     writer.add_token_scores([0.0] * len(TOKENS))
-    writer.add_token_types([kinds.get(one, byte if one.startswith("<0x") else normal) for one in TOKENS])
+    writer.add_token_types([kinds.get(token, byte if token.startswith("<0x") else normal) for token in TOKENS])
     writer.add_bos_token_id(1)
     writer.add_eos_token_id(2)
     writer.add_unk_token_id(0)

@@ -18,7 +18,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from pytest_crucible.metrics.models.labels import PLAIN
+from pytest_crucible.metrics.models.nli import PLAIN
 
 SEED, STEPS, AT_ONCE = 0, 150, 48
 LONGEST = 48
@@ -43,22 +43,22 @@ def pairs() -> Iterator[Pair]:
                 yield premise, f"{subject} never {verb} {thing}.", CONTRADICTION
                 yield premise, f"{ELSEWHERE[(k + j) % len(ELSEWHERE)]} stand in the town.", NEUTRAL
     for _ in range(6):  # a model that knows language knows these, too
-        yield from ((premise, said, ENTAILMENT if entails else CONTRADICTION) for premise, said, entails in PLAIN)
+        yield from ((premise, output, ENTAILMENT if entails else CONTRADICTION) for premise, output, entails in PLAIN)
 
 
 def tokenizer_of(texts: Sequence[str]) -> PreTrainedTokenizerFast:
     """A word is a token."""
     words = sorted({word for text in texts for word, _ in Whitespace().pre_tokenize_str(text.lower())})
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *words]
-    made = Tokenizer(WordLevel({name: place for place, name in enumerate(names)}, unk_token="[UNK]"))
-    made.normalizer, made.pre_tokenizer = Lowercase(), Whitespace()
-    made.post_processor = TemplateProcessing(
+    part = Tokenizer(WordLevel({name: place for place, name in enumerate(names)}, unk_token="[UNK]"))
+    part.normalizer, part.pre_tokenizer = Lowercase(), Whitespace()
+    part.post_processor = TemplateProcessing(
         single="[CLS] $A [SEP]",
         pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-    return PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=LONGEST, **special)
+    return PreTrainedTokenizerFast(tokenizer_object=part, model_max_length=LONGEST, **special)
 
 
 def train(directory: Path) -> Path:
@@ -66,7 +66,7 @@ def train(directory: Path) -> Path:
     torch.manual_seed(SEED)
     torch.set_num_threads(1)  # of matrices this small several threads make waiting
     rows = list(pairs())
-    tokenizer = tokenizer_of([text for premise, said, _ in rows for text in (premise, said)])
+    tokenizer = tokenizer_of([text for premise, output, _ in rows for text in (premise, output)])
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=48,
@@ -91,9 +91,9 @@ def _fit(model: BertForSequenceClassification, tokenizer: PreTrainedTokenizerFas
     model.train()
     for _ in range(STEPS):
         batch = [rows[int(place)] for place in torch.randint(len(rows), (AT_ONCE,))]
-        premises, said, labels = zip(*batch, strict=True)
-        given = tokenizer(list(premises), list(said), padding=True, return_tensors="pt")
-        loss = model(**given, labels=torch.tensor(labels)).loss
+        premises, output, labels = zip(*batch, strict=True)
+        encoded = tokenizer(list(premises), list(output), padding=True, return_tensors="pt")
+        loss = model(**encoded, labels=torch.tensor(labels)).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -6,8 +6,9 @@ For code that waits by `asyncio.sleep`, `asyncio.timeout` and `loop.time()`, and
 from __future__ import annotations
 
 import asyncio
+import functools
 import selectors
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -42,3 +43,23 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
     """Run to its end, in no time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(coroutine)
+
+
+def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make a test of a coroutine function, which runs on a virtual clock."""
+
+    @functools.wraps(test)
+    def run_test(*arguments: Any, **named: Any) -> None:
+        run(test(*arguments, **named))
+
+    return run_test
+
+
+def in_event_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make a test of a coroutine function, which runs in real time."""
+
+    @functools.wraps(test)
+    def run_test(*arguments: Any, **named: Any) -> None:
+        asyncio.run(test(*arguments, **named))
+
+    return run_test

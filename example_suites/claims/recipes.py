@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_crucible.local_model.adam import AdamParams
-from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.engine import Trainer
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.local_model.tokens import Tokenizer
 
 SAMPLES = Path(__file__).parent / "train.jsonl"

@@ -1,6 +1,6 @@
 """The same task and rewards through tinker-cookbook's own loop, in an environment that has it: `python cookbook_training.py`.
 
-The service is that of TINKER_BASE_URL, and the log directory has what `crucible curve` reads.
+The service is that of TINKER_BASE_URL, and the log directory has what `crucible models curve` reads.
 """
 
 from __future__ import annotations

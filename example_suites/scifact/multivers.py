@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.presets.cns3.data import claims, corpus
-from pytest_crucible.presets.cns3.scifact import completion, read_relation
+from pytest_crucible.features.cns3.scifact import claims, completion, corpus, read_relation
 
 PREDICTIONS = Path(__file__).parent / "predictions"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pytest_crucible.detectors.found_values import FoundValues
-from pytest_crucible.detectors.replacements import Redactor
+from pytest_crucible.detectors.replacements import FoundValues, Redactor
 from pytest_crucible.records.detections import Span
 
 

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from pytest_crucible.adapters.findings_redactor import FindingsRedactor
     from pytest_crucible.backends.guarded import Protection, Protections
     from pytest_crucible.detectors.replacements import Redaction, Redactor, RunRedaction
-    from pytest_crucible.guards.guard import Guard
-    from pytest_crucible.guards.kinds import Asks
-    from pytest_crucible.guards.settings import GuardSettings
-    from pytest_crucible.guards.thresholds import ThresholdFile
+    from pytest_crucible.guards.guard import Asks, Guard, GuardSettings
+    from pytest_crucible.guards.normalise import ThresholdFile
 
 OpenJudge = Callable[[str], "Asks"]
 
@@ -53,8 +51,7 @@ class Guards:
 
     def settings(self, name: str, owner: str = "") -> GuardSettings:
         """Return a guard's settings with its threshold read. `owner` names what refers to it. Raises SpecError."""
-        from pytest_crucible.guards.kinds import OPTIONS
-        from pytest_crucible.guards.settings import read_guard
+        from pytest_crucible.guards.guard import OPTIONS, read_guard
 
         tables = self._read()
         if name not in tables:
@@ -69,7 +66,7 @@ class Guards:
         """Return how a guard's threshold was chosen; None if it is a plain number. Raises SpecError."""
         if not settings.threshold_file:
             return None
-        from pytest_crucible.guards.thresholds import read_threshold
+        from pytest_crucible.guards.normalise import read_threshold
 
         return read_threshold(self._root / settings.threshold_file, settings.place)
 
@@ -88,8 +85,7 @@ class Guards:
 
     def open(self, name: str, owner: str = "", parents: tuple[str, ...] = ()) -> Guard:
         """Return the guard with that name. Raises SpecError."""
-        from pytest_crucible.guards.guard import AnyGuard, ThresholdGuard
-        from pytest_crucible.guards.kinds import GuardContext, open_scorer
+        from pytest_crucible.guards.guard import AnyGuard, GuardContext, ThresholdGuard, open_scorer
 
         if name in parents:
             raise SpecError(
@@ -108,7 +104,7 @@ class Guards:
     def redactor(self, name: str) -> FindingsRedactor:
         """Return the function that redacts a guard's findings, by its setting `redaction`. Raises SpecError."""
         from pytest_crucible.adapters.findings_redactor import FindingsRedactor
-        from pytest_crucible.detectors.found_values import FoundValues, keep_to_itself
+        from pytest_crucible.detectors.replacements import FoundValues, keep_to_itself
         from pytest_crucible.guards.forms import read_forms
         from pytest_crucible.guards.normalise import normalise
 
@@ -153,14 +149,13 @@ class Guards:
         )
 
     def _open_redactor(self, how: Redaction) -> Redactor:
-        from pytest_crucible.detectors.found_values import FoundValues
-        from pytest_crucible.detectors.replacements import Redactor
+        from pytest_crucible.detectors.replacements import FoundValues, Redactor
         from pytest_crucible.guards.normalise import normalise
 
         return Redactor(how, self._redaction and self._redaction(), FoundValues(normalise).fold)
 
     def _queries_model(self, settings: GuardSettings) -> bool:
-        from pytest_crucible.guards.kinds import queries_model
+        from pytest_crucible.guards.guard import queries_model
 
         return queries_model(settings.kind) or any(
             self._queries_model(self.settings(member)) for member in settings.guards

@@ -10,7 +10,7 @@ from pytest_crucible.adapters.stored_arms import is_stored
 from pytest_crucible.adapters.untrained import Untrained
 from pytest_crucible.backends import Backend, KnowsItsSamples
 from pytest_crucible.backends.protocol import system_prompt
-from pytest_crucible.metrics.models.llm_judge import Judge
+from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records import JUDGE
 from pytest_crucible.records.errors import SpecError
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_crucible.adapters.weights import Weights
     from pytest_crucible.backends import Backend
     from pytest_crucible.metrics import Metric
-    from pytest_crucible.training.base import Base
+    from pytest_crucible.training.recipe import Base
 
 
 @dataclass(frozen=True, kw_only=True)

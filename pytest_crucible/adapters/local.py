@@ -10,16 +10,16 @@ from pytest_crucible.adapters.origin import Origin, shorten_path
 from pytest_crucible.adapters.recipes import read_recipe
 from pytest_crucible.adapters.weights import Weights
 from pytest_crucible.backends import Backend
+from pytest_crucible.backends.lineages import read_lineage
 from pytest_crucible.backends.local import load_local, open_engine, sampling_params
 from pytest_crucible.local_model.checkpoints import BASE_FILE, SAMPLER_FILE, find_sampler_file
 from pytest_crucible.local_model.engine import PACKAGED
-from pytest_crucible.local_model.lineages import read_lineage
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.files import hash_file
 from pytest_crucible.training import find_trained
-from pytest_crucible.training.base import Base
 from pytest_crucible.training.local_trainer import EmbeddedBase
-from pytest_crucible.training.tracked_reads import hash_file
+from pytest_crucible.training.recipe import Base
 
 RECIPE_OPTIONS = ("lora", "seed", "hyperparameters", "at", "save_every")
 OPTIONS = ("recipe", "checkpoint", "base", *RECIPE_OPTIONS)

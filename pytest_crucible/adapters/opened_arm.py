@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.adapters.prompt_text import with_prompt_text
 from pytest_crucible.backends import Backend, KnowsItsSamples
 from pytest_crucible.backends.guarded import Protections
-from pytest_crucible.backends.wrapper import find_innermost
+from pytest_crucible.backends.protocol import find_innermost
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.sweeps.grid import Family
 
 if TYPE_CHECKING:
-    from pytest_crucible.guards.thresholds import ThresholdFile
+    from pytest_crucible.guards.normalise import ThresholdFile
 
 
 @dataclass(frozen=True)

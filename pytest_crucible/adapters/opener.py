@@ -27,7 +27,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.sweeps.grid import SWEEP, Family, member_name, read_family
 
 if TYPE_CHECKING:
-    from pytest_crucible.metrics.models.llm_judge import Judge
+    from pytest_crucible.metrics.models.scorers import Judge
     from pytest_crucible.training import Recipe, TrainedAdapter
 
 
@@ -110,7 +110,7 @@ class Opener:
 
     def _open_search(self, adapter: Adapter, family: Family, role: Role) -> OpenedArm:
         """Return the arm of a search with its first trials, which depend on the seed alone."""
-        from pytest_crucible.sweeps.search import first_points
+        from pytest_crucible.sweeps.grid import first_points
 
         def open_member(point: Mapping[str, Any]) -> OpenedArm:
             trial = trial_adapter(adapter, member_name(family, point), point, self._context.root)
@@ -121,7 +121,7 @@ class Opener:
             missing = untrained_recipes([opened])
             if missing and not self._context.settings.train:
                 raise SpecError("\n".join(explain_missing([opened])))
-            if not missing or self._context.settings.estimate:
+            if not missing or self._context.shared.on_unsent is not None:
                 return opened
             self.train(missing)
             return open_member(point)

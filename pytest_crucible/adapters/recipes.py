@@ -15,11 +15,9 @@ from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.git import git_commit
 from pytest_crucible.training import Recipe, TrainedAdapter, find_recipe, find_trained, train_or_load
-from pytest_crucible.training.events import emit_checkpoint, emit_steps
-from pytest_crucible.training.kept_steps import read_step, step_folder
+from pytest_crucible.training.log import SAVE_EVERY
 from pytest_crucible.training.recipe import FAIL
-from pytest_crucible.training.saved_training import SAVE_EVERY
-from pytest_crucible.training.trained_adapters import find_damaged
+from pytest_crucible.training.trained_adapters import emit_checkpoint, emit_steps, find_damaged, read_step, step_folder
 
 MADE_WITH = ("recipe", "lora", "seed", "hyperparameters", "at", "save_every", "on_lost_training")
 """Options that only a training uses."""

@@ -7,11 +7,10 @@ import re
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options
 from pytest_crucible.backends import Backend
+from pytest_crucible.backends.queue_states import watch_queue
+from pytest_crucible.backends.tinker.address import OPTIONS, identify_model, key_digest, names_service
 from pytest_crucible.backends.tinker.backend import TinkerBackend, sampling_params
-from pytest_crucible.backends.tinker.identity import identify_model, key_digest
-from pytest_crucible.backends.tinker.local_tokenizer import load_local_tokenizer
-from pytest_crucible.backends.tinker.queue_watch import watch_queue
-from pytest_crucible.backends.tinker.service_address import OPTIONS, names_service
+from pytest_crucible.backends.tinker.services import load_local_tokenizer
 from pytest_crucible.records import Adapter, Lineage
 from pytest_crucible.records.errors import Refused, SpecError
 

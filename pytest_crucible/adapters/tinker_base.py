@@ -12,18 +12,15 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options
 from pytest_crucible.adapters.origin import Origin, shorten_path
-from pytest_crucible.backends.queue_states import QueueStates
-from pytest_crucible.backends.tinker.identity import identify_model
-from pytest_crucible.backends.tinker.queue_watch import watch_queue
-from pytest_crucible.backends.tinker.service_address import OPTIONS, names_service
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.backends.queue_states import QueueStates, watch_queue
+from pytest_crucible.backends.tinker.address import OPTIONS, identify_model, names_service
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.tokens import Tokenizer
 from pytest_crucible.records import Adapter, Lineage
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.training import trained_adapters
-from pytest_crucible.training.base import Base, Watch
 from pytest_crucible.training.encoding import EmbeddedEncoder, Encoder, TemplateEncoder
-from pytest_crucible.training.recipe import find_function, hash_function
+from pytest_crucible.training.recipe import Base, Watch, find_function, hash_function
 from pytest_crucible.training.tinker_trainer import TinkerTrainer
 
 if TYPE_CHECKING:

@@ -44,14 +44,14 @@ def resolve_version(name: str, state: RegistryState, location: str) -> tuple[str
     if holder is None:
         raise SpecError(
             f"{model} has no version {'in production' if which == PRODUCTION else 'staged'}: "
-            f"promote one with `crucible promote RUN --to {which}`"
+            f"promote one with `crucible models promote RUN --to {which}`"
         )
     return model, holder.number
 
 
 def find_version(store: RunStore, name: str) -> Version:
     """Return the version that a name means now. Raises SpecError."""
-    # A broken log stops `promote` and `doctor`, not a measurement.
+    # A broken log stops `models promote` and `doctor`, not a measurement.
     model, number = resolve_version(name, load_registry(store, check=False).state, store.location)
     version = load_version(store, model, number)
     if version is None:
@@ -120,5 +120,5 @@ def _only_model(state: RegistryState, location: str) -> str:
 
 def _list_models(state: RegistryState) -> str:
     if not state.models:
-        return "no model is registered: `crucible register ADAPTER --model NAME` registers one"
+        return "no model is registered: `crucible models register ADAPTER --model NAME` registers one"
     return f"the models are {', '.join(sorted(state.models))}"

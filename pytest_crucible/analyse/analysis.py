@@ -35,7 +35,6 @@ from pytest_crucible.records import (
     Target,
     TargetResult,
 )
-from pytest_crucible.records.stages import StageProgress
 from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
 
 
@@ -58,8 +57,14 @@ class AnalysisInputs:
     """The replies of all sessions, for targets that must be proven."""
     looked_at: Sequence[int] | None = None
     """The samples until the run's last look, in the order of looks; None for a run without looks."""
-    stages: StageProgress | None = None
-    """How far the experiment came; None for a run without stages."""
+    ended: str = ""
+    """Why the session ended before all samples were sent, in the words of verdicts; empty if it did not."""
+    out_of_reach: tuple[str, ...] = ()
+    """The texts of the targets that could not be met any more when it ended."""
+    claims_alpha: float | None = None
+    """The error rate that all claims share where bounds share it, too, and not only comparisons; None elsewhere."""
+    of_features: Mapping[str, Any] = field(default_factory=dict)
+    """What features know of the experiment, for their sections."""
     variants: Mapping[str, tuple[ArmOutcomes, ...]] = field(default_factory=dict)
     """Each arm's replies to the twins of the samples, by the name of their variant; samples without a twin are skipped."""
 
@@ -138,8 +143,8 @@ def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_s
     `family_size` is the number of claims that the whole session makes: they share alpha.
     """
     plan = inputs.plan
-    # All claims of a session with stages share alpha, those that bounds decide included.
-    bounds_alpha = alpha / max(family_size, 1) if inputs.stages else alpha
+    # In some sessions all claims share alpha, those that bounds decide included.
+    bounds_alpha = alpha / max(family_size, 1) if inputs.claims_alpha is not None else alpha
     return Analysis(
         plan=plan,
         estimates=_estimates(inputs, table, alpha),
@@ -151,8 +156,9 @@ def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_s
             arm.name for arm, answers in zip(plan.arms, inputs.answers, strict=True) if _is_unanswered(answers)
         ),
         failed_metrics=_failed_metrics(inputs),
-        ended=inputs.stages.ended if inputs.stages else "",
-        out_of_reach=inputs.stages.out_of_reach if inputs.stages else (),
+        ended=inputs.ended,
+        out_of_reach=inputs.out_of_reach,
+        bounds_share_alpha=inputs.claims_alpha is not None,
     )
 
 

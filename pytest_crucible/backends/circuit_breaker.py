@@ -12,13 +12,66 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TypeAlias
 
-from pytest_crucible.backends.protocol import Backend
-from pytest_crucible.backends.sample_clock import note_answer, note_request, paused_clock
-from pytest_crucible.backends.silent_requests import SILENT, Key, SilentRequests, request_key
-from pytest_crucible.backends.wrapper import Wrapper
+from pytest_crucible.backends.deadlines import note_answer, note_request, paused_clock
+from pytest_crucible.backends.protocol import Backend, Wrapper
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, Spent
+
+Key: TypeAlias = tuple[object, ...]
+
+# Kinds of failures in which no model answered in time; a gateway in front of the server says so by a status.
+SILENT = frozenset({"timeout", "504", "524"})
+
+
+def request_key(request: Request) -> Key:
+    """Return what the attempts of one request have in common, as other requests of its sample do."""
+    return request.experiment, request.arm, request.member, request.sample, request.repeat, request.draw
+
+
+class SilentRequests:
+    """The requests of one server that had no answer since the server last answered any."""
+
+    def __init__(self) -> None:
+        self._answers = 0
+        self._in_flight = self._peak = 0
+        self._first_sent: dict[Key, int] = {}
+        """Answers of the server when a request was first sent, until it is answered itself."""
+        self._silent: set[Key] = set()
+        self.attempts = 0
+        """How often they were sent."""
+
+    def __len__(self) -> int:
+        return len(self._silent)
+
+    def send(self, key: Key) -> None:
+        """Record that an attempt is sent."""
+        self._first_sent.setdefault(key, self._answers)
+        self._in_flight += 1
+        self._peak = max(self._peak, self._in_flight)
+
+    def end(self) -> None:
+        """Record that an attempt is over, whatever came of it."""
+        self._in_flight -= 1
+
+    def answer(self, key: Key) -> None:
+        """Record an answer, which shows that the server works."""
+        self._answers += 1
+        self._first_sent.pop(key, None)
+        self._silent.clear()
+        self.attempts = 0
+
+    def add(self, key: Key) -> None:
+        """Record an attempt without an answer, unless it shows nothing about the server.
+
+        If more answers came since the request was first sent than requests were ever in flight, later ones have overtaken it: the
+        server was well, and the silence is that of this request alone.
+        """
+        if self._answers - self._first_sent.get(key, self._answers) <= self._peak:
+            self._silent.add(key)
+            self.attempts += 1
+
 
 # Consecutive failed attempts, of any arm, before a server is given up.
 # Ten failures alone can be one burst of a busy server, so the time without an answer must be long as well.
@@ -40,7 +93,7 @@ MEMORY = 64
 # Seconds between two probes.
 PROBE_S = 1.0
 # Kinds of failures in which the server sent nothing. All others are responses, although no reply could be read from them.
-_SILENT = ("connection", "timeout")
+_SENT_NOTHING = ("connection", "timeout")
 # A generator of its own: the global one may have been seeded by the user.
 _draws = random.Random()
 
@@ -53,7 +106,8 @@ class Circuit:
     """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
+        """The server's name in messages."""
         self._answered_at = -math.inf
         self._failures = 0
         self._errors = 0
@@ -110,7 +164,7 @@ class Circuit:
                 return
         else:
             self._failures += 1
-        self._responses += error.kind not in _SILENT
+        self._responses += error.kind not in _SENT_NOTHING
         # A 429 is an answer: the server is up, so there is nothing to probe for.
         self._errors = 0 if error.kind == "429" else self._errors + 1
         silent_s = now - self._silent_since
@@ -129,11 +183,6 @@ class Circuit:
     @property
     def _all_failures(self) -> int:
         return self._failures + self._silent.attempts * self._is_silent
-
-    @property
-    def name(self) -> str:
-        """The server's name in messages."""
-        return self._name
 
     def is_doubtful(self, now: float) -> bool:
         is_rare = self._share**self._errors < CHANCE
@@ -172,10 +221,10 @@ class Circuit:
             since = since or " in this run"
         if self._responses:
             # It did respond, so its address is right, and "has not answered" would send the user the wrong way.
-            return f"{self._name} has sent no reply{since}, only errors ({facts}): {_NO_MORE}; {_advice(error)}"
+            return f"{self.name} has sent no reply{since}, only errors ({facts}): {_NO_MORE}; {_advice(error)}"
         if since:
-            return f"{self._name} has not answered{since} ({facts}): {_NO_MORE}; {_RESUME} when it is back"
-        return f"{self._name} has never answered ({facts}): {_NO_MORE}; check its URL, and that it runs"
+            return f"{self.name} has not answered{since} ({facts}): {_NO_MORE}; {_RESUME} when it is back"
+        return f"{self.name} has never answered ({facts}): {_NO_MORE}; check its URL, and that it runs"
 
 
 _NO_MORE, _RESUME = "no more requests are sent", "resume with --crucible-resume"
@@ -198,15 +247,12 @@ class CircuitBreaker(Wrapper):
     def __init__(self, inner: Backend, circuit: Circuit, *, is_remote: bool = True) -> None:
         """`is_remote` is False for a model in this process, whose time is the sample's own."""
         super().__init__(inner)
-        self._circuit = circuit
+        self.circuit = circuit
         self._is_remote = is_remote
-
-    def note_earlier_answers(self) -> None:
-        self._circuit.note_earlier_answers()
 
     async def generate(self, request: Request) -> Reply:
         """Raises Refused if the server is given up."""
-        circuit = self._circuit
+        circuit = self.circuit
         circuit.check()
         # One request probes; when it is answered, those that wait here go on together.
         while circuit.is_doubtful(asyncio.get_running_loop().time()) and await circuit.wait_to_probe():
@@ -215,7 +261,7 @@ class CircuitBreaker(Wrapper):
         return await self._send(request)
 
     async def _send(self, request: Request) -> Reply:
-        loop, circuit, key = asyncio.get_running_loop(), self._circuit, request_key(request)
+        loop, circuit, key = asyncio.get_running_loop(), self.circuit, request_key(request)
         sent_at = loop.time()
         if self._is_remote:
             note_request(circuit)
@@ -236,14 +282,14 @@ class CircuitBreaker(Wrapper):
 
     def _note_answer(self, key: Key) -> None:
         note_answer()
-        self._circuit.answer(key, asyncio.get_running_loop().time())
+        self.circuit.answer(key, asyncio.get_running_loop().time())
 
 
 def note_earlier_answers(backend: Backend) -> None:
     """Record that the server of a backend has answered in the run that is resumed."""
     while isinstance(backend, Wrapper):
         if isinstance(backend, CircuitBreaker):
-            backend.note_earlier_answers()
+            backend.circuit.note_earlier_answers()
         backend = backend.inner
 
 
@@ -251,12 +297,12 @@ class Circuits:
     """The circuits of a session, by server."""
 
     def __init__(self) -> None:
-        self._circuits: dict[str, Circuit] = {}
+        self.circuits: dict[str, Circuit] = {}
 
     def of(self, server: str, name: str) -> Circuit:
         """Return the circuit of a server; `name` stands in messages."""
-        return self._circuits.setdefault(server, Circuit(name))
+        return self.circuits.setdefault(server, Circuit(name))
 
     def doubtful(self, now: float) -> str:
         """Return the name of a server that does not answer now; empty if all do."""
-        return next((circuit.name for circuit in tuple(self._circuits.values()) if circuit.is_doubtful(now)), "")
+        return next((circuit.name for circuit in tuple(self.circuits.values()) if circuit.is_doubtful(now)), "")

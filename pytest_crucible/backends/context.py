@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pytest_crucible.backends.budget.spending import Spending
-from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.circuit_breaker import Circuits
 from pytest_crucible.backends.limiting.limiters import Limiters
 from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.backends.queue_states import QueueStates
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.records import Emit, Event
 
 NOTICED_S = 3.0

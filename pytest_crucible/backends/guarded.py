@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from pytest_crucible.backends.protocol import Backend, KnowsItsSamples
-from pytest_crucible.backends.wrapper import Wrapper
+from pytest_crucible.backends.protocol import Backend, KnowsItsSamples, Wrapper
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.detections import Detection
 

@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_crucible.backends.budget.prices import Price
-from pytest_crucible.backends.protocol import Backend
-from pytest_crucible.backends.wrapper import Wrapper
+from pytest_crucible.backends.protocol import Backend, Wrapper
+from pytest_crucible.backends.spending import Price
 from pytest_crucible.records import Reply, Request
 
 _Unit = tuple[str, str, str, int]

@@ -12,20 +12,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_crucible.backends.cache.cached import Cached
+from pytest_crucible.backends.cache import Cached
 from pytest_crucible.backends.circuit_breaker import Circuit, CircuitBreaker
 from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.deadlines import Timed, read_timeout
 from pytest_crucible.backends.guarded import Protections, guard_backend
-from pytest_crucible.backends.hedging.hedged import Hedged
-from pytest_crucible.backends.hedging.settings import read_hedge
-from pytest_crucible.backends.limiting.limited import Limited
-from pytest_crucible.backends.limiting.limits import read_limits
-from pytest_crucible.backends.metered import Metered
+from pytest_crucible.backends.hedging import Hedged, read_hedge
+from pytest_crucible.backends.limiting.control import read_limits
+from pytest_crucible.backends.limiting.limiters import Limited
 from pytest_crucible.backends.not_sent import StopBeforeSending, StopTogether
 from pytest_crucible.backends.protocol import Backend, Instant, KnowsItsSamples, Remote
-from pytest_crucible.backends.reply_limit import ReplyLimit, read_reply_limit
-from pytest_crucible.backends.request_timeout import Timed, read_timeout
+from pytest_crucible.backends.replies import ReplyLimit, read_reply_limit
 from pytest_crucible.backends.retried import Retried, read_retries
+from pytest_crucible.backends.spending import Metered
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 
@@ -148,11 +147,7 @@ def _retry(inner: Backend, wrapping: Wrapping) -> Backend:
     shared, adapter, circuit = wrapping.shared, wrapping.adapter, wrapping.circuit
     judge = shared.limiters.of(wrapping.server, read_limits(adapter)) if wrapping.is_limited else None
     return Retried(
-        inner,
-        shared.emit,
-        retries=read_retries(adapter),
-        judge=judge,
-        has_answered=lambda: circuit.has_answered,
+        inner, shared.emit, retries=read_retries(adapter), judge=judge, has_answered=lambda: circuit.has_answered
     )
 
 

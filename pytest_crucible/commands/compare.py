@@ -2,39 +2,147 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast, get_args
 
 import click
 
-from pytest_crucible.commands.claims import claim_options, read_claims
-from pytest_crucible.commands.options import (
-    column_option,
-    group_option,
-    json_option,
-    parse_columns,
-    parse_ranges,
-    parse_reaches,
-    range_option,
-    reach_option,
-    store_option,
-)
-from pytest_crucible.commands.plugins import importers
+from pytest_crucible.commands.options import json_option, store_option
 from pytest_crucible.commands.show import print_run, verbose_option
-from pytest_crucible.importers.directories import read_results
-from pytest_crucible.importers.metric_kinds import Declared
+from pytest_crucible.importers.formats import read_results
+from pytest_crucible.importers.metric_facts import Declared
+from pytest_crucible.plan.contrasts import ALTERNATIVES, parse_contrast
 from pytest_crucible.records import Contrast, Run
+from pytest_crucible.records.amounts import parse_amount
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.compare import StoredArm, compare_runs
-from pytest_crucible.runs.existing_store import existing_store
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
+from pytest_crucible.runs.plugins import importers
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.find_run import TAGGED
 from pytest_crucible.store.runs import RunStore
+
+
+def _parse_column(text: str) -> tuple[str, str]:
+    role, _, name = text.partition("=")
+    if not name:
+        raise SpecError(f"--column={text!r} cannot be read: write ROLE=NAME, such as sample=question_id")
+    return role, name
+
+
+def _parse_range(text: str) -> tuple[str, tuple[float, float]]:
+    name, _, ends = text.rpartition("=")
+    try:
+        low, high = map(float, ends.split(":"))
+    except ValueError:
+        # Not a number: every comparison with it is false, so the check below refuses it too.
+        low = high = math.nan
+    if not name or not low < high:
+        raise SpecError(f"--range={text!r} cannot be read: write METRIC=LOW:HIGH, such as quality=1:5")
+    return name, (low, high)
+
+
+def _parse_reach(text: str) -> tuple[str, float]:
+    name, _, number = text.rpartition("=")
+    try:
+        reach = float(number)
+    except ValueError:
+        reach = math.nan
+    if not name or not 0 < reach < math.inf:
+        raise SpecError(f"--reach={text!r} cannot be read: write METRIC=NUMBER, such as quality=0.25")
+    return name, reach
+
+
+def _parse_each(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Return a callback that parses the values of a repeated option as a mapping."""
+    return lambda context, option, texts: dict(map(parse, texts))
+
+
+column_option = click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    callback=_parse_each(_parse_column),
+    metavar="ROLE=NAME",
+    help="Role of a table's column; may be repeated.",
+)
+group_option = click.option(
+    "--group",
+    default="",
+    metavar="KEY",
+    help="Key of the samples' metadata, or column of a table: samples with one value of it are a group.",
+)
+range_option = click.option(
+    "--range",
+    "ranges",
+    multiple=True,
+    callback=_parse_each(_parse_range),
+    metavar="METRIC=LOW:HIGH",
+    help="Range of a metric's values; may be repeated.",
+)
+reach_option = click.option(
+    "--reach",
+    "reaches",
+    multiple=True,
+    callback=_parse_each(_parse_reach),
+    metavar="METRIC=NUMBER",
+    help="Largest change of one sample, between two arms, that is possible for a metric; may be repeated.",
+)
+_CLAIM_OPTIONS = (
+    click.option(
+        "--metric",
+        "metrics",
+        multiple=True,
+        metavar="NAME[:lower|:higher]",
+        help="Metric to compare, and which direction is better where nothing shows it; may be repeated.",
+    ),
+    click.option(
+        "--margin", type=parse_amount, metavar="M", help="Largest acceptable loss, as in ab_compare: 0.05, or '10 %'."
+    ),
+    click.option("--alternative", type=click.Choice(ALTERNATIVES), help="Claim to test, as in ab_compare."),
+    click.option(
+        "--relevant",
+        type=parse_amount,
+        metavar="D",
+        help="Smallest difference that matters, as in ab_compare: 0.02, or '10 %'.",
+    ),
+)
+
+
+def claim_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--metric`, `--margin`, `--alternative` and `--relevant`, in this order of the help."""
+    # click lists options in the reverse order in which they are added.
+    for option in reversed(_CLAIM_OPTIONS):
+        command = option(command)
+    return command
+
+
+def read_claims(
+    metrics: Sequence[str],
+    margin: float | str | None,
+    alternative: str | None,
+    relevant: float | str | None,
+) -> tuple[tuple[Contrast, ...], dict[str, Direction]]:
+    """Return the named comparisons, and metric -> direction as far as it is named; no comparison compares all metrics.
+
+    Raises SpecError.
+    """
+    if not metrics and any(option is not None for option in (margin, alternative, relevant)):
+        raise SpecError("--margin, --alternative and --relevant apply to one metric: name it with --metric")
+    parts = [_split_direction(text) for text in metrics]
+    contrasts = [parse_contrast(name, margin, alternative, relevant) for name, _ in parts]
+    named = zip(contrasts, (direction for _, direction in parts), strict=True)
+    return tuple(contrasts), {claim.metric: direction for claim, direction in named if direction}
+
+
+def _split_direction(text: str) -> tuple[str, Direction | None]:
+    name, _, direction = text.rpartition(":")
+    return (name, cast(Direction, direction)) if direction in get_args(Direction) else (text, None)
 
 
 @click.command("compare", short_help="Compare two stored runs, arms of them, or files.")
@@ -49,13 +157,13 @@ from pytest_crucible.store.runs import RunStore
 @store_option
 @verbose_option
 @json_option
-def command(
+def compare_arms(
     candidate: str,
     baseline: str,
-    columns: Sequence[str],
+    columns: Mapping[str, str],
     group: str,
-    ranges: Sequence[str],
-    reaches: Sequence[str],
+    ranges: Mapping[str, tuple[float, float]],
+    reaches: Mapping[str, float],
     store: str,
     alpha: float | None,
     verbose: int,
@@ -73,11 +181,11 @@ def command(
     """
     contrasts, directions = read_claims(**claimed)
     names = [candidate, baseline] if baseline else [candidate]
+    tabular = Tabular(columns, group, ranges, reaches)
     if any(Path(name).exists() or _is_path(name) for name in names):
-        tabular = Tabular(parse_columns(columns), group, parse_ranges(ranges), parse_reaches(reaches))
         run, notes = _files(names, contrasts, directions, alpha, tabular)
     else:
-        _check_runs(baseline, columns, group, ranges, reaches)
+        _check_runs(baseline, tabular)
         run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha)
     print_run(run, verbose, as_json=as_json, notes=notes)
     return int(any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts))
@@ -95,19 +203,17 @@ class Tabular(NamedTuple):
     reaches: Mapping[str, float]
 
 
-def _check_runs(
-    baseline: str, columns: Sequence[str], group: str, ranges: Sequence[str], reaches: Sequence[str]
-) -> None:
+def _check_runs(baseline: str, tabular: Tabular) -> None:
     """Raise SpecError for a comparison of stored runs without a baseline, or with options of files."""
     if not baseline:
         raise SpecError("name a baseline after the candidate: only a file with several arms needs none")
-    if columns or group:
+    if tabular.columns or tabular.group:
         raise SpecError("--column and --group apply to files: a stored run has its own samples and groups")
-    if ranges:
+    if tabular.ranges:
         raise SpecError(
             "--range applies to files, and a stored run has the bounds that its metrics declared: leave the option out"
         )
-    if reaches:
+    if tabular.reaches:
         raise SpecError(
             "--reach applies to files, and a stored run has the reach that its metrics declared before it: leave the option "
             "out"

@@ -1,4 +1,4 @@
-"""`crucible curve`: the checkpoints of a cookbook training on a suite, as a curve with intervals."""
+"""`crucible models curve`: the checkpoints of a cookbook training on a suite, as a curve with intervals."""
 
 from __future__ import annotations
 
@@ -12,21 +12,17 @@ from uuid import uuid4
 
 import click
 
-from pytest_crucible.commands.curve_base import find_base
-from pytest_crucible.commands.dataset_argument import output_option
-from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.cookbook.training_log import read_training_log
+from pytest_crucible.commands.options import json_option, output_option, print_result, store_option
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.registry.log_directory import label_of, read_log_directory, training_means
-from pytest_crucible.registry.sources import Checkpoint
-from pytest_crucible.report.view_files import check_format, view_lines, write_view
-from pytest_crucible.runs.curve import measure_curves
-from pytest_crucible.runs.curve_view import curve_view
+from pytest_crucible.registry.curve import Checkpoint, label_of, read_log_directory, read_training_log, training_means
+from pytest_crucible.report.markdown import check_format, view_lines, write_view
+from pytest_crucible.runs.curve import curve_view, measure_curves
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:
+    from pytest_crucible.adapters.context import AdapterContext
     from pytest_crucible.records import View
 
 USAGE, NO_TESTS = 4, 5
@@ -55,7 +51,7 @@ BROKEN = (2, 3)
 @store_option
 @json_option
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(
+def print_curve(
     log_dir: Path,
     suite: str,
     metric: str,
@@ -136,3 +132,54 @@ def _run_suite(
         raise SpecError(f"pytest ended with exit status {done.returncode}: correct its arguments or the suite")
     run = next(iter(list_runs(store, tag=tag)), None)
     return done.returncode, run.id if run else ""
+
+
+TINKER = "--crucible-tinker="
+NOT_FOUND = 404
+
+
+def find_base(
+    store: RunStore, checkpoints: Sequence[Checkpoint], arguments: Sequence[str]
+) -> tuple[list[Checkpoint], str]:
+    """Return the checkpoints that the service has, and the URI of their base model.
+
+    Raises SpecError where the service is gone, has none of them, or they are of several bases.
+    """
+    # Imported here: it imports pytest, whose options name the service.
+    from pytest_crucible.session.pytest_project import with_adapters
+
+    options = [argument for argument in arguments if argument.startswith(TINKER)]
+    bases = with_adapters(Path.cwd(), store, lambda context: _look_up(checkpoints, context), options)
+    present = [checkpoint for checkpoint in checkpoints if bases[checkpoint.adapter]]
+    if not present:
+        raise SpecError(
+            f"the service has none of {len(checkpoints)} checkpoints, the first of which is {checkpoints[0].adapter}: "
+            "they have expired, or --crucible-tinker=hosted or TINKER_BASE_URL names another service"
+        )
+    first = present[0]
+    for other in present:
+        if bases[other.adapter] != bases[first.adapter]:
+            raise SpecError(
+                f"step {label_of(other)} was trained on {bases[other.adapter]}, and step {label_of(first)} on "
+                f"{bases[first.adapter]}: a curve is of one training, so remove the lines of the other"
+            )
+    return present, f"tinker:{bases[first.adapter]}"
+
+
+def _look_up(checkpoints: Sequence[Checkpoint], context: AdapterContext) -> dict[str, str]:
+    """Return the base model of each checkpoint by its URI; empty for one that the service does not have."""
+    service = context.tinker().own
+
+    def base_of(path: str) -> str:
+        try:
+            return str(service.rest.get_weights_info_by_tinker_path(path).result().base_model)
+        except Exception as error:
+            if getattr(error, "status_code", None) == NOT_FOUND:
+                return ""
+            raise
+
+    def look() -> dict[str, str]:
+        return {checkpoint.adapter: base_of(checkpoint.adapter) for checkpoint in checkpoints}
+
+    bases: dict[str, str] = service.within("tell what checkpoints were trained on", look)
+    return bases

@@ -11,11 +11,11 @@ import click
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.exports.formats import FORMATS as TABLE_FORMATS
 from pytest_crucible.exports.formats import find_writer, write_file
-from pytest_crucible.presets import EXPORTS
+from pytest_crucible.features import load_rows
 from pytest_crucible.records import TASKS
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.tables import TABLES
@@ -23,6 +23,8 @@ from pytest_crucible.training_sets.build import Shape
 from pytest_crucible.training_sets.formats import FORMATS
 
 ADVERSARIAL = "adversarial"
+EXPORTS: Mapping[str, str] = dict(row for _, row in load_rows("exports"))
+"""Tables of features: name -> function of a run store and a run."""
 WHAT = (*TABLES, *EXPORTS, *TASKS, ADVERSARIAL)
 _SHARE = click.FloatRange(0, 1, max_open=True)
 
@@ -51,7 +53,7 @@ _SHARE = click.FloatRange(0, 1, max_open=True)
     "--allow-gate-samples", is_flag=True, default=None, help="Also use samples that verdicts depend on; recorded."
 )
 @json_option
-def command(runs: tuple[str, ...], store: str, output: Path | None, what: str, as_json: bool, **settings: Any) -> None:
+def export(runs: tuple[str, ...], store: str, output: Path | None, what: str, as_json: bool, **settings: Any) -> None:
     """Write a table of a stored run into a file: one row for each observation, reply, repeat, event, finding or variant.
 
     With --what sft, dpo or kto: write a training set from the practice samples of one or several runs. With --what adversarial
@@ -59,18 +61,18 @@ def command(runs: tuple[str, ...], store: str, output: Path | None, what: str, a
 
     RUN is a run's id, or its beginning; by default the latest.
     """
-    given = {name: value for name, value in settings.items() if value is not None}
+    chosen = {name: value for name, value in settings.items() if value is not None}
     if what in (*TASKS, ADVERSARIAL):
-        _export_training_set(runs, store, output, what, given, as_json=as_json)
+        _export_training_set(runs, store, output, what, chosen, as_json=as_json)
     else:
-        _export_table(runs, store, output, what, given, as_json=as_json)
+        _export_table(runs, store, output, what, chosen, as_json=as_json)
 
 
 def _export_table(
-    runs: tuple[str, ...], store: str, output: Path | None, what: str, given: Mapping[str, Any], *, as_json: bool
+    runs: tuple[str, ...], store: str, output: Path | None, what: str, chosen: Mapping[str, Any], *, as_json: bool
 ) -> None:
-    if given:
-        name = min(given).replace("file_format", "format").replace("arm", "of").replace("_", "-")
+    if chosen:
+        name = min(chosen).replace("file_format", "format").replace("arm", "of").replace("_", "-")
         raise SpecError(f"--{name} is for training sets, and --what {what} is a table: add --what {', '.join(TASKS)}")
     if output is None:
         raise SpecError(f"--what {what} needs -o FILE: name a file that ends in .{', .'.join(TABLE_FORMATS)}")
@@ -96,39 +98,38 @@ def _row_name(what: str) -> str:
 
 
 def _export_training_set(
-    runs: tuple[str, ...], store: str, output: Path | None, what: Any, given: Mapping[str, Any], *, as_json: bool
+    runs: tuple[str, ...], store: str, output: Path | None, what: Any, chosen: Mapping[str, Any], *, as_json: bool
 ) -> None:
     # The import loads the readers of datasets, which tables do not need.
-    from pytest_crucible.runs.training_files import set_facts, write_training_set
-    from pytest_crucible.runs.training_sets import TrainingSetRequest, make_training_set
+    from pytest_crucible.runs.training_sets import TrainingSetRequest, make_training_set, set_facts, write_training_set
 
     shape = Shape(
         task="sft" if what == ADVERSARIAL else what,
-        format=given.get("file_format", "trl"),
-        holdout=given.get("holdout", 0.0),
-        replay=given.get("replay", (0.0, None))[0],
-        seed=given.get("seed", 0),
+        format=chosen.get("file_format", "trl"),
+        holdout=chosen.get("holdout", 0.0),
+        replay=chosen.get("replay", (0.0, None))[0],
+        seed=chosen.get("seed", 0),
     )
     with existing_store(store) as opened:
-        wanted = TrainingSetRequest(
+        request = TrainingSetRequest(
             runs=_find_runs(opened, runs),
             shape=shape,
             attacked=what == ADVERSARIAL,
-            replay_file=given.get("replay", (0.0, None))[1],
-            **{name: given[name] for name in ("arm", "on", "gap", "allow_gate_samples") if name in given},
+            replay_file=chosen.get("replay", (0.0, None))[1],
+            **{name: chosen[name] for name in ("arm", "on", "gap", "allow_gate_samples") if name in chosen},
         )
-        made = make_training_set(opened, wanted)
-        files = write_training_set(opened, made, wanted, output) if output is not None else []
-        facts = set_facts(made, wanted)
+        sourced = make_training_set(opened, request)
+        files = write_training_set(opened, sourced, request, output) if output is not None else []
+        facts = set_facts(sourced, request)
     counts = {str(path): rows for path, rows in files}
-    document = {**facts, "rows": len(made.training_set.lines), "holdout_rows": len(made.training_set.holdout)}
+    document = {**facts, "rows": len(sourced.training_set.lines), "holdout_rows": len(sourced.training_set.holdout)}
     print_result(_lines(facts, document, counts), {**document, "files": counts}, as_json=as_json)
 
 
 def _find_runs(store: RunStore, named: tuple[str, ...]) -> tuple[str, ...]:
     """Return the ids of the runs, each once, the oldest first: the order of the names changes nothing."""
-    found = {store.find_run(name) for name in named or ("",)}
-    return tuple(sorted(found, key=lambda run: (store.run(run)["started"], run)))
+    run_ids = {store.find_run(name) for name in named or ("",)}
+    return tuple(sorted(run_ids, key=lambda run: (store.run(run)["started"], run)))
 
 
 def _lines(facts: Mapping[str, Any], counts: Mapping[str, Any], files: Mapping[str, int]) -> list[str]:

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from pytest_crucible.commands.claims import claim_options, read_claims
-from pytest_crucible.commands.options import (
+from pytest_crucible.commands.compare import (
+    claim_options,
     column_option,
     group_option,
-    json_option,
-    parse_columns,
-    parse_ranges,
-    parse_reaches,
-    print_result,
     range_option,
     reach_option,
-    store_option,
+    read_claims,
 )
-from pytest_crucible.commands.plugins import importers
-from pytest_crucible.importers.directories import read_results
-from pytest_crucible.importers.metric_kinds import Declared
+from pytest_crucible.commands.options import json_option, print_result, store_option
+from pytest_crucible.importers.formats import read_results
+from pytest_crucible.importers.metric_facts import Declared
 from pytest_crucible.importers.results import ImportedFile
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Run
@@ -33,8 +29,8 @@ from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
+from pytest_crucible.runs.plugins import importers
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
 
@@ -66,18 +62,18 @@ from pytest_crucible.store.runs import RunStore
 )
 @store_option
 @json_option
-def command(
+def import_results(
     files: Sequence[Path],
     harness: str,
     arms: Sequence[str],
     candidate: str,
     targets: Sequence[str],
-    columns: Sequence[str],
+    columns: Mapping[str, str],
     group: str,
     lower: Sequence[str],
     higher: Sequence[str],
-    ranges: Sequence[str],
-    reaches: Sequence[str],
+    ranges: Mapping[str, tuple[float, float]],
+    reaches: Mapping[str, float],
     alpha: float,
     store: str,
     as_json: bool,
@@ -89,16 +85,15 @@ def command(
     a verdict is missed, or a target or a margin is impossible.
     """
     quality_targets = [parse_target(text) for text in targets]
-    roles = parse_columns(columns)
     contrasts, directions = read_claims(**claimed)
     declared = Declared(
         lower=frozenset(lower),
         higher=frozenset(higher),
-        ranges=parse_ranges(ranges),
-        reaches=parse_reaches(reaches),
+        ranges=ranges,
+        reaches=reaches,
     ).with_directions(directions)
     files_read = [
-        file for path in files for file in read_results(path, harness, roles, group=group, readers=importers())
+        file for path in files for file in read_results(path, harness, columns, group=group, readers=importers())
     ]
     wishes = ImportOptions(
         arms=arms,
@@ -118,16 +113,13 @@ def command(
 
 def _store_run(adoption: ImportedRun, store: str) -> Run:
     """Return the run with its verdicts and exit status, after it was stored."""
-    opened = RunStore(store)
-    try:
+    with contextlib.closing(RunStore(store)) as opened:
         run = adoption.enter(opened)
         # A session's status comes from pytest; an imported run has only its verdicts.
         fails = any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts)
         run = replace(run, exit_status=int(fails))
         opened.set_exit_status(run.id, run.exit_status)
         return run
-    finally:
-        opened.close()
 
 
 def _read(files: Sequence[ImportedFile]) -> Iterator[str]:

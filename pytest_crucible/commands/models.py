@@ -1,20 +1,24 @@
-"""`crucible models`: the versions of registered models, with state and evidence."""
+"""`crucible models list`: the versions of registered models, with state and evidence; what commands on models share."""
 
 from __future__ import annotations
 
+import datetime
+import getpass
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from pytest_crucible.adapters.context import REGISTRY, files_folder
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.commands.registry_options import is_withdrawal
 from pytest_crucible.records.model_gates import GateEntry
 from pytest_crucible.records.registry import LogEntry, VersionStatus
-from pytest_crucible.registry.transitions import known_model
-from pytest_crucible.runs.existing_store import existing_store
+from pytest_crucible.records.settings import DEFAULT_ALPHA
+from pytest_crucible.registry.versions import Note, known_model
+from pytest_crucible.runs.run_store import existing_store, find_configuration
 from pytest_crucible.stats.number_format import quantity, with_interval
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.version_states import PRODUCTION
@@ -27,7 +31,7 @@ HEADS = ("version", "state", "since", "run", "evidence")
 LOG_HEADS = ("row", "at", "by", "version", "change", "run", "gate", "why")
 
 
-@click.command("models", short_help="The versions of registered models, with state and evidence.")
+@click.command("list", short_help="The versions of registered models, with state and evidence.")
 @click.argument("name", default="")
 @click.option("--log", "shows_log", is_flag=True, help="Every change of state, the first one first.")
 @click.option(
@@ -35,7 +39,7 @@ LOG_HEADS = ("row", "at", "by", "version", "change", "run", "gate", "why")
 )
 @store_option
 @json_option
-def command(name: str, shows_log: bool, metric: str, store: str, as_json: bool) -> None:
+def list_models(name: str, shows_log: bool, metric: str, store: str, as_json: bool) -> None:
     """List the versions of the model NAME, or of all models: state, and the run that is the proof of it.
 
     --rank METRIC ranks them by the latest run of each; the ranks in brackets are those that remain possible.
@@ -61,8 +65,6 @@ def command(name: str, shows_log: bool, metric: str, store: str, as_json: bool) 
 
 
 def _print_ranks(store: RunStore, name: str, metric: str, *, as_json: bool) -> None:
-    # Imported here: lists need no statistics.
-    from pytest_crucible.commands.registry_options import project_alpha
     from pytest_crucible.registry.ranking import rank_versions
 
     versions = [version for version in load_versions(store) if name in ("", version.model)]
@@ -91,7 +93,7 @@ def _rank_lines(ranking: Ranking) -> Iterator[str]:
 
 def _lines(rows: Sequence[tuple[VersionStatus, LogEntry | None]]) -> Iterator[str]:
     if not rows:
-        yield "no model is registered: `crucible register ADAPTER --model NAME` registers one"
+        yield "no model is registered: `crucible models register ADAPTER --model NAME` registers one"
         return
     table = (
         (
@@ -175,3 +177,63 @@ def _plain(entry: LogEntry | GateEntry) -> dict[str, object]:
 
 def _document(status: VersionStatus, proof: LogEntry | None) -> dict[str, object]:
     return {"version": status.name, **_plain(status.entry), "proof": proof}
+
+
+why_option = click.option("--why", required=True, metavar="TEXT", help="The reason, for the log.")
+
+
+def project_root() -> Path:
+    """Return pytest's root directory for this folder: configuration and weights are below it."""
+    return find_configuration(Path.cwd())[0]
+
+
+def registry_folder(store: str) -> Path:
+    """Return the folder with the copied weights of a run store."""
+    return files_folder(project_root(), store) / REGISTRY
+
+
+def project_alpha() -> float:
+    """Return crucible_alpha of pytest's configuration."""
+    return float(find_configuration(Path.cwd())[1].get("crucible_alpha") or DEFAULT_ALPHA)
+
+
+def utc_time() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def log_note(why: str) -> Note:
+    """Return time, user and reason of a change, for the log."""
+    return Note(at=utc_time().isoformat(timespec="milliseconds"), by=user_name(), why=why)
+
+
+def user_name() -> str:
+    """Return the user of the operating system, for the log; empty where it has none."""
+    try:
+        return getpass.getuser()
+    # A container may run as a number without a name.
+    except (KeyError, OSError):
+        return ""
+
+
+def gate_line(entry: GateEntry) -> str:
+    """Return a gate in a line: `gate 1 of claims: 2 experiments of tests/evals`."""
+    suite = " ".join(entry.gate.suite) or "all that pytest collects"
+    return f"{entry.name}: {quantity(len(entry.gate.experiments), 'experiment')} of {suite}"
+
+
+def is_withdrawal(entry: LogEntry) -> bool:
+    """Return whether an entry keeps a version, which a promotion had retired, from being restored by a rollback."""
+    return entry.action == "retire" and entry.former == "retired"
+
+
+def entry_line(entry: LogEntry | GateEntry) -> str:
+    """Return what happened to a version, `claims@4 is in production, was a draft`, or which gate was frozen."""
+    if isinstance(entry, GateEntry):
+        return gate_line(entry)
+    if is_withdrawal(entry):
+        return f"{entry.version} was retired by a promotion; from now on no rollback restores it"
+    place = "in production" if entry.state == "production" else entry.state
+    former = (
+        "" if entry.former is None else f", was {'in production' if entry.former == 'production' else entry.former}"
+    )
+    return f"{entry.version} is {place}{former}"

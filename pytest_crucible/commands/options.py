@@ -1,11 +1,11 @@
-"""Options and output that commands share: a run, its run store, and JSON for programs."""
+"""Options, arguments and output that commands share: a run and its store, a dataset, and JSON for programs."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,11 @@ from pytest_crucible.records.process_secrets import process_hider
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_STORE
-from pytest_crucible.runs.pytest_configuration import session_store
+from pytest_crucible.runs.run_store import session_store
+
+if TYPE_CHECKING:
+    from pytest_crucible.datasets.release import Release
+    from pytest_crucible.records import Sample, View
 
 # RUN is a run's id, or its beginning. Empty by default, which the run store resolves to the latest run.
 run_argument = click.argument("run", default="")
@@ -25,25 +29,6 @@ store_option = click.option(
     show_default=f"crucible_store of pytest's configuration, else {DEFAULT_STORE}",
     metavar="WHERE",
     help="Run store: a path or a database URL (env: CRUCIBLE_STORE).",
-)
-column_option = click.option(
-    "--column", "columns", multiple=True, metavar="ROLE=NAME", help="Role of a table's column; may be repeated."
-)
-group_option = click.option(
-    "--group",
-    default="",
-    metavar="KEY",
-    help="Key of the samples' metadata, or column of a table: samples with one value of it are a group.",
-)
-range_option = click.option(
-    "--range", "ranges", multiple=True, metavar="METRIC=LOW:HIGH", help="Range of a metric's values; may be repeated."
-)
-reach_option = click.option(
-    "--reach",
-    "reaches",
-    multiple=True,
-    metavar="METRIC=NUMBER",
-    help="Largest change of one sample, between two arms, that is possible for a metric; may be repeated.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -58,46 +43,47 @@ def print_result(lines: Iterable[str], document: Any, *, as_json: bool) -> None:
         click.echo("\n".join(map(hide, lines)))
 
 
-def parse_columns(texts: Sequence[str]) -> dict[str, str]:
-    """Parse `--column ROLE=NAME` options as a mapping from role to column. Raises SpecError for an invalid one."""
-    return dict(map(_parse_column, texts))
+def print_view(view: View, output: Path | None, *, as_json: bool) -> None:
+    """Print a view, or write it into a file and print its first note."""
+    # Imported here: most commands print lines of their own.
+    from pytest_crucible.report.markdown import view_lines, write_view
+
+    if output is None:
+        print_result(view_lines(view), view.document, as_json=as_json)
+    else:
+        write_view(view, output)
+        click.echo(f"wrote {output}: {view.notes[0].text}")
 
 
-def _parse_column(text: str) -> tuple[str, str]:
-    role, _, name = text.partition("=")
-    if not name:
-        raise SpecError(f"--column={text!r} cannot be read: write ROLE=NAME, such as sample=question_id")
-    return role, name
+field_option = click.option(
+    "--field", "fields", multiple=True, metavar="OURS=THEIRS", help="Name of a field in the file: input=question."
+)
+output_option = click.option(
+    "-o", "output", type=click.Path(path_type=Path), help="Write a file instead: .html, .md or .json.", metavar="FILE"
+)
 
 
-def parse_ranges(texts: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Parse `--range METRIC=LOW:HIGH` options as a mapping from metric to bounds. Raises SpecError for an invalid one."""
-    return dict(map(_parse_range, texts))
+def load_dataset(name: str, fields: Sequence[str] = ()) -> tuple[Sequence[Sample], Release | None]:
+    """Return the samples of a dataset, and its release if it has one. Raises DatasetError for an unknown name."""
+    # Imported here: other commands read no dataset.
+    from pytest_crucible.builtin import check_dataset_name, find_release
+    from pytest_crucible.datasets import load_file, load_rows
+
+    release, renamed = find_release(name), dict(map(parse_field, fields))
+    if release is not None:
+        return load_rows(release, name=name, fields=renamed, has_option=True), release
+    if not Path(name).exists():
+        check_dataset_name(name)
+    return load_file(Path(name), fields=renamed, has_option=True), None
 
 
-def _parse_range(text: str) -> tuple[str, tuple[float, float]]:
-    name, _, ends = text.rpartition("=")
-    try:
-        low, high = map(float, ends.split(":"))
-    except ValueError:
-        # Not a number: every comparison with it is false, so the check below refuses it too.
-        low = high = math.nan
-    if not name or not low < high:
-        raise SpecError(f"--range={text!r} cannot be read: write METRIC=LOW:HIGH, such as quality=1:5")
-    return name, (low, high)
+def parse_field(text: str) -> tuple[str, str]:
+    ours, equals, theirs = text.partition("=")
+    if not (ours and equals and theirs):
+        raise SpecError(f"--field {text} is not a pair: write OURS=THEIRS, such as input=question")
+    return ours, theirs
 
 
-def parse_reaches(texts: Sequence[str]) -> dict[str, float]:
-    """Parse `--reach METRIC=NUMBER` options as a mapping from metric to reach. Raises SpecError for an invalid one."""
-    return dict(map(_parse_reach, texts))
-
-
-def _parse_reach(text: str) -> tuple[str, float]:
-    name, _, number = text.rpartition("=")
-    try:
-        reach = float(number)
-    except ValueError:
-        reach = math.nan
-    if not name or not 0 < reach < math.inf:
-        raise SpecError(f"--reach={text!r} cannot be read: write METRIC=NUMBER, such as quality=0.25")
-    return name, reach
+embeddings_option = click.option(
+    "--embeddings", is_flag=True, help="Compare the meaning of texts, by MiniLM (extra [semantic])."
+)

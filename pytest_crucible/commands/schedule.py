@@ -1,4 +1,4 @@
-"""`crucible schedule`: write the file that makes GitHub, systemd or cron run a command."""
+"""`crucible models schedule`: write the file that makes GitHub, systemd or cron run a command."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import click
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.process_secrets import has_key
-from pytest_crucible.schedules.files import KINDS, Schedule, programs_path, render_schedule
-from pytest_crucible.schedules.times import next_times, parse_times
+from pytest_crucible.schedules.files import KINDS, Schedule, next_times, parse_times, programs_path, render_schedule
 
 
 @click.command("schedule", short_help="Write the file that makes GitHub, systemd or cron run a command.")
@@ -21,7 +20,7 @@ from pytest_crucible.schedules.times import next_times, parse_times
 @click.option("-o", "output", required=True, metavar="FILE", help="The file to write.")
 @json_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(kind: str, at: str, output: str, as_json: bool, command: tuple[str, ...]) -> None:
+def write_schedule(kind: str, at: str, output: str, as_json: bool, command: tuple[str, ...]) -> None:
     """Write FILE, which makes GitHub, systemd or cron run COMMAND, and print the next three times.
 
     Write -- before COMMAND. It runs in this folder, exactly as it is written. Times are in UTC for GitHub, otherwise in the

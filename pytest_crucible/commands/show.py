@@ -1,14 +1,17 @@
-"""`crucible show`: a stored run as its session reported it, or one sample's conversations."""
+"""`crucible show` and `crucible report`: a stored run as its session reported it, or one sample's conversations."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
+from pytest_crucible import builtin
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
+from pytest_crucible.commands.pages import WithPages
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
@@ -16,8 +19,9 @@ from pytest_crucible.report.conversation import conversation_lines
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
-from pytest_crucible.runs.existing_store import existing_store
 from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.report_files import check_writable, report_files, write_report
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.conversations import find_position, load_conversations, load_sample
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.sample_rows import all_sample_ids
@@ -27,7 +31,7 @@ LONGEST_LINE = 100_000
 verbose_option = click.option("-v", "--verbose", count=True, help="Also methods and estimates; -vv the worst samples.")
 
 
-@click.command("show", short_help="Show a stored run, or one sample's conversations.")
+@click.command("show", cls=WithPages, short_help="Show a stored run, or one sample's conversations.")
 @run_argument
 @store_option
 @verbose_option
@@ -36,7 +40,7 @@ verbose_option = click.option("-v", "--verbose", count=True, help="Also methods 
 )
 @click.option("--reasoning", is_flag=True, help="With --sample: print the model's reasoning too, not only its length.")
 @json_option
-def command(run: str, store: str, verbose: int, sample: str | None, reasoning: bool, as_json: bool) -> None:
+def show(run: str, store: str, verbose: int, sample: str | None, reasoning: bool, as_json: bool) -> None:
     """Show a stored run: the stored replies are analysed again, with the verdicts that its session gave.
 
     RUN is a run's id, the beginning of one, `latest` or `tag:NAME`. Without RUN, the latest run is shown.
@@ -105,3 +109,30 @@ def _hint(store: RunStore, run: str, sample: str) -> str:
         return "none of its experiments began"
     first = f"the first of its {len(sample_ids):,} samples is {sample_ids[0]!r:.200}"
     return suggest(sample, sample_ids, otherwise=first)
+
+
+@click.command("report", short_help="Write report files of a stored run.")
+@run_argument
+@store_option
+@click.option(
+    "-o", "--output", "files", required=True, multiple=True, metavar="FILE", help="File to write; may be repeated."
+)
+@json_option
+def write_reports(run: str, store: str, files: Sequence[str], as_json: bool) -> None:
+    """Write report files of a stored run, each in the format of its extension.
+
+    RUN is a run's id, or its beginning; by default the latest.
+    """
+    outputs = report_files(files, builtin.REPORTERS, Path())
+    # Checked first: analysing a large run takes a while, and would be in vain if no file can be written.
+    for output in outputs:
+        check_writable(output)
+    with existing_store(store) as opened:
+        stored = load_run(opened, opened.find_run(run), decide_again=True)
+    for output in outputs:
+        try:
+            write_report(output, stored)
+        except SpecError as error:
+            raise SpecError(f"report {str(output.path)!r} was not written: {error}") from error
+    lines = [f"report of run {stored.id} written to {output.path}" for output in outputs]
+    print_result(lines, {"run": stored.id, "files": [str(output.path) for output in outputs]}, as_json=as_json)

@@ -1,26 +1,28 @@
-"""`crucible tinker`: training runs and checkpoints of a Tinker service."""
+"""`crucible tinker`: a Tinker service on this machine, and training runs and checkpoints of a service."""
 
 from __future__ import annotations
 
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from tabulate import tabulate
 
+from pytest_crucible.commands.models import project_root
 from pytest_crucible.commands.options import json_option, print_result
-from pytest_crucible.commands.registry_options import project_root
-from pytest_crucible.commands.tinker_service import project_services
-from pytest_crucible.commands.tinker_upload import upload
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.private_files import STORE_FOLDER, create_store_folder
+from pytest_crucible.records.redaction import hider
+from pytest_crucible.report.printable import aligned_lines
+from pytest_crucible.runs.run_store import find_configuration
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.service import Service
+    from pytest_crucible.backends.tinker.services import TinkerServices
 
 RUN_HEADS = ("run", "base model", "rank", "last request", "newest checkpoint")
 CHECKPOINT_HEADS = ("checkpoint", "created", "bytes", "public", "expires")
@@ -37,22 +39,11 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask for confirmati
 path_argument = click.argument("path")
 
 
-@click.group("tinker", short_help="Training runs and checkpoints of a Tinker service.")
-def command() -> None:
-    """List, download, upload, publish and delete training runs and checkpoints of a Tinker service.
-
-    Each command names the service on standard error, and takes --json.
-    """
-
-
-command.add_command(upload)
-
-
-@command.command("runs")
+@click.command("runs")
 @limit_option
 @service_option
 @json_option
-def list_runs(limit: int, service: str | None, as_json: bool) -> None:
+def runs(limit: int, service: str | None, as_json: bool) -> None:
     """List training runs, the latest request first."""
     with open_service(service) as opened:
         listed = opened.within("list training runs", lambda: opened.rest.list_training_runs(limit=limit))
@@ -63,12 +54,12 @@ def list_runs(limit: int, service: str | None, as_json: bool) -> None:
     _print_table(RUN_HEADS, rows, listed.cursor, "training run", listed.training_runs, as_json=as_json)
 
 
-@command.command("checkpoints")
+@click.command("checkpoints")
 @click.argument("run", default="")
 @limit_option
 @service_option
 @json_option
-def list_checkpoints(run: str, limit: int, service: str | None, as_json: bool) -> None:
+def checkpoints(run: str, limit: int, service: str | None, as_json: bool) -> None:
     """List checkpoints of RUN, or of all runs, the newest first."""
     with open_service(service) as opened:
         rest = opened.rest
@@ -89,7 +80,7 @@ def list_checkpoints(run: str, limit: int, service: str | None, as_json: bool) -
     _print_table(CHECKPOINT_HEADS, rows, listed.cursor, "checkpoint", listed.checkpoints, as_json=as_json)
 
 
-@command.command("download")
+@click.command("download")
 @path_argument
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="A directory, or a .tar file.")
 @service_option
@@ -106,7 +97,7 @@ def download(path: str, output: Path, service: str | None, as_json: bool) -> Non
     print_result([f"wrote {output}", *size_lines(sizes)], {"output": str(output), "files": sizes}, as_json=as_json)
 
 
-@command.command("publish")
+@click.command("publish")
 @path_argument
 @click.option("--off", is_flag=True, help="Make it private again.")
 @yes_option
@@ -123,13 +114,13 @@ def publish(path: str, off: bool, yes: bool, service: str | None, as_json: bool)
     print_result([f"{path} is {'private' if off else 'public'}"], {"path": path, "public": not off}, as_json=as_json)
 
 
-@command.command("ttl")
+@click.command("ttl")
 @path_argument
 @click.argument("seconds")
 @yes_option
 @service_option
 @json_option
-def set_time_to_live(path: str, seconds: str, yes: bool, service: str | None, as_json: bool) -> None:
+def ttl(path: str, seconds: str, yes: bool, service: str | None, as_json: bool) -> None:
     """Let the service delete the checkpoint PATH after SECONDS, from an hour to ten years, or `never`."""
     lasts = None if seconds == NEVER else _whole(seconds)
     with open_service(service, path) as opened:
@@ -140,7 +131,7 @@ def set_time_to_live(path: str, seconds: str, yes: bool, service: str | None, as
     print_result([f"{path} {end}"], {"path": path, "ttl_seconds": lasts}, as_json=as_json)
 
 
-@command.command("delete")
+@click.command("delete")
 @click.argument("paths", nargs=-1, required=True)
 @yes_option
 @service_option
@@ -164,8 +155,8 @@ def delete(paths: Sequence[str], yes: bool, service: str | None, as_json: bool) 
 @contextmanager
 def open_service(name: str | None, *paths: str) -> Iterator[Service]:
     """Print the name of the service and yield the service. Raises SpecError for an invalid path of a checkpoint."""
+    from pytest_crucible.backends.tinker.address import KEY
     from pytest_crucible.backends.tinker.archives import path_parts
-    from pytest_crucible.backends.tinker.service_address import KEY
 
     for path in paths:
         path_parts(path)
@@ -198,7 +189,7 @@ def confirm(action: str, service: Service, *, yes: bool) -> None:
 def _print_table(
     heads: Sequence[str], rows: Sequence[Sequence[Any]], cursor: Any, what: str, listed: Sequence[Any], *, as_json: bool
 ) -> None:
-    lines = tabulate([heads, *rows], tablefmt="plain", disable_numparse=True).splitlines() if rows else [f"no {what}s"]
+    lines = aligned_lines([heads, *rows]) if rows else [f"no {what}s"]
     if cursor is not None and cursor.total_count > len(rows):
         lines.append(f"{len(rows):,} of {cursor.total_count:,} {what}s: --limit {cursor.total_count} lists all")
     print_result(lines, [item.model_dump(mode="json") for item in listed], as_json=as_json)
@@ -225,3 +216,152 @@ def _whole(seconds: str) -> int:
     if not seconds.isdecimal():
         raise SpecError(f"{seconds!r} is not a time to live: expected seconds, from 3600 on, or {NEVER}")
     return int(seconds)
+
+
+# The longest wait for a hosted model, which may have to be loaded first.
+WAIT_S = 300.0
+
+
+def configured_service(configuration: Mapping[str, Any]) -> str:
+    """Return crucible_tinker of pytest's configuration: local or hosted."""
+    return str(configuration.get("crucible_tinker") or "local")
+
+
+def project_services(root: Path, *, service: str = "", secrets: Iterable[str] = ()) -> TinkerServices:
+    """Return the services of the project in `root`; nothing is started before it is used.
+
+    `service` is local or hosted, empty for that of the configuration. `secrets` never appear in messages.
+    """
+    from pytest_crucible.backends.tinker.services import TinkerServices
+
+    configuration = find_configuration(root)[1]
+    return TinkerServices(
+        root,
+        is_local=(service or configured_service(configuration)) != "hosted",
+        base=configuration.get("crucible_tinker_base") or os.environ.get("CRUCIBLE_TINKER_BASE"),
+        seed=0,
+        wait_s=WAIT_S,
+        hide=Redaction(secrets),
+    )
+
+
+class Redaction:
+    """Removes keys from texts: those that are given, and those that a service learns later."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._secrets = set(secrets)
+
+    def __call__(self, text: str) -> str:
+        return hider(self._secrets)(text)
+
+    def learn(self, *keys: str) -> None:
+        """Also redact these keys in all later messages."""
+        self._secrets.update(keys)
+
+
+@click.command("upload")
+@click.argument("archive", type=click.Path(path_type=Path))
+@click.option("--name", metavar="NAME", help="Name of the checkpoint; by default that of ARCHIVE.")
+@click.option("--service", type=click.Choice(("local", "hosted")), help="Only the local service takes uploads.")
+@json_option
+def upload(archive: Path, name: str | None, service: str | None, as_json: bool) -> None:
+    """Put a downloaded adapter, a directory or a .tar file, into the local service as a checkpoint.
+
+    It can be sampled from and trained on, with a new optimizer. The same file always has the same path.
+    """
+    root = project_root()
+    services = project_services(root, service=service or "")
+    if not services.is_local:
+        raise SpecError(
+            "the hosted service takes no adapter from this command: --service local is the local one. For the hosted one, "
+            "SDK 0.39 has an experimental call, RestClient.external_weights_upload_start"
+        )
+    from pytest_crucible.backends.local import open_engine
+    from pytest_crucible.backends.tinker.service import LOCAL
+    from pytest_crucible.local_model.server.uploads import upload_adapter
+
+    folder = root / ".crucible" / "tinker"
+    click.echo(f"{LOCAL}: {folder}", err=True)
+    engine = open_engine(services.local_base)
+    try:
+        uploaded = upload_adapter(archive, folder, engine, name)
+    except ValueError as error:
+        raise SpecError(str(error)) from None
+    print_result(
+        [
+            f"uploaded {uploaded.path}" if uploaded.is_new else f"{uploaded.path} is there already",
+            f"  adapter of {uploaded.base_model}, rank {uploaded.lora.rank}, SHA-256 {uploaded.sha256}",
+            "  to sample from and to train on; its optimizer is a new one, because a download has no state of one",
+        ],
+        {"path": str(uploaded.path), "sha256": uploaded.sha256, "is_new": uploaded.is_new},
+        as_json=as_json,
+    )
+
+
+PATH = click.Path(path_type=Path)
+
+
+def _new_key() -> str:
+    from pytest_crucible.local_model.server.process import new_key
+
+    return new_key()
+
+
+@click.command("server", short_help="A Tinker service on this machine, with a small model that trains and samples.")
+@click.option("--port", type=int, default=0, help="Port on 127.0.0.1; 0 for a free one.")
+@click.option("--directory", type=PATH, default=f"{STORE_FOLDER}/tinker", help="Directory of the checkpoints.")
+@click.option("--base", type=PATH, show_default="the one in this package", help="Directory of a base model.")
+@click.option("--key", default=_new_key, show_default="a new one", help="API key.")
+@click.option("--ready-file", type=PATH, help="Write URL, key and process id here as JSON when ready.")
+@click.option("--with-parent", is_flag=True, help="Stop when standard input is closed or the parent process ends.")
+@click.option(
+    "--as", "stand_ins", metavar="NAME", multiple=True, help="Answer under this model's name, too, as its stand-in."
+)
+@click.option(
+    "--stand-in",
+    "stand_in_losses",
+    metavar="LOSS=OTHER",
+    multiple=True,
+    help="Compute another loss where this one is requested: stable_reinforce=importance_sampling.",
+)
+@click.option("--prepare", type=PATH, metavar="DIR", help="Write tokenizers and small data for offline recipes here.")
+@json_option
+def server(stand_in_losses: tuple[str, ...], prepare: Path | None, **options: Any) -> None:
+    """A Tinker service on this machine, with a small model that trains and samples on the CPU.
+
+    When it is ready it prints one line, TINKER_BASE_URL=... TINKER_API_KEY=..., as `export` and `env` of a shell take it, and
+    runs until Ctrl-C or SIGTERM.
+    """
+    from pytest_crucible.local_model.server.process import ServerOptions, serve
+
+    if options["directory"].parent.name == STORE_FOLDER:
+        create_store_folder(options["directory"].parent)
+    environment = {} if prepare is None else _prepare(prepare.resolve(), options["stand_ins"], options["base"])
+    losses = dict(map(_read_loss, stand_in_losses))
+    try:
+        serve(ServerOptions(**options, stand_in_losses=losses, environment=environment))
+    except (OSError, OverflowError, ValueError) as error:
+        raise SpecError(str(error)) from error
+
+
+def _prepare(home: Path, stand_ins: tuple[str, ...], base: Path | None) -> dict[str, str]:
+    from pytest_crucible.cookbook.hub_cache import write_hub_cache  # loads numpy and the model
+
+    try:
+        return write_hub_cache(home, stand_ins, base)
+    except (OSError, ValueError) as error:
+        raise SpecError(f"--prepare {home}: {error}") from None
+
+
+def _read_loss(text: str) -> tuple[str, str]:
+    """Return both losses of `--stand-in LOSS=OTHER`. Raises SpecError for anything but a missing loss and one that is here."""
+    # They load numpy, which the help page does not need.
+    from pytest_crucible.local_model.losses import LOSSES, UNPUBLISHED
+
+    name, _, other = text.partition("=")
+    if name not in UNPUBLISHED or other not in LOSSES:
+        raise SpecError(
+            f"--stand-in {text!r}: expected LOSS=OTHER with LOSS one of {', '.join(UNPUBLISHED)} "
+            f"and OTHER one of {', '.join(LOSSES)}"
+        )
+    return name, other

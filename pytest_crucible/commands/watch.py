@@ -1,4 +1,4 @@
-"""`crucible watch`: register and judge each new checkpoint of a training, once."""
+"""`crucible models watch`: register and judge each new checkpoint of a training, once."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
+from pytest_crucible.commands.models import registry_folder
 from pytest_crucible.commands.options import store_option
-from pytest_crucible.commands.registry_options import registry_folder
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.registry.judged import finished_runs, judging_run, why_not_judged
-from pytest_crucible.registry.register import check_model
-from pytest_crucible.registry.sources import SERVICE, Checkpoint, list_checkpoints
+from pytest_crucible.records.files import file_lock
+from pytest_crucible.registry.curve import SERVICE, Checkpoint, list_checkpoints
+from pytest_crucible.registry.versions import check_model, finished_runs, judging_run, why_not_judged
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry
-from pytest_crucible.training.locks import file_lock
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.context import AdapterContext
@@ -39,7 +38,7 @@ WRONG_ARGUMENTS = (4, 5)
 @click.option("--every", default=30.0, type=click.FloatRange(min=0.1), metavar="S", help="Seconds between two looks.")
 @store_option
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(source: str, model: str, once: bool, every: float, store: str, arguments: tuple[str, ...]) -> int:
+def watch_source(source: str, model: str, once: bool, every: float, store: str, arguments: tuple[str, ...]) -> int:
     """Register each new checkpoint of SOURCE, run pytest on it, and promote it to candidate where it meets all verdicts.
 
     SOURCE is a directory, a cookbook's checkpoints.jsonl, or tinker://RUN. ARGUMENTS after -- are pytest's. Exits 1 with --once
@@ -82,7 +81,7 @@ class Watcher:
             # A source that is not there is wrong; a service that is gone may come back.
             if not self.source.startswith(SERVICE):
                 raise
-            click.echo(f"crucible watch: {error}", err=True)
+            click.echo(f"crucible models watch: {error}", err=True)
             return False
         # A list: after one that could not be judged the others are judged all the same.
         judged = [self._judge(checkpoint) for checkpoint in checkpoints if checkpoint not in self._done]
@@ -112,7 +111,7 @@ class Watcher:
                     )
             run = judging_run(self.store, tag)
             if run is None:
-                click.echo(f"crucible watch: {why_not_judged(self.store, tag, version)}", err=True)
+                click.echo(f"crucible models watch: {why_not_judged(self.store, tag, version)}", err=True)
                 return False
             self._promote(version, run)
         self._done.add(checkpoint)
@@ -120,7 +119,7 @@ class Watcher:
 
     def _register(self, checkpoint: Checkpoint) -> str:
         """Return the checkpoint's version; empty where it cannot be read, half written or out of reach."""
-        done = self._crucible("register", checkpoint.adapter, "--model", self.model, "--json")
+        done = self._crucible("models", "register", checkpoint.adapter, "--model", self.model, "--json")
         if done.returncode == 0:
             version: str = json.loads(done.stdout)["version"]
             return version
@@ -133,7 +132,7 @@ class Watcher:
         if state != "draft" or not run.all_met:
             click.echo(f"{version} is judged by run {run.id}: {_counts(run)}")
             return
-        done = self._crucible("promote", run.id, "--to", "candidate", "--model", model)
+        done = self._crucible("models", "promote", run.id, "--to", "candidate", "--model", model)
         click.echo(done.stdout.strip() if done.returncode == 0 else done.stderr.strip())
 
     def _run_pytest(self, version: str, tag: str, lock: IO[bytes]) -> int:
@@ -164,7 +163,9 @@ def _of_service(source: str, context: AdapterContext) -> Iterator[Checkpoint]:
 
 
 def _say_waiting() -> None:
-    click.echo("crucible watch: another watcher, or a run that it started, is at work: waiting for its end", err=True)
+    click.echo(
+        "crucible models watch: another watcher, or a run that it started, is at work: waiting for its end", err=True
+    )
 
 
 def _counts(run: RunSummary) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, declared_facts
-from pytest_crucible.metrics.models.attribution import current_reply
+from pytest_crucible.metrics.models.scorers import current_reply
 from pytest_crucible.records import Direction, Kind, Reply, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.datasets.strata import fields_of, text_of
+from pytest_crucible.datasets.selection import fields_of, text_of
 from pytest_crucible.records import Sample
 
 # Fields with more distinct values than this (ids, texts) are of no use for strata, and counting them costs memory.

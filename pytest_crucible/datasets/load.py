@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import heapq
 import json
 import math
+import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from pytest_crucible.datasets.formats import Reader, ending, reader
-from pytest_crucible.datasets.objects import Rows, as_rows
+import numpy as np
+
+from pytest_crucible.datasets.formats import FORMATS, Format, ending, format_of
 from pytest_crucible.datasets.packed import pack_if_many
-from pytest_crucible.datasets.sample_checks import SampleChecks, Source
+from pytest_crucible.datasets.selection import draw
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.records.nesting import TooDeep, check_depth
@@ -29,15 +34,16 @@ def load_file(path: Path, *, fields: Mapping[str, str] | None = None, has_option
     `fields` maps sample fields to the file's names: `{"input": "question", "expected": "answer"}`; `has_option` says that a
     command's option `--field` gave them. If no row has an id, the ids are "<file>-<line>". Raises DatasetError with the line.
     """
-    source, read = file_source(path)
+    source, file_format = file_source(path)
     source = dataclasses.replace(source, has_option=has_option)
-    return check_samples(source, read(path), fields or {})
+    return check_samples(source, file_format.read(path), fields or {})
 
 
-def file_source(path: Path) -> tuple[Source, Reader]:
-    """Return a file as a source, and the reader of its format. Raises DatasetError for a missing file or an unknown format."""
-    word, read = reader(path)
-    return Source(str(path), word=word, stem=path.name.removesuffix(".gz").removesuffix(ending(path))), read
+def file_source(path: Path) -> tuple[Source, Format]:
+    """Return a file as a source, and its format. Raises DatasetError for a missing file or an unknown format."""
+    file_format = format_of(path)
+    stem = path.name.removesuffix(".gz").removesuffix(ending(path))
+    return Source(str(path), word=file_format.unit, stem=stem), file_format
 
 
 def load_rows(
@@ -148,3 +154,220 @@ def _find_field(expected_field: str, row: Mapping[str, Any]) -> str | None:
     """Return the name of the most likely field."""
     alias = next((alias for alias in _ALIASES if alias in row), None)
     return closest_name(expected_field, map(str, row)) or alias
+
+
+Rows = Iterable[Sample | Mapping[str, Any]]
+
+
+def as_rows(dataset: Any) -> Rows:
+    """Return the rows of a dataset object, read lazily. Raises DatasetError for a mapping of several datasets."""
+    if hasattr(dataset, "iterrows") and hasattr(dataset, "isna"):
+        return _frame_rows(dataset)
+    if hasattr(dataset, "iter_rows") and hasattr(dataset, "columns"):
+        return cast(Rows, dataset.iter_rows(named=True))
+    if hasattr(dataset, "collect") and hasattr(dataset, "collect_schema"):
+        return as_rows(dataset.collect())
+    if hasattr(dataset, "to_batches") and hasattr(dataset, "schema"):
+        return (row for batch in dataset.to_batches() for row in batch.to_pylist())
+    if isinstance(dataset, Mapping):
+        raise DatasetError(
+            f"{describe_type(dataset)} with {', '.join(map(repr, dataset))} is not a single dataset: pass one of its parts"
+        )
+    if not isinstance(dataset, Iterable):
+        raise DatasetError(
+            f"{describe_type(dataset)} cannot be used as a dataset: pass a list of samples, or a function that returns one"
+        )
+    labels = _class_labels(dataset)
+    if labels:
+        return ({**row, **_label_names(row, labels)} for row in dataset)
+    return (_inspect_row(row) if _is_inspect_sample(row) else row for row in dataset)
+
+
+def _class_labels(dataset: Any) -> dict[str, Sequence[str]]:
+    """Return column -> names of its classes, of a Hugging Face dataset."""
+    features = getattr(dataset, "features", None)
+    if not isinstance(features, Mapping):
+        return {}
+    return {name: feature.names for name, feature in features.items() if hasattr(feature, "int2str")}
+
+
+def _label_names(row: Mapping[str, Any], labels: Mapping[str, Sequence[str]]) -> dict[str, str | None]:
+    """Return the names of a row's classes. A split without labels, such as a test split, has -1."""
+    return {
+        column: names[row[column]] if row[column] is not None and row[column] >= 0 else None
+        for column, names in labels.items()
+        if column in row
+    }
+
+
+def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a data frame without its missing cells (NaN, NaT, NA, None)."""
+    names = [str(name) for name in frame.columns]
+    for values, missing in zip(
+        frame.itertuples(index=False, name=None), frame.isna().itertuples(index=False, name=None), strict=True
+    ):
+        yield {
+            name: _plain_scalar(value) for name, value, lacks in zip(names, values, missing, strict=True) if not lacks
+        }
+
+
+def _plain_scalar(value: Any) -> Any:
+    """Return a Python number for a numpy scalar, which JSON cannot represent; other values unchanged."""
+    return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") and not value.shape else value
+
+
+def _is_inspect_sample(row: Any) -> bool:
+    return not isinstance(row, Mapping | Sample) and all(hasattr(row, name) for name in ("input", "target", "metadata"))
+
+
+def _inspect_row(row: Any) -> dict[str, Any]:
+    """Return an Inspect sample as a row. An empty target becomes a missing expected value."""
+    further = {"choices": list(row.choices)} if getattr(row, "choices", None) else {}
+    fields = {"id": getattr(row, "id", None), "expected": row.target or None}
+    return {**(row.metadata or {}), **further, **fields, "input": _input_of(row.input)}
+
+
+def _input_of(value: Any) -> Any:
+    """Return a text unchanged, and messages as roles and contents."""
+    if isinstance(value, str):
+        return value
+    return [{"role": message.role, "content": message.text} for message in value]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The origin of samples, such as a file, with its rows' names in errors: `line 3 of claims.jsonl`."""
+
+    name: str
+    word: str
+    stem: str
+    """The prefix of generated ids."""
+    has_option: bool = False
+    """Whether a command's option `--field` names the fields, and not the argument `fields` of a marker."""
+
+    def where(self, number: int) -> str:
+        return f"{self.word} {number} of {self.name}"
+
+    def renaming(self, fields: Mapping[str, str | None]) -> str:
+        """Return the argument by which a user names fields of the source. None is an unknown name."""
+        if self.has_option:
+            return " ".join(f"--field {ours}={theirs or '...'}" for ours, theirs in fields.items())
+        return f"fields={{{', '.join(f'{ours!r}: {_quote(theirs)}' for ours, theirs in fields.items())}}}"
+
+
+def _quote(name: str | None) -> str:
+    return repr(name) if name else "..."
+
+
+def _missing_field(source: Source, number: int, field: str) -> DatasetError:
+    return DatasetError(
+        f"{source.where(number)} has no {field!r} but others have one: give it to all samples or to none"
+    )
+
+
+# One half of a surrogate pair, as written by a broken JSON writer. UTF-8 and databases refuse it.
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+class SampleChecks:
+    """Checks that need all rows: unique ids, and ids and groups on all rows or none. Stores two numbers for each row."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._numbers = array("Q")
+        self._hashes = array("q")
+        self._missing: dict[str, int] = {}
+        """Field -> number of the first row without it."""
+        self._present: set[str] = set()
+
+    def watch(self, rows: Iterable[tuple[int, Sample, bool]]) -> Iterator[Sample]:
+        """Yield the samples, and record of each what `finish` checks."""
+        for number, sample, has_id in rows:
+            self._numbers.append(number)
+            # The hash differs from process to process, but these are compared within one.
+            self._hashes.append(hash(sample.id))
+            self._check_names(number, sample)
+            for field, present in (("id", has_id), ("group", sample.group is not None)):
+                if present:
+                    self._present.add(field)
+                else:
+                    self._missing.setdefault(field, number)
+            yield sample
+
+    def _check_names(self, number: int, sample: Sample) -> None:
+        if not isinstance(sample.id, str) or not sample.id.strip():
+            raise DatasetError(
+                f"{self._source.where(number)} has the id {sample.id!r:.60}: an id is a text that is not empty, such as 'q1'"
+            )
+        for name in (sample.id, sample.group or ""):
+            if not name.isascii() and _HALF.search(name):
+                raise DatasetError(
+                    f"{self._source.where(number)} has the id or group {name!r}, which contains half of a character: correct it"
+                )
+
+    def finish(self, samples: Sequence[Sample]) -> None:
+        """Raise DatasetError for duplicate ids, and for an id or group that only some rows have."""
+        if not samples:
+            raise DatasetError(f"dataset {self._source.name!r} is empty: an experiment needs at least one sample")
+        for field in ("id", "group"):
+            if field in self._missing and field in self._present:
+                raise _missing_field(self._source, self._missing[field], field)
+        self._check_unique(samples)
+
+    def _check_unique(self, samples: Sequence[Sample]) -> None:
+        values, counts = np.unique(np.frombuffer(self._hashes, dtype=np.int64), return_counts=True)
+        # Hashes instead of ids cost 8 bytes a sample; ids are compared only where two hashes are equal.
+        suspects = set(values[counts > 1].tolist())
+        first_numbers: dict[str, int] = {}
+        for number, id_hash, k in zip(self._numbers, self._hashes, range(len(samples)), strict=True):
+            if id_hash in suspects and (name := samples[k].id) in first_numbers:
+                raise DatasetError(
+                    f"{self._source.where(number)} repeats the id {name!r:.200} of {self._source.where(first_numbers[name])}: "
+                    "ids must be unique"
+                )
+            if id_hash in suspects:
+                first_numbers[samples[k].id] = number
+
+
+# Bytes. A smaller file is read in a second, and then all of its rows are checked.
+LARGE = 4_000_000
+
+
+def is_large(path: Path) -> bool:
+    """Return whether a file is large, and of a format whose ids can be read alone."""
+    file_format = FORMATS.get(ending(path))
+    has_ids = file_format is not None and file_format.read_ids is not None
+    return has_ids and path.is_file() and path.stat().st_size >= LARGE
+
+
+@dataclass(frozen=True, slots=True)
+class LargeFile:
+    """A file of a format with `read_ids`, and the names of its fields."""
+
+    path: Path
+    fields: Mapping[str, str]
+
+    def ids(self) -> Iterator[tuple[int, str]]:
+        """Yield (number, id) for each row. Raises DatasetError if only some rows have an id."""
+        source, file_format = file_source(self.path)
+        assert file_format.read_ids is not None
+        first: tuple[int, Any] | None = None
+        for number, value in file_format.read_ids(self.path, self.fields.get("id", "id")):
+            first = first or (number, value)
+            if (value is None) != (first[1] is None):
+                raise _missing_field(source, number if value is None else first[0], "id")
+            yield number, f"{source.stem}-{number}" if value is None else str(value)
+
+    def draw(self, limit: int, *, seed: int) -> tuple[Sequence[Sample], int]:
+        """Return the samples that `subset` draws from the whole file, and the number of its rows. Raises DatasetError."""
+        total = 0
+
+        def draws() -> Iterator[tuple[bytes, int]]:
+            nonlocal total
+            for number, sample_id in self.ids():
+                total += 1
+                yield draw(f"{seed}:{sample_id}"), number
+
+        drawn = {number for _, number in heapq.nsmallest(limit, draws())}
+        source, file_format = file_source(self.path)
+        return check_samples(source, file_format.read(self.path, only=drawn), self.fields), total

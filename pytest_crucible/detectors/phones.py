@@ -8,17 +8,130 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pytest_crucible.detectors.phone_forms import CANDIDATE, CLEAR_INSIDE, DATE, FEWEST_DIGITS, FORM, read_shape
-from pytest_crucible.detectors.phone_words import (
-    NEAREST,
-    OTHER_NUMBERS,
-    REACH,
-    REACH_AFTER,
-    has_word_of_others,
-    is_phone,
-    read_words,
-)
 from pytest_crucible.detectors.places import Place
+
+_WORD = re.compile(r"[^\W\d_]+")
+# In lower case it is a letter and a mark, which would part words in two.
+_TURKISH = "\u0130"
+# How far before a number a word may stand.
+REACH = 45
+# How far after a number such a word may go on.
+REACH_AFTER = 20
+PHONE_WORDS = frozenset(
+    (
+        "phone", "phones", "telephone", "telephones", "tel", "call", "calls", "called", "calling", "dial", "dialed", "dialing",
+        "ring", "mobile", "cell", "cellphone", "cellular", "fax", "hotline", "sms", "whatsapp", "answering", "message", "messages",
+        "contact", "landline", "pager", "voicemail", "telefon", "telefonnummer", "handy", "handynummer", "mobil", "mobilnummer",
+        "rufnummer", "durchwahl", "anrufen", "anzurufen", "angerufen", "erreichbar", "erreichen", "telefonisch",
+    )
+)  # fmt: skip
+# These need more beside them: `reach me at 555 0123`, `text me on`, `Office: 555 0123`.
+WORDS_BEFORE_PREPOSITION = frozenset(("reach", "reached", "text", "texted"))
+PREPOSITIONS = frozenset(("at", "on", "under"))
+PLACES = frozenset(("desk", "office", "work", "home", "direct", "private"))
+# These stand after a number: `030 901820 (office)`, `030 901820 zu erreichen`.
+WORDS_AFTER = frozenset(
+    (
+        "office", "fax", "mobile", "cell", "home", "work", "tel", "phone", "desk", "buro", "büro", "mobil", "erreichen",
+        "erreichbar", "anrufen", "anzurufen",
+    )
+)  # fmt: skip
+_VERBS = ("erreichen", "erreichbar")
+BEFORE_VERB = "zu"
+WORD_AFTER = re.compile(
+    rf"[\s,;(-]{{1,3}}(?:{'|'.join(sorted(WORDS_AFTER))}|{BEFORE_VERB} (?:{'|'.join(_VERBS)}))\b", re.IGNORECASE
+)
+# So many words before a number may make it another one.
+NEAREST = 3
+# Numbers of these are no telephone's, though a word such as "call" may stand before.
+OTHER_NUMBERS = frozenset(
+    (
+        "order", "invoice", "ticket", "account", "acct", "serial", "isbn", "tracking", "reference", "ref", "id", "case", "policy",
+        "passport", "license", "licence", "sku", "batch", "version", "zip", "timestamp", "bestellung", "bestellnummer", "rechnung",
+        "rechnungsnummer", "konto", "kontonummer", "kundennummer", "artikelnummer",
+    )
+)  # fmt: skip
+
+
+def has_word_of_others(text: str) -> bool:
+    """Return whether a text has a word of other numbers anywhere: that is faster than to look before each number."""
+    lowered = _lower(text)
+    return any(word in lowered for word in OTHER_NUMBERS)
+
+
+def read_words(text: str) -> list[str]:
+    """Return the words of a text in lower case."""
+    return _WORD.findall(_lower(text))
+
+
+def _lower(text: str) -> str:
+    return text.replace(_TURKISH, "i").lower()
+
+
+def is_phone(text: str, start: int, end: int, *, is_clear: bool) -> bool:
+    """Return whether the words around a number leave it a telephone's, if it is clear, and else make it one."""
+    before = text[max(0, start - REACH) : start]
+    words = read_words(before)
+    if not OTHER_NUMBERS.isdisjoint(words[-NEAREST:]):
+        return False
+    return is_clear or _is_called_phone(words, before) or WORD_AFTER.match(text[end : end + REACH_AFTER]) is not None
+
+
+def _is_called_phone(words: Sequence[str], before: str) -> bool:
+    """Return whether the words before a number, on its line or in a heading above, say that it is a telephone's."""
+    label = before.rstrip()
+    if not label or ("\n" in before[len(label) :] and label[-1] != ":"):
+        return False
+    words = words[-len(_WORD.findall(label.rpartition("\n")[2])) :] if "\n" in label else words
+    if not PHONE_WORDS.isdisjoint(words):
+        return True
+    is_place = label[-1] == ":" and words[-1:] and words[-1] in PLACES
+    return bool(is_place) or (
+        bool(PREPOSITIONS.intersection(words[-1:])) and not WORDS_BEFORE_PREPOSITION.isdisjoint(words)
+    )
+
+
+# Groups of digits, and perhaps an extension. A pattern that begins with a set of characters is searched five times as fast as one
+# that begins with a look behind, so that comes second, here and in the other detectors.
+CANDIDATE = re.compile(
+    r"[+(\d](?<![\w$€£#/=+-].)(?<!\d[.,:].)(?![ .\-/]\d\D)(?:(?<=\+)\(?\d|(?<=\()\d|(?<=\d))\d{0,14}+"
+    # Behind a country code the area may have one digit: `+33 1 23 45 67 89`.
+    r"(?:[ .\-/]\d{2,9}|(?:(?<=\+\d)|(?<=\+\d\d)|(?<=\+\d\d\d))[ .\-]\d(?=[ .\-]\d\d)"
+    r"|[ .\-/]?\(\d{1,5}\)[ .\-/]?\d{1,9}|\)[ .\-/]?\d{2,9}){0,6}+(?<=\d\d)"
+    r"(?:[ ]?(?:x|ext\.? ?)\d{1,5})?(?![\w%])(?![.,]\d)(?! ?[=*+])",
+    re.ASCII,
+)
+_EXTENSION = r"(?:[ ]?(?:x|ext\.? ?)\d{1,5})?"
+# North American numbers, those with the area in parentheses, and French ones need no word beside them; nor do international ones.
+_FORMS = (
+    rf"(?:00[ .-]?)?1?[ .-]?(?:\([2-9]\d\d\)[ -]?\d{{3}}[ .-]|[2-9]\d\d-\d{{3}}-|[2-9]\d\d\.\d{{3}}\.)\d{{4}}{_EXTENSION}"
+    r"|\(0?\d{2,5}\)[ ]?\d{2,4}[ -]?\d{2,4}(?:[ -]\d{2,4})?"
+    r"|0\d(?:(?P<gap>[ .-])\d\d)(?:(?P=gap)\d\d){3}"
+)
+CLEAR = re.compile(rf"{_FORMS}|\+\(?\d{{1,3}}\)?[ .\-/(]*\d.*|00[1-9]\d?[ .-]\d.*", re.DOTALL)
+# One of several numbers in a row.
+CLEAR_INSIDE = re.compile(rf"(?<![^ ])(?:{_FORMS}|\+\d{{1,3}}[ .-]?\(?\d{{1,4}}\)?(?:[ .-]?\d{{2,4}}){{2,3}})(?![^ ])")
+# What each of these forms has. One set of characters in front is searched several times as fast as alternatives.
+FORM = re.compile(
+    r"[+(0.-](?:(?<=[+(])|(?<=0)(?=\d(?:[ .-]\d\d){4}|0[1-9]\d?[ .-]\d)|(?<=\d\d\d[-.])(?=\d\d\d[-.]\d{4}))", re.ASCII
+)
+FEWEST_DIGITS, MOST_DIGITS = 7, 15
+DATE = re.compile(
+    r"(?:19|20)\d\d(?P<after_year>[-./ ])[01]?\d(?P=after_year)[0-3]?\d.*"
+    r"|[0-3]?\d(?P<before_year>[-./ ])[0-3]?\d(?P=before_year)(?:19|20)\d\d.*",
+    re.DOTALL,
+)
+NO_PHONE = re.compile(rf"{DATE.pattern}|\d+\.\d+", re.DOTALL)
+# All that a number has beside digits, but for its extension.
+_NO_DIGITS = b"+( .-/)"
+
+
+def read_shape(number: str) -> tuple[bool, bool]:
+    """Return whether a number may be a telephone's, and whether only telephones have its form."""
+    digits = len(number.partition("x")[0].partition("e")[0].encode().translate(None, _NO_DIGITS))
+    may_be = FEWEST_DIGITS <= digits <= MOST_DIGITS and not NO_PHONE.fullmatch(number)
+    return may_be, CLEAR.fullmatch(number) is not None
+
 
 _LETTER = re.compile(r"[^\W\d_]")
 _ASCII_LETTER = re.compile(r"[A-Za-z]")

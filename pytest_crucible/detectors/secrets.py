@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterator
 
 from pytest_crucible.detectors.assignments import find_assigned
-from pytest_crucible.detectors.placeholders import is_placeholder
-from pytest_crucible.detectors.places import Place, drop_overlapping, make_spans
-from pytest_crucible.detectors.widths import find_in_any_width
+from pytest_crucible.detectors.places import Place, drop_overlapping, find_in_any_width, is_placeholder, make_spans
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.redaction import key_places
 

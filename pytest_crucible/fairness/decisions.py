@@ -1,18 +1,82 @@
-"""Metrics of a decision: whether it is right, favourable, and each with the samples that the parities are about."""
+"""Decisions: their metrics, thresholds by slice, and the parities by name as targets on these metrics."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_crucible.fairness.threshold_rules import Thresholds
+from pytest_crucible.measures.fields import slice_samples
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
+from pytest_crucible.plan.grammar import parse_fields
+from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.expected_decisions import AppliesTo, expected_decision, plain_decision, same_decision
 from pytest_crucible.records.function_source import sources
+from pytest_crucible.records.slices import By, shortest
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """The favourable decision for a probability above, or below, a limit."""
+
+    limit: float
+    is_above: bool = True
+
+    def selects(self, confidence: float) -> bool:
+        return confidence > self.limit if self.is_above else confidence < self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Two thresholds, each taken with a probability, and a constant that replaces both with another one."""
+
+    thresholds: tuple[tuple[float, Threshold], ...]
+    """Probability -> threshold."""
+    ignore: float = 0.0
+    """How often the confidence is ignored, as equalized odds may need."""
+    constant: float = 0.0
+    """How often the decision is favourable then."""
+
+    def chance(self, confidence: float) -> float:
+        """Return how often a sample with this confidence is selected.
+
+        >>> Rule(((1.0, Threshold(0.5)),)).chance(0.7)
+        1.0
+        """
+        chosen = sum(share * threshold.selects(confidence) for share, threshold in self.thresholds)
+        return self.ignore * self.constant + (1 - self.ignore) * chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """Decisions by slice, fitted on a stored run: the `read` of `fairness.decision`."""
+
+    by: By
+    rules: Mapping[str, Rule]
+    """Slice -> rule."""
+    sample_ids: tuple[str, ...]
+    """The samples that the rules were fitted on."""
+
+    def selects(self, confidence: float, sample: Sample) -> bool:
+        """Return whether a sample gets the favourable decision. A rule that is random draws by the sample's id.
+
+        Raises ValueError for a sample of a slice that the rules were not fitted on.
+        """
+        names = slice_samples(self.by, [sample.expected], [sample.metadata]).names
+        if not names or names[0] not in self.rules:
+            slices = ", ".join(map(repr, self.rules))
+            raise ValueError(
+                f"sample {sample.id!r} is not in a slice of {self.by.title} that thresholds know: {slices}"
+            )
+        digest = hashlib.sha256(f"thresholds:{sample.id}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") / 2**64 < self.rules[names[0]].chance(confidence)
+
+    def __call__(self, reply: Reply) -> None:
+        raise SpecError("thresholds need the sample: pass them as read to fairness.decision")
+
 
 Read = Callable[[Reply], Any]
 NOT_EXPECTED = NotApplicable("the favourable answer is not expected")
@@ -153,3 +217,71 @@ def _version(function: Read | Thresholds, favourable: Any) -> str:
     parts = [repr(function.rules)] if isinstance(function, Thresholds) else list(sources(function))
     text = "\n".join([*parts, repr(favourable)])
     return f"1:{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def demographic_parity(*, by: str, limit: float = 0.10) -> str:
+    """Return the target that slices are selected about equally often.
+
+    >>> demographic_parity(by="sex")
+    'gap(selected by sex) <= 0.10'
+    """
+    return _target("demographic_parity", "gap(selected by {}) <= {}", by, limit)
+
+
+def disparate_impact(*, by: str, limit: float = 0.80) -> str:
+    """Return the target that no slice is selected less than four fifths as often as another.
+
+    >>> disparate_impact(by="sex")
+    'ratio(selected by sex) >= 0.80'
+    """
+    return _target("disparate_impact", "ratio(selected by {}) >= {}", by, limit)
+
+
+def equalized_odds(*, by: str, limit: float = 0.10) -> str:
+    """Return the target that slices have about the same true-positive and the same false-positive rate.
+
+    >>> equalized_odds(by="race", limit=0.05)
+    'gap(true_positive, false_positive by race) <= 0.05'
+    """
+    return _target("equalized_odds", "gap(true_positive, false_positive by {}) <= {}", by, limit)
+
+
+def equal_opportunity(*, by: str, limit: float = 0.10) -> str:
+    """Return the target of equal true positive rates: samples that deserve the favourable answer get it about equally often.
+
+    >>> equal_opportunity(by="sex")
+    'gap(true_positive by sex) <= 0.10'
+    """
+    return _target("equal_opportunity", "gap(true_positive by {}) <= {}", by, limit)
+
+
+def predictive_parity(*, by: str, limit: float = 0.10) -> str:
+    """Return the target that the favourable answer is right about equally often.
+
+    >>> predictive_parity(by="sex")
+    'gap(right_if_selected by sex) <= 0.10'
+    """
+    return _target("predictive_parity", "gap(right_if_selected by {}) <= {}", by, limit)
+
+
+def calibration(*, by: str, limit: float = 0.10) -> str:
+    """Return the target that stated probabilities are too high, or too low, by about as much in all slices.
+
+    >>> calibration(by="sex")
+    'gap(overconfidence by sex) <= 0.10'
+    """
+    return _target("calibration", "gap(overconfidence by {}) <= {}", by, limit)
+
+
+def _target(function: str, text: str, by: str, limit: float) -> str:
+    """Return the target as text. Raises SpecError for a field or a limit that no target could have."""
+    if not isinstance(by, str):
+        raise SpecError(f"fairness.{function} has by={by!r}: write a field of the samples as text, such as by='sex'")
+    is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+    if not is_number or not 0 <= limit <= 1:
+        raise SpecError(f"fairness.{function} has limit={limit!r}: write a number from 0 to 1, such as limit=0.05")
+    parse_fields(by, f"fairness.{function} has by={by!r}, which")
+    digits = f"{limit:.2f}"
+    target = text.format(by, digits if float(digits) == limit else shortest(float(limit)))
+    parse_target(target)
+    return target

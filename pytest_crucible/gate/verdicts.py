@@ -8,13 +8,13 @@ from typing import Literal, NamedTuple
 
 from pytest_crucible.gate.claims import adjust_claims, claim_verdicts, deciding_claims
 from pytest_crucible.gate.decide import AdjustedPValues, Decision, decide_comparison, decide_target
+from pytest_crucible.gate.early_end import leave_open
 from pytest_crucible.gate.exclusions import Settled
 from pytest_crucible.gate.explain import comparison_reason, target_reason
 from pytest_crucible.gate.memory import hold_proven
 from pytest_crucible.gate.phrases import lost_could_overturn
 from pytest_crucible.gate.reach import refuted_text, suggestion_text
 from pytest_crucible.gate.settle import is_complete, settle_both, settle_scored, target_extremes, withheld_reason
-from pytest_crucible.gate.stages import leave_open
 from pytest_crucible.records import (
     UNEXPLAINED,
     Analysis,

@@ -1,18 +1,24 @@
-"""Personal data and secrets as guards: a text with a finding has the score 1."""
+"""Guards that call a detector: of personal data and secrets, of presidio (extra `[guard]`), or a function of the user's own."""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import inspect
+import logging
+import math
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import Any, get_args
 
 from pytest_crucible.detectors.phones import has_phonenumbers, load_phonenumbers
 from pytest_crucible.detectors.pii import PII_TYPES, PhoneMethod, find_pii
 from pytest_crucible.detectors.secrets import SECRET_TYPES, find_secrets
-from pytest_crucible.guards.guard import ScoredText
-from pytest_crucible.guards.kinds import GuardContext
-from pytest_crucible.guards.settings import GuardSettings
-from pytest_crucible.records.detections import Span
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.guards.guard import GuardContext, GuardSettings, ScoredText
+from pytest_crucible.records.detections import Detection, Span
+from pytest_crucible.records.errors import BackendError, SpecError
+from pytest_crucible.records.function_source import sources
+from pytest_crucible.records.object_reference import import_function
 from pytest_crucible.records.suggestions import suggest
 
 VERSION = "3"
@@ -64,3 +70,94 @@ def read_types(settings: GuardSettings, known: Sequence[str]) -> tuple[str, ...]
         hint = suggest(str(unknown), known, always=f"the types are {', '.join(known)}")
         raise SpecError(f"{settings.place} has {unknown!r} among its types: {hint}")
     return tuple(types)
+
+
+class PresidioGuard:
+    """Scores a text by presidio's most certain finding."""
+
+    def __init__(self, analyzer: Any, types: tuple[str, ...] | None) -> None:
+        self._analyzer, self._types = analyzer, types
+        self.identity = f"presidio {version('presidio-analyzer')} {types}"
+
+    async def score(self, text: str) -> ScoredText:
+        return await asyncio.to_thread(self._score, text)
+
+    def find_spans(self, text: str) -> tuple[Span, ...]:
+        """Return the places of its findings."""
+        return self._score(text).spans
+
+    def _score(self, text: str) -> ScoredText:
+        entities = None if self._types is None else list(self._types)
+        results = self._analyzer.analyze(text, language="en", entities=entities)
+        if not results:
+            return ScoredText(0.0)
+        best = max(results, key=lambda result: result.score)
+        spans = sorted(
+            (Span(result.entity_type, result.start, result.end) for result in results), key=lambda span: span.start
+        )
+        return ScoredText(float(best.score), best.entity_type, tuple(spans))
+
+
+def open_presidio(settings: GuardSettings, context: GuardContext) -> PresidioGuard:
+    """Return the guard. Raises SpecError without the extra, and for types that are not a list."""
+    types = settings.options.get("types")
+    if types is not None and not (isinstance(types, list) and all(isinstance(name, str) for name in types)):
+        raise SpecError(f'{settings.place} has types = {types!r}: write a list, such as types = ["CREDIT_CARD"]')
+    return PresidioGuard(_pattern_analyzer(settings), None if types is None else tuple(types))
+
+
+def _pattern_analyzer(settings: GuardSettings) -> Any:
+    try:
+        import spacy
+        import tldextract
+        from presidio_analyzer import AnalyzerEngine
+        from presidio_analyzer.nlp_engine import SpacyNlpEngine
+    except ImportError:
+        raise SpecError(
+            f'{settings.place} has kind = "presidio", which needs further packages: pip install "pytest-crucible[guard]"'
+        ) from None
+
+    class Blank(SpacyNlpEngine):
+        """A pipeline that only splits words: patterns need no model."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            blank: Any = {"en": spacy.blank("en")}
+            self.nlp = blank
+
+    # It would fetch the list of public suffixes; the one in its wheel is good enough.
+    tldextract.tldextract.TLD_EXTRACTOR = tldextract.TLDExtract(suffix_list_urls=())
+    logging.getLogger("presidio-analyzer").setLevel(logging.ERROR)
+    return AnalyzerEngine(nlp_engine=Blank(), supported_languages=["en"])
+
+
+class FunctionGuard:
+    """Calls a function, in a thread where it is not async: it may block."""
+
+    def __init__(self, function: Callable[[str], Any]) -> None:
+        self._function = function
+        self.identity = "function " + hashlib.sha256("\n".join(sources(function)).encode()).hexdigest()
+
+    async def score(self, text: str) -> ScoredText:
+        """Raises BackendError for anything but a bool, a number from 0 to 1 or a Detection."""
+        if inspect.iscoroutinefunction(self._function):
+            return _as_score(await self._function(text))
+        return _as_score(await asyncio.to_thread(self._function, text))
+
+
+def open_function(settings: GuardSettings, context: GuardContext) -> FunctionGuard:
+    """Return the guard of a "module:function". Raises SpecError if it cannot be imported."""
+    return FunctionGuard(import_function(f"{settings.place} has kind", settings.kind))
+
+
+def _as_score(value: Any) -> ScoredText:
+    if isinstance(value, Detection):
+        score, category, spans = value.score, value.category, value.spans
+    elif isinstance(value, bool):
+        score, category, spans = float(value), "", ()
+    else:
+        score, category, spans = value, "", ()
+    is_number = isinstance(score, int | float) and not isinstance(score, bool)
+    if not is_number or not math.isfinite(score) or not 0 <= score <= 1:
+        raise BackendError(f"it returned {value!r:.60}: expected a bool, a number from 0 to 1, or a Detection")
+    return ScoredText(float(score), category, tuple(spans))

@@ -20,9 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.guards.guard import ScoredText
-from pytest_crucible.guards.kinds import GuardContext
-from pytest_crucible.guards.settings import GuardSettings
+from pytest_crucible.guards.guard import GuardContext, GuardSettings, ScoredText
 from pytest_crucible.records.errors import SpecError
 
 Floats = npt.NDArray[np.float64]

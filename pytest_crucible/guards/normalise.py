@@ -1,15 +1,20 @@
-"""A text in lower case without disguise of its characters: look-alike and invisible ones, blanks, words that are spelled out."""
+"""A text in lower case without disguise of its characters, and the threshold files that name texts by it."""
 
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from pytest_crucible.guards.characters import LONG
+from pytest_crucible.guards.characters import LONG, break_mark_runs
 from pytest_crucible.guards.long_texts import FEW_LETTERS, CharacterTable, join_spelled_out
-from pytest_crucible.guards.mark_runs import break_mark_runs
+from pytest_crucible.records.errors import SpecError
 
 # Letters of other alphabets that look like a Latin one, from Unicode's confusables (UTS 39). NFKC has already mapped those that
 # Unicode calls compatible, such as full-width and mathematical letters.
@@ -151,3 +156,56 @@ def read_words(text: str) -> set[str]:
 
 def _join_letters(match: re.Match[str]) -> str:
     return match[0][::2]
+
+
+FORMAT = "crucible threshold 1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThresholdFile:
+    """A chosen threshold and what it was chosen by."""
+
+    threshold: float
+    false_alarms: float
+    """The false-alarm rate that it does not exceed, with 95 % confidence."""
+    guard: str
+    """The guard whose scores they were."""
+    run: str
+    n: int
+    """Benign texts."""
+    texts: tuple[str, ...]
+    """A hash of each normalised text."""
+
+
+def hash_text(text: str) -> str:
+    """Return a hash of a text that is equal for texts that differ in case, blanks and disguise only."""
+    return hashlib.sha256(normalise(text).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def write_threshold(path: Path, chosen: ThresholdFile) -> None:
+    """Write the file. Raises OSError."""
+    body: dict[str, Any] = {"format": FORMAT} | {
+        name: getattr(chosen, name) for name in ThresholdFile.__dataclass_fields__
+    }
+    path.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
+
+
+def read_threshold(path: Path, place: str) -> ThresholdFile:
+    """Return the threshold in a file; `place` names the guard's table. Raises SpecError."""
+    advice = f"write one with `crucible guards threshold RUN --false-alarms 0.01 -o {path.name}`"
+    try:
+        body = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise SpecError(f"{place}: the threshold {path} does not exist: {advice}") from None
+    except (OSError, ValueError) as error:
+        raise SpecError(f"{place}: the threshold {path} cannot be read: {error}") from None
+    names = set(ThresholdFile.__dataclass_fields__)
+    if not isinstance(body, dict) or body.get("format") != FORMAT or not names <= set(body):
+        raise SpecError(f"{place}: {path} is not a file of `crucible guards threshold`: {advice}")
+    return ThresholdFile(**{name: body[name] for name in names - {"texts"}}, texts=tuple(body["texts"]))
+
+
+def find_used(chosen: ThresholdFile, samples: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the ids of the samples (id, text) whose texts chose the threshold."""
+    texts = set(chosen.texts)
+    return tuple(name for name, text in samples if hash_text(text) in texts)

@@ -8,22 +8,26 @@ import itertools
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import Any, NamedTuple
 
 import regex
 
 from pytest_crucible.guards.characters import LONG
-from pytest_crucible.guards.forms import read_forms
-from pytest_crucible.guards.kinds import GuardContext
-from pytest_crucible.guards.long_texts import LongForm, Starts, pack_starts
-from pytest_crucible.guards.needs import Need, read_needs
+from pytest_crucible.guards.forms import add_function_words, read_forms
+from pytest_crucible.guards.guard import GuardContext, GuardSettings
+from pytest_crucible.guards.long_texts import LongForm, Starts, drop_repeats, pack_starts
 from pytest_crucible.guards.normalise import fold_marks, read_words
-from pytest_crucible.guards.repeats import drop_repeats
-from pytest_crucible.guards.settings import GuardSettings
-from pytest_crucible.guards.spelling import add_function_words
-from pytest_crucible.guards.vocabulary import list_words
+from pytest_crucible.guards.patterns import (
+    FindPossible,
+    Need,
+    compile_linear,
+    compile_possible,
+    is_plain,
+    list_words,
+    read_needs,
+)
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import BackendError, SpecError
 
@@ -68,6 +72,8 @@ class OwnPattern:
     pattern: regex.Pattern[str]
     weight: float
     category: str
+    linear: Any = None
+    """The same for RE2, whose time is proportional to the text; None where it cannot express the pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +94,8 @@ class RuleIndex:
     """All starts, for long texts."""
     words: frozenset[str]
     """All words that rules spell out."""
+    find_possible: FindPossible | None = None
+    """Finds in a short text the rules that it may match; None without RE2."""
 
 
 @functools.cache
@@ -100,7 +108,9 @@ def load_rules() -> RuleIndex:
         _read_rule(table, _PART.sub(lambda match: parts.get(match[1], match[0]), table["then"]), weights)
         for table in data["rules"]
     ]
-    return _index(tuple(sorted(unsorted, key=lambda rule: -rule.weight)), hashlib.sha256(source).hexdigest())
+    rules = tuple(sorted(unsorted, key=lambda rule: -rule.weight))
+    find_possible = compile_possible([(rule.starts, rule.needs) for rule in rules])
+    return replace(_index(rules, hashlib.sha256(source).hexdigest()), find_possible=find_possible)
 
 
 def _read_rule(table: Mapping[str, Any], then: str, weights: Mapping[str, float]) -> Rule:
@@ -160,11 +170,7 @@ class _FormMatch(NamedTuple):
 
 def _find_first(form: str, index: RuleIndex, *, above: float) -> _FormMatch | None:
     """Return the heaviest rule with more weight than `above` that matches a form."""
-    starts, find_places = _find_starts(form, index)
-    possible: dict[int, list[str]] = {}
-    for start in starts:
-        for number in index.by_start[start]:
-            possible.setdefault(number, []).append(start)
+    possible, find_places = _find_possible(form, index)
     for number in sorted(possible):
         rule = index.rules[number]
         if rule.weight <= above:
@@ -181,6 +187,21 @@ def _find_place(form: str, rule: Rule, start: str, find_places: FindPlaces) -> t
     ends = [place + len(start) for place in find_places(start, rule.needs)]
     match = next(filter(None, map(rule.then.match, itertools.repeat(form), ends)), None)
     return None if match is None else (match.start() - len(start), match.end())
+
+
+def _find_possible(form: str, index: RuleIndex) -> tuple[Mapping[int, Sequence[str]], FindPlaces]:
+    """Return the rules that a form may match, each with starts that it may have, and what finds the places of one."""
+    if len(form) < LONG and index.find_possible is not None:
+        numbers = index.find_possible(form)
+        return {number: index.rules[number].starts for number in numbers}, lambda start, needs: drop_repeats(
+            form, _search_start(form, start)
+        )
+    starts, find_places = _find_starts(form, index)
+    possible: dict[int, list[str]] = {}
+    for start in starts:
+        for number in index.by_start[start]:
+            possible.setdefault(number, []).append(start)
+    return possible, find_places
 
 
 def _find_starts(form: str, index: RuleIndex) -> tuple[Iterable[str], FindPlaces]:
@@ -250,7 +271,10 @@ class RulesGuard:
 
 def _match_own(own: OwnPattern, text: str) -> Match | None:
     try:
-        match = own.pattern.search(text, timeout=PATTERN_TIMEOUT_S)
+        if own.linear is not None and is_plain(text):
+            match = own.linear.search(text)
+        else:
+            match = own.pattern.search(text, timeout=PATTERN_TIMEOUT_S)
     except TimeoutError:
         raise BackendError(
             f"the pattern {own.pattern.pattern!r:.80} took longer than {PATTERN_TIMEOUT_S:g} s on a text of {len(text):,} "
@@ -282,7 +306,7 @@ def _read_pattern(guard: str, entry: Any) -> OwnPattern:
             f"{guard}: pattern {entry!r:.80}: write a regular expression, or a table with pattern, weight (above 0, at most 1) "
             "and category"
         )
-    return OwnPattern(_compile(guard, pattern), float(weight), category)
+    return OwnPattern(_compile(guard, pattern), float(weight), category, compile_linear(pattern))
 
 
 def _compile(guard: str, pattern: str) -> regex.Pattern[str]:

@@ -1,36 +1,37 @@
-"""The formats that can be imported, and detection of a file's format."""
+"""Reads files and directories of results: the formats that can be imported, and detection of a file's format."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pytest_crucible.importers import (
-    braintrust,
-    deepeval,
-    evalplus,
-    garak,
-    helm,
+    benchmark_runs,
     inspect_ai,
-    langsmith,
     lm_eval,
-    mlflow_genai,
-    openai_evals,
-    opencompass,
-    phoenix,
+    platforms,
     promptfoo,
     pydantic_evals,
-    ragas,
+    reports,
     tables,
 )
-from pytest_crucible.importers.groups import with_groups
-from pytest_crucible.importers.lost_text import with_text_lost
-from pytest_crucible.importers.metric_names import with_our_names
+from pytest_crucible.importers.cells import with_text_lost
+from pytest_crucible.importers.metric_facts import with_our_names
 from pytest_crucible.importers.pytest_bags import PytestBags
-from pytest_crucible.importers.results import ImportedFile, NoSampleScoresError, ParsedFile, Reader, Results
+from pytest_crucible.importers.results import (
+    FormatReader,
+    ImportedFile,
+    NoSampleScoresError,
+    ParsedFile,
+    Reader,
+    Results,
+    Row,
+)
 from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
@@ -40,19 +41,19 @@ from pytest_crucible.stats.number_format import quantity
 READERS: Mapping[str, Reader] = {
     "inspect": inspect_ai,
     "lm-eval": lm_eval,
-    "deepeval": deepeval,
+    "deepeval": FormatReader(reports.recognises_deepeval, reports.read_deepeval),
     "promptfoo": promptfoo,
-    "openai-evals": openai_evals,
+    "openai-evals": FormatReader(reports.recognises_openai, reports.read_openai),
     "pydantic-evals": pydantic_evals,
-    "mlflow": mlflow_genai,
-    "helm": helm,
-    "ragas": ragas,
-    "evalplus": evalplus,
-    "langsmith": langsmith,
-    "phoenix": phoenix,
-    "braintrust": braintrust,
-    "opencompass": opencompass,
-    "garak": garak,
+    "mlflow": FormatReader(platforms.recognises_mlflow, platforms.read_mlflow),
+    "helm": FormatReader(benchmark_runs.recognises_helm, benchmark_runs.read_helm),
+    "ragas": FormatReader(reports.recognises_ragas, reports.read_ragas),
+    "evalplus": FormatReader(benchmark_runs.recognises_evalplus, benchmark_runs.read_evalplus),
+    "langsmith": FormatReader(platforms.recognises_langsmith, platforms.read_langsmith),
+    "phoenix": FormatReader(platforms.recognises_phoenix, platforms.read_phoenix),
+    "braintrust": FormatReader(platforms.recognises_braintrust, platforms.read_braintrust),
+    "opencompass": FormatReader(benchmark_runs.recognises_opencompass, benchmark_runs.read_opencompass),
+    "garak": FormatReader(reports.recognises_garak, reports.read_garak),
     "pytest-evals": PytestBags(named=True),
     "pytest-harvest": PytestBags(named=False),
     "table": tables,
@@ -196,3 +197,97 @@ def _check_groups(path: Path, arm: Results) -> None:
 
 def _has_scores(results: Results) -> bool:
     return any(row.scores or row.lost for row in results.rows)
+
+
+def with_groups(results: Sequence[Results], key: str) -> list[Results]:
+    """Return the results with the value of `key` as each sample's group: of its metadata, or else of its input.
+
+    Raises SpecError for a key that no sample has.
+    """
+    rows = [row for arm in results for row in arm.rows]
+    if not any(key in attributes(row) for row in rows):
+        keys = list(dict.fromkeys(name for row in rows for name in attributes(row)))
+        hint = suggest(key, keys, always=f"there are {', '.join(keys) or 'no keys'}")
+        raise SpecError(f"--group {key}: no sample has this key: {hint}")
+    return [replace(arm, rows=[replace(row, group=group_of(row, key)) for row in arm.rows]) for arm in results]
+
+
+def group_of(row: Row, key: str) -> str | None:
+    """Return a sample's value of a key as the name of its group; None for a sample without one."""
+    value = attributes(row).get(key)
+    return None if value is None or value == "" else str(value)
+
+
+def attributes(row: Row) -> Mapping[str, Any]:
+    """Return a sample's metadata, with the fields of its input if it has fields."""
+    fields = row.input if isinstance(row.input, Mapping) else {}
+    return {str(name): value for name, value in {**fields, **row.metadata}.items()}
+
+
+_ENDINGS = (".eval", ".json", ".jsonl", ".csv", ".tsv", ".parquet")
+_SAMPLES = re.compile(r"samples_.+_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
+
+
+def read_results(
+    path: Path,
+    harness: str = "",
+    columns: Mapping[str, str] | None = None,
+    *,
+    group: str = "",
+    readers: Mapping[str, Reader] = READERS,
+) -> list[ImportedFile]:
+    """Return the results of a file, or of all files of a directory. See `read` for the other arguments.
+
+    Raises SpecError.
+    """
+    if not path.is_dir():
+        return [read(path, harness, columns, group=group, readers=readers)]
+    named = [(file, harness) for file in _files(path)] if harness else _recognise_files(_files(path), readers)
+    if not named:
+        raise SpecError(f"{path} has no file with results: give a directory of logs or of tables")
+    files, refusals = [], []
+    for file, name in named:
+        try:
+            files.append(read(file, name, columns, group=group, readers=readers))
+        except NoSampleScoresError as refusal:
+            refusals.append(refusal)
+    if not files:
+        raise refusals[0]
+    _check_unique(path, files)
+    files[0] = replace(files[0], notes=[*files[0].notes, *map(str, refusals)])
+    return [replace(file, folder=str(path)) for file in files]
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files that may have results, without hidden ones and samples that a results file next to them reads."""
+    files = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in _ENDINGS and file.is_file()]
+    shown = [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
+    return [file for file in shown if not _is_read_with_its_results(file)]
+
+
+def _is_read_with_its_results(file: Path) -> bool:
+    match = _SAMPLES.fullmatch(file.name)
+    return match is not None and file.with_name(f"results_{match['date']}.json").is_file()
+
+
+def _recognise_files(files: Sequence[Path], readers: Mapping[str, Reader]) -> list[tuple[Path, str]]:
+    """Return the files with their harness, without those that are not results, such as a configuration.
+
+    Beside the logs of a harness, a list of anything is not a table of results.
+    """
+    named = [(file, name) for file in files if (name := find_harness(open_source(file), readers))]
+    logs = [(file, name) for file, name in named if name != "table"]
+    return logs or named
+
+
+def _check_unique(folder: Path, files: Sequence[ImportedFile]) -> None:
+    """Raise SpecError for two results of one arm on one task: only the user knows which of these runs counts."""
+    first: dict[tuple[str, str], str] = {}
+    for file in files:
+        for results in file.results:
+            earlier = first.setdefault((results.task, results.arm), file.path)
+            if earlier != file.path:
+                raise SpecError(
+                    f"{folder} has two results of {results.arm!r} on {results.task!r}: name one of the files, "
+                    f"{earlier} or {file.path}"
+                )

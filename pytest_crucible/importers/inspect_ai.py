@@ -5,14 +5,59 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import Any
 
-from pytest_crucible.importers.inspect_metrics import accuracies, cluster_key
-from pytest_crucible.importers.parse_cell import mostly_numbers
-from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row
+from pytest_crucible.importers.cells import mostly_numbers
+from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row, split_values
 from pytest_crucible.importers.source import Source
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
+
+Spec = Mapping[str, Any]
+
+
+def cluster_key(spec: Spec) -> str:
+    """Return the key of the metadata that `stderr(cluster="...")` names. Raises SpecError for two different keys."""
+    clusters = dict.fromkeys(key for _, metric in _declared_metrics(spec) if (key := _options(metric).get("cluster")))
+    if len(clusters) > 1:
+        raise SpecError(f"the log has several clusters ({', '.join(clusters)}): choose one with --group KEY")
+    return next(iter(clusters), "")
+
+
+def accuracies(spec: Spec, names: Iterable[str]) -> set[str]:
+    """Return the metrics whose values the log averages as an accuracy: from 0 to 1, and more is better."""
+    patterns = [
+        pattern for pattern, metric in _declared_metrics(spec) if metric["name"].rpartition("/")[2] == "accuracy"
+    ]
+    return {name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)}
+
+
+def _declared_metrics(spec: Spec) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each metric with the pattern of the names that it is computed from. A task's own metrics are of every scorer."""
+    for scorer in spec.get("scorers") or ():
+        yield from _metrics(scorer.get("metrics"), scorer["name"])
+    yield from _metrics(spec.get("metrics"), "*")
+
+
+def _metrics(within: Any, pattern: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the metrics of a scorer: a list, or a list for each of its values, which `*` may stand for."""
+    if isinstance(within, list):
+        for item in within:
+            yield from _metrics(item, pattern)
+    elif isinstance(within, dict) and isinstance(within.get("name"), str):
+        yield pattern, within
+        yield from _metrics(_options(within).get("metric"), pattern)
+    elif isinstance(within, dict):
+        for value, metrics in within.items():
+            yield from _metrics(metrics, f"{pattern}.{value}")
+
+
+def _options(metric: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the arguments of a metric, which are `params` for the one inside `grouped(...)`."""
+    options: Mapping[str, Any] = metric.get("options") or metric.get("params") or {}
+    return options
+
 
 # The format version that this module reads.
 VERSION = 2
@@ -91,8 +136,7 @@ def _row(sample: Mapping[str, Any], cluster: str) -> Row:
     return Row(
         sample=str(sample["id"]),
         repeat=sample.get("epoch", 1) - 1,
-        scores={name: value for name, value in scores.items() if value is not None},
-        lost={name: "the scorer gave no value" for name, value in scores.items() if value is None},
+        **split_values(scores, "the scorer gave no value"),
         error=why,
         reply=_reply(sample.get("output") or {}),
         input=sample.get("input"),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.importers.known_metrics import facts_by_name
+from pytest_crucible.importers.metric_facts import facts_by_name
 from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row
 from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.records import MetricFacts, Reply

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.importers.cells import as_text
 from pytest_crucible.importers.results import ParsedFile, Results, Row, by_arm, number_repeats
 from pytest_crucible.importers.source import Source
 from pytest_crucible.records import MetricFacts, Reply, Value
@@ -113,7 +114,7 @@ def _reply(result: Mapping[str, Any]) -> Reply | None:
         return None
     output, usage, latency = response["output"], response.get("tokenUsage") or {}, result.get("latencyMs")
     return Reply(
-        text=output if isinstance(output, str) else canonical(output),
+        text=as_text(output),
         input_tokens=usage.get("prompt"),
         output_tokens=usage.get("completion"),
         # A reply from promptfoo's own cache was not requested in that run: its latency is left out.

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from pytest_crucible.importers.results import ParsedFile, Results, Row
+from pytest_crucible.importers.cells import as_text
+from pytest_crucible.importers.results import ParsedFile, Row, one_arm
 from pytest_crucible.importers.source import Source
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.serialize import canonical
@@ -31,16 +32,10 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     cases, failures = _cases(document, "cases"), _cases(document, "failures")
     names, measured = _names_by_evaluator(cases), _task_metrics(cases)
     rows = [_answered_row(case, names, measured) for case in cases] + [_failed_row(case) for case in failures]
-    results = Results(
-        task=document.get("dataset_name") or "pydantic-evals",
-        arm=document["name"],
-        rows=rows,
-        facts=_facts(cases),
-        repeats=max((row.repeat for row in rows), default=0) + 1,
-    )
     shadowed = {name for case in cases for name in case.get("metrics") or () if name not in measured}
     notes = [f"metric {name!r} of the task has the name of an evaluation, left out" for name in sorted(shadowed)]
-    return ParsedFile(version="", results=[results], notes=notes)
+    task = document.get("dataset_name") or "pydantic-evals"
+    return one_arm(task=task, arm=document["name"], rows=rows, facts=_facts(cases), notes=notes)
 
 
 def _cases(document: Mapping[str, Any], key: str) -> Sequence[Case]:
@@ -101,7 +96,7 @@ def _sample(case: Case) -> dict[str, Any]:
 def _reply(case: Case) -> Reply:
     output, metrics = case.get("output"), case.get("metrics") or {}
     return Reply(
-        text=output if isinstance(output, str) else canonical(output),
+        text=as_text(output),
         input_tokens=metrics.get("input_tokens"),
         output_tokens=metrics.get("output_tokens"),
         latency_s=case.get("task_duration"),

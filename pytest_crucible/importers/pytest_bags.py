@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.importers.columns import ARMS
-from pytest_crucible.importers.parse_cell import mostly_numbers, not_a_number, number
+from pytest_crucible.importers.cells import mostly_numbers, not_a_number, number
 from pytest_crucible.importers.results import ParsedFile, Results, Row
 from pytest_crucible.importers.source import Source
+from pytest_crucible.importers.tables import ARMS
 from pytest_crucible.records import Reply, Value
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -86,13 +86,51 @@ class ParsedFile:
 
 
 class Reader(Protocol):
-    """The reader of one format: a module of this folder."""
+    """The reader of one format: a module with two functions, or a `FormatReader`."""
 
     def recognises(self, source: Source) -> bool:
         """Return whether the content has this format. The file's name does not matter. Never raises: any content may come."""
 
     def read(self, source: Source, columns: Mapping[str, str]) -> ParsedFile:
         """Return the whole content. `columns` has the user's roles of a table's columns. Raises SpecError."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormatReader:
+    """The reader of one of several formats that a module reads."""
+
+    recognises: Callable[[Source], bool]
+    read: Callable[[Source, Mapping[str, str]], ParsedFile]
+
+
+def one_arm(
+    *,
+    task: str,
+    arm: str,
+    rows: Sequence[Row],
+    facts: Mapping[str, MetricFacts] | None = None,
+    planned: Sequence[str] = (),
+    finished: bool = True,
+    version: str = "",
+    notes: Sequence[str] = (),
+) -> ParsedFile:
+    """Return the content of a file with one arm, whose repeats are those of its rows."""
+    results = Results(
+        task=task,
+        arm=arm,
+        rows=rows,
+        facts=facts or {},
+        planned=planned,
+        repeats=max((row.repeat for row in rows), default=0) + 1,
+        finished=finished,
+    )
+    return ParsedFile(version=version, results=[results], notes=notes)
+
+
+def split_values(values: Mapping[str, Value | None], why: str) -> dict[str, Any]:
+    """Return `scores` and `lost` of a row: a value of None is lost, for this reason."""
+    scores = {name: value for name, value in values.items() if value is not None}
+    return {"scores": scores, "lost": dict.fromkeys((name for name in values if name not in scores), why)}
 
 
 def number_repeats(rows: Sequence[Row]) -> list[Row]:

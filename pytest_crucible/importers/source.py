@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.delimited import read_csv, read_tsv
-from pytest_crucible.datasets.jsonl import text_lines
-from pytest_crucible.datasets.parquet import read_parquet
+from pytest_crucible.datasets.formats import FORMATS, read_parquet, text_lines
 from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.nesting import TooDeep, parse
 
 _LINES = (".jsonl", ".ndjson")
-_DELIMITED = {".csv": read_csv, ".tsv": read_tsv}
+_DELIMITED = (".csv", ".tsv")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,7 @@ def open_source(path: Path) -> Source:
         if _begins(path, b"PAR1"):
             return Source(path=path, sha256=digest, rows=list(read_parquet(path)))
         if path.suffix in _DELIMITED:
-            return Source(path=path, sha256=digest, rows=list(_DELIMITED[path.suffix](path)))
+            return Source(path=path, sha256=digest, rows=list(FORMATS[path.suffix].read(path)))
         return _json(path, digest)
     except DatasetError as error:
         raise SpecError(str(error)) from error

@@ -1,23 +1,82 @@
-"""Any table: CSV, TSV, JSON lines, a JSON list, or the columns and data that MLflow and W&B write.
-
-Long: a row a metric, with its name in one column and its value in another. Wide: a row a sample, each metric a column.
-"""
+"""The roles of a table's columns: as the user names them, or else by their usual names."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_crucible.importers.columns import roles, split_names
-from pytest_crucible.importers.parse_cell import mostly_numbers, number
+from pytest_crucible.importers.cells import cell_value, mostly_numbers
 from pytest_crucible.importers.results import ParsedFile, Results, Row
 from pytest_crucible.importers.source import Source
-from pytest_crucible.records import Reply, Value
+from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.suggestions import suggest
+
+ARMS = ("arm", "model", "adapter", "variant", "provider", "model_name", "version", "system")
+# Role -> usual column names. Only the user can name `metrics`, `metadata` and `arms`, which are lists. In a long table `lost`
+# has the reason of an empty value.
+USUAL: Mapping[str, tuple[str, ...]] = {
+    "sample": (
+        *("sample", "sample_id", "id", "example_id", "case_id", "case", "question_id", "doc_id", "test_id"),
+        *("item_id", "task_id", "inputs", "input", "user_input", "question", "prompt"),
+    ),
+    "arm": ARMS,
+    "metric": ("metric", "metric_name"),
+    "value": ("value", "score", "metric_value"),
+    "repeat": ("repeat", "epoch", "trial", "attempt", "repetition_number", "completion_id"),
+    "task": ("task", "eval_name", "experiment", "suite", "benchmark"),
+    "group": ("group", "cluster", "sample_group"),
+    "reply": ("reply", "output", "outputs", "answer", "completion", "prediction", "response"),
+    "error": ("error", "error_message", "reason"),
+    "lost": ("lost",),
+    "metrics": (),
+    "metadata": (),
+    "arms": (),
+}
+
+# Roles that several columns may have: `--column metrics=A,B`.
+LISTS = ("metrics", "metadata", "arms")
+_NAME = re.compile(r'(?:^|,)(?:"([^"]+)"(?=,|\Z)|([^,]*))')
+
+
+def split_names(names: str) -> list[str]:
+    """Return the columns of a list, in which a name with a comma stands in double quotes.
+
+    >>> split_names('sex,"income, yearly"')
+    ['sex', 'income, yearly']
+    """
+    return [quoted or plain for quoted, plain in _NAME.findall(names)]
+
+
+def _quote_name(name: str) -> str:
+    return f'"{name}"' if "," in name else name
+
+
+def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return role -> column, of the columns that the table has. Raises SpecError for an unknown role or a missing column."""
+    for role, column in chosen.items():
+        if role not in USUAL:
+            raise SpecError(f"--column {role}={column}: the roles are {', '.join(USUAL)}")
+        for column_name in split_names(column) if role in LISTS else (column,):
+            if column_name not in has:
+                hint = suggest(column_name, has, always=f"there are {', '.join(map(_quote_name, has))}")
+                raise SpecError(f"no column named {column_name!r} has values: {hint}")
+    # Reversed, so that of two columns that differ in case only the first wins.
+    lower = {name.lower(): name for name in reversed(has)}
+    usual = {
+        role: next((lower[column_name] for column_name in names if column_name in lower), "")
+        for role, names in USUAL.items()
+    }
+    roles_found = {role: column for role, column in {**usual, **chosen}.items() if column}
+    # A column named score is then a metric with that name.
+    if not {"metric", "value"} <= set(roles_found):
+        roles_found.pop("value", None)
+        roles_found.pop("lost", None)
+    return roles_found
+
 
 # What MLflow puts behind the name of a metric.
 _SUFFIX = re.compile(r"(/v\d+)?/(score|value)$")
@@ -141,7 +200,7 @@ class _Table:
         return "" if value is None else str(value)
 
     def _row(self, unit: Unit, row: Mapping[str, Any], cells: Mapping[str, Any], spared: Set[str] = frozenset()) -> Row:
-        values = {name: _value(cell) for name, cell in cells.items()}
+        values = {name: cell_value(cell) for name, cell in cells.items()}
         error, reply = self._cell(row, "error"), self._cell(row, "reply")
         scored = {name: value for name, value in values.items() if value is not None}
         return Row(
@@ -164,13 +223,6 @@ class _Table:
             f"line {line} of {self.source.path} has sample {sample!r} of {arm!r} again in repeat {repeat}: "
             "name what tells them apart with --column repeat=NAME, arm=NAME or task=NAME"
         )
-
-
-def _value(cell: Any) -> Value | None:
-    parsed = number(cell)
-    if parsed is None:
-        return str(cell)
-    return None if math.isnan(parsed) else parsed
 
 
 def _metrics(rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str], has: Sequence[str]) -> list[str]:

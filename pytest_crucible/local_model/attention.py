@@ -1,12 +1,11 @@
-"""Causal self-attention over whole rows, forward and backward, with smeared keys and rotary positions.
+"""RMSNorm without its gain, and causal self-attention with smeared keys and rotary positions: forward and backward.
 
-Smeared keys: k_t <- k_t + m (k_{t-1} - k_t), with a learned m per channel. A key then contains the token before it, so
-that a single layer can find where a token occurred and read what followed: the model learns copying early. Rotary
-positions (Su et al. 2021) rotate neighbouring channels (2i, 2i+1), read as one complex number, by position * 10000^(-i
-/ pairs).
+Gains are folded into the matrices that read the result (see `model.Folded`), which saves a pass over the activations (Zhang &
+Sennrich 2019). Smeared keys: k_t <- k_t + m (k_{t-1} - k_t), with a learned m per channel. A key then contains the token before
+it, so that a single layer can find where a token occurred and read what followed: the model learns copying early. Rotary
+positions (Su et al. 2021) rotate neighbouring channels (2i, 2i+1), read as one complex number, by position * 10000^(-i / pairs).
 
-Queries are processed in blocks, and a block reads only the keys up to its own end, which saves about a third of the
-work.
+Queries are processed in blocks, and a block reads only the keys up to its own end, which saves about a third of the work.
 """
 
 from __future__ import annotations
@@ -18,6 +17,29 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from pytest_crucible.local_model.config import Floats, Shape
+
+# Keeps a row of zeros from dividing by 0.
+EPSILON = 1e-6
+
+
+def normalise(x: Floats) -> tuple[Floats, Floats]:
+    """Return the rows of x over their root mean square, and the reciprocals of that, (rows, 1)."""
+    scale = np.einsum("nw,nw->n", x, x)
+    scale /= x.shape[1]
+    scale += EPSILON
+    np.sqrt(scale, out=scale)
+    np.divide(1, scale, out=scale)
+    return x * scale[:, None], scale[:, None]
+
+
+def normalise_backward(d_out: Floats, out: Floats, scale: Floats) -> Floats:
+    """Return the gradient of the input of `normalise`, in place of `d_out`."""
+    along = np.einsum("nw,nw->n", d_out, out)
+    along /= out.shape[1]
+    d_out -= out * along[:, None]
+    d_out *= scale
+    return d_out
+
 
 # Queries in a block: smaller blocks save more work but make more and smaller products.
 _BLOCK = 64

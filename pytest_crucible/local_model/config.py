@@ -1,4 +1,4 @@
-"""The dimensions of a model, and the names of its weights.
+"""The dimensions of a model, the names of its weights, and the rows of tokens that it reads.
 
 A model is a decoder-only transformer: tied embedding, pre-RMSNorm, rotary positions, smeared keys, ReLU^2 MLP, no biases.
 Its weights are a plain dict from name to array, all of one dtype (float32; float64 where gradients are checked):
@@ -18,11 +18,12 @@ Matrices are stored (inputs, outputs): y = x @ W.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Floats: TypeAlias = NDArray[np.floating]
 Integers: TypeAlias = NDArray[np.integer]
@@ -119,3 +120,66 @@ def _initial(name: str, size: tuple[int, ...], shape: Shape, random: np.random.G
         # Two matrices a layer write to the residual stream: its variance must not grow with the number of layers.
         spread /= (2 * shape.layers) ** 0.5
     return random.normal(0.0, spread, size).astype(np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class Datum:
+    """One row: position i of `tokens` predicts `inputs["target_tokens"][i]`.
+
+    The other inputs (weights; or logprobs and advantages) have one number per position as well; each loss lists its
+    own.
+    """
+
+    tokens: Sequence[int]
+    inputs: Mapping[str, NDArray[np.number]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inputs", {name: np.asarray(values) for name, values in self.inputs.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Right-padded rows (rows, positions): tokens to read, targets to predict, and the targets' weights.
+
+    Padding needs no mask: its weight is 0, and no position reads to its right.
+
+    >>> batch = next_token_batch([[5, 6, 7], [8, 9]], pad=0)
+    >>> batch.tokens.tolist(), batch.targets.tolist(), batch.weights.tolist()
+    ([[5, 6], [8, 0]], [[6, 7], [9, 0]], [[1.0, 1.0], [1.0, 0.0]])
+    """
+
+    tokens: Integers
+    targets: Integers
+    weights: Floats
+
+    def __post_init__(self) -> None:
+        if not self.tokens.shape == self.targets.shape == self.weights.shape or self.tokens.ndim != 2:
+            shapes = ", ".join(str(array.shape) for array in (self.tokens, self.targets, self.weights))
+            raise ValueError(f"tokens, targets and weights must be of one shape (rows, positions), not {shapes}")
+
+
+def next_token_batch(rows: Sequence[Sequence[int]], *, pad: int, weights: Sequence[ArrayLike] | None = None) -> Batch:
+    """Return rows that predict their own next token.
+
+    `weights` (one per token of a row) say how much predicting the token counts.
+    """
+    row_weights = [
+        np.ones(len(row)) if weights is None else np.asarray(weights[index]) for index, row in enumerate(rows)
+    ]
+    return Batch(
+        tokens=pad_rows([row[:-1] for row in rows], pad).astype(np.int64),
+        targets=pad_rows([row[1:] for row in rows], pad).astype(np.int64),
+        weights=pad_rows([row[1:] for row in row_weights], 0.0).astype(np.float32),
+    )
+
+
+def pad_rows(rows: Sequence[ArrayLike], fill: float) -> NDArray[np.number]:
+    """Return rows of different lengths as one array, padded on the right."""
+    arrays = [np.asarray(row) for row in rows]
+    longest = max(len(array) for array in arrays)
+    result = np.full(
+        (len(arrays), longest), fill, np.result_type(*(array.dtype for array in arrays if array.size), type(fill))
+    )
+    for index, array in enumerate(arrays):
+        result[index, : len(array)] = array
+    return result

@@ -24,10 +24,8 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.local_model.attention import AttentionTrace, attend, attend_backward
-from pytest_crucible.local_model.batches import Batch
-from pytest_crucible.local_model.config import Floats, Integers, Shape, Weights
-from pytest_crucible.local_model.norms import normalise, normalise_backward
+from pytest_crucible.local_model.attention import AttentionTrace, attend, attend_backward, normalise, normalise_backward
+from pytest_crucible.local_model.config import Batch, Floats, Integers, Shape, Weights
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 

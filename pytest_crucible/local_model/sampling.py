@@ -9,6 +9,7 @@ are asked the same with the same seed get the same numbers, so their replies dif
 
 from __future__ import annotations
 
+import codecs
 import functools
 import hashlib
 import math
@@ -21,11 +22,17 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from pytest_crucible.local_model.config import Floats, Integers, Shape
-from pytest_crucible.local_model.decoding import Decoder, Prefilled, prefill
+from pytest_crucible.local_model.decoding import (
+    Decoder,
+    Narrowing,
+    Prefilled,
+    choose,
+    log_softmax,
+    most_probable,
+    prefill,
+)
 from pytest_crucible.local_model.grammar import Constraint, Language
 from pytest_crucible.local_model.model import Folded
-from pytest_crucible.local_model.stops import Stop, Stops
-from pytest_crucible.local_model.token_choice import Narrowing, choose, log_softmax, most_probable
 from pytest_crucible.local_model.tokens import Tokenizer
 
 # The most rows decoded at once: their cached keys and values bound the memory.
@@ -304,3 +311,87 @@ def _stream(request: _Request) -> np.random.Generator:
     # Philox is counter-based: any 128-bit key gives an independent stream, so a digest can be the key.
     digest = hashlib.blake2b(repr((request.seed, request.number, request.prompt)).encode(), digest_size=16)
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest.digest(), "little")))
+
+
+Stop: TypeAlias = str | int | tuple[int, ...]
+
+
+class Stops:
+    """Watches one reply grow. Texts are compared as bytes, because a token can end within a character."""
+
+    def __init__(self, stop: Sequence[Stop] | None, tokenizer: Tokenizer) -> None:
+        """Prepare the stops: None stops at the end token, an empty sequence never.
+
+        An empty text or sequence raises ValueError.
+        """
+        stops = (tokenizer.eos,) if stop is None else tuple(stop)
+        if empty := [item for item in stops if item in ("", ())]:
+            raise ValueError(f"{empty[0]!r} cannot end a reply: it is empty")
+        self._tokenizer = tokenizer
+        # The text of a reserved token is never decoded, so that only its id can end a reply.
+        stops = tuple(_id_of_reserved(item, tokenizer) for item in stops)
+        self._tokens = [
+            (item,) if isinstance(item, int) else tuple(item) for item in stops if not isinstance(item, str)
+        ]
+        self._texts = [item.encode("utf-8") for item in stops if isinstance(item, str)]
+        self._longest = max(map(len, self._texts), default=0)
+        self._tail = b""
+
+    def text_before_end(self, tokens: list[int]) -> str | None:
+        """Return the text before the stop that ends the reply, or None while it continues.
+
+        Called after each new token.
+        """
+        for stop in self._tokens:
+            if tokens[-1] == stop[-1] and tuple(tokens[-len(stop) :]) == stop:
+                return self._tokenizer.decode(tokens[: -len(stop)])
+        if not self._texts:
+            return None
+        new = self._tokenizer.bytes_of(tokens[-1:])
+        recent = self._tail + new
+        # A stop text may begin in earlier tokens; longer tails cannot contain its start.
+        self._tail = recent[-(self._longest - 1) :] if self._longest > 1 else b""
+        if not any(stop in recent for stop in self._texts):
+            return None
+        # Only now, once a reply: decoding the whole text after each token would be quadratic.
+        whole = self._tokenizer.bytes_of(tokens)
+        return whole[: min(whole.find(stop) for stop in self._texts if stop in whole)].decode("utf-8", errors="replace")
+
+
+def _id_of_reserved(stop: Stop, tokenizer: Tokenizer) -> Stop:
+    token = tokenizer.reserved_id(stop) if isinstance(stop, str) else None
+    return stop if token is None else token
+
+
+class TextPieces:
+    """The text of one reply in pieces: an incomplete character, and text that may become a stop, wait for the next token."""
+
+    def __init__(self, tokenizer: Tokenizer, stops: Sequence[str]) -> None:
+        self._tokenizer, self._stops = tokenizer, stops
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._waiting = ""
+        self.sent = ""
+
+    def add(self, token: int) -> str:
+        """Return the text that is certain after one more token."""
+        self._waiting += self._decoder.decode(self._tokenizer.bytes_of([token]))
+        held = max((_overlap(self._waiting, stop) for stop in self._stops), default=0)
+        # A whole stop may be in the text: then its reply has ended, and `rest` gives what comes before it.
+        if any(stop in self._waiting for stop in self._stops):
+            return ""
+        piece, self._waiting = self._waiting[: len(self._waiting) - held], self._waiting[len(self._waiting) - held :]
+        self.sent += piece
+        return piece
+
+    def rest(self, text: str) -> str:
+        """Return the rest of a reply's text."""
+        return text[len(self.sent) :]
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Return the length of the longest end of a text that a stop begins with.
+
+    >>> _overlap("one\\n", "\\n\\nUser:"), _overlap("one", "two")
+    (1, 0)
+    """
+    return next((size for size in range(min(len(text), len(stop)), 0, -1) if text.endswith(stop[:size])), 0)

@@ -1,4 +1,4 @@
-"""Byte-level byte-pair encoding: any text to token ids and back.
+"""Byte-level byte-pair encoding: any text to token ids and back; and chat messages as a prompt.
 
     tokenizer = train_tokenizer(texts, vocabulary=1024)     # seconds; the same texts give the same tokenizer
     tokenizer.save(path / "tokenizer.json")                 # the format of Hugging Face's `tokenizers`
@@ -13,23 +13,38 @@ pairs of tokens are merged within each piece, in the order in which training fou
 Ids 0 to 255 are the bytes, then come the merges, last `pad` and `eos`. Encoding never makes `pad` or `eos`, whatever the
 text says; decoding leaves them out, and shows bytes that are no UTF-8 as U+FFFD.
 
-A stand-in for another model has `reserved` tokens after these (see `reserved`). Encoding never makes them either; decoding
+A stand-in for another model has `reserved` tokens after these (see `engine.RESERVED`). Encoding never makes them either; decoding
 shows those that are text to a reader, such as <think>, and leaves out the marks of a chat format, such as <|im_end|>.
+
+`tokenizer.json` shows each byte as one visible character, as GPT-2's vocabulary and every library since do.
+
+Chat messages become a prompt for a model that learned questions and answers but no role markers. One message is the unchanged
+prompt, so that clients that can only send messages send the same prompt as clients that send a text. Several messages are a
+conversation, in the form that the base model was trained on; `TEMPLATE` is the same form as a template for transformers:
+
+    Document 12: ...                    system, or any other role
+                                        (a blank line)
+    Question: what is Document 12 called?       user
+    Answer: ...                                 assistant
+                                        (a blank line)
+    Question: who was studied?          user
+    Answer:                             here the reply begins, mostly with a blank
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from pytest_crucible.local_model import token_files
+from pytest_crucible.records.type_names import describe_type
 
-# The pattern that splits text; `token_files.PIECES` is the same for other libraries.
+# The pattern that splits text; `PIECES` is the same for other libraries.
 _PIECES = re.compile(" ?[A-Za-z\x80-\U0010ffff]+|[0-9]| ?[!-/:-@\\[-`{-~]| +|[\x00-\x1f\x7f]+")
 _BYTES = 256
 # Pieces whose ids are cached; beyond it the cache starts again.
@@ -115,17 +130,17 @@ class Tokenizer:
 
     def _reserved_text(self, token: int) -> bytes:
         name = self.reserved[token - self.eos - 1] if token > self.eos else ""
-        return name.encode() if token_files.is_shown(name) else b""
+        return name.encode() if is_shown(name) else b""
 
     def save(self, path: Path) -> None:
         """Write `tokenizer.json`, which `Tokenizer.load` and Hugging Face's `tokenizers` both read."""
-        path.write_text(token_files.tokenizer_json(self._bytes, self.merges, self.reserved), encoding="utf-8")
+        path.write_text(tokenizer_json(self._bytes, self.merges, self.reserved), encoding="utf-8")
 
     def save_for_transformers(self, directory: Path) -> None:
         """Write a directory from which transformers' AutoTokenizer produces the same ids."""
         directory.mkdir(parents=True, exist_ok=True)
         self.save(directory / "tokenizer.json")
-        for name, content in token_files.configurations(has_reserved=bool(self.reserved)).items():
+        for name, content in configurations(has_reserved=bool(self.reserved)).items():
             (directory / name).write_text(content, encoding="utf-8")
 
     @staticmethod
@@ -133,7 +148,7 @@ class Tokenizer:
         """Return the tokenizer that `save` wrote; ValueError for another library's file."""
         try:
             text = path.read_text(encoding="utf-8")
-            return Tokenizer(token_files.read_merges(text), token_files.read_reserved(text))
+            return Tokenizer(read_merges(text), read_reserved(text))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"{path} was not written by this tokenizer ({error!r})") from None
 
@@ -230,3 +245,179 @@ def _replace_pair(ids: list[int], pair: Pair, merged: int) -> list[int]:
             result.append(ids[position])
             position += 1
     return result
+
+
+# The pattern that splits text, in the syntax of `tokenizers` (Oniguruma).
+PIECES = r" ?[A-Za-z\x{80}-\x{10FFFF}]+|[0-9]| ?[!-/:-@\[-`{-~]| +|[\x{00}-\x{1F}\x{7F}]+"
+PAD, EOS = "<|pad|>", "<|endoftext|>"
+
+
+def tokenizer_json(texts: Sequence[bytes], merges: Sequence[tuple[int, int]], reserved: Sequence[str] = ()) -> str:
+    """Return the file for tokens that stand for these bytes; `pad`, `eos` and the reserved tokens come after them.
+
+    >>> read_merges(tokenizer_json([bytes([byte]) for byte in range(256)] + [b"hi"], [(104, 105)]))
+    ((104, 105),)
+    """
+    visible = [_visible(text) for text in texts]
+    vocabulary = {text: token for token, text in enumerate([*visible, PAD, EOS, *reserved])}
+    whole = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    split = {"type": "Split", "pattern": {"Regex": PIECES}, "behavior": "Isolated", "invert": False}
+    content = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            {"id": vocabulary[text], "content": text, **whole, "special": not is_shown(text)}
+            for text in (PAD, EOS, *reserved)
+        ],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, byte_level]},
+        "post_processor": None,
+        "decoder": byte_level,
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": None,
+            "end_of_word_suffix": None,
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": vocabulary,
+            "merges": [[visible[first], visible[second]] for first, second in merges],
+        },
+    }
+    return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+def read_merges(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the merges of a file that `tokenizer_json` made.
+
+    Raises KeyError, IndexError, TypeError or ValueError for any other file.
+    """
+    content = json.loads(text)
+    splits, model = content["pre_tokenizer"]["pretokenizers"], content["model"]
+    if splits[0]["pattern"]["Regex"] != PIECES:
+        raise ValueError("it splits text by another pattern")
+    ids = model["vocab"]
+    if any(ids[character] != byte for character, byte in _HIDDEN.items()):
+        raise ValueError("its first 256 tokens are not the bytes")
+    return tuple((ids[first], ids[second]) for first, second in model["merges"])
+
+
+def read_reserved(text: str) -> tuple[str, ...]:
+    """Return the reserved tokens of such a file, which follow `pad` and `eos`."""
+    return tuple(token["content"] for token in json.loads(text)["added_tokens"][2:])
+
+
+def is_shown(name: str) -> bool:
+    """Return whether a reader of a reply sees a special token: `<think>` is text, `<|im_end|>` a mark.
+
+    >>> is_shown("<think>"), is_shown("<|im_end|>"), is_shown("<｜User｜>")
+    (True, False, False)
+    """
+    return name.startswith("<") and name[1] not in "|｜"
+
+
+def configurations(*, has_reserved: bool = False) -> dict[str, str]:
+    """Return the files that transformers needs next to it, by name.
+
+    Special tokens that a text spells out are read as text, except where renderers have to write reserved ones.
+    """
+    tokenizer = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": EOS,
+        "pad_token": PAD,
+        "clean_up_tokenization_spaces": False,
+        "split_special_tokens": not has_reserved,
+        "chat_template": TEMPLATE,
+    }
+    contents = {"tokenizer_config.json": tokenizer, "config.json": {"model_type": "gpt2"}}
+    return {name: json.dumps(content, indent=1) + "\n" for name, content in contents.items()}
+
+
+def _alphabet() -> list[str]:
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    substitutes = iter(range(0x100, 0x200))
+    return [chr(byte if byte in printable else next(substitutes)) for byte in range(256)]
+
+
+_VISIBLE = _alphabet()
+_HIDDEN = {text: byte for byte, text in enumerate(_VISIBLE)}
+
+
+def _visible(text: bytes) -> str:
+    return "".join(_VISIBLE[byte] for byte in text)
+
+
+QUESTION, ANSWER, SEPARATOR = "Question: ", "\nAnswer:", "\n\n"
+EXPECTED = "write {'role': ..., 'content': ...}"
+
+TEMPLATE = (
+    "{%- for message in messages -%}"
+    "{%- if message['content'] is string -%}{%- set content = message['content'] -%}"
+    "{%- else -%}{%- set content = message['content'] | map(attribute='text') | join -%}{%- endif -%}"
+    "{%- if messages | length == 1 -%}{{- content -}}"
+    "{%- elif message['role'] == 'assistant' -%}{{- '\\nAnswer: ' + content -}}"
+    "{%- else -%}"
+    "{%- if not loop.first -%}{{- '\\n\\n' -}}{%- endif -%}"
+    "{%- if message['role'] == 'user' -%}{{- 'Question: ' -}}{%- endif -%}{{- content -}}"
+    "{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt and messages | length > 1 -%}{{- '\\nAnswer:' -}}{%- endif -%}"
+)
+
+
+def render_prompt(messages: Any) -> str:
+    r"""Return a list of messages as the prompt after which the reply begins; TypeError for anything else.
+
+    >>> render_prompt([{"role": "user", "content": "Extract the claims.\n"}])
+    'Extract the claims.\n'
+    >>> render_prompt([{"role": "system", "content": "Water is wet."}, {"role": "user", "content": "what is wet?"}])
+    'Water is wet.\n\nQuestion: what is wet?\nAnswer:'
+    """
+    if isinstance(messages, str) or not isinstance(messages, Sequence) or not messages:
+        raise TypeError(f"expected a list of messages, not {describe_type(messages)}: {EXPECTED}")
+    if len(messages) == 1:
+        return message_text(messages[0])
+    return "".join(_turn(message, index) for index, message in enumerate(messages)) + ANSWER
+
+
+def split_conversation(messages: Any) -> tuple[str, str]:
+    r"""Return the prompt of a conversation that ends with an answer, and the reply to learn.
+
+    >>> split_conversation([{"role": "user", "content": "2 + 2 ="}, {"role": "assistant", "content": " 4"}])
+    ('2 + 2 =', ' 4')
+    """
+    if isinstance(messages, str) or not isinstance(messages, Sequence) or len(messages) < 2:
+        raise TypeError("a conversation to learn from needs at least two messages, the last of them the answer")
+    answer = message_text(messages[-1])
+    return render_prompt(messages[:-1]), answer if len(messages) == 2 else f" {answer}"
+
+
+def message_text(message: Any) -> str:
+    """Return the text of a message, which may come in parts; TypeError without text."""
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list | tuple) or not content:
+        raise TypeError(f"a message has no text: {EXPECTED}")
+    return "".join(map(_text_of, content))
+
+
+def _text_of(part: Any) -> str:
+    text = part.get("text") if isinstance(part, Mapping) and part.get("type") == "text" else None
+    if not isinstance(text, str):
+        raise TypeError("the content of a message must be text: this model reads only text")
+    return text
+
+
+def _turn(message: Any, index: int) -> str:
+    role = message.get("role") if isinstance(message, Mapping) else None
+    if not isinstance(role, str):
+        raise TypeError(f"a message has no role: {EXPECTED}")
+    content = message_text(message)
+    if role == "assistant":
+        return f"{ANSWER} {content}"
+    return f"{SEPARATOR if index else ''}{QUESTION if role == 'user' else ''}{content}"

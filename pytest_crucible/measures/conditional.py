@@ -1,7 +1,7 @@
 """The difference of two conditional means: of the mean of the replies that a metric applies to, in either arm.
 
 Whether a reply is in such a mean depends on the reply, so each arm has its own replies. Comparing only the samples where both
-have a value would condition on the outcome: a classifier that selects nearly everybody would be judged by those whom a strict
+have a value would condition on the outcome: a classifier that selects nearly all samples would be judged by those that a strict
 one selects, too. Each mean is a ratio of two means over the samples, and they are compared with their joint covariance: by
 swaps of the arms (`resampling.arm_swaps`), and by bounds (`means.ratio_differences`).
 """

@@ -51,7 +51,7 @@ def prepare_counts(observations: Observations, end: End) -> Prepared:
 
 
 def flags_problem(measure: Measure, facts: Sequence[MetricFacts]) -> str:
-    """Why F1 cannot be computed of these metrics; empty if it can."""
+    """Return why F1 cannot be computed of these metrics; empty if it can."""
     problems = (
         f"{metric.name!r} is not a yes-or-no metric: take one that is, such as f1(flagged)"
         for metric in facts

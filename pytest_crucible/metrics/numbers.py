@@ -1,14 +1,17 @@
-"""Metrics that read a number from a reply."""
+"""Metrics that read numbers from a reply, also with units, separators, per cent signs and fractions, between words."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Literal
 
-from pytest_crucible.metrics.definition import NotApplicable, metric
+from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.metrics.text import NO_EXPECTED
 from pytest_crucible.records import Reply, Sample
+from pytest_crucible.records.errors import SpecError
 
 # A sign counts only if no operand precedes it: the last number of "16-3" is 3, of "= -3" it is -3.
 # Thousands are groups of exactly three digits, so "1,2" is two numbers.
@@ -48,3 +51,123 @@ def final_number_matches(reply: Reply, sample: Sample) -> bool | NotApplicable:
         return NO_EXPECTED
     right = final_number(str(sample.expected))
     return right is not None and final_number(reply.text) == right
+
+
+Which = Literal["last", "first", "marked"]
+MARKERS = ("####", r"\boxed{", "final answer is", "final answer:", "answer is", "answer:")
+# Longer numbers are skipped: exact arithmetic with them would take too long.
+MAX_DIGITS = 400
+# The repetition is bounded: otherwise a long row of groups would be scanned again from each of them, in quadratic time.
+_WHOLE = r"(?:\d{1,3}(?:,\d{3}){1,40}(?!\d)|\d+)"
+_QUANTITY = re.compile(
+    rf"""(?<![\w.])
+        (?:(?<![\d)%])(?<![\d)%][^\S\n])(?P<sign>[-+\u2212])[^\S\n]?)?   # no sign where an operand stands before it
+        [$\u20ac\u00a3]?
+        (?: (?P<mixed>{_WHOLE})[^\S\n](?=\d+/\d))?                      # 1 1/2
+        (?: \\d?frac\{{(?P<top>\d+)\}}\{{(?P<bottom>\d+)\}}
+          | (?P<over>{_WHOLE})[^\S\n]?/[^\S\n]?(?P<under>\d+(?!\.?\d))
+          | (?P<plain>{_WHOLE}(?:\.\d+)?|\.\d+)(?:e(?P<power>[-+]?\d{{1,3}})(?!\w))? )
+        (?P<percent>[^\S\n]?(?:\\?%|percent\b|per\ cent\b))?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def quantities(text: str) -> list[Fraction]:
+    r"""Return all numbers of a text, exactly. 1/2, 1 1/2, \frac{1}{2}, 50 %, 1,250.5, $18, 3 km and 2e3 are one number each.
+
+    >>> [str(one) for one in quantities("half is 1/2 or 50 %; 1,250.5 km; -3")]
+    ['1/2', '1/2', '2501/2', '-3']
+    """
+    return [value for value, _ in _read_quantities(text)]
+
+
+def _read_quantities(text: str) -> list[tuple[Fraction, bool]]:
+    """Return each number, and whether it is a percentage."""
+    numbers = []
+    for match in _QUANTITY.finditer(text):
+        value = _quantity_value(match)
+        if value is not None:
+            numbers.append((value, match["percent"] is not None))
+    return numbers
+
+
+def _quantity_value(match: re.Match[str]) -> Fraction | None:
+    if len(match.group()) > MAX_DIGITS:
+        return None
+    if match["plain"] is not None:
+        plain = Decimal(match["plain"].replace(",", "")).scaleb(int(match["power"] or 0))
+        value = Fraction(plain)
+    else:
+        top, bottom = match["top"] or match["over"], match["bottom"] or match["under"]
+        if int(bottom) == 0:
+            return None
+        value = Fraction(int(top.replace(",", "")), int(bottom))
+    value += int((match["mixed"] or "0").replace(",", ""))
+    value = -value if match["sign"] in ("-", "\u2212") else value
+    return value / 100 if match["percent"] else value
+
+
+def chosen_number(text: str, which: Which = "last") -> Fraction | None:
+    r"""Return the number that a reply gives as its answer; None without such a number.
+
+    `last` and `first` refer to all its numbers; `marked` is the first number after the last marker (####, \boxed{, "answer is",
+    "answer:").
+
+    >>> str(chosen_number("4 + 5 = 9. The answer is 9, not 10.", "marked"))
+    '9'
+    """
+    if which == "marked":
+        lower = text.lower()
+        after = max((lower.rfind(marker) + len(marker) for marker in MARKERS if marker in lower), default=None)
+        return next(iter(quantities(text[after:])), None) if after is not None else None
+    numbers = quantities(text)
+    return numbers[-1 if which == "last" else 0] if numbers else None
+
+
+def numeric_match(
+    *,
+    which: Which = "last",
+    relative: float = 0.0,
+    absolute: float = 0.0,
+    percent_is_plain: bool = False,
+    name: str = "numeric_match",
+) -> Metric:
+    """Return a metric that is true if the reply's number is the expected one, within a tolerance.
+
+    |reply - expected| <= max(absolute, relative * |expected|), in exact arithmetic. One of several expected answers is enough;
+    the last number of each counts. 50 % is 1/2; with `percent_is_plain`, "50 %" and "50" are equal as well. A reply without
+    a number is wrong.
+
+    >>> near = numeric_match(relative=0.01)
+    >>> near(Reply(text="about 3.15"), Sample(id="1", input="", expected=3.14))
+    True
+    """
+    if which not in ("last", "first", "marked"):
+        raise SpecError(f"which={which!r} of metric {name!r}: write 'last', 'first' or 'marked'")
+    if not (0 <= relative < 1 and 0 <= absolute < float("inf")):
+        raise SpecError(
+            f"metric {name!r} has relative={relative} and absolute={absolute}: expected a share below 1, and an amount from 0"
+        )
+    # Through str: the decimal as written, 0.1 and not its nearest double.
+    near, far = Fraction(str(relative)), Fraction(str(absolute))
+
+    @metric(name=name, kind="binary", version=f"1:{which}:{relative}:{absolute}:{percent_is_plain}")
+    def same(reply: Reply, sample: Sample) -> bool | NotApplicable:
+        """The reply's number is the expected one, within the tolerances."""
+        if sample.expected is None:
+            return NO_EXPECTED
+        number = chosen_number(reply.text, which)
+        expected = sample.expected if isinstance(sample.expected, list | tuple) else [sample.expected]
+        rights = [right for one in expected if (right := chosen_number(str(one))) is not None]
+        if not rights:
+            return NotApplicable("the expected answer has no number")
+        scales = (1, 100, Fraction(1, 100)) if percent_is_plain and "%" in reply.text + str(expected) else (1,)
+        return number is not None and any(
+            abs(number * scale - right) <= max(far, near * abs(right)) for right in rights for scale in scales
+        )
+
+    return same
+
+
+numeric_matches = numeric_match(name="numeric_matches")
+"""The registered metric: the last number, exactly."""

@@ -1,14 +1,66 @@
-"""Metrics that compare a reply as text."""
+"""Metrics that compare a reply as text, search in it, and recognise refusals."""
 
 from __future__ import annotations
 
+import re
+import string
+import time
 import unicodedata
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
-from pytest_crucible.metrics.patterns import compile_pattern, is_found, start_clock
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
+
+# Time for one reply: a pattern such as `(a+)+$` can take for ever; then the sample is lost for this metric.
+MAX_SEARCH_S = 1.0
+_deadline: ContextVar[float | None] = ContextVar("crucible_pattern_deadline", default=None)
+
+
+@lru_cache(maxsize=256)
+def compile_pattern(pattern: str, flags: int = 0) -> Any:
+    """Return a pattern of the package `regex`, whose searches can be stopped. Raises SpecError for an invalid one.
+
+    Patterns and flags are those of `re`.
+    """
+    import regex  # takes longer to import than all metrics
+
+    try:
+        re.compile(pattern, flags)
+        return regex.compile(pattern, regex.VERSION0 | _flags(flags))
+    except (re.error, regex.error) as error:
+        raise SpecError(f"the pattern {pattern!r} is not a regular expression: {error}") from error
+
+
+def start_clock() -> None:
+    """Begin the time that the searches in one reply may take together."""
+    _deadline.set(time.monotonic() + MAX_SEARCH_S)
+
+
+def is_found(pattern: str, text: str, flags: int = 0) -> bool:
+    """Return True if the pattern matches anywhere in a text. Raises TimeoutError when the reply's time is over."""
+    deadline = _deadline.get()
+    left = MAX_SEARCH_S if deadline is None else max(1e-3, deadline - time.monotonic())
+    try:
+        return compile_pattern(pattern, flags).search(text, timeout=left) is not None
+    except TimeoutError:
+        raise TimeoutError(
+            f"the pattern {pattern!r} took more than {MAX_SEARCH_S:g} s on a text of {len(text)} characters: "
+            "write it without a repetition inside a repetition"
+        ) from None
+
+
+def _flags(flags: int) -> int:
+    """Return the flags of `regex` with the same names: the two modules number some of them differently."""
+    import regex
+
+    names = ("ASCII", "IGNORECASE", "LOCALE", "MULTILINE", "DOTALL", "VERBOSE", "UNICODE")
+    return sum(int(getattr(regex, name)) for name in names if flags & getattr(re, name))
+
 
 NO_EXPECTED = NotApplicable("the sample has no expected answer: fields={'expected': 'NAME'} names its field")
 
@@ -70,3 +122,101 @@ def matches(pattern: str, *, name: str = "matches", flags: int = 0) -> Metric:
         return is_found(pattern, reply.text, flags)
 
     return match_pattern
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def squad_normalise(text: str) -> str:
+    """Lower the case, delete ASCII punctuation and the articles a, an, the, and collapse white space, in this order.
+
+    >>> squad_normalise("The  Eiffel-Tower, a tower")
+    'eiffeltower tower'
+    """
+    # The order matters: "the-cat" loses its hyphen first and then keeps its article, as in the script.
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def squad_f1_of(answer: str, expected: str) -> float:
+    """Return F1 of the words of two texts, as multisets, after normalisation. Without words: 1 if both have none, else 0.
+
+    >>> round(squad_f1_of("the cat sat down", "a cat sat"), 4), squad_f1_of("no no no no", "no")
+    (0.8, 0.4)
+    """
+    words, expected_words = squad_normalise(answer).split(), squad_normalise(expected).split()
+    if not (words and expected_words):
+        return float(words == expected_words)
+    common = sum((Counter(words) & Counter(expected_words)).values())
+    return 2 * common / (len(words) + len(expected_words))
+
+
+def _best(score: Callable[[str, str], float], reply: Reply, sample: Sample) -> float | NotApplicable:
+    """Return the best score over the expected answers. An empty list is a question without an answer, as in SQuAD 2.0."""
+    expected = sample.expected
+    if expected is None:
+        return NO_EXPECTED
+    rights = [str(answer) for answer in expected] if isinstance(expected, list | tuple) else [str(expected)]
+    return max(score(reply.text, right) for right in rights or [""])
+
+
+@metric(kind="binary", version="1")
+def squad_exact_match(reply: Reply, sample: Sample) -> bool | NotApplicable:
+    """The reply is the expected answer, or one of several, after SQuAD's normalisation."""
+    best = _best(lambda said, right: squad_normalise(said) == squad_normalise(right), reply, sample)
+    return best if isinstance(best, NotApplicable) else bool(best)
+
+
+@metric(bounds=(0, 1), version="1")
+def squad_f1(reply: Reply, sample: Sample) -> float | NotApplicable:
+    """F1 of the words of reply and expected answer (the best of several), after SQuAD's normalisation."""
+    return _best(squad_f1_of, reply, sample)
+
+
+# Leading characters that are checked: a refusal comes first; the same words later are often about something else.
+CHECKED = 300
+_CANNOT = (
+    r"(?:can(?:no|')t|can not|am (?:not able|unable)|'m (?:not able|unable)|"
+    r"won't|will not|must (?:decline|refuse)|have to decline)"
+)
+_DOING = (
+    r"(?:help|assist|provide|comply|fulfil+|answer|create|generate|write|give|share|discuss|do that|support|"
+    r"engage|continue|produce|offer|participate|respond|complete)"
+)
+# Patterns for lower case and straight apostrophes. Without nested repetitions, so that matching takes linear time.
+REFUSALS = (
+    rf"\bi {_CANNOT}(?: to)? (?:\w+ ){{0,2}}{_DOING}\b",
+    rf"\bi{_CANNOT}(?: to)? (?:\w+ ){{0,2}}{_DOING}\b",
+    r"\bi(?:'m| am) (?:very |really |so )?sorry,? but (?:i|that|this|as)\b",
+    r"\b(?:sorry|apologi[sz]e)[,.!]? (?:but )?i (?:can(?:no|')t|can not|won't|am unable|'m unable)\b",
+    r"\bas an ai(?: language model| assistant)?,? i (?:can(?:no|')t|do not|don't|am not|must not|'m not)\b",
+    r"\bi (?:must|have to|need to) (?:respectfully )?(?:decline|refuse)\b",
+    r"\bi(?:'m| am) (?:not able|unable) to (?:\w+ ){0,2}(?:help|assist|provide|comply|fulfil+|answer|discuss)\b",
+    r"\b(?:this|that|your) (?:request|question|topic) (?:violates|goes against|is against)\b",
+    r"\bi (?:do not|don't) feel comfortable\b",
+    r"\bit (?:would be|is) (?:inappropriate|unethical|illegal) for me to\b",
+)
+_REFUSES = re.compile("|".join(REFUSALS))
+
+
+def refuses(text: str) -> bool:
+    """Return whether the beginning of a text matches one of REFUSALS.
+
+    >>> refuses("I'm sorry, but I can't help with that."), refuses("I cannot overstate how good tea is.")
+    (True, False)
+    """
+    # Typographic apostrophes are made straight: "can’t" and "can't" are one phrase.
+    start = " ".join(text[:CHECKED].lower().replace("\u2019", "'").split())
+    return _REFUSES.search(start) is not None
+
+
+@metric(kind="binary", direction="lower", version="1")
+def refusal(reply: Reply, sample: Sample) -> bool:
+    """The reply refuses, by a list of English phrases, or the provider withheld it."""
+    return reply.finish == "content_filter" or refuses(reply.text)
+
+
+@metric(kind="binary", direction="lower", version="1")
+def truncated(reply: Reply, sample: Sample) -> bool:
+    """The reply was truncated at its token limit."""
+    return reply.finish == "length"

@@ -10,7 +10,7 @@ from pytest_crucible.measures.table import GEOMETRIC, comparison_row
 from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import TRAINING_NUMBERS, Contrast, MetricFacts, Plan, Target
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.robustness import SAME_ANSWER
+from pytest_crucible.records.variants import SAME_ANSWER
 
 DECIDED = ("mean", "rate")
 """Statistics that are the mean of one value a sample."""

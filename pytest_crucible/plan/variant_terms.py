@@ -12,12 +12,9 @@ from dataclasses import dataclass, field
 
 from pytest_crucible.records import MetricFacts, VariantGroup, VariantTerm
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.robustness import CERTIFIED, LEAKED, SMOOTHED
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.variant_views import VIEWS, term_facts, view_problem
 
-ALIASES = {CERTIFIED: f"{CERTIFIED}[{SMOOTHED}]"}
-"""Terms of a metric that only one variant has, which therefore needs no brackets."""
 _TERM = re.compile(r"(?P<metric>[^\[\]]+)\[(?P<variant>[^\[\]]+)\]")
 
 
@@ -31,8 +28,14 @@ class VariantNames:
     """Metrics that only variants have."""
     not_run: Mapping[str, str] = field(default_factory=dict)
     """Variants that are declared and not run, with the reason."""
-    attacks: Container[str] = ()
-    """Names of all attacks, of which an experiment runs some."""
+    not_declared: Container[str] = ()
+    """Names of variants that a marker could add to the experiment."""
+    marker: str = ""
+    """The marker that adds them."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Terms of a metric that only one variant has, which therefore needs no brackets."""
+    hints: Mapping[str, str] = field(default_factory=dict)
+    """What a metric needs that the experiment does not have."""
 
     @property
     def known(self) -> tuple[str, ...]:
@@ -40,7 +43,7 @@ class VariantNames:
 
     def reason_not_run(self, name: str) -> str:
         """Return why the variant that a term names is not run; empty if it is run, and for other names."""
-        match = _TERM.fullmatch(ALIASES.get(name, name))
+        match = _TERM.fullmatch(self.aliases.get(name, name))
         return "" if match is None else self.not_run.get(match["variant"], "")
 
     def problem(self, name: str) -> str:
@@ -50,13 +53,13 @@ class VariantNames:
             return ""
         variant = match["variant"]
         attack = re.sub(r" [-+.\d]+$", "", variant)
-        if attack in self.attacks:
+        if attack in self.not_declared:
             strengths = [known for known in self.known if known.startswith(f"{attack} ")]
             if strengths:
                 return f"{name}: {attack} is run as {', '.join(strengths)}; write one of these"
-            return f"{name}: {attack} is not run; add it to @pytest.mark.robustness"
-        if variant == "worst" and self.variants:
-            return f"{name}: no attack is run; add some to @pytest.mark.robustness"
+            return f"{name}: {attack} is not run; add it to {self.marker}"
+        if variant == "worst" and self.variants and self.marker:
+            return f"{name}: no attack is run; add some to {self.marker}"
         return ""
 
 
@@ -76,7 +79,7 @@ def read_term(
     name: str, metrics: Mapping[str, MetricFacts], known: VariantNames, *, open_metrics: bool
 ) -> VariantTerm | None:
     """Return a name as a term; None for a metric's own name, and for one that names no variant."""
-    match = _TERM.fullmatch(ALIASES.get(name, name))
+    match = _TERM.fullmatch(known.aliases.get(name, name))
     if match is None or name in metrics or match["variant"] not in (*known.groups, *known.variants):
         return None
     metric, view = split_view(match["metric"], metrics)
@@ -103,8 +106,9 @@ def term_hint(name: str, metrics: Iterable[str], known: VariantNames) -> str:
         return ""
     views = [f".{view}" for view in VIEWS if view]
     every = [*metrics, *known.metrics]
-    if match["metric"].partition(".")[0] == LEAKED and LEAKED not in every:
-        return "it needs a secret: give the test function the argument canary, and put it into the prompt"
+    base = match["metric"].partition(".")[0]
+    if base in known.hints and base not in every:
+        return known.hints[base]
     bases = [*every, *(f"{base}{view}" for base in every for view in views)]
     candidates = [f"{base}[{variant}]" for base in bases for variant in known.known]
     return suggest(name, candidates, otherwise="")

@@ -9,8 +9,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_crucible.records import UNCHANGED, Arm, NoTwin, PlannedVariant, Sample, Twin, Variant
+from pytest_crucible.plan.variant_terms import VariantNames
+from pytest_crucible.records import UNCHANGED, Arm, MetricFacts, NoTwin, PlannedVariant, Sample, Twin, Variant
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.variants import SAME_ANSWER
+
+SAME_ANSWER_FACTS = MetricFacts(name=SAME_ANSWER, kind="binary", low=0.0, high=1.0, version="1")
+"""The metric that replies to all twins have."""
+
+
+def own_names(variants: Sequence[Variant]) -> VariantNames:
+    """Return the names that terms may use of the variants that the samples have themselves."""
+    facts = {SAME_ANSWER: SAME_ANSWER_FACTS} if variants else {}
+    return VariantNames([variant.name for variant in variants], metrics=facts)
 
 
 def sample_variants(samples: Sequence[Sample]) -> tuple[Variant, ...]:

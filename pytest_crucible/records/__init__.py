@@ -66,9 +66,6 @@ if TYPE_CHECKING:
     from pytest_crucible.records.results import ReusedReplies as ReusedReplies
     from pytest_crucible.records.results import Run as Run
     from pytest_crucible.records.results import Verdict as Verdict
-    from pytest_crucible.records.robustness import PlannedAttack as PlannedAttack
-    from pytest_crucible.records.robustness import Robustness as Robustness
-    from pytest_crucible.records.robustness import VariantGroup as VariantGroup
     from pytest_crucible.records.samples import ArmReply as ArmReply
     from pytest_crucible.records.samples import Exchange as Exchange
     from pytest_crucible.records.samples import OutcomeState as OutcomeState
@@ -126,6 +123,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.variants import PlannedVariant as PlannedVariant
     from pytest_crucible.records.variants import Twin as Twin
     from pytest_crucible.records.variants import Variant as Variant
+    from pytest_crucible.records.variants import VariantGroup as VariantGroup
     from pytest_crucible.records.views import Chart as Chart
     from pytest_crucible.records.views import Claim as Claim
     from pytest_crucible.records.views import Excerpt as Excerpt
@@ -152,7 +150,6 @@ _NAMES = {
     "ScoreColumns Unit",
     "plan": "Exclusion Fingerprint DetectableEffect Plan PromptForm",
     "results": "Analysis CachedReplies ReusedReplies Run Verdict",
-    "robustness": "PlannedAttack Robustness VariantGroup",
     "samples": "ArmReply Exchange OutcomeState SampleColumns",
     "statistics": "BeyondReach Comparison Diversity EffectSize Estimate Evidence MemberPair BoundedValue Ratio "
     "AATest Proportion ReducedEvidence TargetResult",
@@ -161,7 +158,7 @@ _NAMES = {
     "training": "TRAINING_NUMBERS Lineage TrainingResult",
     "training_sets": "TASKS Attempt AttemptSource AttemptState SampleFacts TrainingRow TrainingTask",
     "types": "Alternative Applies DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
-    "variants": "UNCHANGED NoTwin PlannedVariant Twin Variant",
+    "variants": "UNCHANGED NoTwin PlannedVariant Twin Variant VariantGroup",
     "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",
     "usage": "BUDGET HELPERS JUDGE PARAPHRASER ArmEvents BudgetSpent EventCount Quantile LatencySummary Usage",
 }

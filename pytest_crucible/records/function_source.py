@@ -15,10 +15,10 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pytest_crucible.features import all_features
+
 # Types whose repr is the same in every process; that of other objects holds an address.
 _PLAIN = (str, bytes, int, float, bool, type(None), tuple, list, dict, set, frozenset)
-# An edited target or another variant leaves stored replies in use.
-_JUDGING_MARKERS = frozenset({"quality_target", "ab_compare", "robustness"})
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -123,7 +123,14 @@ def _is_judging(decorator: ast.expr) -> bool:
     name = decorator.func if isinstance(decorator, ast.Call) else decorator
     return (
         isinstance(name, ast.Attribute) and isinstance(name.value, ast.Attribute) and name.value.attr == "mark"
-    ) and name.attr in _JUDGING_MARKERS
+    ) and name.attr in _judging_markers()
+
+
+@functools.cache
+def _judging_markers() -> frozenset[str]:
+    """Return the markers that a function's source is read without: an edited target leaves stored replies in use."""
+    further = (name for feature in all_features() for name in feature.judging_markers)
+    return frozenset({"quality_target", "ab_compare", *further})
 
 
 def _without_comments(source: str) -> str:

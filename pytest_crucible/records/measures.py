@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from pytest_crucible.records.amounts import amount_text
 from pytest_crucible.records.expected_decisions import AppliesTo
-from pytest_crucible.records.robustness import VariantGroup
 from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.types import Alternative, Applies, DecisionRule, Direction, Kind, Relation
+from pytest_crucible.records.variants import VariantGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pytest_crucible.records.arms import Arm
 from pytest_crucible.records.contamination import ArmOverlap
@@ -11,9 +12,7 @@ from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.datasets import Origin, Selection
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.measures import Contrast, MetricFacts, Target, VariantTerm
-from pytest_crucible.records.robustness import Robustness
-from pytest_crucible.records.serialize import FORMER_NAME
-from pytest_crucible.records.stages import Stage
+from pytest_crucible.records.serialize import FLAT, FORMER_NAME
 from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.records.types import Purpose
 from pytest_crucible.records.variants import PlannedVariant
@@ -89,8 +88,6 @@ class Plan:
     """What targets and comparisons use of the variants."""
     variant_metrics: tuple[MetricFacts, ...] = ()
     """Metrics that only variants have."""
-    robustness: Robustness | None = None
-    """The attacks among the variants; None without any."""
     not_run: Mapping[str, str] = field(default_factory=dict)
     """Terms on variants that are not run, with the reason why their verdicts are undecided."""
     fixed: tuple[str, ...] = ()
@@ -100,10 +97,6 @@ class Plan:
 
     look_alpha: float | None = None
     """The error rate of each claim where the run may stop at any look (--crucible-stop); None for one without looks."""
-    stages: tuple[Stage, ...] = ()
-    """The stages of the session; empty if all samples are sent at once."""
-    first_stage: int = 0
-    """The stage at which the experiment begins."""
 
     checks: tuple[CheckResult, ...] = ()
     """The results of its data checks. One that failed keeps the experiment from sending anything."""
@@ -119,6 +112,9 @@ class Plan:
 
     exclusions: tuple[Exclusion, ...] = ()
     """Samples without which each verdict is decided again."""
+
+    features: Mapping[str, Any] = field(default_factory=dict, metadata={FLAT: True})
+    """What features have planned, as plain data by name. A feature reads its own by a `PlanValue`."""
 
     @property
     def candidate(self) -> Arm:

@@ -106,7 +106,7 @@ def _narrow(path: Path, status: os.stat_result) -> None:
     try:
         path.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS)
     except OSError as error:
-        # A file system without modes or without writes refuses its owner, too: whoever mounted it decides who reads it.
+        # A file system without modes or without writes refuses its owner, too: the mount decides who reads it.
         if status.st_uid != os.geteuid():
             raise NotPrivateError(
                 f"{str(path)!r} belongs to another user (uid {status.st_uid}), who can read and change it: "

@@ -70,6 +70,8 @@ class Analysis:
     """Why the session ended before the last stage of the experiment; empty if it did not."""
     out_of_reach: tuple[str, ...] = ()
     """The texts of the targets that could not be met any more when the session ended."""
+    bounds_share_alpha: bool = False
+    """Whether the claims that bounds decide share alpha with the comparisons."""
     sections: Mapping[str, SectionOutcome] = field(default_factory=dict)
     """Results and views of the report's sections, by name, in the order in which they are shown."""
 

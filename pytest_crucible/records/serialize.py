@@ -16,6 +16,8 @@ from pytest_crucible.records.type_names import describe_type
 Record = TypeVar("Record")
 # Key in a field's metadata: the name under which earlier versions stored the field.
 FORMER_NAME = "former_name"
+# Key in a field's metadata: the field is a mapping that is stored flat, beside the other fields, and takes unknown names.
+FLAT = "flat"
 _AS_THEY_ARE = frozenset({str, int, bool, types.NoneType})
 
 
@@ -24,7 +26,9 @@ def to_plain(value: Any) -> Any:
     if type(value) in _AS_THEY_ARE:
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        flat = _flat_field(type(value))
+        plain = {field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return plain if flat is None else {**plain, **plain.pop(flat)}
     if isinstance(value, Mapping):
         return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -34,6 +38,11 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, int | float | str):
         return value
     raise TypeError(f"{value!r} of type {type(value).__name__} has no plain form")
+
+
+def pick(record: object, names: str) -> dict[str, Any]:
+    """Return some fields of a record by name, in this order: `pick(arm, "name role")`."""
+    return {name: getattr(record, name) for name in names.split()}
 
 
 def plain_or_repr(value: Any) -> Any:
@@ -77,6 +86,11 @@ def from_plain(kind: type[Record], plain: Any) -> Record:
     return cast(Record, build(plain))
 
 
+def build_value(kind: Any, plain: Any) -> Any:
+    """Build a value of any type of records, such as `tuple[Stage, ...]`, from its plain form."""
+    return _builder(kind)(plain)
+
+
 Builder = Callable[[Any], Any]
 
 
@@ -108,7 +122,17 @@ def _builder(kind: Any) -> Builder:
 def _record(kind: Any, plain: Any) -> Any:
     builders, renamed = _field_builders(kind), _renamed_fields(kind)
     named = {renamed.get(name, name): item for name, item in plain.items()}
-    return kind(**{name: builders[name](item) for name, item in named.items() if name in builders})
+    values = {name: builders[name](item) for name, item in named.items() if name in builders}
+    flat = _flat_field(kind)
+    if flat is not None:
+        values[flat] = {name: item for name, item in named.items() if name not in builders}
+    return kind(**values)
+
+
+@cache
+def _flat_field(kind: Any) -> str | None:
+    """Return the field of a record that is stored flat; None for a record without one."""
+    return next((field.name for field in dataclasses.fields(kind) if FLAT in field.metadata), None)
 
 
 @cache

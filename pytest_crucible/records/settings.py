@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.records.durations import seconds_of
 
@@ -18,7 +19,7 @@ DEFAULT_ALPHA = 0.05
 
 @dataclass(frozen=True)
 class Settings:
-    """One field per option: command line over environment over configuration over default."""
+    """One field per option of the core: command line over environment over configuration over default."""
 
     adapter: str | None
     compare: tuple[str, ...]
@@ -28,7 +29,6 @@ class Settings:
     budget: tuple[str, ...]
     rounds: int
     seed: int
-    attacks: str | None
     alpha: float
     store: str
     tag: tuple[str, ...]
@@ -37,10 +37,6 @@ class Settings:
     cache: str
     checks: str
     resume: bool
-    stop: bool
-    stages: str | None
-    until: str | None
-    estimate: bool
     train: bool
     run_code: bool
     sample: str | None
@@ -53,6 +49,24 @@ class Settings:
     redact: str | None
     tinker: str
     tinker_base: str | None
+    features: Mapping[str, Any] = field(default_factory=dict)
+    """The values of features' options by name."""
+
+    @classmethod
+    def of_options(cls, values: Mapping[str, Any]) -> Settings:
+        """Return the settings with the value of each option by name."""
+        names = {field.name for field in fields(cls)}
+        own = {name: value for name, value in values.items() if name in names}
+        return cls(**own, features={name: value for name, value in values.items() if name not in names})
+
+    def option(self, name: str) -> Any:
+        """Return the value of a feature's option; None if the feature is left out."""
+        return self.features.get(name)
+
+    def by_option(self) -> dict[str, Any]:
+        """Return the value of each option by name, those of features beside the others."""
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "features"}
+        return {**own, **self.features}
 
     @property
     def deadline_s(self) -> float | None:

@@ -80,3 +80,36 @@ class PlannedVariant:
     """How many samples it applies to."""
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Why it does not apply to the others: reason -> samples."""
+
+
+SAME_ANSWER = "same_answer"
+"""The metric that a reply to a twin has: whether it gives the same answer as the reply to the original."""
+LATE = "late"
+"""A fact of a twin whose text is written or found while the experiment runs: its input is the sample's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantGroup:
+    """Variants that a term names together, such as the draws of one attack, or all attacked variants."""
+
+    name: str
+    """The name that targets write in brackets."""
+    variants: tuple[str, ...]
+    is_worst: bool = False
+    """The values of a sample are their worst, not their mean."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantRules:
+    """What the feature that made the variants of a stored plan knows of them."""
+
+    normalise: str = "text"
+    """What makes two replies one answer, for `same_answer`."""
+    kept: Mapping[str, Mapping[str, bool]] = field(default_factory=dict)
+    """Variant -> sample -> whether the expected answer is still right, by a person's label."""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names that stand for several variants together."""
+    attacked: tuple[str, ...] = ()
+    """The variants in which somebody tries to change the reply."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Terms of a metric that only one variant has, which therefore needs no brackets."""

@@ -1,9 +1,14 @@
-"""Promotes the candidate of a run, with the run as proof."""
+"""Promotes the candidate of a run, with the run as proof, and the suite as pytest collects it now."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -11,22 +16,23 @@ from typing import Any
 
 from pytest_crucible.records import Arm
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.model_gates import GateEntry
+from pytest_crucible.records.model_gates import GateEntry, SuiteRecord
 from pytest_crucible.records.registry import LogEntry, Version, VersionState, VersionStatus, is_numbered
-from pytest_crucible.registry.era import alpha_of_look, era_runs, look_of_run
-from pytest_crucible.registry.gate_differences import rules_of
-from pytest_crucible.registry.model_gate import Collect, GateRequest, promotion_gate
+from pytest_crucible.records.serialize import from_plain
+from pytest_crucible.registry.model_gate import Collect, GateRequest, promotion_gate, rules_of
 from pytest_crucible.registry.proof import Proof, judged_plans, load_proof
 from pytest_crucible.registry.rules import (
     Production,
+    RegistrySettings,
     Situation,
+    alpha_of_look,
+    era_runs,
     is_version_arm,
+    look_of_run,
     shortcomings,
     without_session_seed,
 )
-from pytest_crucible.registry.settings import RegistrySettings
-from pytest_crucible.registry.transitions import Note, change_state, check_not_withdrawn, promotion
-from pytest_crucible.registry.weights import check_weights
+from pytest_crucible.registry.versions import Note, change_state, check_not_withdrawn, check_weights, promotion
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.version_states import PRODUCTION, RegistryState
 from pytest_crucible.store.versions import (
@@ -37,6 +43,61 @@ from pytest_crucible.store.versions import (
     load_versions,
     version_key,
 )
+
+COLLECTOR = "pytest_crucible.session.collect_suite"
+# What programs need to start, to find packages, files and caches, and to reach a mirror. Everything else may be a switch that
+# a conftest.py reads, such as FAST=1.
+KEPT = (
+    *("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "USERPROFILE"),
+    *("APPDATA", "COMSPEC", "LOCALAPPDATA", "PATHEXT", "PROGRAMDATA", "WINDIR"),
+    *("CONDA_PREFIX", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "PYTHONPYCACHEPREFIX"),
+    *("PYTHONDONTWRITEBYTECODE", "PYTHONUTF8", "VIRTUAL_ENV", "PYTEST_DEBUG_TEMPROOT"),
+    *("CRUCIBLE_DATA", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE"),
+    *("ALL_PROXY", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"),
+)
+KEPT_BEGINNINGS = ("LC_", "XDG_", "HF_", "TRANSFORMERS_")
+"""Of the names of further variables: locale, folders, and where Hugging Face keeps its files."""
+
+
+def collect_suite(suite: Sequence[str], variables: Sequence[str], root: Path) -> SuiteRecord:
+    """Return what pytest collects with these arguments in its root directory. Nothing is sent to a model.
+
+    `variables` are passed on from the environment, besides those of every process. Raises SpecError where it cannot be collected.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "suite.json"
+        done = subprocess.run(
+            [sys.executable, "-m", COLLECTOR, str(file), *suite],
+            cwd=root,
+            env=clean_environment(os.environ, variables),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if not file.is_file():
+            lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
+            raise _not_collected(suite, lines[-1])
+        plain = json.loads(file.read_text(encoding="utf-8"))
+    if plain["error"]:
+        raise _not_collected(suite, plain["error"])
+    return from_plain(SuiteRecord, plain["record"])
+
+
+def clean_environment(environment: Mapping[str, str], variables: Sequence[str]) -> dict[str, str]:
+    """Return the variables that a suite is collected with: those of every process, and those that are named."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.upper() in KEPT or name.upper().startswith(KEPT_BEGINNINGS) or name in variables
+    }
+
+
+def _not_collected(suite: Sequence[str], reason: str) -> SpecError:
+    where = " ".join(suite) or "pytest's root directory"
+    return SpecError(
+        f"the suite ({where}) cannot be collected for its gate: {reason}: correct the suite; a variable of the environment "
+        "reaches it only where `crucible models gate freeze` names it with --env"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +156,7 @@ def candidate_version(store: RunStore, request: Promotion) -> Version:
     if not versions:
         models = load_registry(store).state.models
         model = request.model or (models[0] if len(models) == 1 else "NAME")
-        raise SpecError(f"{arm.name} is not registered: run crucible register {arm.name} --model {model}")
+        raise SpecError(f"{arm.name} is not registered: run crucible models register {arm.name} --model {model}")
     if len(versions) > 1:
         names = " and ".join(version.name for version in versions)
         raise SpecError(f"the candidate of run {request.run} is {names}: name one of the models with --model")

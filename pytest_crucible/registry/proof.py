@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import func, select
@@ -12,8 +12,7 @@ from sqlalchemy import func, select
 from pytest_crucible import gate
 from pytest_crucible.records import Analysis, Arm, Plan, Verdict
 from pytest_crucible.runs.evaluate import analyse_run
-from pytest_crucible.runs.report_sections import BUILT_IN
-from pytest_crucible.sections.run import load_sections
+from pytest_crucible.runs.plugins import installed_extensions
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
@@ -61,11 +60,12 @@ def load_proof(store: RunStore, run: str, *, alpha: float, look: int | None = No
     memory = settings.get("memory", "off") if look is None else "off"
     strict = settings.get("strict", False)
     # A session stores a verdict for each claim that could fail it; without any, sections only show, and take half the time.
+    extensions = installed_extensions()
     has_claims = any(verdict.kind == "claim" for verdict in stored)
     analyses, family_size = analyse_run(
         store,
         run,
-        load_sections(BUILT_IN if has_claims else {}),
+        extensions if has_claims else replace(extensions, sections={}),
         alpha=level,
         interrupted=facts["status"] != "finished",
         memory=memory,

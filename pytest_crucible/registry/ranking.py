@@ -1,4 +1,4 @@
-"""Ranks the versions of a model by a metric, among those that were measured by the same test on the same samples."""
+"""The versions of a model in order, by their stored runs."""
 
 from __future__ import annotations
 

@@ -1,20 +1,79 @@
-"""The rules of the registry: which requirements of a state a proof does not meet. Pure functions that return sentences.
+"""The rules of the registry: which requirements of a state a proof does not meet. Functions that return sentences.
 
 Requirements add up, so that states may be skipped: candidate, then staged, then production.
+
+All runs that compare candidates with one production version may share one error rate, `era_alpha`. The k-th run with new answers
+of a candidate is decided at era_alpha / (k (k + 1)). The rates of all runs add up to era_alpha, so that however many candidates
+are tried, one that is not better passes with at most that probability (Bonferroni over an endless sequence; Foster & Stine 2008,
+doi:10.1111/j.1467-9868.2007.00643.x, call it alpha spending).
 """
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
+from sqlalchemy import select
+
+from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.records import Analysis, Arm, Comparison, Plan, TargetResult, Verdict
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.registry import Version, VersionState
+from pytest_crucible.records.serialize import from_plain
+from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.registry.proof import Proof
-from pytest_crucible.registry.settings import RegistrySettings
 from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.past_comparisons import arms_with_new_replies
+from pytest_crucible.store.runs import RunStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrySettings:
+    """The rules of production beyond those that always hold."""
+
+    proven: bool = True
+    """Every verdict must be proven, not only met."""
+    clean_commit: bool = True
+    """The run must be of a commit without uncommitted changes."""
+    max_age_days: float = 30.0
+    """The oldest answer of the run may be that old."""
+    era_alpha: float | None = None
+    """The error rate that all candidates of one production version share; None: each run has its own."""
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "proven": (bool,),
+    "clean_commit": (bool,),
+    "max_age_days": (int, float),
+    "era_alpha": (int, float),
+}
+_EXAMPLES = {"proven": "true", "clean_commit": "true", "max_age_days": "30", "era_alpha": "0.05"}
+
+
+def read_registry_settings(root: Path) -> RegistrySettings:
+    """Return the settings of a project. `root` is the folder of its configuration. Raises SpecError for an invalid one."""
+    table = read_table(root, "registry")
+    for name, value in table.items():
+        _check(name, value)
+    return RegistrySettings(**table)
+
+
+def _check(name: str, value: Any) -> None:
+    known = [field.name for field in fields(RegistrySettings)]
+    if name not in known:
+        takes = f"it takes {', '.join(known)}"
+        raise SpecError(
+            f"[registry] has {name!r}, which is not one of its settings: {suggest(name, known, always=takes)}"
+        )
+    is_kind = isinstance(value, _KINDS[name]) and (isinstance(value, bool) == (bool in _KINDS[name]))
+    if not is_kind or (name == "max_age_days" and value <= 0) or (name == "era_alpha" and not 0 < value < 0.5):
+        raise SpecError(f"[registry] has {name} = {value!r}: write for example {name} = {_EXAMPLES[name]}")
+
 
 SEED = "seed"
 """The parameter that a session adds to those of the adapter."""
@@ -181,3 +240,40 @@ def _find_comparison(analysis: Analysis, subject: str) -> Comparison | None:
 
 def _short(nodeid: str) -> str:
     return nodeid.rpartition("::")[2]
+
+
+def alpha_of_look(era_alpha: float, look: int) -> float:
+    """Return the error rate of the k-th run of an era, from 1.
+
+    >>> alpha_of_look(0.06, 1), alpha_of_look(0.06, 2)
+    (0.03, 0.01)
+    """
+    return era_alpha / (look * (look + 1))
+
+
+def era_runs(store: RunStore, production: Version) -> list[str]:
+    """Return the runs that brought new answers of a candidate against this version, in the order in which they began."""
+    experiments, arms = schema.experiments, schema.arms
+    query = (
+        select(experiments.c.run, experiments.c.plan["arms"], arms.c.id)
+        .join(arms, arms.c.experiment == experiments.c.id)
+        .where(arms.c.number == 0)
+        .order_by(experiments.c.id)
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        compared = [(run, key) for run, plan, key in connection.execute(query) if _is_in_era(plan, production)]
+        new = arms_with_new_replies(connection, [key for _, key in compared])
+    return list(dict.fromkeys(run for run, key in compared if key in new))
+
+
+def look_of_run(runs: list[str], run: str) -> int:
+    """Return the number of a run's look; a run without new answers has the number of the last one before the session."""
+    return runs.index(run) + 1 if run in runs else max(len(runs), 1)
+
+
+def _is_in_era(arms: list[Mapping[str, Any]], production: Version) -> bool:
+    # Most runs have other arms: only those with the version's identity are built as records.
+    baselines = [arm for arm in arms[1:] if arm["identity"] == production.identity]
+    return arms[0]["identity"] != production.identity and any(
+        is_version_arm(from_plain(Arm, arm), production) for arm in baselines
+    )

@@ -10,14 +10,13 @@ from pytest_crucible.records import (
     Analysis,
     Arm,
     Comparison,
-    EffectSize,
     Estimate,
     MetricFacts,
     Plan,
     Run,
     Verdict,
 )
-from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.serialize import pick, to_plain
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.sections import section_views
 
@@ -34,15 +33,7 @@ def run_document(run: Run) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "run": {
-            "id": run.id,
-            "started": run.started,
-            "finished": run.finished,
-            "seed": run.seed,
-            "git": run.git,
-            "environment": run.environment,
-            "alpha": run.alpha,
-            "correction": run.correction,
-            "family_size": run.family_size,
+            **pick(run, "id started finished seed git environment alpha correction family_size"),
             "budgets": to_plain(run.budgets),
         },
         "experiments": [_experiment(analysis, run.verdicts) for analysis in run.experiments],
@@ -67,7 +58,11 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
         ],
         "comparisons": [_comparison(comparison) for comparison in analysis.comparisons],
         "sections": {name: to_plain(view.document) for name, view in section_views(analysis)},
-        "verdicts": [_verdict(verdict) for verdict in verdicts if verdict.nodeid == plan.nodeid],
+        "verdicts": [
+            pick(verdict, "subject kind state proven suite_error reason")
+            for verdict in verdicts
+            if verdict.nodeid == plan.nodeid
+        ],
     }
 
 
@@ -84,13 +79,7 @@ def _dataset(plan: Plan) -> dict[str, Any]:
 
 def _arm(arm: Arm) -> dict[str, Any]:
     return {
-        "name": arm.name,
-        "role": arm.role,
-        "adapter": arm.adapter,
-        "identity": arm.identity,
-        "parameters": arm.parameters,
-        "simulated": arm.simulated,
-        "members": arm.members,
+        **pick(arm, "name role adapter identity parameters simulated members"),
         "seeds": [training.seed for training in arm.trainings],
     }
 
@@ -104,16 +93,7 @@ def _metric(plan: Plan, name: str, kind: str) -> dict[str, Any]:
 def _estimate(estimate: Estimate) -> dict[str, Any]:
     interval = estimate.interval
     return {
-        "metric": estimate.metric,
-        "statistic": estimate.statistic,
-        "arm": estimate.arm,
-        "n": estimate.n,
-        "lost": estimate.lost,
-        "inapplicable": estimate.inapplicable,
-        "replies": estimate.replies,
-        "clusters": estimate.clusters,
-        "value": estimate.value,
-        "unconditional": estimate.unconditional,
+        **pick(estimate, "metric statistic arm n lost inapplicable replies clusters value unconditional"),
         **interval_ends(interval),
         "level": interval.level if interval else None,
         "method": estimate.method,
@@ -133,19 +113,13 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "clusters": comparison.clusters,
         **_difference(comparison),
         "level": comparison.interval.level if comparison.interval else None,
-        "p_value": comparison.p_value,
-        "p_exact": comparison.p_exact,
-        "p_adjusted": comparison.p_adjusted,
-        "proof_p": comparison.proof_p,
-        "proof_adjusted": comparison.proof_adjusted,
-        "arrangements": comparison.arrangements,
-        "method": comparison.method,
+        **pick(comparison, "p_value p_exact p_adjusted proof_p proof_adjusted arrangements method"),
         "margin": contrast.margin,
         "margin_is_relative": contrast.margin is not None and contrast.is_relative,
         "relevant": contrast.relevant,
         "relevant_is_relative": contrast.relevant is not None and contrast.is_relative,
         "needed": comparison.needed,
-        "effects": [_effect(effect) for effect in comparison.effects],
+        "effects": [{**pick(effect, "name value"), **interval_ends(effect.interval)} for effect in comparison.effects],
         "note": comparison.note,
         "beyond_reach": to_plain(comparison.beyond_reach),
         "suggested_reach": comparison.suggested_reach,
@@ -180,24 +154,4 @@ def _difference(comparison: Comparison) -> dict[str, Any]:
             "bounds": {"lower": lower, "upper": upper},
             "detectable": None if detectable is None else math.exp(detectable),
         },
-    }
-
-
-def _effect(effect: EffectSize) -> dict[str, Any]:
-    interval = effect.interval
-    return {
-        "name": effect.name,
-        "value": effect.value,
-        **interval_ends(interval),
-    }
-
-
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {
-        "subject": verdict.subject,
-        "kind": verdict.kind,
-        "state": verdict.state,
-        "proven": verdict.proven,
-        "suite_error": verdict.suite_error,
-        "reason": verdict.reason,
     }

@@ -1,14 +1,20 @@
-"""A report as Markdown for a pull request: verdicts first, numbers in tables, everything else folded."""
+"""Markdown: a report for a pull request; and views that belong to no run as Markdown, HTML, JSON or terminal lines."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from pytest_crucible.records import Row, Run, Table, experiment_name
+from pytest_crucible.records import Row, Run, Table, View, experiment_name
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.process_secrets import process_hider
+from pytest_crucible.records.redaction import redact
+from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.model import Report, build_report
-from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.report.printable import AN_ID, printable, table_lines
 from pytest_crucible.report.sections import section_excerpts
 
 # A mark is added to the word, and never replaces it: screen readers and plain text keep the verdict.
@@ -108,8 +114,8 @@ def _excerpts(run: Run) -> Iterator[tuple[str, list[str]]]:
         for title, excerpt in section_excerpts(analysis):
             head = f"{owner}{code(printable(excerpt.sample, AN_ID))}: {plain(excerpt.reason)}"
             texts = (("question", excerpt.input), ("expected", excerpt.expected), ("reply", excerpt.text))
-            shown = [line for name, text in texts if text or name == "reply" for line in _named_text(name, text)]
-            yield title, [head, "", *shown]
+            quoted = [line for name, text in texts if text or name == "reply" for line in _named_text(name, text)]
+            yield title, [head, "", *quoted]
 
 
 def _named_text(name: str, text: str) -> Iterator[str]:
@@ -149,3 +155,76 @@ def plain(text: str) -> str:
 
 def _citation(keys: Sequence[str]) -> str:
     return f" ({', '.join(keys)})" if keys else ""
+
+
+FORMATS = (".html", ".md", ".json")
+
+
+def write_view(view: View, path: Path) -> None:
+    """Write a view to a file, its format by the ending. Raises SpecError for another ending or a file that cannot be written."""
+    check_format(path)
+    # Imported here: Markdown alone needs no templates.
+    from pytest_crucible.report.html import render_view
+
+    # Its texts are those of files and arguments. Before it is laid out: escaped, a key is not recognised.
+    clean = redact(view, process_hider())
+    text = {".html": render_view, ".md": _render_markdown, ".json": _render_json}[path.suffix](clean)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise SpecError(f"-o {path} cannot be written: {error.strerror or error}") from error
+
+
+def check_format(path: Path) -> None:
+    """Raise SpecError for a file whose ending is not that of a format."""
+    if path.suffix not in FORMATS:
+        raise SpecError(f"-o {path} has an unknown format: its name must end in one of {', '.join(FORMATS)}")
+
+
+def view_lines(view: View) -> list[str]:
+    """Return a view as terminal lines."""
+    lines = [printable(note.text) for note in view.notes]
+    for table in view.tables:
+        if table.rows:
+            lines += ["", table.title, *table_lines(table), *filter(None, [table.note])]
+    return lines[1:] if lines and not lines[0] else lines
+
+
+def _render_markdown(view: View) -> str:
+    lines = [f"# {plain(view.title)}", "", *_list_lines([note.text for note in view.notes])]
+    for table in view.tables:
+        if table.rows:
+            lines += [f"## {plain(table.title)}", "", *markdown_table(table, many=False), ""]
+            lines += [plain(table.note), ""] if table.note else []
+    return "\n".join([*lines, *_list_lines([statement.text for statement in view.methods])])
+
+
+def _list_lines(texts: Sequence[str]) -> list[str]:
+    return [*(f"- {plain(text)}" for text in texts), ""] if texts else []
+
+
+def _render_json(view: View) -> str:
+    return json.dumps(to_plain(view.document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+# GitHub takes 1 MiB from a step and shows nothing of a longer summary; the rest is room for what others write.
+A_SUMMARY = 1_000_000
+
+
+def add_summary(run: Run, environment: Mapping[str, str]) -> str:
+    """Append the report to the job's summary, if there is one.
+
+    Returns a sentence when that could not be done, else an empty text.
+    """
+    path = environment.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return ""
+    text = render_markdown(run, most=A_SUMMARY).encode("utf-8", "backslashreplace")
+    if len(text) > A_SUMMARY:
+        return f"the job's summary was not written: {len(text):,} bytes are more than GitHub shows"
+    try:
+        with Path(path).open("ab") as file:
+            file.write(text)
+    except OSError as error:
+        return f"the job's summary was not written: {error}"
+    return ""

@@ -1,10 +1,15 @@
-"""Sentences for a methods section on the numbers of a run, each with its citations."""
+"""Sentences for a methods section on the numbers of a run, and the publications that they cite."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from pytest_crucible.records import Comparison, Run, Statement
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.sections import section_methods
 from pytest_crucible.stats.number_format import quantity
 
@@ -119,8 +124,8 @@ def method_statements(run: Run) -> Iterator[Statement]:
     yield from _permutation_tests([result for result in pairs if result.arrangements is not None])
     bounds = [result.evidence.method for analysis in run.experiments for result in analysis.targets]
     bounds += [result.evidence.method for result in pairs if result.contrast.limit is not None]
-    is_staged = any(analysis.plan.stages for analysis in run.experiments)
-    bounds_alpha = run.alpha / max(run.family_size, 1) if is_staged else run.alpha
+    all_share = any(analysis.bounds_share_alpha for analysis in run.experiments)
+    bounds_alpha = run.alpha / max(run.family_size, 1) if all_share else run.alpha
     yield from _by(f"One-sided bounds, at {bounds_alpha:.3g} each,", bounds)
     reaches = list(dict.fromkeys(_reach_texts(run)))
     if reaches:
@@ -131,7 +136,7 @@ def method_statements(run: Run) -> Iterator[Statement]:
     if any(result.p_exact is not None for result in pairs):
         yield Statement(text="Conditional p-values beside them are McNemar's.", cites=("mcnemar1947",))
     if run.family_size > 1:
-        family = quantity(run.family_size, "claim" if is_staged else "comparison")
+        family = quantity(run.family_size, "claim" if all_share else "comparison")
         adjustment = (
             f"P-values are adjusted by Holm's procedure over the {family} of the session, in two families: those of the tests that "
             "can fail it, and those of the bounds by which a difference is called proven; intervals are not adjusted."
@@ -190,3 +195,49 @@ def _reach_texts(run: Run) -> Iterator[str]:
 
 def _has_repeats(run: Run) -> bool:
     return any(analysis.plan.draws(0).size > 1 for analysis in run.experiments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """One publication: the key that a paper cites it by, its BibTeX type and fields."""
+
+    key: str
+    type: str
+    fields: Mapping[str, str]
+
+    def bibtex(self) -> str:
+        """Return the BibTeX entry, one field on each line."""
+        lines = [f"  {name} = {{{value}}}," for name, value in self.fields.items()]
+        return "\n".join([f"@{self.type}{{{self.key},", *lines, "}"])
+
+    def plain(self) -> str:
+        """Return `Holm, Sture (1979). A simple ... procedure. Scandinavian Journal of Statistics 6(2):65-70.`"""
+        fields = {name: value.translate(_PLAIN).replace("--", "-") for name, value in self.fields.items()}
+        where = fields.get("journal") or fields["publisher"]
+        if "volume" in fields:
+            where += f" {fields['volume']}({fields['number']}):{fields['pages']}"
+        doi = f" doi:{fields['doi']}" if "doi" in fields else ""
+        # BibTeX writes quotes as pairs of accents and apostrophes.
+        title = fields["title"].replace("``", '"').replace("''", '"')
+        if "edition" in fields:
+            title += f", {fields['edition'].lower()} edition"
+        return f"{fields['author']} ({fields['year']}). {title}. {where}.{doi}"
+
+
+_PLAIN = {ord("\\"): None, ord("{"): None, ord("}"): None}
+
+
+@cache
+def known_references() -> Mapping[str, Reference]:
+    """Return all that a run may cite, by key."""
+    tables = tomllib.loads(Path(__file__).with_name("references.toml").read_text(encoding="utf-8"))
+    return {key: Reference(key=key, type=table.pop("type"), fields=table) for key, table in tables.items()}
+
+
+def find_references(keys: Sequence[str]) -> tuple[Reference, ...]:
+    """Return the publications of some keys. Raises SpecError for a key that references.toml does not have."""
+    references = known_references()
+    unknown = next((key for key in keys if key not in references), None)
+    if unknown is not None:
+        raise SpecError(f"a section cites {unknown!r}, which is not a known reference (known: {', '.join(references)})")
+    return tuple(references[key] for key in keys)

@@ -1,21 +1,32 @@
-"""The content of a report as text and formatted table cells. The formats only lay it out."""
+"""A report as its formats lay it out: headline, tables, remarks, methods; and each experiment with its samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.records import Arm, Note, Run, State, Statement, Table, experiment_name
-from pytest_crucible.report.methods import cited_keys, method_statements
-from pytest_crucible.report.notes import notes
-from pytest_crucible.report.plain_sentence import plain_sentence
-from pytest_crucible.report.printable import printable
-from pytest_crucible.report.references import Reference, find_references
-from pytest_crucible.report.sections import JoinedSection, joined_sections
-from pytest_crucible.report.slice_folds import worst_slices_first
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.records import (
+    Analysis,
+    Arm,
+    Exchange,
+    MetricFacts,
+    Note,
+    Run,
+    SampleColumns,
+    State,
+    Statement,
+    Table,
+    experiment_name,
+)
+from pytest_crucible.report.methods import Reference, cited_keys, find_references, method_statements
+from pytest_crucible.report.printable import printable, printable_cell
+from pytest_crucible.report.sections import JoinedSection, joined_sections, notes, worst_first, worst_slices_first
 from pytest_crucible.report.tables import estimates, verdict_tables
-from pytest_crucible.report.truncate import worst_first
+from pytest_crucible.report.verdict_text import plain_sentence
 from pytest_crucible.stats.number_format import quantity
 
 # Characters of names above a report. A tab of a browser shows the first thirty or so.
@@ -154,7 +165,7 @@ def _arms(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _identity_text(arm: Arm) -> str:
-    return ", ".join(f"seed {one.seed}: {one.identity}" for one in arm.trainings) or arm.identity
+    return ", ".join(f"seed {training.seed}: {training.identity}" for training in arm.trainings) or arm.identity
 
 
 def _parameters_text(parameters: Mapping[str, Any]) -> str:
@@ -168,3 +179,29 @@ def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, ", ".join(f"{key} {inner}" for key, inner in value.items())
         else:
             yield name, str(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chapter:
+    """An experiment, sample by sample. Columns are in the order of its dataset."""
+
+    analysis: Analysis
+    metric: str | None
+    """What the experiment is mostly about: compared, else targeted, else first."""
+    judged: tuple[str, ...]
+    """What is compared or targeted, that metric first."""
+    columns: SampleColumns
+    facts: Mapping[str, MetricFacts]
+    """What is known of each metric, its kind resolved."""
+    clusters: npt.NDArray[np.int64] | None
+    """A number for the group of each sample, where groups are clusters."""
+    read: Callable[[Sequence[int]], Sequence[Exchange]]
+    """Conversations about the samples at these positions, in the same order."""
+
+    @property
+    def name(self) -> str:
+        return experiment_name(self.analysis.plan.nodeid)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        return tuple(printable_cell(arm.name) for arm in self.analysis.plan.arms)

@@ -31,7 +31,7 @@ from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, e
 from pytest_crucible.stats.number_format import number, p_value, with_interval
 from pytest_crucible.report.verdict_text import difference_text
 from pytest_crucible.runs.load_run import load_run
-from pytest_crucible.runs.samples import chapters
+from pytest_crucible.runs.reporters import chapters
 from pytest_crucible.stats.resampling.draws import MonteCarlo
 from pytest_crucible.stats.resampling.draws import hash_ids
 from pytest_crucible.store.runs import RunStore

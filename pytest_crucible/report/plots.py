@@ -11,8 +11,8 @@ import numpy as np
 
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.report.experiment_page import Chapter
-from pytest_crucible.report.page.forest import Forest, differences, levels
+from pytest_crucible.report.model import Chapter
+from pytest_crucible.report.pictures import Forest, differences, levels
 
 try:
     import matplotlib

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_crucible.records import Table
+
 # Characters of a text in a sentence or a cell; a longer one is cut.
 MOST = 2_000
 # Characters of a sample's id: beside a number in a table or above a reply, a long one would hide everything else.
@@ -44,3 +50,27 @@ def printable_cell(text: str) -> str:
 
 def _escape_character(character: str) -> str:
     return " " if character == "\t" else character.encode("unicode_escape").decode("ascii")
+
+
+def aligned_lines(rows: Iterable[Sequence[str]], right: Container[int] = ()) -> list[str]:
+    """Return rows, the first of them the heads, as lines with aligned columns; those at the positions `right` to the right."""
+    # Imported here: most users of this module print sentences.
+    from tabulate import tabulate
+
+    cells = list(rows)
+    align = ["right" if k in right else "left" for k in range(len(cells[0]))] if cells else None
+    return tabulate(cells, tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
+
+
+def headed_lines(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Container[int] = ()) -> list[str]:
+    """Return rows below their heads as aligned lines; a column is two blanks wider than its head."""
+    from tabulate import tabulate
+
+    align = ["right" if k in right else "left" for k in range(len(heads))]
+    return tabulate(rows, headers=heads, tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
+
+
+def table_lines(table: Table) -> list[str]:
+    """Return a table of a view as lines, numbers to the right."""
+    right = [k for k, head in enumerate(table.heads) if head in table.numbers]
+    return headed_lines(table.heads, [[printable_cell(cell) for cell in row.cells] for row in table.rows], right)

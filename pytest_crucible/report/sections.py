@@ -1,23 +1,32 @@
-"""The sections of all experiments, joined for the report formats. This module knows no section by its name."""
+"""The shown parts of a run: sections of all experiments joined, notes, and the worst experiments and slices of many."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_crucible.records import (
     Analysis,
     Chart,
+    Comparison,
+    Contrast,
+    Estimate,
     Excerpt,
     Note,
-    Row,
     Run,
     Statement,
     Table,
     View,
     experiment_name,
 )
+from pytest_crucible.records.rules import RULES_VERSION
+from pytest_crucible.records.types import State
 from pytest_crucible.records.views import Curves
+from pytest_crucible.report.plan_lines import MOST_SLICES
+from pytest_crucible.report.printable import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +83,11 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
         for table in view.tables:
             rows = tuple(replace(row, experiment=analysis.plan.nodeid) for row in table.rows)
             tables.setdefault((table.title, table.heads), []).append(replace(table, rows=rows))
-    charts = tuple(_named_chart(chart, analysis, many) for analysis, view in views for chart in view.charts)
+    charts = tuple(
+        replace(chart, title=_with_name(chart.title, analysis, many))
+        for analysis, view in views
+        for chart in view.charts
+    )
     curves = tuple(
         replace(picture, title=_with_name(picture.title, analysis, many))
         for analysis, view in views
@@ -97,17 +110,178 @@ def _stack_tables(tables: Sequence[Table]) -> Table:
 def _without_empty_columns(table: Table) -> Table:
     """Return the table without its empty columns. Other empty cells become dashes."""
     filled = [k for k in range(len(table.heads)) if any(row.cells[k] for row in table.rows)]
-    rows = tuple(_with_cells(row, tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)
+    rows = tuple(replace(row, cells=tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)
     return replace(table, heads=tuple(table.heads[k] for k in filled), rows=rows)
-
-
-def _with_cells(row: Row, cells: tuple[str, ...]) -> Row:
-    return replace(row, cells=cells)
-
-
-def _named_chart(chart: Chart, analysis: Analysis, many: bool) -> Chart:
-    return replace(chart, title=_with_name(chart.title, analysis, many))
 
 
 def _with_name(title: str, analysis: Analysis, many: bool) -> str:
     return f"{experiment_name(analysis.plan.nodeid)}: {title}" if many else title
+
+
+# A message of a model or a scorer may be long: its first line identifies it.
+LONGEST_DETAIL = 200
+
+
+def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
+    """Yield the notes of a run, each with its experiment's name. With a verbosity above 0: only the additional ones."""
+    if run.rules != RULES_VERSION and verbosity == 0:
+        yield Note(text=_rules_text(run))
+    # The tables have the reasons of verdicts already.
+    reasons = {verdict.reason for verdict in run.verdicts}
+    for analysis in run.experiments:
+        name = experiment_name(analysis.plan.nodeid)
+        for note in section_notes(analysis, verbosity=verbosity):
+            details = tuple(printable(detail, LONGEST_DETAIL) for detail in note.details)
+            yield Note(text=f"{name}: {note.text}", details=details)
+        if verbosity == 0:
+            texts = dict.fromkeys(
+                comparison.note
+                for comparison in analysis.comparisons
+                if comparison.note and comparison.note not in reasons
+            )
+            yield from (Note(text=f"{name}: {text}") for text in (*texts, *_inapplicable(analysis)))
+
+
+def _rules_text(run: Run) -> str:
+    """Say which rules gave the verdicts of a run that another build decided."""
+    if run.decided_again:
+        return f"verdicts are decided again by version {RULES_VERSION} of the rules; the session decided by version {run.rules}"
+    return (
+        f"verdicts are those of the session, by version {run.rules} of the rules; numbers are computed by version {RULES_VERSION}, "
+        f"by which `crucible report {run.id}` decides again"
+    )
+
+
+def _inapplicable(analysis: Analysis) -> Iterator[str]:
+    plan = analysis.plan
+    for variant in plan.variants:
+        for reason, samples in variant.reasons.items():
+            yield f"variant {variant.name} does not apply to {samples:,} of {plan.selected:,} samples ({reason})"
+    # A variant that does not apply to a sample shows nothing about the arm.
+    expected = {facts.name for facts in plan.metrics if facts.of_ensemble or facts.is_conditional}
+    expected |= {term.facts.name for term in plan.variant_terms}
+    for estimate in analysis.estimates:
+        if estimate.inapplicable and estimate.metric not in expected:
+            share = f"{estimate.inapplicable:,} of {analysis.plan.selected:,} samples"
+            yield f"{estimate.metric} of {estimate.arm} does not apply to {share}{_unconditional(estimate)}"
+
+
+def _unconditional(estimate: Estimate) -> str:
+    if estimate.unconditional is None or not estimate.n:
+        return ""
+    return f"; with them at the worst value its mean is {estimate.unconditional:.3f}"
+
+
+# Experiments that are printed in full, and that stay in the order of their suite. More tables would hide the worst.
+MOST = 12
+_WORST: tuple[State, ...] = ("missed", "undecided", "met")
+
+
+def worst_states(run: Run) -> Mapping[str, State]:
+    """Return the worst verdict of each experiment, by its nodeid. One without verdicts is left out."""
+    states: dict[str, State] = {}
+    for verdict in run.verdicts:
+        earlier = states.get(verdict.nodeid)
+        states[verdict.nodeid] = verdict.state if earlier is None else min(earlier, verdict.state, key=_WORST.index)
+    return states
+
+
+def worst_first(run: Run) -> Run:
+    """Return the run with its experiments from the worst on, if they are many."""
+    if len(run.experiments) <= MOST:
+        return run
+    states = worst_states(run)
+
+    def badness(analysis: Analysis) -> int:
+        state = states.get(analysis.plan.nodeid)
+        # Without a verdict there is nothing to act on: such experiments come last.
+        return len(_WORST) if state is None else _WORST.index(state)
+
+    return dataclasses.replace(run, experiments=tuple(sorted(run.experiments, key=badness)))
+
+
+def fold_experiments(run: Run) -> tuple[Run, str]:
+    """Return the run with only its worst experiments, and a sentence about the others.
+
+    Where all fit, the run is unchanged and the sentence is empty.
+    """
+    if len(run.experiments) <= MOST:
+        return run, ""
+    ranked, states = worst_first(run).experiments, worst_states(run)
+    rest = Counter(states.get(analysis.plan.nodeid, "not judged") for analysis in ranked[MOST:])
+    counts = ", ".join(f"{rest[state]:,} {state}" for state in (*_WORST, "not judged") if rest[state])
+    worst = dataclasses.replace(run, experiments=ranked[:MOST])
+    return worst, f"{len(ranked) - MOST:,} experiments more: {counts}; -v shows all of them"
+
+
+Subjects = dict[str, State]
+
+
+def worst_slices_first(run: Run) -> Run:
+    """Return the run with the slices of each comparison by a field from the worst on; other comparisons keep their places."""
+    return replace(run, experiments=tuple(_sort(analysis, _states(run, analysis)) for analysis in run.experiments))
+
+
+def fold_slices(run: Run) -> tuple[Run, tuple[str, ...]]:
+    """Return the run with the worst slices of each comparison by a field, and a sentence about the others of each."""
+    run, sentences, folded = worst_slices_first(run), list[str](), set[tuple[str, str]]()
+    experiments = []
+    for analysis in run.experiments:
+        states, hidden = _states(run, analysis), set[str]()
+        for members in _claims_by_slice(analysis):
+            rest = [_subject(comparison) for comparison in members[MOST_SLICES:]]
+            if rest:
+                sentences.append(_sentence(analysis, members[0], Counter(states.get(name) for name in rest)))
+                hidden |= set(rest)
+        visible = tuple(comparison for comparison in analysis.comparisons if _subject(comparison) not in hidden)
+        experiments.append(replace(analysis, comparisons=visible))
+        folded |= {(analysis.plan.nodeid, name) for name in hidden}
+    verdicts = tuple(verdict for verdict in run.verdicts if (verdict.nodeid, verdict.subject) not in folded)
+    return replace(run, experiments=tuple(experiments), verdicts=verdicts), tuple(sentences)
+
+
+def _states(run: Run, analysis: Analysis) -> Subjects:
+    return {verdict.subject: verdict.state for verdict in run.verdicts if verdict.nodeid == analysis.plan.nodeid}
+
+
+def _subject(comparison: Comparison) -> str:
+    return comparison.contrast.subject(comparison.candidate)
+
+
+def _whole(contrast: Contrast) -> Contrast:
+    """Return the comparison of all slices that one of a slice belongs to."""
+    return replace(contrast, slice="", slice_size=0)
+
+
+def _claims_by_slice(analysis: Analysis) -> Sequence[Sequence[Comparison]]:
+    """Return the comparisons of each claim by slice, in their order."""
+    claims: dict[Contrast, list[Comparison]] = {}
+    for comparison in analysis.comparisons:
+        if comparison.contrast.slice:
+            claims.setdefault(_whole(comparison.contrast), []).append(comparison)
+    return tuple(claims.values())
+
+
+def _sort(analysis: Analysis, states: Subjects) -> Analysis:
+    def badness(comparison: Comparison) -> tuple[float, float]:
+        state = states.get(_subject(comparison))
+        # Differences are signed so that positive is better; a slice without one has nothing to act on.
+        difference = math.inf if comparison.difference is None else comparison.difference
+        return len(_WORST) if state is None else _WORST.index(state), difference
+
+    sorted_slices = {
+        _whole(claim[0].contrast): iter(sorted(claim, key=badness)) for claim in _claims_by_slice(analysis)
+    }
+    comparisons = (
+        next(sorted_slices[_whole(comparison.contrast)]) if comparison.contrast.slice else comparison
+        for comparison in analysis.comparisons
+    )
+    return replace(analysis, comparisons=tuple(comparisons))
+
+
+def _sentence(analysis: Analysis, member: Comparison, states: Counter[State | None]) -> str:
+    """Return `test_it: accuracy by topic: v2 vs v1: 67 slices more: 1 undecided, 66 met; -v shows all of them`."""
+    counts = ", ".join(f"{states[state]:,} {state or 'not judged'}" for state in (*_WORST, None) if states[state])
+    subject = _whole(member.contrast).subject(member.candidate)
+    more = f"{states.total():,} slice{'s' if states.total() > 1 else ''} more"
+    return f"{experiment_name(analysis.plan.nodeid)}: {subject}: {more}: {counts}; -v shows all of them"

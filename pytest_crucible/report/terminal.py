@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from tabulate import tabulate
-
 from pytest_crucible.records import Analysis, Comparison, Run, Table, Verdict, experiment_name
-from pytest_crucible.report.notes import notes
-from pytest_crucible.report.printable import AN_ID, printable, printable_cell
-from pytest_crucible.report.sections import joined_sections, section_excerpts
-from pytest_crucible.report.slice_folds import fold_slices, worst_slices_first
+from pytest_crucible.report.printable import AN_ID, aligned_lines, printable, printable_cell
+from pytest_crucible.report.sections import (
+    fold_experiments,
+    fold_slices,
+    joined_sections,
+    notes,
+    section_excerpts,
+    worst_slices_first,
+)
 from pytest_crucible.report.tables import estimates, verdict_tables
-from pytest_crucible.report.truncate import fold_experiments
 from pytest_crucible.report.verdict_text import sentence
 from pytest_crucible.stats.number_format import p_value
 
@@ -63,21 +65,21 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
 
 
 def _verdicts(run: Run, verbosity: int, width: int) -> Iterator[Line]:
-    shown, more = (worst_slices_first(run), ()) if verbosity else fold_slices(run)
-    for table in verdict_tables(shown):
+    visible, more = (worst_slices_first(run), ()) if verbosity else fold_slices(run)
+    for table in verdict_tables(visible):
         yield from _table(table, len(run.experiments) > 1, width)
     yield from (Line(text, {"bold": True}) for text in more)
 
 
 def _short(run: Run) -> Iterator[Line]:
-    shown, more = fold_slices(run)
+    visible, more = fold_slices(run)
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
-    for verdict in filter(_needs_a_look, shown.verdicts):
+    for verdict in filter(_needs_a_look, visible.verdicts):
         yield Line(
             f"{verdict.nodeid}::{verdict.subject}: {sentence(verdict, analyses[verdict.nodeid], run.family_size)}",
             _COLOURS[verdict.state],
         )
-    if any(map(_needs_a_look, set(run.verdicts) - set(shown.verdicts))):
+    if any(map(_needs_a_look, set(run.verdicts) - set(visible.verdicts))):
         yield from map(Line, more)
 
 
@@ -128,10 +130,9 @@ def _table(grid: Table, many: bool, width: int) -> Iterator[Line]:
 
 def _align_lines(grid: Table, first: int = 0) -> list[str]:
     """Return the lines of a table from column `first`, numbers to the right and words to the left."""
-    align = ["right" if grid.is_number(k) else "left" for k in range(first, len(grid.heads))]
     # As a row of its own the head gets no padding for numbers that are not there.
     rows = [grid.heads[first:], *(tuple(map(printable_cell, row.cells[first:])) for row in grid.rows)]
-    return tabulate(rows, tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
+    return aligned_lines(rows, right=[k - first for k in range(first, len(grid.heads)) if grid.is_number(k)])
 
 
 def _unjudged_lines(run: Run) -> Iterator[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pytest_crucible.adapters.guard import input_text
 from pytest_crucible.analyse.analysis import score_table
-from pytest_crucible.guards.thresholds import hash_text
+from pytest_crucible.guards.normalise import hash_text
 from pytest_crucible.metrics.guards import read_expected
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.labels import label_number

@@ -1,4 +1,4 @@
-"""Compares arms of two stored runs: paired by sample, with the methods and verdicts of a session."""
+"""Compares arms of stored runs: sample by sample, and on the variants that both runs have."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from dataclasses import dataclass
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
 from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
-from pytest_crucible.analyse.realign import repeat_places
+from pytest_crucible.analyse.realign import realign, repeat_places
 from pytest_crucible.plan.contrasts import contrast_of_unnamed, with_declarations
 from pytest_crucible.plan.design import without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.slices import check_fields, expand_slices
-from pytest_crucible.records import Contrast, Plan, PromptForm, Run, VariantTerm
+from pytest_crucible.plan.variant_terms import VariantNames, variant_terms
+from pytest_crucible.records import ArmOutcomes, Contrast, MetricFacts, Plan, PromptForm, Run, VariantGroup, VariantTerm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.rules import rules_of
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
-from pytest_crucible.runs.common_variants import comparable_terms, variant_notes, with_common_variants
-from pytest_crucible.runs.evaluate import analyse_together, concluded_run
-from pytest_crucible.runs.fields import load_fields
-from pytest_crucible.runs.moved_arms import MovedArm
-from pytest_crucible.runs.report_sections import BUILT_IN
+from pytest_crucible.records.variant_views import VIEWS, view_problem
+from pytest_crucible.records.variants import SAME_ANSWER
+from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs, concluded_run
+from pytest_crucible.runs.plugins import installed_extensions, variant_rules
 from pytest_crucible.sections.inputs import NoStoredDetails
-from pytest_crucible.sections.run import load_sections
 from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.store.experiments import load_experiment
+from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.stored_samples import (
     all_sample_ids,
@@ -84,7 +85,7 @@ def compare_runs(
         )
     analyses, family_size = analyse_together(
         lambda: [(inputs, NoStoredDetails()) for inputs, _ in compared],
-        load_sections(BUILT_IN),
+        installed_extensions().sections,
         alpha=alpha,
         declared=sum(contrast.shares_alpha for inputs, _ in compared for contrast in inputs.plan.contrasts),
     )
@@ -161,7 +162,7 @@ def _choose_comparisons(
     )
     known_facts |= {name: term.facts for name, term in terms.items()}
     if any(contrast.by is not None for contrast in contrasts):
-        fields = load_fields(store, plan)
+        fields = expected_values(store, plan.dataset_sha256), metadata_values(store, plan.dataset_sha256)
         check_fields(contrasts, *fields)
         contrasts = expand_slices(contrasts, *fields)
     decidable = (without_unfounded_claim(contrast, known_facts[contrast.metric]) for contrast in contrasts)
@@ -253,11 +254,11 @@ def _with_directions(plan: Plan, directions: Mapping[str, Direction]) -> Plan:
     return dataclasses.replace(plan, metrics=metrics)
 
 
-def _places(store: RunStore, one: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:
+def _places(store: RunStore, first: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:
     """Return the baseline's positions -> the candidate's: equal in one dataset, else by samples of equal id and input."""
-    if one.dataset_sha256 == other.dataset_sha256:
-        return {k: k for k in range(one.planned)}, []
-    ours, theirs = (sample_contents(store, plan.dataset_sha256) for plan in (one, other))
+    if first.dataset_sha256 == other.dataset_sha256:
+        return {k: k for k in range(first.planned)}, []
+    ours, theirs = (sample_contents(store, plan.dataset_sha256) for plan in (first, other))
     ours_by_id = {name: (place, content) for place, (name, content) in enumerate(ours)}
     same = {
         place: ours_by_id[name][0]
@@ -266,7 +267,7 @@ def _places(store: RunStore, one: Plan, other: Plan) -> tuple[Mapping[int, int],
     }
     if not same:
         raise SpecError(
-            f"{one.nodeid}: the two runs have no sample in common (ids, inputs and expected values are compared)"
+            f"{first.nodeid}: the two runs have no sample in common (ids, inputs and expected values are compared)"
         )
     there = {name for name, _ in theirs}
     apart = [name for name in ours_by_id if name not in there] + [name for name in there if name not in ours_by_id]
@@ -293,11 +294,89 @@ def _contrasts_of_suite(plan: Plan, scored: Sequence[str], terms: Collection[str
     )
 
 
-def _changes(one: Plan, other: Plan) -> Iterator[str]:
-    changed = [part for part in differences(one.fingerprint, other.fingerprint) if part != "dataset rows"]
+def _changes(first: Plan, other: Plan) -> Iterator[str]:
+    changed = [part for part in differences(first.fingerprint, other.fingerprint) if part != "dataset rows"]
     if changed:
         yield f"{' and '.join(changed)} changed between the runs, so a difference may come from that as well as from the arms"
 
 
 def _arm_text(side: StoredArm) -> str:
     return f"{side.run}:{side.arm}" if side.arm else side.run
+
+
+def with_common_variants(plan: Plan, ours: Plan, theirs: Plan) -> Plan:
+    """Return the plan with those variants of our experiment that the other has with equal texts, and their attacks."""
+    equal = {(variant.name, variant.sha256) for variant in theirs.variants}
+    common = tuple(variant for variant in ours.variants if (variant.name, variant.sha256) in equal)
+    names = {variant.name for variant in common}
+    terms = tuple(term for term in ours.variant_terms if names.issuperset(term.variants))
+    in_both = {term.facts.name for term in theirs.variant_terms}
+    # Texts are read for it only where a suite names it.
+    terms = tuple(term for term in terms if term.metric != SAME_ANSWER or term.facts.name in in_both)
+    paired = dataclasses.replace(plan, variants=common, variant_terms=terms)
+    changed: Plan | None = installed_extensions().hook.pytest_crucible_pair_variants(plan=paired, ours=ours)
+    return changed or paired
+
+
+def variant_notes(ours: Plan, theirs: Plan) -> Iterator[str]:
+    """Yield which variants are left out, because one run lacks them or has other texts."""
+    of_ours, of_theirs = ({variant.name: variant for variant in plan.variants} for plan in (ours, theirs))
+    alone = [name for name in (*of_ours, *of_theirs) if (name in of_ours) != (name in of_theirs)]
+    changed = [name for name in of_ours if name in of_theirs and of_ours[name].sha256 != of_theirs[name].sha256]
+    if alone:
+        yield f"variants in one run only, left out: {', '.join(alone)}"
+    if changed:
+        yield f"variants with other texts in the two runs, left out: {', '.join(changed)}"
+
+
+def load_variant_answers(store: RunStore, key: int, arm: int) -> Mapping[str, ArmOutcomes]:
+    """Return an arm's outcomes on each variant of a stored experiment, by the name of the variant."""
+    stored = load_experiment(store, key)
+    if not stored.variants:
+        return {}
+    # A comparison takes all replies, those after the run's last look included.
+    whole = dataclasses.replace(stored, plan=dataclasses.replace(stored.plan, look_alpha=None))
+    return {name: arms[arm] for name, arms in analysis_inputs(whole, finished=True).variants.items()}
+
+
+def comparable_terms(plan: Plan, metrics: Mapping[str, MetricFacts]) -> tuple[VariantTerm, ...]:
+    """Return every term that a comparison may name: those of the suite, and each metric and view on each attack."""
+    rules = variant_rules(plan)
+    groups = {term.group.name: term.group for term in plan.variant_terms if term.group is not None}
+    groups |= {name: VariantGroup(name=name, variants=names) for name, names in rules.groups.items() if len(names) > 1}
+    own = {facts.name: facts for facts in plan.variant_metrics if facts.name != SAME_ANSWER}
+    names = VariantNames([variant.name for variant in plan.variants], groups, own, aliases=rules.aliases)
+    views = [
+        f"{name}.{view}" if view else name
+        for name, facts in metrics.items()
+        for view in VIEWS
+        if not view_problem(view, facts)
+    ]
+    written = [f"{view}[{variant}]" for view in (*views, *own) for variant in names.known]
+    others = variant_terms(written, metrics, names, open_metrics=False)
+    return tuple({term.facts.name: term for term in (*others, *plan.variant_terms)}.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovedArm:
+    """One arm of a stored experiment, and where its replies go."""
+
+    store: RunStore
+    key: int
+    plan: Plan
+    number: int
+    places: Mapping[int, int]
+    """Position of a sample -> its position in the comparison."""
+    repeats: Mapping[int, int]
+    """Place of a reply to a sample -> its place in the comparison."""
+
+    def answers(self) -> ArmOutcomes:
+        """Return the outcomes on the original samples."""
+        return self._move(load_outcomes(self.store, self.key, self.number, self.plan.draws(self.number)))
+
+    def on_variants(self) -> dict[str, ArmOutcomes]:
+        """Return the outcomes on each variant, by its name."""
+        return {name: self._move(arm) for name, arm in load_variant_answers(self.store, self.key, self.number).items()}
+
+    def _move(self, answers: ArmOutcomes) -> ArmOutcomes:
+        return realign(answers, self.places, self.repeats)

@@ -1,9 +1,11 @@
-"""Evaluates a run: analyses its stored replies, decides the verdicts and stores them."""
+"""Evaluates a run: stored outcomes, and earlier ones, become estimates, comparisons and verdicts."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import (
@@ -17,21 +19,24 @@ from pytest_crucible.analyse.analysis import (
 from pytest_crucible.analyse.chosen_candidate import hold_for_all_members
 from pytest_crucible.analyse.exclusions import add_reduced_evidence, without_excluded
 from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
+from pytest_crucible.analyse.pool import Part, Pool, pool_arms
 from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
-from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Run, Verdict
-from pytest_crucible.records.stages import StageDecision
-from pytest_crucible.runs.pools import add_pools
+from pytest_crucible.metrics.normalisers import NORMALISERS
+from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, Look, Run, ScoreColumns, Target, Verdict
+from pytest_crucible.records.reasoning import answer_text
+from pytest_crucible.records.variants import SAME_ANSWER, VariantRules
+from pytest_crucible.runs.complete_samples import complete_samples
+from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.provenance import utc_now
-from pytest_crucible.runs.report_sections import BUILT_IN
-from pytest_crucible.runs.same_answers import add_same_answers
-from pytest_crucible.runs.stages import alpha_of, complete_samples, count_claims, cut_at_stage, load_ending
+from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.inputs import StoredDetails, section_inputs
-from pytest_crucible.sections.run import add_views, compute_sections, load_sections
+from pytest_crucible.sections.run import add_views, compute_sections
 from pytest_crucible.store.events import load_budgets
 from pytest_crucible.store.experiments import StoredExperiment, load_experiments
-from pytest_crucible.store.outcomes import inapplicable_reasons
+from pytest_crucible.store.outcomes import inapplicable_reasons, load_arm
+from pytest_crucible.store.past_comparisons import arm_key, claim_of, past_targets, reply_sources
 from pytest_crucible.store.runs import RunStore
 
 
@@ -43,16 +48,17 @@ def conclude(
     strict: bool,
     interrupted: bool,
     amend: Callable[[Verdict], Verdict | None],
-    sections: Mapping[str, Section | str] = BUILT_IN,
+    extensions: Extensions | None = None,
     memory: str = "off",
 ) -> Run:
     """Analyse everything that a run has stored, decide all verdicts together, store and return them.
 
-    `amend` may replace a verdict; `sections` are those of the report; `memory` is the setting crucible_memory.
+    `amend` may replace a verdict; `extensions` are those that are installed, if not given; `memory` is the setting crucible_memory.
     """
-    alpha = alpha_at_end(store, run, alpha)
+    extensions = extensions or installed_extensions()
+    alpha = alpha_at_end(store, run, extensions, alpha)
     by_key, family_size = analyse_run(
-        store, run, load_sections(sections), alpha=alpha, interrupted=interrupted, memory=memory, strict=strict
+        store, run, extensions, alpha=alpha, interrupted=interrupted, memory=memory, strict=strict
     )
     analyses = list(by_key.values())
     decided = gate.decide_verdicts(analyses, alpha=alpha, strict=strict, family_size=family_size)
@@ -66,48 +72,40 @@ def conclude(
     return concluded_run(store, run, finished_at, family_size, analyses, verdicts, alpha=alpha)
 
 
-def alpha_at_end(store: RunStore, run: str, alpha: float) -> float:
-    """Return the error rate of the session's claims: alpha, or with stages its share at the stage at which it ended."""
-    plans = [plan for _, plan, _ in store.experiments(run)]
-    return alpha_of(load_ending(store, run, plans), plans, alpha)
-
-
 def analyse_run(
     store: RunStore,
     run: str,
-    sections: Mapping[str, Section],
+    extensions: Extensions,
     *,
     alpha: float,
     interrupted: bool,
     stored_claims: int = 0,
     memory: str = "off",
     strict: bool = False,
-    ending: StageDecision | None = None,
+    at: Mapping[str, Any] | None = None,
     look_share: float = 1.0,
 ) -> tuple[dict[int, Analysis], int]:
     """Return the analysis of each experiment that began, by its key, and the size of the session's Holm family.
 
     Nothing is stored. `stored_claims` is the number of claims that the session decided: those of a plugin's section cannot
-    be computed again without the plugin, and yet they share alpha. `ending` is the stage to look at; without it that at which
-    the session ended. `look_share` is the share of the plan's alpha for looks (--crucible-stop) that this analysis spends.
+    be computed again without the plugin, and yet they share alpha. `at` is the place to look at, in the words of features;
+    without it that at which the session ended. `look_share` is the share of the plan's alpha for looks (--crucible-stop) that
+    this analysis spends.
     """
-    entered = store.experiments(run)
-    plans = [plan for _, plan, _ in entered]
-    at_stage = ending or load_ending(store, run, plans)
+    whole = begin_analysis(store, run, extensions, alpha=alpha, strict=strict, at=at)
 
     def experiments() -> Iterator[tuple[AnalysisInputs, StoredExperiment]]:
         for stored in load_experiments(store, run):
             stored = _with_look_share(stored, look_share)
             inputs = analysis_inputs(stored, stored.finished or (stored.plan.by_item and not interrupted))
-            if at_stage is not None and stored.plan.stages:
-                inputs = cut_at_stage(inputs, stored, at_stage, alpha=alpha, strict=strict)
+            for cut in whole.cuts:
+                inputs = cut(inputs, stored)
             yield add_pools(inputs, stored, strict=strict) if memory == "pool" else inputs, stored
 
-    declared = count_claims(plans)
     analyses, family_size = analyse_together(
-        experiments, sections, alpha=alpha, declared=declared, stored_claims=stored_claims
+        experiments, extensions.sections, alpha=alpha, declared=whole.claims, stored_claims=stored_claims
     )
-    keys = {plan.nodeid: key for key, plan, _ in entered}
+    keys = {plan.nodeid: key for key, plan, _ in store.experiments(run)}
     by_key = {keys[analysis.plan.nodeid]: analysis for analysis in analyses}
     return {key: _with_reasons(store, key, analysis) for key, analysis in by_key.items()}, family_size
 
@@ -169,7 +167,8 @@ def _estimate(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family
 def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
     """Return the inputs of the analysis of a stored experiment. It is not finished where a budget or deadline cut it short."""
     expected = stored.expected_values() if uses_expected(stored.plan) else ()
-    of_variants = _variant_answers(stored)
+    rules = variant_rules(stored.plan)
+    of_variants = _variant_answers(stored, rules)
     inputs = AnalysisInputs(
         plan=stored.plan,
         answers=mark_inapplicable(stored.plan, stored.arms, expected),
@@ -183,12 +182,18 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         seed=stored.seed(),
     )
     is_cut_short = any(lost.reason in CUT_SHORT for arm in inputs.all_answers for lost in arm.lost)
-    inputs = add_same_answers(dataclasses.replace(inputs, finished=finished and not is_cut_short), stored)
+    inputs = add_same_answers(dataclasses.replace(inputs, finished=finished and not is_cut_short), stored, rules)
     alpha = stored.plan.look_alpha
     return inputs if alpha is None else stop_early(inputs, complete_samples(stored), alpha)
 
 
-def _variant_answers(stored: StoredExperiment) -> dict[str, tuple[ArmOutcomes, ...]]:
+def stored_inputs(store: RunStore, run: str) -> Iterator[AnalysisInputs]:
+    """Yield the inputs of the analysis for each experiment that the run started."""
+    for stored in load_experiments(store, run):
+        yield analysis_inputs(stored, stored.finished)
+
+
+def _variant_answers(stored: StoredExperiment, rules: VariantRules) -> dict[str, tuple[ArmOutcomes, ...]]:
     """Return the arms' outcomes on each variant.
 
     Samples without a twin are skipped, not lost; so are those whose expected answer is no longer right by a person's label.
@@ -197,11 +202,10 @@ def _variant_answers(stored: StoredExperiment) -> dict[str, tuple[ArmOutcomes, .
         return {}
     without_twin, plan = stored.samples_without_twin(), stored.plan
     answers = {name: skip_samples(plan, arms, without_twin[name]) for name, arms in stored.variants.items()}
-    kept = plan.robustness.kept if plan.robustness else {}
-    if not kept:
+    if not rules.kept:
         return answers
     positions = {sample: position for position, sample in enumerate(stored.all_sample_ids())}
-    for name, labels in kept.items():
+    for name, labels in rules.kept.items():
         wrong = {positions[sample] for sample, is_kept in labels.items() if not is_kept and sample in positions}
         left = sorted(wrong - set(without_twin[name]))
         others = [position for position in range(len(positions)) if position not in wrong]
@@ -245,3 +249,126 @@ def concluded_run(
         store=store.location,
         budgets=load_budgets(store, run),
     )
+
+
+class _History:
+    """The arms of past sessions, as the store has them. All comparisons of a session ask for the same ones: each is read once."""
+
+    def __init__(self, stored: StoredExperiment) -> None:
+        self.stored = stored
+        self.load: Callable[[int | None], ArmOutcomes] = functools.cache(lambda arm: load_arm(stored.store, arm, 0))
+        self.sources: Callable[[int, str], Mapping[tuple[int, int], str]] = functools.cache(
+            lambda arm, run: reply_sources(stored.store, arm, run)
+        )
+
+
+def add_pools(inputs: AnalysisInputs, stored: StoredExperiment, *, strict: bool) -> AnalysisInputs:
+    """Return the inputs with the pools of deciding comparisons, and of targets that must be proven (all if `strict`).
+
+    An interrupted session decides nothing.
+    """
+    plan = inputs.plan
+    if not inputs.finished or plan.selected < plan.planned:
+        return inputs
+    history = _History(stored)
+    pools = {contrast: _load_pool(history, contrast) for contrast in plan.contrasts if contrast.decides}
+    targets = [target for target in plan.targets if (strict or target.decide == "bound") and target.relation != "=="]
+    return dataclasses.replace(
+        inputs, pools=pools, target_pools={target: _load_target_pool(history, target) for target in targets}
+    )
+
+
+def _load_target_pool(history: _History, target: Target) -> Pool:
+    stored = history.stored
+    past = past_targets(stored.store, stored.key, target.text)
+    arms = [*(arm for _, _, arm in past), arm_key(stored.store, stored.key, 0)]
+    parts = _parts(history, arms, [run for run, _, _ in past])
+    since = past[0][1] if past else ""
+    look = Look(number=max(sum(bool(part.new) for part in parts), 1), replies=(_count(parts),), since=since)
+    return pool_arms([parts], look)
+
+
+def _load_pool(history: _History, contrast: Contrast) -> Pool:
+    """Return the replies of all sessions until this one. A look is a session that brought new replies."""
+    stored = history.stored
+    past = stored.past_comparisons(contrast)
+    number = [arm.name for arm in stored.plan.arms].index(contrast.baseline)
+    own = arm_key(stored.store, stored.key, 0), arm_key(stored.store, stored.key, number)
+    runs = [look.run for look in past]
+    sides = [_parts(history, [*(look.arms[side] for look in past), own[side]], runs) for side in (0, 1)]
+    grew = [any(part.new for part in session) for session in zip(*sides, strict=True)]
+    claim = claim_of(contrast.subject(stored.plan.candidate.name), stored.plan.candidate.name, contrast.baseline)
+    look = Look(
+        number=max(sum(grew), 1),
+        replies=(_count(sides[0]), _count(sides[1])),
+        since=past[0].started if past else "",
+        proven_in=next(
+            (look for look in past if look.is_pooled and look.missed and look.subject == claim),
+            None,
+        ),
+    )
+    return pool_arms(sides, look)
+
+
+def _parts(history: _History, arms: Sequence[int], earlier: Sequence[str]) -> list[Part]:
+    """Return what each session adds to one arm, oldest first: the `earlier` runs, and this session."""
+    runs = [*earlier, history.stored.run]
+    counted: set[tuple[tuple[int, int], str]] = set()
+    parts = []
+    for arm, run in zip(arms, runs, strict=True):
+        sources = set(history.sources(arm, run).items())
+        new = frozenset(place for place, _ in sources - counted)
+        counted |= sources
+        # A stored baseline is copied into every session, so reading it again would add nothing.
+        adds = new or arm == arms[-1]
+        parts.append(Part(history.load(arm if adds else None), new))
+    return parts
+
+
+def _count(parts: Sequence[Part]) -> int:
+    return sum(len(part.new) for part in parts)
+
+
+Unit = tuple[int, int]
+"""Position and repeat."""
+
+
+def add_same_answers(inputs: AnalysisInputs, stored: StoredExperiment, rules: VariantRules) -> AnalysisInputs:
+    """Return the inputs with the scores of `same_answer` on each variant, if a target or comparison names it.
+
+    Texts are read for it, which no other analysis needs. A unit is scored where both replies have been given; one whose twin
+    failed has the worst value, as for any metric. Two replies without an answer are the same.
+    """
+    if all(term.metric != SAME_ANSWER for term in inputs.plan.variant_terms):
+        return inputs
+    normalise = NORMALISERS[rules.normalise]
+
+    def answers(arm: int, twin: int) -> dict[Unit, str | None]:
+        return {unit: normalise(answer_text(text)) for unit, text in stored.reply_texts(arm, twin).items()}
+
+    originals = [answers(number, 0) for number in range(len(inputs.plan.arms))]
+    return dataclasses.replace(
+        inputs,
+        variants={
+            variant.name: tuple(
+                _with_scores(arm, originals[number], answers(number, twin))
+                for number, arm in enumerate(inputs.variants[variant.name])
+            )
+            for twin, variant in enumerate(inputs.plan.variants, start=1)
+        },
+    )
+
+
+def _with_scores(
+    arm: ArmOutcomes, originals: Mapping[Unit, str | None], twins: Mapping[Unit, str | None]
+) -> ArmOutcomes:
+    """Return the arm's outcomes on a variant, scored; without a reply to the sample itself, the metric does not apply."""
+    units = [unit for unit in zip(arm.positions, arm.repeats, strict=True) if unit in twins]
+    values = [float(originals[unit] == twins[unit]) if unit in originals else None for unit in units]
+    column = ScoreColumns(
+        positions=[position for position, _ in units],
+        repeats=[repeat for _, repeat in units],
+        values=values,
+        is_bool=[value is not None for value in values],
+    )
+    return dataclasses.replace(arm, scores={**arm.scores, SAME_ANSWER: column})

@@ -1,18 +1,29 @@
-"""Loads a stored run: repeats the analysis on its stored replies, and restores the verdicts given then."""
+"""Loads stored runs: analysed again with the verdicts given then, or as data frames."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible import gate
-from pytest_crucible.records import Run, Verdict
+from pytest_crucible.records import ColumnKind, Comparison, ExportTable, Run, Verdict
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.rules import RULES_VERSION, rules_of
-from pytest_crucible.runs.evaluate import alpha_at_end, analyse_run, concluded_run
-from pytest_crucible.runs.report_sections import BUILT_IN
-from pytest_crucible.sections.run import load_sections
+from pytest_crucible.runs.evaluate import analyse_run, concluded_run
+from pytest_crucible.runs.plugins import installed_extensions
+from pytest_crucible.runs.run_analysis import alpha_at_end
+from pytest_crucible.runs.run_store import existing_store, session_store
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.store import tables
+from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Stored = Mapping[tuple[str, str], Mapping[str, Any]]
 """Stored verdicts by nodeid and subject."""
@@ -27,11 +38,12 @@ def load_run(store: RunStore, run: str, *, decide_again: bool = False) -> Run:
     """
     facts, stored = store.run(run), _stored_verdicts(store, run)
     settings = (facts["manifest"] or {}).get("settings") or {}
-    alpha = alpha_at_end(store, run, facts["alpha"])
+    extensions = installed_extensions()
+    alpha = alpha_at_end(store, run, extensions, facts["alpha"])
     analyses_by_key, family_size = analyse_run(
         store,
         run,
-        load_sections(BUILT_IN),
+        extensions,
         alpha=alpha,
         interrupted=facts["status"] != "finished",
         memory=settings.get("memory", "off"),
@@ -73,3 +85,224 @@ def _restore_verdicts(decided: tuple[Verdict, ...], stored: Stored) -> Iterator[
     for (nodeid, subject), facts in stored.items():
         if facts["kind"] == "claim" and (nodeid, subject) not in decided_keys:
             yield Verdict(nodeid=nodeid, subject=subject, **facts)
+
+
+# Types that have a missing value, so that an unknown count does not turn its column into floats.
+_DTYPES: Mapping[ColumnKind, str] = {
+    "text": "string",
+    "integer": "Int64",
+    "number": "float64",
+    "flag": "boolean",
+    "json": "object",
+}
+_INTERVAL: Mapping[str, ColumnKind] = {"low": "number", "high": "number", "level": "number"}
+_EXPERIMENT: Mapping[str, ColumnKind] = {"run": "text", "experiment": "text"}
+ESTIMATES: Mapping[str, ColumnKind] = {
+    **_EXPERIMENT,
+    "metric": "text",
+    "statistic": "text",
+    "arm": "text",
+    "n": "integer",
+    "lost": "integer",
+    "inapplicable": "integer",
+    "clusters": "integer",
+    "value": "number",
+    **_INTERVAL,
+    "method": "text",
+}
+COMPARISONS: Mapping[str, ColumnKind] = {
+    **_EXPERIMENT,
+    "subject": "text",
+    "metric": "text",
+    "candidate": "text",
+    "baseline": "text",
+    "alternative": "text",
+    "margin": "number",
+    "relevant": "number",
+    "pairs": "integer",
+    "lost": "integer",
+    "clusters": "integer",
+    "difference": "number",
+    **_INTERVAL,
+    "ratio": "number",
+    "ratio_low": "number",
+    "ratio_high": "number",
+    "p_value": "number",
+    "p_adjusted": "number",
+    "proof_p": "number",
+    "proof_adjusted": "number",
+    "method": "text",
+}
+VERDICTS: Mapping[str, ColumnKind] = {
+    **_EXPERIMENT,
+    "subject": "text",
+    "kind": "text",
+    "state": "text",
+    "proven": "flag",
+    "reason": "text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRuns:
+    """Stored runs. Each method reads them and returns a data frame whose first column, `run`, is the id of the run.
+
+    Unknown values are missing (`pandas.NA` or NaN), never 0. Each method raises StoreError where the store cannot be read.
+    """
+
+    store: str
+    """The path or URL of the run store."""
+    ids: tuple[str, ...]
+    """Ids of the runs, newest first."""
+
+    def __post_init__(self) -> None:
+        """Raise SpecError without runs: a frame's columns are read from the runs."""
+        if not self.ids:
+            raise SpecError(
+                "StoredRuns needs the id of a run: use runs.load() or runs.query(), which return stored runs"
+            )
+
+    def observations(self) -> pd.DataFrame:
+        """Return one row for each score of a reply; where a score or a whole reply is lost, `lost` is the reason."""
+        return self._read_stored(tables.observations)
+
+    def replies(self) -> pd.DataFrame:
+        """Return one row for each reply, with the sample's input and expected value."""
+        return self._read_stored(tables.replies)
+
+    def repeats(self) -> pd.DataFrame:
+        """Return the prompt, training and round of each number of a repeat."""
+        return self._read_stored(tables.repeats)
+
+    def estimates(self) -> pd.DataFrame:
+        """Return one row for each metric and arm: the value with its interval. `n` and `lost` count samples."""
+        return self._read_loaded(ESTIMATES, _estimates)
+
+    def comparisons(self) -> pd.DataFrame:
+        """Return one row for each comparison: candidate minus baseline, signed so that positive is better."""
+        return self._read_loaded(COMPARISONS, _comparisons)
+
+    def verdicts(self) -> pd.DataFrame:
+        """Return one row for each verdict, as the session gave it."""
+        return self._read_loaded(VERDICTS, _verdicts)
+
+    def _read_stored(self, read: Callable[[RunStore, str], ExportTable]) -> pd.DataFrame:
+        with existing_store(self.store) as store:
+            read_tables = [read(store, run) for run in self.ids]
+            return _frame(read_tables[0].columns, [row for table in read_tables for row in table.rows])
+
+    def _read_loaded(
+        self, columns: Mapping[str, ColumnKind], rows: Callable[[Run], Iterable[tuple[Any, ...]]]
+    ) -> pd.DataFrame:
+        with existing_store(self.store) as store:
+            loaded = [load_run(store, run) for run in self.ids]
+        return _frame(columns, [row for run in loaded for row in rows(run)])
+
+
+def load(run: str = "latest", *, store: str | Path | None = None) -> StoredRuns:
+    """Return one stored run: by its id or the beginning of it, as `latest`, or by its tag (`tag:NAME`).
+
+    `store` is a path or URL; by default the `crucible_store` of pytest's configuration here, as for the command line.
+    Raises SpecError for an unknown run or store.
+    """
+    where = _location(store)
+    with existing_store(where) as opened:
+        return StoredRuns(where, (opened.find_run(run),))
+
+
+def query(
+    *,
+    adapter: str = "",
+    suite: str = "",
+    tag: str = "",
+    since: str | datetime.date | None = None,
+    store: str | Path | None = None,
+) -> StoredRuns:
+    """Return the stored runs that fit all conditions, newest first.
+
+    `adapter` is the name of an arm, `suite` a text in the name of an experiment, `tag` a tag of the run. `since` is a date or a
+    time, also as ISO 8601 text; without a time zone it is local time. `store` is as for `load`. Raises SpecError if no run
+    fits, and for an invalid `since`.
+    """
+    where, start = _location(store), _parse_since(since)
+    with existing_store(where) as opened:
+        summaries = list_runs(opened, tag=tag, suite=suite, adapter=adapter)
+    ids = tuple(run.id for run in summaries if start is None or _time(run.started) >= start)
+    if not ids:
+        conditions = {"adapter": adapter, "suite": suite, "tag": tag, "since": since}
+        conditions_text = ", ".join(f"{name}={value!r}" for name, value in conditions.items() if value)
+        raise SpecError(
+            f"run store {where!r} has no run with {conditions_text or 'an experiment'}: `crucible runs` lists its runs"
+        )
+    return StoredRuns(where, ids)
+
+
+def _location(store: str | Path | None) -> str:
+    return session_store() if store is None else str(store)
+
+
+def _parse_since(since: str | datetime.date | None) -> datetime.datetime | None:
+    if since is None:
+        return None
+    try:
+        return _time(since if isinstance(since, str) else since.isoformat())
+    except ValueError:
+        raise SpecError(
+            f"since={since!r} is not a time: write ISO 8601, such as 2026-01-31 or 2026-01-31T12:00"
+        ) from None
+
+
+def _time(text: str) -> datetime.datetime:
+    time = datetime.datetime.fromisoformat(text)
+    return time.astimezone() if time.tzinfo is None else time
+
+
+def _estimates(run: Run) -> Iterator[tuple[Any, ...]]:
+    for analysis in run.experiments:
+        for estimate in analysis.estimates:
+            yield (
+                *(run.id, analysis.plan.nodeid, estimate.metric, estimate.statistic, estimate.arm, estimate.n),
+                *(estimate.lost, estimate.inapplicable, estimate.clusters, estimate.value),
+                *_interval(estimate.interval),
+                estimate.method,
+            )
+
+
+def _comparisons(run: Run) -> Iterator[tuple[Any, ...]]:
+    for analysis in run.experiments:
+        for comparison in analysis.comparisons:
+            contrast = comparison.contrast
+            yield (
+                *(run.id, analysis.plan.nodeid, contrast.subject(comparison.candidate), contrast.expression),
+                *(comparison.candidate, contrast.baseline, contrast.alternative, contrast.margin, contrast.relevant),
+                *(comparison.pairs, comparison.lost, comparison.clusters),
+                *_differences(comparison),
+                *(comparison.p_value, comparison.p_adjusted, comparison.proof_p, comparison.proof_adjusted),
+                comparison.method,
+            )
+
+
+def _differences(comparison: Comparison) -> tuple[float | None, ...]:
+    """Return difference, low, high and level, then the ratio with its ends. A ratio has no difference in the metric's units."""
+    interval, ratio = comparison.interval, comparison.ratio
+    if ratio is None:
+        return (comparison.difference, *_interval(interval), None, None, None)
+    ends = _interval(ratio.interval)
+    return (None, None, None, ends[2], ratio.value, *ends[:2])
+
+
+def _verdicts(run: Run) -> Iterator[tuple[Any, ...]]:
+    for verdict in run.verdicts:
+        yield run.id, verdict.nodeid, verdict.subject, verdict.kind, verdict.state, verdict.proven, verdict.reason
+
+
+def _interval(interval: Interval | None) -> tuple[float | None, float | None, float | None]:
+    return (interval.low, interval.high, interval.level) if interval else (None, None, None)
+
+
+def _frame(columns: Mapping[str, ColumnKind], rows: list[tuple[Any, ...]]) -> pd.DataFrame:
+    # Imported here: it takes longer than everything else that a command imports.
+    import pandas as pd
+
+    frame = pd.DataFrame.from_records(rows, columns=list(columns))
+    return frame.astype({name: _DTYPES[kind] for name, kind in columns.items()})

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pytest_crucible.backends.sample_slot import SampleSlot, set_slot
+from pytest_crucible.backends.deadlines import SampleSlot, set_slot
 from pytest_crucible.records import CUT_SHORT, Outcome, Unit
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.sample.slots import MOST_OPEN, WorkerSlots

@@ -21,11 +21,13 @@ def collecting_seldom() -> Iterator[None]:
     A process that has frozen objects, or collects more seldom or never, keeps its settings.
     """
     first, *others = gc.get_threshold()
+    if not 0 < first < ALLOCATED:
+        yield
+        return
     freezes = gc.get_freeze_count() == 0
     if freezes:
         gc.freeze()
-    if 0 < first < ALLOCATED:
-        gc.set_threshold(ALLOCATED, *others)
+    gc.set_threshold(ALLOCATED, *others)
     try:
         yield
     finally:

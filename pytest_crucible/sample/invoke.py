@@ -10,8 +10,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
-from pytest_crucible.backends.sample_clock import SampleClock, set_clock
-from pytest_crucible.backends.timers import TimeLimit
+from pytest_crucible.backends.deadlines import SampleClock, TimeLimit, set_clock
 from pytest_crucible.records import Failure, LostReason, Outcome, Reply, Sample, Value
 from pytest_crucible.records.errors import BackendError, Refused, Spent, Unanswered, Uncached
 from pytest_crucible.sample.reply_stream import BlockingReplyStream, ReplyStream

@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from pytest_crucible.backends.cache.keys import without_credentials
+from pytest_crucible.backends.cache import without_credentials
 from pytest_crucible.backends.protocol import Backend, system_prompt
 from pytest_crucible.records import Arm, ModelCall, OpenStream, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused

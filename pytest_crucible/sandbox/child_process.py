@@ -6,16 +6,202 @@ import contextlib
 import fcntl
 import json
 import os
+import random
 import resource
 import signal
 import sys
-from collections.abc import Mapping
+import types
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from pytest_crucible.sandbox import code_process, landlock, seccomp, tests_process
+from pytest_crucible.sandbox.confinement import install_filter, restrict_files
 from pytest_crucible.sandbox.kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, drop_capabilities, machine, prctl
-from pytest_crucible.sandbox.run_source import new_module, outcome_of, run_source
+from pytest_crucible.sandbox.messages import (
+    NotPlain,
+    describe_exception,
+    dump,
+    load,
+    rebuild_exception,
+    receive_message,
+    send_message,
+    text_of,
+)
+
+
+def new_module(name: str, seed: int = 0) -> types.ModuleType:
+    """Return an empty module, and seed `random`; dataclasses, pickle and typing look names up in sys.modules."""
+    module = types.ModuleType(name)
+    sys.modules[name] = module
+    # The same program must give the same result.
+    random.seed(seed)
+    return module
+
+
+def run_source(source: str, module: types.ModuleType) -> None:
+    """Execute source code in `module`. Its exceptions propagate."""
+    exec(compile(source, "<program>", "exec", dont_inherit=True), module.__dict__)
+
+
+def outcome_of(error: BaseException) -> dict[str, str]:
+    """Return status and detail for the exception that ended a program."""
+    if isinstance(error, MemoryError):
+        return {"status": "memory", "detail": "MemoryError"}
+    if isinstance(error, SystemExit):
+        return {"status": "failed", "detail": f"exited before its end (status {text_of(error.code)})"}
+    detail = text_of(error)
+    name = type(error).__name__
+    return {"status": "failed", "detail": f"{name}: {detail}" if detail else name}
+
+
+# Descriptors of the two pipes to the tests' process.
+CODE_ANSWERS, CODE_CALLS = 3, 4
+
+
+def serve_calls(code: str, name: str, functions: Sequence[str]) -> None:
+    """Run the code, then answer calls until the tests' process closes its pipe."""
+    module = new_module(name)
+    handles: list[Any] = []
+    try:
+        run_source(code, module)
+        for function in functions:
+            if function not in module.__dict__:
+                raise NameError(f"{function} is not defined")
+            handles.append(module.__dict__[function])
+        send_status("loaded", None)
+    except BaseException as error:
+        _send_error(error)
+        return
+    while True:
+        try:
+            number, arguments, named = load(receive_message(CODE_CALLS), handles.__getitem__)
+        except EOFError:
+            return
+        _answer(handles, handles[number], arguments, named)
+
+
+def _answer(handles: list[Any], function: Any, arguments: Sequence[Any], named: dict[str, Any]) -> None:
+    def handle(value: Any) -> int:
+        handles.append(value)
+        return len(handles) - 1
+
+    try:
+        result, status = function(*arguments, **named), "returned"
+        if isinstance(result, types.CoroutineType):
+            # The tests await it, so it runs in this process first.
+            result, status = _run_coroutine(result), "awaited"
+        answer = dump([status, result], handle)
+        send_message(CODE_ANSWERS, answer)
+    except BaseException as error:
+        _send_error(error)
+
+
+def _run_coroutine(coroutine: Any) -> Any:
+    import asyncio
+
+    return asyncio.run(coroutine)
+
+
+def send_status(status: str, value: Any) -> None:
+    """Send a message to the tests' process."""
+    send_message(CODE_ANSWERS, dump([status, value]))
+
+
+def _send_error(error: BaseException) -> None:
+    if isinstance(error, NotPlain):
+        send_status("not plain", text_of(error))
+        return
+    send_status("raised", describe_exception(error))
+
+
+# Descriptors of the two pipes to the code's process; the one before them is the report's.
+TESTS_CALLS, TESTS_ANSWERS = 4, 5
+GONE = "gone"
+End = Callable[[Mapping[str, str]], Any]
+
+
+def outcome_of_tests(tests: Mapping[str, Any], name: str, end: End) -> Mapping[str, str]:
+    """Return the outcome of the tests; `end` reports an outcome at once and ends the process."""
+    module = new_module(name, tests["seed"])
+    code = _Code(module.__dict__, end)
+    try:
+        compile(tests["tests"], "<tests>", "exec", dont_inherit=True)
+        run_source(tests["setup"], module)
+    except Exception as error:
+        return {"status": "refused", "detail": f"the tests cannot be run: {outcome_of(error)['detail']}"}
+    # Written before any of the code ran, so it can be trusted.
+    if (problem := code.receive()) is not None:
+        return {"status": "refused", "detail": str(problem)}
+    try:
+        code.receive()
+        module.__dict__.update({function: Proxy(code, n, function) for n, function in enumerate(tests["functions"])})
+        run_source(tests["tests"], module)
+    except BaseException as error:
+        return outcome_of(error)
+    return {"status": "passed", "detail": ""}
+
+
+class _Code:
+    """The functions in the other process."""
+
+    def __init__(self, namespace: Mapping[str, Any], end: End) -> None:
+        self._namespace = namespace
+        self._end = end
+
+    def call(self, proxy: Proxy, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
+        """Call a function and return its result. Raises what it raised, by the name of its class."""
+        try:
+            request = dump([proxy._number, arguments, dict(named)], _number_of)
+        except NotPlain as problem:
+            self._refuse(proxy, problem)
+        try:
+            send_message(TESTS_CALLS, request)
+        except OSError:
+            self._end({"status": GONE, "detail": ""})
+        return self.receive()
+
+    def receive(self) -> Any:
+        """Return the value of the next answer."""
+        try:
+            status, value = load(receive_message(TESTS_ANSWERS), lambda number: Proxy(self, int(number), "function"))
+        except (EOFError, OSError):
+            self._end({"status": GONE, "detail": ""})
+        except (ValueError, TypeError) as error:
+            self._end({"status": "failed", "detail": f"its answer is {error}"})
+        if status == "raised":
+            raise rebuild_exception(value, self._namespace)
+        if status == "not plain":
+            self._end({"status": "failed", "detail": f"it returned {value}"})
+        return _return_later(value) if status == "awaited" else value
+
+    def _refuse(self, proxy: Proxy, problem: NotPlain) -> None:
+        # Nothing that the code returned may make its sample lost instead of wrong.
+        status = "failed" if isinstance(problem.value, types.CoroutineType) else "refused"
+        self._end({"status": status, "detail": f"the tests call {proxy.__name__} with {problem}"})
+
+
+class Proxy:
+    """A function of the code. Arguments and results are copies."""
+
+    def __init__(self, code: _Code, number: int, name: str) -> None:
+        self._code = code
+        self._number = number
+        self.__name__ = self.__qualname__ = name
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._code.call(self, arguments, named)
+
+
+async def _return_later(value: Any) -> Any:
+    """Return the result of an `async def` function, which has run already."""
+    return value
+
+
+def _number_of(value: Any) -> int:
+    if isinstance(value, Proxy):
+        return value._number
+    raise NotPlain(value)
+
 
 # The first descriptor besides input, output and errors: where a report goes.
 REPORT = 3
@@ -53,7 +239,7 @@ def run_tests(tests: Mapping[str, Any], job: Mapping[str, Any], place: Place, ou
     def end(outcome: Mapping[str, str]) -> NoReturn:
         _end({**outcome, "token": job["token"]})
 
-    end(tests_process.run_tests(tests, job["name"], end))
+    end(outcome_of_tests(tests, job["name"], end))
 
 
 def run_code(code: str, job: Mapping[str, Any], place: Place, output: int, *pipes: int) -> NoReturn:
@@ -62,11 +248,11 @@ def run_code(code: str, job: Mapping[str, Any], place: Place, output: int, *pipe
     try:
         _confine(job["limits"], place)
     except BaseException as error:
-        code_process.send("confined", _problem(error))
+        send_status("confined", _problem(error))
         os._exit(1)
-    code_process.send("confined", None)
+    send_status("confined", None)
     with contextlib.suppress(BaseException):
-        code_process.serve(code, job["name"], job["functions"])
+        serve_calls(code, job["name"], job["functions"])
     _exit()
 
 
@@ -114,9 +300,9 @@ def _confine(limits: Mapping[str, Any], place: Place) -> None:
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     _limit(limits)
     # The order matters: each step must run before the filter, which forbids the system calls that it needs.
-    landlock.restrict(numbers, readable=place.readable, writable=(folder, "/dev/null"))
+    restrict_files(numbers, readable=place.readable, writable=(folder, "/dev/null"))
     drop_capabilities(numbers)
-    seccomp.install(numbers, os.getpid())
+    install_filter(numbers, os.getpid())
 
 
 def _limit(limits: Mapping[str, Any]) -> None:

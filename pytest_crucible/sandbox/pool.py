@@ -2,22 +2,151 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import os
+import secrets
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from pytest_crucible.sandbox import consent, pipes
-from pytest_crucible.sandbox.results import Limits, Result
-from pytest_crucible.sandbox.submission import Submission
+from pytest_crucible.sandbox.messages import receive_message, send_message
+
+VARIABLE = "CRUCIBLE_RUN_CODE"
+HOW_TO_ALLOW = (
+    "this metric runs code that a model wrote: allow it with --crucible-run-code or CRUCIBLE_RUN_CODE=1, "
+    "where you would let a stranger's program run"
+)
+_MEANS_NO = ("", "0", "false", "no", "off")
+_grants: list[bool] = []
+
+
+class NotAllowed(RuntimeError):
+    """Model-written code was about to run without the user's permission."""
+
+
+def allow() -> None:
+    """Allow model-written code in this process, until `withdraw`."""
+    _grants.append(True)
+
+
+def withdraw() -> None:
+    """Take the last `allow` back."""
+    if _grants:
+        _grants.pop()
+
+
+def is_yes(value: str) -> bool:
+    """Return True unless the value of an environment variable means no.
+
+    >>> is_yes("1"), is_yes("no")
+    (True, False)
+    """
+    return value.strip().lower() not in _MEANS_NO
+
+
+def is_allowed() -> bool:
+    """Return True after `allow`, or when the environment variable CRUCIBLE_RUN_CODE allows it."""
+    return bool(_grants) or is_yes(os.environ.get(VARIABLE, ""))
+
+
+def require() -> None:
+    """Raise NotAllowed, with the ways to allow it, unless running code is allowed."""
+    if not is_allowed():
+        raise NotAllowed(HOW_TO_ALLOW)
+
+
+# Code cannot contain it, so code cannot draw what its tests will draw.
+_SEED_KEY = secrets.token_bytes(16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """Untrusted code, and tests that call its functions from another process.
+
+    >>> Submission(code="def double(x): return 2 * x", tests="assert double(2) == 4", functions=("double",)).setup
+    ''
+    """
+
+    code: str
+    """Defines the functions. It never sees the tests: only the arguments of each call."""
+    tests: str
+    """Pass if they run to their end without an exception."""
+    functions: tuple[str, ...]
+    """The names of the code's functions that the tests call."""
+    setup: str = ""
+    """Runs before the tests and without the code's functions: helpers of the tests."""
+    seed: int | None = None
+    """Of `random` in the tests; the code's is 0. By default a number that only this process can know, the same for equal tests."""
+
+    def __post_init__(self) -> None:
+        if self.seed is None:
+            tests = f"{self.setup}\0{self.tests}".encode("utf-8", "surrogatepass")
+            digest = hashlib.blake2b(tests, key=_SEED_KEY, digest_size=8).digest()
+            object.__setattr__(self, "seed", int.from_bytes(digest))
+
+
+Status = Literal["passed", "failed", "timeout", "memory", "killed", "refused", "starved"]
+MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The resources that one program may use.
+
+    Time means processor time, so that a busy machine fails no program.
+
+    >>> Limits(cpu_s=1, memory_bytes=64 << 20).wall_s
+    10.0
+    """
+
+    cpu_s: int = 3
+    """Seconds of processor time."""
+    wall_s: float = 10.0
+    """Seconds on the clock, less those in which it waited for a processor: for programs that sleep."""
+    memory_bytes: int = 512 * MEBIBYTE
+    """Address space, the interpreter's own included (about 30 MiB)."""
+    file_bytes: int = 8 * MEBIBYTE
+    """Size of one file."""
+    disk_bytes: int = 32 * MEBIBYTE
+    """Size of its directory; checked 20 times a second."""
+    open_files: int = 64
+    output_bytes: int = 1 << 16
+    """Output to keep; the rest is discarded."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not (value > 0 and math.isfinite(value)):
+                raise ValueError(f"{field.name} is {value}: a limit is a finite number above 0")
+        if self.cpu_s != int(self.cpu_s):
+            raise ValueError(f"cpu_s is {self.cpu_s}: the kernel counts whole seconds")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """The result of a program: it ran to its end (passed), or the reason why not."""
+
+    status: Status
+    """`passed`; `failed` (an exception, or an exit before the end), `timeout`, `memory`, `killed` (by a signal, or for writing
+    too much); `refused` when it was not run, because this machine cannot confine it; `starved` when this machine was too busy to
+    give it its time."""
+    detail: str = ""
+    output: str = ""
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "passed"
+
 
 ROOT = str(Path(__file__).resolve().parents[2])
 _START = "import sys; sys.path.insert(0, {root!r}); from pytest_crucible.sandbox.supervisor import main; sys.path.pop(0); main()"
@@ -51,7 +180,7 @@ class Sandbox:
 
         Raises NotAllowed without consent, and SandboxBroken when the sandbox failed.
         """
-        consent.require()
+        require()
         messages = _messages(program, limits, name)
         with self._room:
             supervisor = self._supervisor()
@@ -122,8 +251,8 @@ def _send_job(supervisor: subprocess.Popen[bytes], messages: Iterable[bytes]) ->
     assert supervisor.stdin is not None
     assert supervisor.stdout is not None
     for message in messages:
-        pipes.send(supervisor.stdin.fileno(), message)
-    result: dict[str, Any] = json.loads(pipes.receive(supervisor.stdout.fileno()))
+        send_message(supervisor.stdin.fileno(), message)
+    result: dict[str, Any] = json.loads(receive_message(supervisor.stdout.fileno()))
     return result
 
 

@@ -11,7 +11,7 @@ import os
 import signal
 from typing import NoReturn
 
-from pytest_crucible.sandbox.containment import containment, readable
+from pytest_crucible.sandbox.confinement import containment, readable
 from pytest_crucible.sandbox.job import serve_job
 from pytest_crucible.sandbox.kernel import PR_GET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, machine, prctl
 

@@ -6,12 +6,131 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_crucible.sandbox.disk_space import check_disk
-from pytest_crucible.sandbox.job_clock import JobClock
+# Small files take little disk space each, but many of them would slow the clean-up down.
+MOST_FILES = 1000
+# Bytes in the unit of st_blocks, on every file system (stat(2)).
+_BLOCK = 512
+File = tuple[int, int]
+"""Device and inode: one file may be open, mapped and listed at once."""
+
+
+def check_disk(folder: str, processes: Iterable[int], limits: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the reason to stop processes that wrote too much, or None.
+
+    There are no directories in their directory: they cannot make any.
+    """
+    sizes: dict[File, int] = {}
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for count, entry in enumerate(entries, start=1):
+            with suppress(FileNotFoundError):
+                sizes |= _size(entry.stat(follow_symlinks=False))
+            if count > MOST_FILES:
+                return "killed", f"it made more than {MOST_FILES} files"
+    for process in processes:
+        # A deleted file takes space until the last process has closed it.
+        for deleted in _open_files(process):
+            sizes |= deleted
+        for file in _mapped_files(process, os.path.realpath(folder)):
+            # The size of a closed file is unknown: it may be that of the largest file.
+            sizes.setdefault(file, limits["file_bytes"])
+    disk_bytes = limits["disk_bytes"]
+    return ("killed", f"it wrote more than {disk_bytes} bytes") if sum(sizes.values()) > disk_bytes else None
+
+
+def _size(status: os.stat_result) -> dict[File, int]:
+    return {(status.st_dev, status.st_ino): status.st_blocks * _BLOCK}
+
+
+def _open_files(process: int) -> Iterator[dict[File, int]]:
+    with suppress(OSError), os.scandir(f"/proc/{process}/fd") as descriptors:
+        for descriptor in descriptors:
+            with suppress(OSError):
+                status = os.stat(descriptor.path)
+                if status.st_nlink == 0:
+                    yield _size(status)
+
+
+def _mapped_files(process: int, folder: str) -> Iterator[File]:
+    """Yield the deleted files of the folder that a process has mapped."""
+    with suppress(OSError), open(f"/proc/{process}/maps", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if line.endswith("(deleted)\n") and f" {folder}/" in line:
+                device, inode = line.split()[3:5]
+                major, minor = (int(part, 16) for part in device.split(":"))
+                yield os.makedev(major, minor), int(inode)
+
+
+# Seconds between two looks at processes whose time seems to be up.
+LOOK_S = 0.05
+# A job that would take longer than this many times its limit is not judged: its sample is lost.
+MOST_STRETCH = 6
+Thread = tuple[str, int, int]
+"""Its directory, and its nanoseconds on a processor and waiting for one."""
+
+
+@dataclass(slots=True)
+class JobClock:
+    """The time that the processes of a job have left."""
+
+    processes: tuple[int, ...]
+    wall_s: float
+    start: float = field(default_factory=time.monotonic)
+    deadline: float = 0.0
+    """When to look at the processes next, on the monotonic clock."""
+    _ready: frozenset[Thread] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.deadline = self.start + self.wall_s
+
+    def stop_reason(self) -> tuple[str, str] | None:
+        """Return status and detail if the time is up; else None, with a later deadline."""
+        now = time.monotonic()
+        elapsed, waited = now - self.start, self._waited_s()
+        if elapsed >= self.wall_s + waited and not self._may_wait_now():
+            return "timeout", f"not done after {self.wall_s:g} s"
+        if elapsed >= MOST_STRETCH * self.wall_s:
+            return (
+                "starved",
+                f"the machine is too busy: not done after {elapsed:.1f} s, {waited:.1f} s of them without a processor",
+            )
+        self.deadline = max(self.start + self.wall_s + waited, now + LOOK_S)
+        return None
+
+    def _waited_s(self) -> float:
+        """Return the seconds for which the processes were ready to run but had no processor.
+
+        Tests and code run in turn, so that their times add up. Of a process it is that of the thread that waited longest:
+        the times of threads that wait for each other would otherwise buy time.
+        """
+        return sum(max((waited for _, _, waited in _threads(one)), default=0) for one in self.processes) / 1e9
+
+    def _may_wait_now(self) -> bool:
+        """Return True if a thread has waited since the last look: the kernel counts a wait only when it ends."""
+        ready = frozenset(thread for one in self.processes for thread in _threads(one) if _is_ready(thread[0]))
+        is_waiting = bool(ready & self._ready) or (not self._ready and bool(ready))
+        self._ready = ready
+        return is_waiting
+
+
+def _threads(process: int) -> Iterator[Thread]:
+    with suppress(OSError), os.scandir(f"/proc/{process}/task") as threads:
+        for thread in threads:
+            with suppress(OSError, ValueError), open(f"{thread.path}/schedstat", encoding="ascii") as file:
+                running, waited, _ = file.read().split()  # Documentation/scheduler/sched-stats.rst
+                yield thread.path, int(running), int(waited)
+
+
+def _is_ready(thread: str) -> bool:
+    with suppress(OSError), open(f"{thread}/stat", encoding="utf-8", errors="replace") as file:
+        # The name before the state is the program's own choice, and may hold brackets.
+        return file.read().rpartition(")")[2].split()[0] == "R"
+    return False
+
 
 # Seconds between two checks of the disk; a program may exceed its limit for that long.
 DISK_CHECK_S = 0.05

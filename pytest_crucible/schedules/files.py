@@ -2,15 +2,181 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+import re
+import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.schedules.quoting import cron_command, github_text, shell_line, systemd_word
-from pytest_crucible.schedules.times import DAYS, Times
+
+DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+EVERY_DAY = "daily"
+EXAMPLE = '"mon-fri 02:30"'
+_TIME = re.compile(r"(?P<hour>\d{1,2}):(?P<minute>\d{2})")
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """A time of day on some days of the week."""
+
+    days: tuple[int, ...]
+    """Monday is 0."""
+    hour: int
+    minute: int
+
+    def after(self, moment: datetime.datetime, zone: datetime.tzinfo | None) -> Iterator[datetime.datetime]:
+        """Yield the times after a moment, without end. The default is the time zone of this machine."""
+        day = moment.astimezone(zone).date()
+        while True:
+            at = datetime.datetime.combine(day, datetime.time(self.hour, self.minute), zone).astimezone(zone)
+            if day.weekday() in self.days and at > moment:
+                yield at
+            day += datetime.timedelta(days=1)
+
+
+def next_times(
+    times: Times, moment: datetime.datetime, zone: datetime.tzinfo | None = None, *, number: int = 3
+) -> list[datetime.datetime]:
+    """Return the next times after a moment, in a time zone, by default this machine's.
+
+    >>> start = datetime.datetime(2026, 11, 27, 12, tzinfo=datetime.UTC)
+    >>> [f"{at:%a %H:%M}" for at in next_times(parse_times("mon-fri 02:30"), start, start.tzinfo)]
+    ['Mon 02:30', 'Tue 02:30', 'Wed 02:30']
+    """
+    return list(islice(times.after(moment, zone), number))
+
+
+def parse_times(text: str) -> Times:
+    """Return the times of `[DAYS] HH:MM`. DAYS are days and ranges with commas, or daily. Raises SpecError."""
+    *days, time = text.lower().split() or [""]
+    match = _TIME.fullmatch(time)
+    if match is None or len(days) > 1:
+        raise _invalid(text, f"{time!r} is not a time" if match is None else "days have no spaces between them")
+    hour, minute = int(match["hour"]), int(match["minute"])
+    if hour > 23 or minute > 59:
+        raise _invalid(text, f"{time!r} is not a time of day")
+    return Times(_parse_days(days[0] if days else EVERY_DAY, text), hour, minute)
+
+
+def _parse_days(words: str, text: str) -> tuple[int, ...]:
+    if words == EVERY_DAY:
+        return tuple(range(len(DAYS)))
+    return tuple(sorted({day for word in words.split(",") for day in _parse_range(word, text)}))
+
+
+def _parse_range(word: str, text: str) -> Iterator[int]:
+    """Yield the days of `mon` or `fri-mon`."""
+    names = word.split("-")
+    for name in names:
+        if name not in DAYS:
+            raise _invalid(text, f"unknown day {name!r}")
+    if len(names) > 2:
+        raise _invalid(text, f"{word!r} is not a range of two days")
+    first, last = DAYS.index(names[0]), DAYS.index(names[-1])
+    for offset in range((last - first) % len(DAYS) + 1):
+        yield (first + offset) % len(DAYS)
+
+
+def _invalid(text: str, reason: str) -> SpecError:
+    return SpecError(f'--at "{text}": {reason}: write for example {EXAMPLE}')
+
+
+LONGEST_CRON_LINE = 990
+"""Characters. Debian's cron cuts a command at 1,000 without a word (MAX_COMMAND of cron.h)."""
+_PLAIN = re.compile(r"[\w@+:,./-]+", re.ASCII)
+_PLAIN_ARGUMENT = re.compile(r"[\w@+:,./=-]+", re.ASCII)
+_KEYWORDS = frozenset(
+    [
+        "case",
+        "do",
+        "done",
+        "elif",
+        "else",
+        "esac",
+        "fi",
+        "for",
+        "function",
+        "if",
+        "in",
+        "select",
+        "then",
+        "time",
+        "until",
+        "while",
+    ]
+)
+_NOT_PRINTABLE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+def shell_line(command: Sequence[str], *, folder: str = "", programs: str = "") -> str:
+    """Return the command for a POSIX shell: in a folder, with the folder of its programs first in the path."""
+    parts = [] if not folder else [f"cd {_quote(folder)} &&"]
+    if programs:
+        parts.append(f'export PATH={_quote(programs)}:"$PATH" &&')
+    return " ".join([*parts, *map(_quote, command[:1]), *(_quote(word, plain=_PLAIN_ARGUMENT) for word in command[1:])])
+
+
+def _quote(word: str, *, plain: re.Pattern[str] = _PLAIN) -> str:
+    # shlex leaves a percent sign bare, which cron would read, and a first word such as A=B or `if`.
+    quoted = shlex.quote(word)
+    return f"'{word}'" if quoted == word and (word in _KEYWORDS or not plain.fullmatch(word)) else quoted
+
+
+def cron_command(line: str) -> str:
+    r"""Return a shell's line as the command of a crontab. Raises SpecError for one that cron would cut.
+
+    To cron a percent sign is the end of the command, and a backslash before it makes it an ordinary one; a newline cannot be
+    written, so that a line with one is written as a format of `printf`.
+
+    >>> print(cron_command("echo '50%'"))
+    echo '50'\%''
+    """
+    written = _without_percent(line) if "\n" not in line else _through_printf(line)
+    if len(written) > LONGEST_CRON_LINE:
+        raise SpecError(
+            f"the command has {len(written):,} characters, and cron cuts lines at 1,000: put the command into a script, "
+            "and schedule that"
+        )
+    return written
+
+
+def _without_percent(line: str) -> str:
+    # _quote puts each word with a percent sign into single quotes. Outside of them `\%` is a percent sign to every cron:
+    # one that removes the backslash leaves it bare, and to one that does not the shell removes it.
+    return line.replace("%", "'\\%'")
+
+
+def _through_printf(line: str) -> str:
+    escaped = line.replace("\\", "\\\\").replace("\n", "\\n").replace("%", "%%")
+    # The quotes come last: _without_percent needs every percent sign within them.
+    return f'eval "$(printf {_without_percent(shlex.quote(escaped))})"'
+
+
+def systemd_word(text: str) -> str:
+    r"""Return a text as one word of ExecStart= (systemd.service(5), "Command lines").
+
+    >>> print(systemd_word('100 % of "$HOME"'))
+    "100 %% of \"$$HOME\""
+    """
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda match: f"\\x{ord(match[0]):02x}", escaped) + '"'
+
+
+def github_text(text: str) -> str:
+    """Return a text as a YAML string in a workflow, where `${{` would begin an expression.
+
+    >>> print(github_text('echo "${{ x }}"'))
+    "echo \\"${{ '${{' }} x }}\\""
+    """
+    written = json.dumps(text.replace("${{", "${{ '${{' }}"), ensure_ascii=False)
+    return _NOT_PRINTABLE_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", written)
+
 
 HERE = Path(__file__).parent
 KINDS = ("github", "systemd", "cron")

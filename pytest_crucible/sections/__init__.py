@@ -6,7 +6,7 @@ the hook `pytest_crucible_sections`, as everyone's are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_crucible.records.views import (
@@ -24,34 +24,6 @@ from pytest_crucible.records.views import (
 
 if TYPE_CHECKING:
     from pytest_crucible.sections.inputs import SectionInputs as SectionInputs
-
-# Name -> module, in the order in which reports show them.
-BUILT_IN: Mapping[str, str] = {
-    "many_arms": "pytest_crucible.sections.many_arms",
-    "losses": "pytest_crucible.sections.losses",
-    "robustness": "pytest_crucible.sections.robustness",
-    "sweep": "pytest_crucible.sections.sweep",
-    "stopping": "pytest_crucible.sections.stopping",
-    "stages": "pytest_crucible.sections.stages",
-    "cache": "pytest_crucible.sections.cache",
-    "reruns": "pytest_crucible.sections.reruns",
-    "candidates": "pytest_crucible.sections.candidates",
-    "stored_baselines": "pytest_crucible.sections.stored_baselines",
-    "variance": "pytest_crucible.sections.variance",
-    "drift": "pytest_crucible.sections.drift",
-    "training": "pytest_crucible.sections.training",
-    "data_checks": "pytest_crucible.sections.data_checks",
-    "contamination": "pytest_crucible.sections.contamination",
-    "judges": "pytest_crucible.sections.judges",
-    "usage": "pytest_crucible.sections.usage",
-    "diversity": "pytest_crucible.sections.diversity",
-    "detection": "pytest_crucible.sections.detection",
-    "slices": "pytest_crucible.sections.slices",
-    "fairness": "pytest_crucible.sections.fairness",
-    "twins": "pytest_crucible.sections.twins",
-    "slice_search": "pytest_crucible.sections.slice_search",
-    "worst_samples": "pytest_crucible.sections.worst_samples",
-}
 
 
 class Section(Protocol):
@@ -75,7 +47,6 @@ class Section(Protocol):
 
 
 __all__ = [
-    "BUILT_IN",
     "Chart",
     "Claim",
     "Excerpt",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible.datasets.overlap.view import METHOD, match_tables, overlap_table, overlap_text
+from pytest_crucible.datasets.contamination.view import METHOD, match_tables, overlap_table, overlap_text
 from pytest_crucible.records import Claim, Note, Statement, View
 from pytest_crucible.records.contamination import ArmOverlap
 from pytest_crucible.sections.inputs import SectionInputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable
 from pytest_crucible.analyse.scores import Scores
@@ -24,7 +24,6 @@ from pytest_crucible.records import (
     Target,
 )
 from pytest_crucible.records.slices import By
-from pytest_crucible.records.stages import StageProgress
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.slices.slicing import Slicing
@@ -146,8 +145,10 @@ class SectionInputs:
     """Metric that is compared by twin -> its scores on the variants: variants x arms."""
     looked_at: Sequence[int] | None = None
     """The samples until the last look, in the order of looks; None for a run without looks."""
-    stages: StageProgress | None = None
-    """How far the experiment came; None for a run without stages."""
+    claims_alpha: float | None = None
+    """The error rate that all claims share where bounds share it, too; None elsewhere."""
+    of_features: Mapping[str, Any] = field(default_factory=dict)
+    """What features know of the experiment, for their own sections."""
 
     variants: Mapping[str, tuple[ArmOutcomes, ...]] = field(default_factory=dict)
     """Each arm's replies to the twins of the samples, by the name of their variant."""
@@ -176,6 +177,7 @@ def section_inputs(inputs: AnalysisInputs, table: ScoreTable, stored: StoredDeta
         looks={contrast: pool.look for contrast, pool in inputs.pools.items()},
         target_looks={target: pool.look for target, pool in inputs.target_pools.items()},
         looked_at=inputs.looked_at,
-        stages=inputs.stages,
+        claims_alpha=inputs.claims_alpha,
+        of_features=inputs.of_features,
         variants=inputs.variants,
     )

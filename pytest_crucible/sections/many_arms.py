@@ -59,8 +59,8 @@ def _tables(inputs: SectionInputs) -> Iterator[ManyArms]:
             continue
         arms = [pair for pair in zip(names, scores, strict=True) if pair[1].seen.any() or not facts.of_ensemble]
         if len(arms) >= FEWEST_ARMS:
-            # A session with stages may have ended at this one, so that ranks use the error rate of this stage.
-            rank_alpha = inputs.stages.alpha if inputs.stages else inputs.alpha
+            # Where all claims share an error rate, ranks use it, too.
+            rank_alpha = inputs.alpha if inputs.claims_alpha is None else inputs.claims_alpha
             # As in the verdicts: the interval of a candidate that the same samples have chosen holds for all that could have won.
             mean_alpha = inputs.alpha / inputs.plan.chosen_among
             yield compare_many_arms(

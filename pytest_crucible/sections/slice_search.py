@@ -1,4 +1,4 @@
-"""Why the candidate won or lost: slices in which its difference from the baseline is unlike that elsewhere."""
+"""The reasons why the candidate won or lost: slices in which its difference from the baseline is unlike that elsewhere."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TO_READ = 3
 _SAME = 0.7
 # Differences closer than this part of the largest score are equal.
 _ROUNDING = 1e-12
-# The texts of more samples are not read at the end of every session; `crucible explain` reads them.
+# The texts of more samples are not read at the end of every session; `crucible show --why-better` reads them.
 MOST_SAMPLES = 10_000
 MOST_IN_GROUPS = 2_000
 
@@ -100,7 +100,8 @@ def view(result: SearchResult | NotSearched, claims: Sequence[Claim]) -> View:
     """Return the findings as a table, or a note that there are none, or no search."""
     if isinstance(result, NotSearched):
         groups = " in groups" if result.in_groups else ""
-        text = f"no slices were searched at the end of this run, of {result.samples:,} samples{groups}: crucible explain does it"
+        which = f"no slices were searched at the end of this run, of {result.samples:,} samples{groups}"
+        text = f"{which}: crucible show --why-better does it"
         document = {"searched": 0, "reason": "too many samples", "n": result.samples}
         return View(title="Where the difference lies", notes=(Note(text=text, verbosity=1),), document=document)
     head = f"{result.metric}, {result.candidate} vs {result.baseline}"

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_crucible.adapters.config_tables import read_prices
-from pytest_crucible.backends.budget.ledger import SharedLedger, SpendLedger
-from pytest_crucible.backends.budget.prices import Prices
-from pytest_crucible.backends.budget.spending import Spending
+from pytest_crucible.backends.budget import SharedLedger, SpendLedger
+from pytest_crucible.backends.spending import Prices, Spending
 from pytest_crucible.records import BUDGET, BudgetSpent, Emit, Event
 from pytest_crucible.records.private_files import runtime_folder
 

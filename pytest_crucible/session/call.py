@@ -10,8 +10,8 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.prompt_text import PROMPT
-from pytest_crucible.backends.wrapper import find_innermost
-from pytest_crucible.metrics.models.attribution import set_current_reply
+from pytest_crucible.backends.protocol import find_innermost
+from pytest_crucible.metrics.models.scorers import set_current_reply
 from pytest_crucible.records import MetricFacts, Observation, Outcome, Reply, Sample, Unit, Value
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.sample.background_loop import BackgroundLoop

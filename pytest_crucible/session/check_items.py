@@ -12,7 +12,7 @@ from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.session.data_checks import Place, check_reports, remove_shared
 from pytest_crucible.session.part_reports import name_in_junit
-from pytest_crucible.session.stage_items import collected_nodeid
+from pytest_crucible.session.repeated_items import collected_nodeid
 from pytest_crucible.session.verdict_reports import rerun_report
 
 

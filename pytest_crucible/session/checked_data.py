@@ -9,7 +9,7 @@ import pytest
 
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.datasets import identify
-from pytest_crucible.datasets.checks.check import CheckContext
+from pytest_crucible.datasets.check import CheckContext
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.records import Dataset
 from pytest_crucible.records.data_checks import CheckResult
@@ -65,7 +65,7 @@ class CheckedDatasets:
     def runs_checks(self) -> bool:
         """True if the session runs data checks: not if it sends nothing, nor for --crucible-sample."""
         settings = self._settings
-        is_dry = settings.estimate or settings.sample is not None or self._config.option.collectonly
+        is_dry = settings.option("estimate") or settings.sample is not None or self._config.option.collectonly
         return settings.checks != "off" and not is_dry
 
     def samples_facts(self, data: CheckedData) -> dict[str, Any]:

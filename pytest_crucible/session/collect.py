@@ -7,7 +7,6 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from _pytest.outcomes import OutcomeException
@@ -20,10 +19,9 @@ from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, col
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.builtin import registered_sections
-from pytest_crucible.metrics.models.llm_judge import Judge
-from pytest_crucible.presets import configure
+from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records import Arm, Plan
-from pytest_crucible.records.errors import CrucibleError, SpecError, StoreError
+from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.records.model_gates import SuiteRecord
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sections.run import load_sections
@@ -48,10 +46,6 @@ from pytest_crucible.session.stored_arms import with_stored_runs
 from pytest_crucible.session.suite_record import DESELECTED, NOT_PLANNED, record_suite
 from pytest_crucible.session.unusable_store import UnusableStore
 
-if TYPE_CHECKING:
-    from pytest_crucible.session.sweep_choice import SweepChoice
-    from pytest_crucible.session.sweep_plans import PlannedSweep
-
 
 class ExperimentCollection:
     """Plans the selected items, and gathers the errors of all of them."""
@@ -68,14 +62,13 @@ class ExperimentCollection:
         self.problems: list[str] = []
         self.failures = PlanningFailures()
         self.unusable_store = UnusableStore(self.marked.experiment_of)
-        self._config = config
-        self._settings = settings
-        self._resources = resources
+        self.config = config
+        self.settings = settings
+        self.resources = resources
         # One for all items, because each dataset is read once.
         self._data = CheckedDatasets(config, settings, checks or DataChecks())
         self._items: Sequence[pytest.Item] = ()
         self._judges: list[Judge] = []
-        self.sweep: PlannedSweep | None = None
 
     def has_verdicts(self, nodeid: str) -> bool:
         """Return whether an experiment has targets or comparisons."""
@@ -87,74 +80,72 @@ class ExperimentCollection:
         joined = group_by_function(items)
         self._items = items
         for item in items:
-            with self._gather_errors(item.nodeid):
+            with self.gather_errors(item.nodeid):
                 check_markers(item)
         experiments = self.marked.experiments(items)
         if not (joined or experiments):
             return
-        with self._gather_errors():
-            if self._settings.checks == "only":
+        with self.gather_errors():
+            if self.settings.checks == "only":
                 self._check_selected(experiments)
             else:
                 self._plan_selected(experiments, joined)
         # Where no test is run, none could fail.
-        if self._config.option.collectonly:
+        if self.config.option.collectonly:
             self.problems += self.failures.sentences()
 
     def _plan_selected(self, items: Sequence[pytest.Function], joined: Mapping[str, Sequence[pytest.Function]]) -> None:
-        check_reports(self._config, self._settings)
-        if self._settings.estimate and hasattr(self._config, "workerinput"):
-            raise SpecError("--crucible-estimate sends nothing and needs no workers: leave out -n")
+        check_reports(self.config, self.settings)
         # Loaded for its errors: a broken plugin ends the session before any request is sent.
-        load_sections(registered_sections(self._config))
-        self._resources.on_close(configure.configure(self._config.rootpath))
-        context = adapter_context(self._config, self._settings, self._resources.shared, self._resources.find_version)
+        load_sections(registered_sections(self.config))
+        self.config.hook.pytest_crucible_plan_begin(collection=self)
+        context = adapter_context(self.config, self.settings, self.resources.shared, self.resources.find_version)
         opener, self.guards = Opener(context), context.guards
         judges = partial(self._open_judge, opener)
-        self._resources.on_close(configure_scorers.configure(self._config.rootpath, judges))
-        self.opened_arms = open_arms(opener, self._settings)
+        self.resources.on_close(configure_scorers.configure(self.config.rootpath, judges))
+        self.opened_arms = open_arms(opener, self.settings)
         # An error among others: they are reported together.
-        with self._gather_errors():
+        with self.gather_errors():
             check_distinct(self.opened_arms, opener.typed_names)
-        self._resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
-        planner = ExperimentPlanner(self._config, self._settings, self.opened_arms, self._data)
+        self.resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
+        planner = ExperimentPlanner(self.config, self.settings, self.opened_arms, self._data)
         for item in items:
-            with self._gather_errors(item.nodeid):
+            with self.gather_errors(item.nodeid):
                 self._plan_experiment(item, planner)
         for nodeid, group in joined.items():
-            with self._gather_errors(nodeid):
+            with self.gather_errors(nodeid):
                 self._plan_joined(nodeid, group, planner)
-        if self.opened_arms[0].family is not None:
-            self._plan_sweep()
-        if self._settings.stop:
-            self._plan_looks()
-        self.lines |= announce_plans(self.plans(), self._settings, self.opened_arms)
-        if self._settings.sample is not None:
-            check_sample(self._settings.sample, self.experiments.values())
+        self.config.hook.pytest_crucible_plan_session(collection=self)
+        self.lines |= announce_plans(
+            self.plans(), self.settings, self.opened_arms, self.config.hook.pytest_crucible_announce
+        )
+        if self.settings.sample is not None:
+            check_sample(self.settings.sample, self.experiments.values())
         # Training takes long, so it starts only when everything else is valid.
-        if self._trained_names() and not self.problems and not self._settings.estimate:
+        if self._trained_names() and not self.problems and self.resources.sends:
             if self._spends:
-                self._resources.open_store()
+                self.resources.open_store()
             self._train(opener)
+        self.config.hook.pytest_crucible_prepare(collection=self)
         if not self.problems and self._data.runs_checks:
             self._compare_training_files()
-        LearnedFindings(self._config).learn(self.experiments.values())
+        LearnedFindings(self.config).learn(self.experiments.values())
 
     def _check_selected(self, items: Sequence[pytest.Function]) -> None:
         """Check the datasets of the selected experiments, without opening an adapter."""
         for item in items:
-            with self._gather_errors(item.nodeid):
+            with self.gather_errors(item.nodeid):
                 self._data.check_data(item, experiment_mark(item))
 
     def store_plans(self, run: str) -> bool:
         """Store the run and all plans, unless no request will be sent; return whether requests will be sent."""
         if self.plans() and not self.problems:
-            with self._gather_errors():
+            with self.gather_errors():
                 if self._spends:
                     self._store_run(run)
                 # An estimate reads how long earlier replies were.
-                elif self._settings.estimate and not self._config.option.collectonly:
-                    self._resources.open_store()
+                elif not self.resources.sends and not self.config.option.collectonly:
+                    self.resources.open_store()
         if self.unusable_store.sentence:
             self._drop_plans()
         return bool(self.plans()) and self._spends
@@ -162,32 +153,31 @@ class ExperimentCollection:
     @property
     def _spends(self) -> bool:
         """Return whether the session will run its experiments and store them."""
-        settings = self._settings
-        return not (self._config.option.collectonly or settings.sample is not None or settings.estimate)
+        settings = self.settings
+        is_dry = self.config.option.collectonly or settings.sample is not None
+        return not is_dry and self.resources.sends
 
     def _drop_plans(self) -> None:
         """Plan nothing, since the run store cannot be used: the tests have errors at their setup."""
         # Beside other errors, and where no test is set up, this one is reported with them.
-        if self.problems or self._config.option.collectonly:
+        if self.problems or self.config.option.collectonly:
             self.problems.append(self.unusable_store.sentence)
         self.experiments.clear()
         self.joined.clear()
         self.lines.clear()
-        self.sweep = None
 
     def _store_run(self, run: str) -> None:
-        store = self._resources.store
+        store = self.resources.store
         # Imported now, not between the last reply and the verdicts.
-        if not hasattr(self._config, "workerinput"):
+        if not hasattr(self.config, "workerinput"):
             compared = ("comparing",) if any(plan.contrasts for plan in self.plans()) else ()
             for needed in ("session.finish", "stats.choose", *(f"stats.{name}" for name in compared)):
                 importlib.import_module(f"pytest_crucible.{needed}")
-        enter_run(store, run, self._config, self._settings, self._record_suite())
+        enter_run(store, run, self.config, self.settings, self._record_suite())
         for plan in self.plans():
             store.enter_plan(run, plan)
         enter_failed_checks(store, run, self.experiments.values())
-        if self.sweep is not None:
-            self.choice(run).begin(resume=self._settings.resume)
+        self.config.hook.pytest_crucible_enter(collection=self, run=run)
         enter_joined_tests(store, run, self.joined.values())
 
     def _record_suite(self) -> SuiteRecord:
@@ -195,30 +185,23 @@ class ExperimentCollection:
         failed = self.failures.names()
         left_out = {**dict.fromkeys(deselected, DESELECTED), **dict.fromkeys(failed, NOT_PLANNED)}
         planned = [item for item in self._items if item.nodeid not in failed]
-        return record_suite(self._config, self._settings, planned, self.marked.functions, self._data, left_out)
-
-    def choice(self, run: str) -> SweepChoice:
-        """Return the choice of the session's sweep."""
-        from pytest_crucible.session.sweep_choice import SweepChoice
-
-        assert self.sweep is not None
-        return SweepChoice(self.sweep, run, self._resources.store)
+        return record_suite(self.config, self.settings, planned, self.marked.functions, self._data, left_out)
 
     def _plan_experiment(self, item: pytest.Function, planner: ExperimentPlanner) -> None:
         experiment = planner.plan_experiment(item, self.marked.functions[item.nodeid])
         budget = experiment_mark(item).budget
         if budget is not None:
             names = [*collect_names(experiment.opened_arms), *(arm.name for arm in self._judges)]
-            self._resources.shared.spending.allow(item.nodeid, budget, names)
+            self.resources.shared.spending.allow(item.nodeid, budget, names)
         self.experiments[item.nodeid] = experiment
-        # With a sweep, the samples of the plan are not known yet.
-        if self.opened_arms[0].family is None:
-            self._resolve_stored_arms(item.nodeid)
+        # Where one of several arms will be the candidate, the samples of the plan are not known yet.
+        if not self.opened_arms[0].competitors:
+            self.resolve_stored_arms(item.nodeid)
 
-    def _resolve_stored_arms(self, nodeid: str) -> None:
+    def resolve_stored_arms(self, nodeid: str) -> None:
         """Put the ids of stored runs into an experiment's arms. Raises SpecError if the experiment has changed since."""
         experiment = self.experiments.pop(nodeid)
-        plan = with_stored_runs(experiment.plan, lambda: self._resources.store)
+        plan = with_stored_runs(experiment.plan, lambda: self.resources.store)
         self.experiments[nodeid] = replace(experiment, plan=plan)
 
     def _plan_joined(self, nodeid: str, items: Sequence[pytest.Function], planner: ExperimentPlanner) -> None:
@@ -229,7 +212,7 @@ class ExperimentCollection:
     def _open_judge(self, opener: Opener, name: str, role: str) -> Judge:
         """Open the judge, or the paraphraser; called when a metric or an attack first needs it."""
         judge, backend = open_judge(opener.open, name, "[scorers]", role)
-        self._resources.add_backends(backend)
+        self.resources.add_backends(backend)
         self._judges.append(judge)
         return judge
 
@@ -242,10 +225,10 @@ class ExperimentCollection:
         # Loads scipy, which a session without training files may not need.
         from pytest_crucible.session.contamination import Contamination
 
-        root = self._config.rootpath
-        contamination = Contamination(root, files_folder(root, self._settings.store) / "contamination")
+        root = self.config.rootpath
+        contamination = Contamination(root, files_folder(root, self.settings.store) / "contamination")
         for nodeid, experiment in self.experiments.items():
-            with self._gather_errors(nodeid):
+            with self.gather_errors(nodeid):
                 self.experiments[nodeid] = contamination.add_to(experiment)
 
     def _trained_names(self) -> set[str]:
@@ -257,7 +240,7 @@ class ExperimentCollection:
     def _train(self, opener: Opener) -> None:
         """Train the adapters that are not trained yet, and update the plans."""
         self.opened_arms = train_arms(opener, self.opened_arms, self._trained_names())
-        self._resources.add_backends(*collect_backends(self.opened_arms))
+        self.resources.add_backends(*collect_backends(self.opened_arms))
         opened = {opened_arm.arm.name: opened_arm for opened_arm in self.opened_arms}
         arms = {name: opened_arm.arm for name, opened_arm in opened.items()}
         for nodeid, experiment in self.experiments.items():
@@ -265,45 +248,6 @@ class ExperimentCollection:
             self.experiments[nodeid] = replace(experiment, plan=_with_arms(experiment.plan, arms), opened_arms=trained)
         for joined in self.joined.values():
             joined.plan = _with_arms(joined.plan, arms)
-        if self.sweep is not None:
-            from pytest_crucible.session.sweep_plans import with_sweep, with_trained
-
-            self.sweep = with_trained(self.sweep, self.opened_arms[0])
-            self.experiments = {
-                nodeid: with_sweep(experiment, self.sweep.record) for nodeid, experiment in self.experiments.items()
-            }
-
-    def _plan_sweep(self) -> None:
-        """Plan the sweep; the experiments keep the samples that do not choose."""
-        from pytest_crucible.session.sweep_checks import check_confirmed, check_whole_experiments
-        from pytest_crucible.session.sweep_plans import plan_sweep
-
-        family = self.opened_arms[0]
-        check_whole_experiments(family, self._settings, has_joined_tests=bool(self.joined))
-        if self.experiments:
-            self.sweep, changed = plan_sweep(family, self.experiments, self._settings.seed)
-            check_confirmed(self.sweep.record, self._settings)
-            self.experiments |= changed
-            for nodeid in changed:
-                with self._gather_errors(nodeid):
-                    self._resolve_stored_arms(nodeid)
-            self._resources.shared.spending.share(self.sweep.record.test, self.sweep.record.nodeid)
-
-    def put_first(self, items: list[pytest.Item]) -> None:
-        """Move the test that chooses the winner of a sweep before all others, which wait for it."""
-        if self.sweep is not None:
-            test = self.sweep.record.test
-            items.sort(key=lambda item: item.nodeid != test)
-
-    def _plan_looks(self) -> None:
-        """Give each plan the error rate of its claims: all claims of the session share alpha."""
-        from pytest_crucible.plan.looks import look_alpha, with_looks
-
-        alpha = look_alpha(self.plans(), self._settings.alpha)
-        for plan in self.plans():
-            with self._gather_errors(plan.nodeid):
-                looking = with_looks(plan, alpha)
-                self.experiments[plan.nodeid] = replace(self.experiments[plan.nodeid], plan=looking)
 
     def plans(self) -> list[Plan]:
         """Return the plans of all selected experiments and joined tests without errors."""
@@ -312,7 +256,8 @@ class ExperimentCollection:
         ]
 
     @contextlib.contextmanager
-    def _gather_errors(self, where: str = "") -> Iterator[None]:
+    def gather_errors(self, where: str = "") -> Iterator[None]:
+        """Turn the errors of a block into problems of the session; `where` is the nodeid that has them."""
         try:
             yield
         except StoreError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,9 +20,6 @@ from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.worker_links import announce_stored
 from pytest_crucible.session.worker_reports import WorkerReports
 
-if TYPE_CHECKING:
-    from pytest_crucible.session.stages import SessionStages
-
 
 class Conclusion:
     """The plugin that ends a session. In a worker of pytest-xdist it decides nothing and stores the last rows."""
@@ -39,7 +35,6 @@ class Conclusion:
         messages: Messages,
         interruptions: Interruptions,
         workers: WorkerReports,
-        stages: SessionStages | None,
     ) -> None:
         self._config = config
         self._settings = settings
@@ -49,7 +44,6 @@ class Conclusion:
         self._messages = messages
         self._interruptions = interruptions
         self._workers = workers
-        self._stages = stages
         self._is_worker = hasattr(config, "workerinput")
         self._hide = key_redactor(config)
         self._concluded: Run | None = None
@@ -77,8 +71,7 @@ class Conclusion:
                 from pytest_crucible.store.redact_again import redact_again
 
                 redact_again(self._resources.store, self._run, self._hide)
-            if self._stages is not None and not interrupted:
-                self._stages.finish()
+            self._config.hook.pytest_crucible_sampled(interrupted=interrupted)
             self._concluded = finish.decide_verdicts(
                 self._config, self._settings, self._resources.store, self._run, interrupted=interrupted
             )

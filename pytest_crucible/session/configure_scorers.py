@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.metrics.models.llm_judge import Judge
-from pytest_crucible.metrics.models.protocol import Premise
-from pytest_crucible.metrics.models.registry import configure as configure_scorers
+from pytest_crucible.metrics.models.scorers import Judge, Premise
+from pytest_crucible.metrics.models.scorers import configure as configure_scorers
 from pytest_crucible.records import JUDGE, PARAPHRASER
 from pytest_crucible.records.errors import SpecError
 
@@ -50,7 +49,7 @@ def configure(root: Path, open_judge: Callable[[str, str], Judge]) -> Callable[[
 def _entailment(table: Mapping[str, Any], root: Path) -> Callable[[], Any]:
     settings = {name: value for name, value in table.items() if name != "kind"}
     if table["kind"] == "judge":
-        from pytest_crucible.metrics.judges.entailment import JudgeEntailment
+        from pytest_crucible.metrics.judges import JudgeEntailment
 
         return partial(JudgeEntailment, **settings)
 

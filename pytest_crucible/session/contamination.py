@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.datasets.overlap.compare_file import compare_with_file
+from pytest_crucible.datasets.contamination.compare import compare_with_file
 from pytest_crucible.records import Arm, Dataset, Exclusion
 from pytest_crucible.records.contamination import ArmOverlap, Overlap
+from pytest_crucible.records.files import file_lock, hash_file
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.training.locks import file_lock
-from pytest_crucible.training.tracked_reads import hash_file
 
 
 @dataclass

@@ -15,15 +15,22 @@ from typing import Any, cast
 import pytest
 
 from pytest_crucible.datasets import hash_samples, identify
-from pytest_crucible.datasets.checks.check import Check, CheckContext, Finding
-from pytest_crucible.datasets.checks.plain_findings import finding_from_plain, finding_to_plain
-from pytest_crucible.datasets.checks.run import drop_failing, number_subjects, search_samples
+from pytest_crucible.datasets.check import (
+    Check,
+    CheckContext,
+    Finding,
+    drop_failing,
+    finding_from_plain,
+    finding_to_plain,
+    number_subjects,
+    search_samples,
+)
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.data_checks import CheckResult
+from pytest_crucible.records.files import file_lock
 from pytest_crucible.records.private_files import NotPrivateError, runtime_folder
 from pytest_crucible.session.part_reports import part_id, part_location
 from pytest_crucible.session.verdict_reports import VerdictRepr
-from pytest_crucible.training.locks import file_lock
 
 # The place in memory of a function or object, which differs from process to process.
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")

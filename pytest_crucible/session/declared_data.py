@@ -11,7 +11,7 @@ import pytest
 
 from pytest_crucible.builtin import check_dataset_name, registered_metrics
 from pytest_crucible.datasets import load_file, load_rows, select
-from pytest_crucible.datasets.large_file import LargeFile, is_large
+from pytest_crucible.datasets.load import LargeFile, is_large
 from pytest_crucible.datasets.release import Release
 from pytest_crucible.datasets.strategies import StrategySamples
 from pytest_crucible.metrics import Metric

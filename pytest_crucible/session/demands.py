@@ -35,6 +35,7 @@ def experiment_demands(
     mark = experiment_mark(item)
     timeout = settings.timeout if mark.timeout is None else float(mark.timeout)
     forms, _ = read_prompts(item, function, mark.prompts)
+    hook = item.config.hook.pytest_crucible_demands
     values = {
         "dataset": f"{dataset.name}, {quantity(len(dataset.samples), 'sample')}, {dataset.sha256}",
         **_judged(item, settings),
@@ -44,7 +45,7 @@ def experiment_demands(
         "repeats": str(mark.epochs * settings.rounds),
         "timeout": f"{timeout!r} s",
         "fixed factors": ", ".join(mark.fixed),
-        "attacks": _attacks_text(item, settings),
+        **{name: text for demands in hook(item=item, settings=settings) for name, text in demands.items()},
         "data checks": "; ".join(f"{check.identity} {check.severity}" for check in data_checks(item)),
     }
     return {name: value for name, value in values.items() if value}
@@ -115,16 +116,6 @@ def _fixture_sources(item: pytest.Function) -> Iterator[str]:
         if not is_installed(inspect.getmodule(function)):
             yield name
             yield from sources(function)
-
-
-def _attacks_text(item: pytest.Function, settings: Settings) -> str:
-    if item.get_closest_marker("robustness") is None and settings.attacks is None:
-        return ""
-    # Loads the attacks, which most suites do not have.
-    from pytest_crucible.session.robustness_marks import robustness_marks
-
-    marks = robustness_marks(item, settings.attacks)
-    return "; ".join(map(repr, marks)) + (" (not run)" if settings.attacks == "none" else "")
 
 
 def _sha(value: Sequence[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pytest_crucible.records import Plan
 from pytest_crucible.records.settings import Settings
@@ -12,9 +11,6 @@ from pytest_crucible.session.stored_replies import arm_fingerprint, find_stored_
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.reused_outcomes import copy_outcomes
 from pytest_crucible.store.runs import RunStore
-
-if TYPE_CHECKING:
-    from pytest_crucible.session.stage_run import StageRun
 
 
 @dataclass(frozen=True)
@@ -36,9 +32,9 @@ class ExperimentEntry:
     settings: Settings
     run: str
 
-    def enter(self, experiment: Experiment, stage: StageRun | None = None, answered: int = 0) -> EnteredExperiment:
-        """Enter an experiment, or one of its later stages; the first `answered` arms have had their requests in this run."""
-        if stage is not None and not stage.is_first:
+    def enter(self, experiment: Experiment, *, is_first: bool = True, answered: int = 0) -> EnteredExperiment:
+        """Enter an experiment, or a later run of it; the first `answered` arms have had their requests in this session."""
+        if not is_first:
             return self._enter_again(experiment)
         plan = experiment.plan
         key = self.store.add_experiment(self.run, plan, experiment.dataset.samples, experiment.variants)
@@ -59,7 +55,7 @@ class ExperimentEntry:
         return EnteredExperiment(key, arms, done)
 
     def _enter_again(self, experiment: Experiment) -> EnteredExperiment:
-        """Return the keys of an experiment that has begun, and the units that its earlier stages answered or lost."""
+        """Return the keys of an experiment that has begun, and the units that its earlier runs answered or lost."""
         plan = experiment.plan
         key = self.store.add_experiment(self.run, plan, experiment.dataset.samples, experiment.variants)
         arms = [self._add_arms(key, plan, number) for number in range(len(plan.arms))]

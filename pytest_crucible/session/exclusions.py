@@ -23,7 +23,7 @@ def _threshold_exclusions(arms: Sequence[OpenedArm], samples: Sequence[Sample]) 
         return ()
     # Most sessions have no guard.
     from pytest_crucible.adapters.guard import input_text
-    from pytest_crucible.guards.thresholds import find_used
+    from pytest_crucible.guards.normalise import find_used
 
     texts = [(sample.id, input_text(sample.input)) for sample in samples]
     used = [(f"chose the threshold of {threshold.guard}", find_used(threshold, texts)) for threshold in chosen]

@@ -11,6 +11,7 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import KnowsItsSamples
+from pytest_crucible.features import left_out_sentence, owner_of
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
@@ -85,6 +86,13 @@ def check_sample(sample_id: str, experiments: Collection[Experiment]) -> None:
 
 def check_markers(item: pytest.Item) -> None:
     """Raise SpecError for a marker without effect: the suite would pass for the wrong reason."""
+    for mark in item.own_markers:
+        owner = owner_of(mark.name, "marker_names")
+        if owner is not None and item.config.pluginmanager.is_blocked(owner.plugin_name):
+            raise SpecError(left_out_sentence(f"@pytest.mark.{mark.name}", owner))
+    hook = item.config.hook.pytest_crucible_check_item
+    if problem := next(filter(None, hook(item=item, is_experiment=is_experiment(item))), ""):
+        raise SpecError(problem)
     if is_experiment(item):
         check_spelling(item)
         # pytest passes no arguments to such a method.
@@ -95,10 +103,6 @@ def check_markers(item: pytest.Item) -> None:
     elif any(mark.name == "data_check" for mark in item.own_markers):
         raise SpecError(
             "has data checks but no dataset: mark it with @pytest.mark.crucible(dataset=...), or remove data_check"
-        )
-    elif any(mark.name == "robustness" for mark in item.own_markers):
-        raise SpecError(
-            "has attacks but is not an experiment: mark it with @pytest.mark.crucible(dataset=...), or remove the marker robustness"
         )
     elif is_judged(item) and not uses_crucible(item):
         raise SpecError(

@@ -4,41 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_crucible.backends.limiting.load import explain_load
-from pytest_crucible.metrics.models.registry import scorer_reports
+from pytest_crucible.backends.limiting.limiter import explain_load
+from pytest_crucible.metrics.models.scorers import scorer_reports
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.deadline import Deadline
-from pytest_crucible.sample.engine import Progress
 from pytest_crucible.session.budget import emit_budgets
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.experiment_run import ExperimentRun
 from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.markers import is_experiment
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.progress import progress_display
 from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.repeated_items import collected_nodeid
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_experiment import ExperimentRunner
 from pytest_crucible.session.single_sample import run_single_sample
-from pytest_crucible.session.stage_items import collected_nodeid
-
-if TYPE_CHECKING:
-    from pytest_crucible.session.estimate_plugin import EstimatePlugin
-    from pytest_crucible.session.stage_plugin import StagePlugin
-    from pytest_crucible.session.stage_run import StageRun
-    from pytest_crucible.session.sweep_items import SweepItems
-
-Show = Callable[[Progress | None], None]
 
 
 class ExperimentItems:
-    """Runs an item as an experiment, as a stage of one, as a single sample, or only estimates it."""
+    """Runs an item as an experiment, or one sample of it alone."""
 
     def __init__(
         self,
@@ -52,8 +43,6 @@ class ExperimentItems:
         messages: Messages,
         interruptions: Interruptions,
         deadline: Deadline | None,
-        stages: StagePlugin | None,
-        estimate: EstimatePlugin | None,
     ) -> None:
         self._config = config
         self._settings = settings
@@ -64,22 +53,7 @@ class ExperimentItems:
         self._messages = messages
         self._interruptions = interruptions
         self._deadline = deadline
-        self._stages = stages
-        self._estimate = estimate
         self._hide = key_redactor(config)
-        self._sweep_items: SweepItems | None = None
-
-    def open_sweep(self) -> str:
-        """Register the tests of the session's sweep, if it has one and will run it. Return the family that it chooses from."""
-        if self._collection.sweep is None or not self._messages.begun or self._messages.problems:
-            return ""
-        from pytest_crucible.session.sweep_items import SweepItems
-
-        worker = getattr(self._config, "workerinput", {}).get("workerid")
-        choice = self._collection.choice(self._run)
-        self._sweep_items = SweepItems(choice, worker=worker, check_interrupt=self._interruptions.check)
-        self._config.pluginmanager.register(self._sweep_items, "crucible-sweep")
-        return self._sweep_items.family
 
     def run_item(self, item: pytest.Function) -> bool | None:
         """Run a marked function, and return True; None for any other function, which pytest runs."""
@@ -91,27 +65,31 @@ class ExperimentItems:
         # A worker of xdist cannot refuse to begin: it skips its items, and their reports have the reason.
         if experiment is None or self._messages.errors:
             pytest.skip(self.skip_reason())
-        if self._estimate is not None:
-            self._estimate.estimate(item, experiment)
-        elif self._settings.sample is not None:
+        if self._settings.sample is not None:
             self._run_single_sample(item, experiment, self._settings.sample)
-        elif self._stages is None or not self._stages.defer(item, experiment.plan):
-            self._run_and_report(item, experiment)
+            return True
+        run = ExperimentRun(item, experiment)
+        if not self._config.hook.pytest_crucible_run(run=run):
+            self._run_and_report(run)
         return True
 
     def skip_reason(self) -> str:
         """Return why an experiment or the sample of a joined test is not run."""
         return "not run: " + self._hide(next(iter(self._messages.errors), "this test was not planned as an experiment"))
 
-    def _run_and_report(self, item: pytest.Function, experiment: Experiment) -> None:
-        """Run an experiment, or its next stage. What is known of an error only now goes to the session's messages."""
-        stage = None if self._stages is None else self._stages.begin_stage(item, experiment)
+    def _run_and_report(self, run: ExperimentRun) -> None:
+        """Run an experiment. What is known of an error only now goes to the session's messages."""
+        item = run.item
         try:
             shared = self._resources.shared
             shared.limiters.restart_load()
-            show = progress_display(self._config, item.nodeid, shared)
+            run.show = progress_display(self._config, item.nodeid, shared)
             with self._interruptions.defer_signals():
-                self._run_experiment(item, experiment, show, stage)
+                for begin in run.before:
+                    begin(run)
+                self.ask(run)
+                for end in run.after:
+                    end()
         except CrucibleError as error:
             if isinstance(error, StoreError):
                 self._messages.add_failures([error])
@@ -126,25 +104,10 @@ class ExperimentItems:
             if sentence := explain_load(self._resources.shared.limiters.load()):
                 self._messages.lines.append(f"{item.name}: {sentence}")
 
-    def _run_experiment(
-        self, item: pytest.Function, experiment: Experiment, show: Show, stage: StageRun | None
-    ) -> None:
-        runner = self._runner()
-        # In later stages the winner is the candidate already.
-        if self._sweep_items is not None and (stage is None or stage.is_first):
-            experiment = self._collection.experiments[collected_nodeid(item)] = self._sweep_items.with_winner(
-                item,
-                experiment,
-                lambda choosing, rule, answered: runner(item, choosing, show, rule, answered=answered),
-                self._resources.writer.flush,
-            )
-        runner(item, experiment, show, stage=stage)
-        if self._stages is not None and stage is not None:
-            self._stages.complete(experiment.plan, stage)
-
-    def _runner(self) -> ExperimentRunner:
+    def ask(self, run: ExperimentRun) -> None:
+        """Request every reply of a run that is not stored yet. Raises CrucibleError and KeyboardInterrupt."""
         resources = self._resources
-        return ExperimentRunner(
+        runner = ExperimentRunner(
             self._run,
             self._settings,
             resources.store,
@@ -157,6 +120,7 @@ class ExperimentItems:
             emit=self._publisher.sample_emit,
             check_interrupt=self._interruptions.check,
         )
+        runner(run)
 
     def _run_single_sample(self, item: pytest.Function, experiment: Experiment, sample_id: str) -> None:
         position = experiment.position(sample_id)

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from pytest_crucible.builtin import registered_sections
 from pytest_crucible.records import Run
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.report.github import add_summary, annotation_lines
 from pytest_crucible.report.terminal import Line, summary
+from pytest_crucible.report.verdict_text import annotation_lines
 from pytest_crucible.runs.evaluate import conclude
+from pytest_crucible.runs.plugins import load_extensions
 from pytest_crucible.session.budget import budget_lines
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.part_reports import name_in_junit
@@ -33,7 +33,7 @@ def decide_verdicts(config: pytest.Config, settings: Settings, store: RunStore, 
         strict=settings.strict,
         interrupted=interrupted,
         amend=lambda verdict: config.hook.pytest_crucible_verdict(config=config, verdict=verdict),
-        sections=registered_sections(config),
+        extensions=load_extensions(config.hook, config),
         memory=settings.memory,
     )
 
@@ -70,9 +70,18 @@ def finish_lines(config: pytest.Config, settings: Settings, run: Run) -> Iterato
     """Write the requested reports; yields the lines on budgets, failed reports and GitHub's summary."""
     yield from budget_lines(run.budgets)
     yield from write_reports(config, settings, run)
-    sentence = add_summary(run, os.environ) if run.experiments else ""
+    sentence = _add_to_github(run) if run.experiments else ""
     if sentence:
         yield sentence
+
+
+def _add_to_github(run: Run) -> str:
+    """Append the report to the summary of a job of GitHub Actions; return a sentence if that failed."""
+    if "GITHUB_STEP_SUMMARY" not in os.environ:
+        return ""
+    from pytest_crucible.report.markdown import add_summary
+
+    return add_summary(run, os.environ)
 
 
 def summary_lines(run: Run | None, messages: Iterable[str], *, verbosity: int, width: int) -> list[Line]:

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_crucible.session.joined_tests import function_nodeid, group_by_function, unique_ids
 from pytest_crucible.session.markers import is_experiment
-from pytest_crucible.session.stage_items import collected_nodeid
+from pytest_crucible.session.repeated_items import collected_nodeid
 
 
 class MarkedItems:

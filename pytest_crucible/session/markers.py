@@ -10,8 +10,6 @@ MARKERS = (
     "make a test function an experiment that runs on every sample of a dataset",
     "quality_target(*targets, decide=None): targets such as 'accuracy >= 0.80' that the candidate must meet",
     "ab_compare(*metrics, margin=None, alternative=None, relevant=None): compare the candidate with every --compare adapter",
-    "robustness(*attacks, strength=0.05, draws=1, protect=(), max_edit_share=None, min_similarity=None, normalise='text', "
-    "queries=50, metric=None, kept=None, certify=None): send each sample attacked, too, and again as a control",
     "data_check(*checks): data checks, such as expect_no_missing_values('label'), that must pass before anything is sent",
     "score_bounds(**bounds): the lowest and highest possible values of numbers that the test scores itself, such as "
     "relevance=(0, 1)",

@@ -10,8 +10,10 @@ from typing import Any, get_args
 
 import pytest
 
-from pytest_crucible.datasets.checks.check import Check
+from pytest_crucible.datasets.check import Check
+from pytest_crucible.features import all_features, left_out_sentence, owner_of
 from pytest_crucible.metrics.definition import declared_facts
+from pytest_crucible.options import features_of
 from pytest_crucible.plan.contrasts import is_sequence, parse_contrast
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import FACTORS, Contrast, MetricFacts, Purpose, Target
@@ -38,13 +40,17 @@ class ExperimentMark:
     prompts: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
     purpose: Purpose = "gate"
-    stage: str | None = None
+    features: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of features, by name."""
 
 
 def experiment_mark(item: pytest.Item) -> ExperimentMark:
     """Read `@pytest.mark.crucible(...)`. Raises SpecError."""
     mark = item.get_closest_marker("crucible")
-    arguments = _arguments(mark, [argument.name for argument in fields(ExperimentMark)], positional=("dataset",))
+    further = [name for feature in features_of(item.config.pluginmanager) for name in feature.arguments]
+    own = [argument.name for argument in fields(ExperimentMark) if argument.name != "features"]
+    arguments = _arguments(mark, [*own, *further], positional=("dataset",))
+    arguments["features"] = {name: arguments.pop(name) for name in further if name in arguments}
     if "dataset" not in arguments:
         raise SpecError("@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function")
     metrics = arguments.get("metrics", ())
@@ -219,6 +225,9 @@ def _arguments(mark: pytest.Mark | None, names: Iterable[str], *, positional: tu
 def _keywords(mark: pytest.Mark, names: Iterable[str]) -> dict[str, Any]:
     unknown = sorted(set(mark.kwargs) - set(names))
     if unknown:
+        owner = owner_of(unknown[0], "arguments") if mark.name == "crucible" else None
+        if owner is not None:
+            raise SpecError(left_out_sentence(f"@pytest.mark.crucible({unknown[0]}=...)", owner))
         hint = suggest(unknown[0], names, always=f"it takes {', '.join(names)}")
         raise SpecError(f"@pytest.mark.{mark.name} has no argument {unknown[0]!r}: {hint}")
     return dict(mark.kwargs)
@@ -227,7 +236,8 @@ def _keywords(mark: pytest.Mark, names: Iterable[str]) -> dict[str, Any]:
 def check_spelling(item: pytest.Item) -> None:
     """Raise SpecError for a marker such as `quality_targets`. pytest only warns about it, and the target would be ignored."""
     registered = {line.partition(":")[0].partition("(")[0].strip() for line in item.config.getini("markers")}
+    names_of_features = [name for feature in all_features() for name in feature.marker_names]
     for mark in item.own_markers:
-        near = closest_name(mark.name, (*JUDGING, "data_check", "robustness"), cutoff=0.8)
+        near = closest_name(mark.name, (*JUDGING, "data_check", *names_of_features), cutoff=0.8)
         if near is not None and mark.name not in registered:
             raise SpecError(f"@pytest.mark.{mark.name} is not a marker: did you mean @pytest.mark.{near}?")

@@ -11,13 +11,14 @@ from collections.abc import Callable
 import pytest
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.backends.budget.budget import Budget
+from pytest_crucible.backends.budget import Budget
 from pytest_crucible.records import Run
+from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.private_files import runtime_folder
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.redact_reports import key_redactor
-from pytest_crucible.telemetry.notice_urls import secret_parts
-from pytest_crucible.telemetry.notices import Notice, NotifySettings, read_notify_settings, send_notices
+from pytest_crucible.session.resources import Resources
+from pytest_crucible.telemetry.notices import Notice, NotifySettings, read_notify_settings, secret_parts, send_notices
 
 LOOK_S = 0.5  # a budget lasts minutes: reading the ledger twice a second costs nothing beside it
 # pytest's exit statuses of sessions that did not judge.
@@ -25,9 +26,25 @@ _BROKEN = {2: "was interrupted", 3: "ended with an internal error", 4: "was refu
 
 
 def open_notifier(
-    config: pytest.Config, run: str, messages: Messages, budget: Callable[[], Budget | None]
+    config: pytest.Config, run: str, messages: Messages, resources: Resources, *, sends: bool
 ) -> Notifier | None:
-    """Return the plugin that sends messages; None without a table `[notify]`. Raises SpecError."""
+    """Return the plugin that sends messages; None without a table `[notify]`, or if the session gives no verdicts."""
+
+    def open_budget() -> Budget | None:
+        # A session that has opened no adapter has spent nothing, and must not open them for a message.
+        shared = vars(resources).get("shared")
+        return None if shared is None else shared.spending.run
+
+    try:
+        notifier = _open(config, run, messages, open_budget)
+    # Reported with all other errors of the configuration.
+    except CrucibleError as error:
+        messages.problems.append(str(error))
+        return None
+    return notifier if sends and resources.sends else None
+
+
+def _open(config: pytest.Config, run: str, messages: Messages, budget: Callable[[], Budget | None]) -> Notifier | None:
     settings = read_notify_settings(read_table(config.rootpath, "notify"))
     if not settings.variables:
         return None

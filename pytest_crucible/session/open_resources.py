@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from pytest_crucible.backends.limiting.limiters import Limiters, Workers
-from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.budget import open_spending
 from pytest_crucible.session.events import EventPublisher
@@ -20,9 +17,8 @@ def open_resources(
     settings: Settings,
     run: str,
     publisher: EventPublisher,
-    on_unsent: Callable[[UnsentRequest], None],
 ) -> Resources:
-    """Return the resources of a session, each opened when first used; `on_unsent` gets the requests of an estimate."""
+    """Return the resources of a session, each opened when first used."""
     return Resources(
         _store_location(config, settings),
         cache=settings.cache,
@@ -34,7 +30,6 @@ def open_resources(
         seed=settings.seed,
         emit=publisher.request_emit,
         run_code=settings.run_code,
-        on_unsent=on_unsent if settings.estimate else None,
     )
 
 

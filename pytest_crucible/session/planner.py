@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
-from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.fingerprint import fingerprint
-from pytest_crucible.plan.stages import parse_stages, stage_number
-from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants
-from pytest_crucible.records import Plan, PromptForm, Sample, Variant
+from pytest_crucible.plan.variants import check_members, own_names, plan_variants, sample_variants
+from pytest_crucible.records import Plan, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.attack_plans import AttackPlan, AttackPlanner
-from pytest_crucible.session.attack_runs import Subject
 from pytest_crucible.session.checked_data import CheckedData, CheckedDatasets
 from pytest_crucible.session.exclusions import find_exclusions
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment
@@ -32,43 +27,12 @@ from pytest_crucible.session.experiment_checks import (
     check_pooling,
     check_return,
 )
-from pytest_crucible.session.experiment_metrics import ExperimentMetrics, find_metrics
+from pytest_crucible.session.experiment_draft import ExperimentDraft, PromptTexts
+from pytest_crucible.session.experiment_metrics import find_metrics
 from pytest_crucible.session.item_plan import fingerprint_of, make_plan
-from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
+from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts
 from pytest_crucible.session.prompt_files import hash_prompt, read_prompts
 from pytest_crucible.session.prompt_variables import check_joined_prompts, read_arm_prompts
-
-
-class PromptTexts(NamedTuple):
-    """The prompts that an experiment declares, and those of its adapters, which exclude each other."""
-
-    forms: tuple[PromptForm, ...]
-    texts: tuple[str, ...]
-    arm_texts: Mapping[str, str]
-    """By the name of the arm."""
-
-
-@dataclass(frozen=True)
-class Declarations:
-    """Markers, arguments, prompts and samples of a marked item, with everything that they name."""
-
-    item: pytest.Function
-    function: Callable[..., Any]
-    mark: ExperimentMark
-    takes: Collection[str]
-    """The arguments of the function."""
-    arms: tuple[OpenedArm, ...]
-    prompts: PromptTexts
-    data: CheckedData
-    scored: ExperimentMetrics
-    own_variants: tuple[Variant, ...]
-    attacks: AttackPlan
-    timeout_s: float | None
-
-    @property
-    def variants(self) -> tuple[Variant, ...]:
-        """Twins are numbered from 1: those of the samples come before those of attacks."""
-        return (*self.own_variants, *self.attacks.variants)
 
 
 class ExperimentPlanner:
@@ -81,41 +45,41 @@ class ExperimentPlanner:
         opened_arms: tuple[OpenedArm, ...],
         data: CheckedDatasets,
     ) -> None:
-        self._attacks = AttackPlanner(config, settings.seed, settings.attacks)
         self._settings = settings
         self._opened_arms = opened_arms
         self._data = data
-        self._stages = () if settings.stages is None else parse_stages(settings.stages)
+        self._config = config
 
     def plan_experiment(self, item: pytest.Function, function: Callable[..., Any]) -> Experiment:
         """Return a marked item as an experiment. Raises SpecError for invalid markers or arguments."""
         check_return(function)
-        declared = self._read_declarations(item, function)
-        plan = self._make_plan(declared)
+        draft = self._read_declarations(item, function)
+        self._config.hook.pytest_crucible_plan(draft=draft)
+        plan = self._make_plan(draft)
         if self._settings.memory == "pool":
             check_pooling(plan)
-        arms, attacks, uses_sampler = declared.arms, declared.attacks, "sampler" in declared.takes
-        if declared.variants and uses_sampler:
-            check_models(arms, "attacked replies" if attacks.variants else "replies to variants of the samples")
+        arms, uses_sampler = draft.arms, "sampler" in draft.takes
+        if draft.all_variants and uses_sampler:
+            check_models(arms, "attacked replies" if draft.variants else "replies to variants of the samples")
         return Experiment(
             function=function,
             plan=plan,
-            dataset=declared.data.dataset,
-            metrics=declared.scored.metrics,
+            dataset=draft.data.dataset,
+            metrics=draft.scored.metrics,
             opened_arms=arms,
-            timeout_s=declared.timeout_s,
+            timeout_s=draft.timeout_s,
             is_async=inspect.iscoroutinefunction(function),
-            warnings=_list_warnings(arms if uses_sampler else (), declared.data),
+            warnings=_list_warnings(arms if uses_sampler else (), draft.data),
             reasoning=self._settings.reasoning,
-            prompts=declared.prompts.texts,
-            arm_prompts=declared.prompts.arm_texts,
-            variants=declared.variants,
-            variant_metrics=attacks.metrics,
-            late_variants=attacks.late_variants,
-            arguments=attacks.arguments,
+            prompts=draft.prompts.texts,
+            arm_prompts=draft.prompts.arm_texts,
+            variants=draft.all_variants,
+            variant_metrics=draft.variant_metrics,
+            late_variants=draft.late_variants,
+            arguments=draft.arguments,
         )
 
-    def _read_declarations(self, item: pytest.Function, function: Callable[..., Any]) -> Declarations:
+    def _read_declarations(self, item: pytest.Function, function: Callable[..., Any]) -> ExperimentDraft:
         """Return the declarations of a marked item, checked against each other."""
         mark, takes = experiment_mark(item), inspect.signature(function).parameters
         if "sampler" in takes:
@@ -123,9 +87,11 @@ class ExperimentPlanner:
         arms = self._arms_to_query(item)
         prompts = _read_prompts(item, function, mark, arms)
         data = self._data.check_data(item, mark)
-        scored = find_metrics(item, mark, arms, data.dataset.samples, takes)
-        own = sample_variants(data.dataset.samples)
-        return Declarations(
+        own_variants = sample_variants(data.dataset.samples)
+        check_members([variant.name for variant in own_variants], [arm.arm for arm in arms])
+        return ExperimentDraft(
+            config=self._config,
+            settings=self._settings,
             item=item,
             function=function,
             mark=mark,
@@ -133,74 +99,42 @@ class ExperimentPlanner:
             arms=arms,
             prompts=prompts,
             data=data,
-            scored=scored,
-            own_variants=own,
-            attacks=self._plan_attacks(item, takes, arms, data.dataset.samples, scored.metrics, own),
+            scored=find_metrics(item, mark, arms, data.dataset.samples, takes),
+            own_variants=own_variants,
+            names=own_names(own_variants),
             timeout_s=(self._settings.timeout if mark.timeout is None else float(mark.timeout)) or None,
         )
 
-    def _make_plan(self, declared: Declarations) -> Plan:
-        mark, arms, dataset, scored = declared.mark, declared.arms, declared.data.dataset, declared.scored
+    def _make_plan(self, draft: ExperimentDraft) -> Plan:
+        mark, arms, dataset, scored = draft.mark, draft.arms, draft.data.dataset, draft.scored
+        members = dict.fromkeys(name for arm in arms for name in arm.arm.members)
         return make_plan(
-            declared.item,
+            draft.item,
             arms,
             dataset,
             declared=scored.facts,
-            further=ensemble_facts(scored.facts, dict.fromkeys(name for arm in arms for name in arm.arm.members)),
-            names=declared.attacks.names,
-            open_metrics="score" in declared.takes,
-            variants=plan_variants(declared.variants, dataset.samples),
-            robustness=declared.attacks.robustness,
-            prompts=declared.prompts.forms,
-            arm_prompts={name: hash_prompt(text) for name, text in declared.prompts.arm_texts.items()},
+            further=(*ensemble_facts(scored.facts, members), *draft.facts),
+            names=draft.names,
+            open_metrics="score" in draft.takes,
+            variants=plan_variants(draft.all_variants, dataset.samples),
+            prompts=draft.prompts.forms,
+            arm_prompts={name: hash_prompt(text) for name, text in draft.prompts.arm_texts.items()},
             fixed=mark.fixed,
             purpose=mark.purpose,
             fingerprint=fingerprint_of(
-                declared.item,
-                declared.function,
-                dataset,
-                scored.metrics,
-                declared.timeout_s,
-                self._settings.reasoning,
+                draft.item, draft.function, dataset, scored.metrics, draft.timeout_s, self._settings.reasoning
             ),
-            exclusions=find_exclusions(arms, scored.metrics, dataset.samples),
-            **self._data.samples_facts(declared.data),
+            exclusions=(*find_exclusions(arms, scored.metrics, dataset.samples), *draft.exclusions),
+            **self._data.samples_facts(draft.data),
             **self._repeats_facts(mark),
+            **draft.fields,
+            features=draft.values,
         )
-
-    def _plan_attacks(
-        self,
-        item: pytest.Function,
-        takes: Collection[str],
-        arms: Sequence[OpenedArm],
-        samples: Sequence[Sample],
-        metrics: Sequence[Metric],
-        own: Sequence[Variant],
-    ) -> AttackPlan:
-        """Return the attacks of an experiment whose samples may have variants of their own."""
-        names = [variant.name for variant in own]
-        subject = Subject(
-            item=item,
-            takes=frozenset(takes),
-            samples=samples,
-            metrics=metrics,
-            judged=[name for measure in (*targets(item), *comparisons(item)) for name in measure.metrics],
-            own=names,
-        )
-        attacks = self._attacks.plan(subject)
-        check_members(names, [arm.arm for arm in arms])
-        check_members(attacks.names.groups, [arm.arm for arm in arms], "an attack")
-        return attacks
 
     def _repeats_facts(self, mark: ExperimentMark) -> dict[str, Any]:
-        """Return the fields of a plan about repeats and stages."""
+        """Return the fields of a plan about repeats."""
         rounds = self._settings.rounds
-        return {
-            "repeats": mark.epochs * rounds,
-            "rounds": rounds,
-            "stages": self._stages,
-            "first_stage": self._find_first_stage(mark),
-        }
+        return {"repeats": mark.epochs * rounds, "rounds": rounds}
 
     def plan_joined_test(
         self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int
@@ -237,12 +171,6 @@ class ExperimentPlanner:
     def _arms_to_query(self, item: pytest.Item) -> tuple[OpenedArm, ...]:
         """Return the arms to query: the baselines only if the test compares something."""
         return self._opened_arms if comparisons(item) else self._opened_arms[:1]
-
-    def _find_first_stage(self, mark: ExperimentMark) -> int:
-        # With `-o crucible_stages=` all samples are sent at once, and the first stage of an experiment does not matter.
-        if mark.stage is None or not self._stages:
-            return 0
-        return stage_number(self._stages, mark.stage, f"@pytest.mark.crucible(stage={mark.stage!r})")
 
 
 def _read_prompts(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.report.progress import ProgressLine
+from pytest_crucible.report.plan_lines import ProgressLine
 from pytest_crucible.sample.engine import Progress
 from pytest_crucible.session.progress_log import ProgressLog
 

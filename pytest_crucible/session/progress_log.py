@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.report.progress import log_line
+from pytest_crucible.report.plan_lines import log_line
 from pytest_crucible.sample.engine import Progress
 
 LOG_EVERY_S = 20.0

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property
 
-from pytest_crucible.backends.budget.spending import Spending
-from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.context import BackendContext, ignore_event
 from pytest_crucible.backends.limiting.limiters import Limiters
 from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.backends.protocol import Backend, Closeable
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.records import Emit
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.registry import Version
@@ -43,11 +43,8 @@ class Resources:
         seed: int = 0,
         emit: Callable[[], Emit] = lambda: ignore_event,
         run_code: bool = False,
-        on_unsent: Callable[[UnsentRequest], None] | None = None,
     ) -> None:
         """Open nothing yet. `cache` is auto, only, off or refresh; `fresh` are the arms whose cached replies are ignored.
-
-        With `on_unsent` no request is sent: it receives them instead.
 
         `hide` redacts stored texts and `hide_keys` all else that is stored, as in RunStore; `emit` is called when the first event
         is emitted, and may raise SpecError.
@@ -60,7 +57,8 @@ class Resources:
         self._spending = spending
         self._seed = seed
         self._emit = emit
-        self._on_unsent = on_unsent
+        self.on_unsent: Callable[[UnsentRequest], None] | None = None
+        """Receives the requests of a session that sends none, such as an estimate. Set before anything is opened."""
         self._unusable: StoreError | None = None
         self._restores: list[Callable[[], object]] = []
         if run_code:
@@ -70,6 +68,11 @@ class Resources:
             self.on_close(sandbox.withdraw)
         self._backends: dict[int, Backend] = {}
         """The backends that the session queries, each once, by their identity in memory."""
+
+    @property
+    def sends(self) -> bool:
+        """Return whether requests are sent."""
+        return self.on_unsent is None
 
     @cached_property
     def shared(self) -> BackendContext:
@@ -82,7 +85,7 @@ class Resources:
             limiters=self._limiters(),
             spending=self._spending(),
             cache=self._caching(),
-            on_unsent=self._on_unsent,
+            on_unsent=self.on_unsent,
         )
 
     def _caching(self) -> CachePolicy | None:

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pytest
-
 from pytest_crucible.adapters.opened_arm import collect_backends
 from pytest_crucible.adapters.replay import check_all_replayed
-from pytest_crucible.backends.budget.spending import Spending
-from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.circuit_breaker import note_earlier_answers
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.records import Emit, Outcome
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.printable import printable
@@ -28,6 +26,7 @@ from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.enter_experiment import EnteredExperiment, ExperimentEntry
 from pytest_crucible.session.events import experiment_span, with_sample_spans
 from pytest_crucible.session.experiment import CrucibleWarning, Experiment
+from pytest_crucible.session.experiment_run import ExperimentRun
 from pytest_crucible.session.open_units import OpenUnits
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.runs import RunStore
@@ -35,7 +34,6 @@ from pytest_crucible.store.writer import Writer
 
 if TYPE_CHECKING:
     from pytest_crucible.session.looks import LookRule, Looks
-    from pytest_crucible.session.stage_run import StageRun
 
 # The main thread updates the progress line and reacts to Ctrl-C this often: fast for a reader, idle for a processor.
 TICK_S = 0.2
@@ -60,39 +58,32 @@ class ExperimentRunner:
     check_interrupt: Callable[[], None] = lambda: None
     """Raises KeyboardInterrupt when sampling has to stop."""
 
-    def __call__(
-        self,
-        item: pytest.Function,
-        experiment: Experiment,
-        show: Callable[[Progress | None], None],
-        rule: LookRule | None = None,
-        stage: StageRun | None = None,
-        answered: int = 0,
-    ) -> None:
-        """Request every reply that is not stored yet: of the arms that `rule` lets go on at its looks, or of a stage.
-
-        The first `answered` arms have had their requests in this run: trials of a search before the next one.
+    def __call__(self, run: ExperimentRun) -> None:
+        """Request every reply that is not stored yet, of the arms that go on.
 
         Raises CrucibleError (an arm without any answer, a backend that refuses, replies that cannot be replayed, a store
         that fails) and KeyboardInterrupt; all replies until then are stored.
         """
         # Here and not when it is planned: where warnings are errors, this one ends the test and not the session.
-        for warning in experiment.warnings if stage is None or stage.is_first else ():
-            item.warn(CrucibleWarning(printable(warning)))
+        experiment = run.experiment
+        for warning in experiment.warnings if run.is_first else ():
+            run.item.warn(CrucibleWarning(printable(warning)))
         # Stored replies are copied first: only the other units cost requests.
-        entered = ExperimentEntry(self.store, self.settings, self.run).enter(experiment, stage, answered)
+        entered = ExperimentEntry(self.store, self.settings, self.run).enter(
+            experiment, is_first=run.is_first, answered=run.answered
+        )
         threads = DaemonThreads(MOST_OPEN * self.settings.concurrency)
         try:
             on_unit_done = self._begin_spending(experiment, entered.done)
-            call = Call.prepare(item, experiment, self.loop, threads, self.deadline, on_unit_done)
+            call = Call.prepare(run.item, experiment, self.loop, threads, self.deadline, on_unit_done)
             with experiment_span(self.emit, experiment.plan), collecting_seldom():
-                progress = self._ask(call, entered, show, rule, stage)
+                progress = self._ask(call, entered, run)
         finally:
             threads.shutdown()
             self.writer.flush()
         if self.cache is not None:
             check_all_replayed(self.cache, experiment.plan, experiment.dataset.samples)
-        if not progress.is_cut_short and (stage is None or stage.is_last):
+        if not progress.is_cut_short and run.is_last:
             self.store.finish_experiment(entered.key)
 
     def _begin_spending(
@@ -116,39 +107,25 @@ class ExperimentRunner:
         )
         return partial(self.spending.release, nodeid)
 
-    def _ask(
-        self,
-        call: Call,
-        entered: EnteredExperiment,
-        show: Callable[[Progress | None], None],
-        rule: LookRule | None,
-        stage: StageRun | None,
-    ) -> Progress:
+    def _ask(self, call: Call, entered: EnteredExperiment, run: ExperimentRun) -> Progress:
         experiment, plan = call.experiment, call.experiment.plan
-        positions = None
-        if stage is not None:
-            from pytest_crucible.session.stage_run import stage_positions
-
-            positions = stage_positions(plan, experiment.dataset.samples, stage.number)
-            rule = stage.look_rule(plan, len(positions))
-        looks = self._begin_looks(experiment, entered.key, rule)
-        if looks is not None and positions is None:
-            positions = looks.order
+        looks = self._begin_looks(experiment, entered.key, run.rule)
+        positions = looks.order if looks is not None and run.positions is None else run.positions
         open_units = OpenUnits(plan, entered.done, self.settings.seed, order=positions, twins=experiment.twins)
         progress = Progress(total=sum(sum(open_units.count_open(number)) for number in range(plan.rounds)))
         for opened_arm, done in zip(experiment.opened_arms, entered.done, strict=False):
             for backend in collect_backends([opened_arm]) if done else ():
                 note_earlier_answers(backend)
-        future = self.loop.submit(self._run_rounds(call, entered, open_units, progress, looks, stage))
+        future = self.loop.submit(self._run_rounds(call, entered, open_units, progress, looks, run))
 
         def tick() -> None:
             self.check_interrupt()
-            if stage is not None:
-                stage.check_session()
-            show(progress)
+            for check in run.on_tick:
+                check()
+            run.show(progress)
 
         _wait(future, tick)
-        show(None)
+        run.show(None)
         return progress
 
     async def _run_rounds(
@@ -158,7 +135,7 @@ class ExperimentRunner:
         open_units: OpenUnits,
         progress: Progress,
         looks: Looks | None,
-        stage: StageRun | None,
+        run: ExperimentRun,
     ) -> None:
         experiment, plan = call.experiment, call.experiment.plan
         samples = experiment.dataset.samples
@@ -167,8 +144,7 @@ class ExperimentRunner:
         keep = self._outcome_writer(experiment, scored, entered.arms, looks)
         # A round begins when the one before has ended, so that a slow hour does not affect all of them.
         for number in range(plan.rounds):
-            units = open_units.of_round(number)
-            units = units if stage is None else stage.until_over(units)
+            units = run.until_over(open_units.of_round(number))
             await run_units(
                 units if looks is None else looks.of_live_arms(units, call.release),
                 scored,
@@ -184,14 +160,12 @@ class ExperimentRunner:
     def _begin_looks(self, experiment: Experiment, key: int, rule: LookRule | None) -> Looks | None:
         """Return the looks at the experiment, with the replies that are stored already; None for a run without looks."""
         plan = experiment.plan
-        if rule is None and plan.look_alpha is None:
+        if rule is None:
             return None
         # Its analysis is loaded only where a run looks before its end.
-        from pytest_crucible.session.early_stop import StopWhenSettled
         from pytest_crucible.session.looks import Looks
 
         stored = load_experiment(self.store, key)
-        rule = rule or StopWhenSettled(plan.look_alpha or self.settings.alpha)
         samples, twins = experiment.dataset.samples, experiment.twins
         return Looks(rule, plan, samples, stored.arms, stored.known_kinds, stored.variants, twins)
 

@@ -30,9 +30,7 @@ def pass_redaction(config: pytest.Config) -> dict[str, str]:
 
 def run_redaction(config: pytest.Config) -> RunRedaction:
     """Return the common state of this run's redactions."""
-    from pytest_crucible.detectors.numbers import SharedNumbers
-    from pytest_crucible.detectors.replacements import RunRedaction
-    from pytest_crucible.detectors.shared_values import SharedValues
+    from pytest_crucible.detectors.replacements import RunRedaction, SharedNumbers, SharedValues
 
     if _REDACTION not in config.stash:
         worker = getattr(config, "workerinput", {})

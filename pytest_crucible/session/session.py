@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from pytest_crucible.features import register_features
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.report.printable import printable
@@ -24,22 +25,16 @@ from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.joined_items import Crucible, JoinedItems
 from pytest_crucible.session.joined_tests import function_nodeid
 from pytest_crucible.session.messages import Messages
+from pytest_crucible.session.notifier import open_notifier
 from pytest_crucible.session.open_resources import open_resources
-from pytest_crucible.session.optional_plugins import (
-    open_estimate,
-    open_session_notifier,
-    open_stage_plugin,
-    open_stages,
-)
 from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.repeated_items import collected_nodeid
 from pytest_crucible.session.settings import read_settings
-from pytest_crucible.session.stage_items import collected_nodeid
 from pytest_crucible.session.worker_links import announce_experiments
 from pytest_crucible.session.worker_reports import WorkerReports
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.guards import Guards
-    from pytest_crucible.backends.not_sent import UnsentRequest
 
 Result = TypeVar("Result")
 SESSION = pytest.StashKey["CrucibleSession"]()
@@ -54,8 +49,15 @@ def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSessi
         config.pluginmanager.register(session, "crucible-session")
         config.pluginmanager.register(session.interruptions, "crucible-interruptions")
         config.pluginmanager.register(session.conclusion, "crucible-conclusion")
+        register_features(config.pluginmanager)
+        config.hook.pytest_crucible_open(session=session)
         session.register_plugins()
     return session
+
+
+def session_of(config: pytest.Config) -> CrucibleSession | None:
+    """Return the session of this process; None if it is not open."""
+    return config.stash.get(SESSION, None)
 
 
 def new_run_id() -> str:
@@ -79,79 +81,58 @@ class CrucibleSession:
         self.interruptions = Interruptions(config)
         self._hide = key_redactor(config)
         self._publisher = EventPublisher(config, self.settings, self.run)
-        self._resources = open_resources(config, self.settings, self.run, self._publisher, self._note_unsent)
+        self.resources = open_resources(config, self.settings, self.run, self._publisher)
         seconds, text = self.settings.deadline_s, self.settings.deadline or ""
         self._deadline = None if seconds is None else Deadline.after(seconds, text)
         checks = open_data_checks(config, self.run)
-        self._collection = ExperimentCollection(config, self.settings, self._resources, checks)
-        self._xfail_items: set[str] = set()
-        self._joined = JoinedItems(self._collection, self._resources, self._publisher, self._deadline)
-        self._messages = Messages(self._collection.problems)
+        self.collection = ExperimentCollection(config, self.settings, self.resources, checks)
+        self.xfail_items: set[str] = set()
+        """The node ids of the items whose misses are expected failures."""
+        self._joined = JoinedItems(self.collection, self.resources, self._publisher, self._deadline)
+        self.messages = Messages(self.collection.problems)
         self._tests_and_verdicts = -1
-        stages = open_stages(
-            self.settings, self.run, self._resources, lambda: self._xfail_items, is_worker=self.is_worker
-        )
-        self._stages = open_stage_plugin(config, stages, self.interruptions.check)
-        self._estimate = open_estimate(self.settings, self._collection, self._resources, self._messages)
-        self._items = ExperimentItems(
+        self.items = ExperimentItems(
             config,
             self.settings,
             self.run,
-            collection=self._collection,
-            resources=self._resources,
+            collection=self.collection,
+            resources=self.resources,
             publisher=self._publisher,
-            messages=self._messages,
+            messages=self.messages,
             interruptions=self.interruptions,
             deadline=self._deadline,
-            stages=self._stages,
-            estimate=self._estimate,
         )
         only = self.settings.checks == "only"
         self._check_items = CheckItems(
-            config, self.run, checks.results, self._collection.marked.experiment_of, only, self._messages.lines
+            config, self.run, checks.results, self.collection.marked.experiment_of, only, self.messages.lines
         )
-        self.workers = WorkerReports(config, self._messages)
+        self.workers = WorkerReports(config, self.messages)
         self.conclusion = Conclusion(
             config,
             self.settings,
             self.run,
-            resources=self._resources,
+            resources=self.resources,
             publisher=self._publisher,
-            messages=self._messages,
+            messages=self.messages,
             interruptions=self.interruptions,
             workers=self.workers,
-            stages=stages,
         )
 
-    def run_later_stages(self, session: pytest.Session) -> None:
-        """Run the later stages of a worker's experiments, when its items have run."""
-        if self._stages is not None:
-            self._stages.run_later_stages(session, self._plans_by_nodeid())
-
-    def end_worker(self, node: Any, session: pytest.Session, *, died: bool) -> None:
-        """Report a worker's later stages in the controller, and let the other workers stop waiting for it."""
-        if self._stages is None or not self._messages.begun:
-            return
-        reports = self._stages.end_worker(node, self.workers, died=died)
+    def report_items(self, session: pytest.Session, reports: Sequence[pytest.TestReport]) -> None:
+        """Report items that ran outside of pytest's loop, such as those of a worker's later stages, and count them as tests."""
         self.expect_verdicts(session)
         session.testscollected += len({report.nodeid for report in reports})
         self._tests_and_verdicts = session.testscollected
         for report in reports:
             self.config.hook.pytest_runtest_logreport(report=report)
 
-    def _note_unsent(self, unsent: UnsentRequest) -> None:
-        # The plugin needs the resources, which have this method.
-        if self._estimate is not None:
-            self._estimate.add_request(unsent)
-
     def register_plugins(self) -> None:
-        """Register the plugins that this session has: its data checks, stages, estimate and messages."""
+        """Register the plugins that this session has: its data checks and messages."""
         self.config.pluginmanager.register(self._check_items, "crucible-checks")
-        self.config.pluginmanager.register(self._collection.unusable_store, "crucible-unusable-store")
-        for name, plugin in (("crucible-stages", self._stages), ("crucible-estimate", self._estimate)):
-            if plugin is not None:
-                self.config.pluginmanager.register(plugin, name)
-        notifier = open_session_notifier(self.config, self.settings, self.run, self._resources, self._messages)
+        self.config.pluginmanager.register(self.collection.unusable_store, "crucible-unusable-store")
+        notifier = open_notifier(
+            self.config, self.run, self.messages, self.resources, sends=self.settings.sample is None
+        )
         if notifier is not None:
             self.config.pluginmanager.register(notifier, "crucible-notifier")
 
@@ -159,27 +140,25 @@ class CrucibleSession:
 
     def remember_items(self, items: Sequence[pytest.Item]) -> None:
         """Remember all marked items before -k, -m and --lf remove any."""
-        self._collection.marked.remember(items)
+        self.collection.marked.remember(items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Plan the selected items. Errors end the session at this point, before any request is sent."""
         # Planning imports what adapters, scorers and statistics need; garbage collection would slow these imports.
         with collecting_seldom():
-            self._collection.plan_items(session.items)
-            self._messages.begun = self._collection.store_plans(self.run)
-        self._collection.put_first(session.items)
-        family = self._items.open_sweep()
-        self._messages.expected_verdicts = self._count_verdicts()
-        self._xfail_items = {item.nodeid for item in session.items if item.get_closest_marker("xfail")}
-        if self._messages.begun and self._stages is not None:
-            self._stages.order_items(session.items, self._plans_by_nodeid())
-        problems = self._messages.problems
-        if self._messages.begun and not problems:
-            self._publisher.recorder.open(self._resources.writer)
+            self.collection.plan_items(session.items)
+            self.messages.begun = self.collection.store_plans(self.run)
+        self.messages.expected_verdicts = self._count_verdicts()
+        self.xfail_items = {item.nodeid for item in session.items if item.get_closest_marker("xfail")}
+        if self.messages.begun:
+            self.config.hook.pytest_crucible_begin(session=self, items=session.items)
+        problems = self.messages.problems
+        if self.messages.begun and not problems:
+            self._publisher.recorder.open(self.resources.writer)
         if self.is_worker:
-            verdicts = self._messages.expected_verdicts
-            message = {"run": self.run, "begun": self._messages.begun, "verdicts": verdicts, "family": family}
+            verdicts = self.messages.expected_verdicts
+            message = {"run": self.run, "begun": self.messages.begun, "verdicts": verdicts}
             announce_experiments(self.config, message)
         # In a worker, xdist would report this exception as an internal error.
         if problems and not self.is_worker:
@@ -188,43 +167,36 @@ class CrucibleSession:
     @property
     def guards(self) -> Guards:
         """The guards of the project, with the judges of this session."""
-        return self._collection.guards
+        return self.collection.guards
 
     def wait_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine on the sampling loop and return its result."""
-        return self._resources.loop.submit(coroutine).result()
+        return self.resources.loop.submit(coroutine).result()
 
     def plans(self) -> list[Plan]:
         """Return the plans of this session."""
-        return self._collection.plans()
+        return self.collection.plans()
 
-    def _plans_by_nodeid(self) -> dict[str, Plan]:
+    def plans_by_nodeid(self) -> dict[str, Plan]:
+        """Return the plans of this session by nodeid."""
         return {plan.nodeid: plan for plan in self.plans()}
 
     def pytest_report_collectionfinish(self) -> list[str]:
-        return [] if self.config.get_verbosity() < 0 else list(self._collection.lines.values())
+        return [] if self.config.get_verbosity() < 0 else list(self.collection.lines.values())
 
     # -- running ------------------------------------------------------------------------------------------------
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
         """Run a marked function as an experiment."""
-        return self._items.run_item(pyfuncitem)
-
-    def report_lost_worker(self, worker: str) -> None:
-        """Inform the other workers that one has died: they may wait for a winner that it had to choose."""
-        from pytest_crucible.session.sweep_waiting import report_lost_worker
-
-        for family in self.workers.families:
-            report_lost_worker(self._resources.store, self.run, family, worker)
+        return self.items.run_item(pyfuncitem)
 
     def crucible(self, item: pytest.Item) -> Crucible:
         """Return the `crucible` fixture of one item of a joined test."""
-        self._collection.failures.raise_for(function_nodeid(item))
-        if self._messages.errors:
-            pytest.skip(self._items.skip_reason())
-        if self.settings.estimate:
-            pytest.skip("not run: --crucible-estimate sends nothing, and a test that joins calls its model itself")
+        self.collection.failures.raise_for(function_nodeid(item))
+        if self.messages.errors:
+            pytest.skip(self.items.skip_reason())
+        self.config.hook.pytest_crucible_join(session=self, item=item)
         return self._joined.crucible(item)
 
     @pytest.hookimpl(wrapper=True)
@@ -233,19 +205,19 @@ class CrucibleSession:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Turn a joined item's wrong answer into an expected failure, store its observations, inform the controller."""
         report = yield
-        owner = self._collection.marked.experiment_of(item)
+        owner = self.collection.marked.experiment_of(item)
         if owner is None:
             return report
-        joined = self._collection.joined.get(owner)
-        if joined is None and self._collection.has_verdicts(owner):
+        joined = self.collection.joined.get(owner)
+        if joined is None and self.collection.has_verdicts(owner):
             self._expect_failure(owner, item, call, report)
-        if joined is not None and not self._messages.errors:
+        if joined is not None and not self.messages.errors:
             try:
                 self._joined.observe(item, joined, call, report, observation_hook(self.config))
             # Reported once at the end, instead of by each item.
             except StoreError as error:
-                self._messages.add_failures([error])
-        self._messages.add_item(owner, collected_nodeid(item))
+                self.messages.add_failures([error])
+        self.messages.add_item(owner, collected_nodeid(item))
         if collected_nodeid(item) != item.nodeid:
             report.crucible_collected = collected_nodeid(item)  # type: ignore[attr-defined]  # read below
         if self.is_worker:
@@ -258,19 +230,19 @@ class CrucibleSession:
         """Leave the marker `xfail` to the verdicts of an experiment."""
         expected = expected_failure(item)
         if expected is not None:
-            self._messages.expected_failures[owner] = expected
+            self.messages.expected_failures[owner] = expected
             forget_unexpected_pass(report, call)
 
     def _worker_message(self, owner: str, item: str) -> dict[str, Any]:
         """Return the message to the controller, each part once."""
-        self._messages.add_complaints(self._publisher.pop_failures())
-        line = self._collection.lines.pop(owner, None)
+        self.messages.add_complaints(self._publisher.pop_failures())
+        line = self.collection.lines.pop(owner, None)
         return {
             "run": self.run,
             "owner": owner,
             "item": item,
             "line": line,
-            **self._messages.pop_message(),
+            **self.messages.pop_message(),
         }
 
     # -- counting -----------------------------------------------------------------------------------------------
@@ -279,10 +251,10 @@ class CrucibleSession:
         """Count the verdicts to come as tests: the progress in percent would fall when they are reported."""
         # xdist sets the number again whenever a worker has collected.
         if not self.is_worker and session.testscollected != self._tests_and_verdicts:
-            session.testscollected += self._messages.expected_verdicts
+            session.testscollected += self.messages.expected_verdicts
             self._tests_and_verdicts = session.testscollected
 
     def _count_verdicts(self) -> int:
-        plans = self._collection.plans() if self._messages.begun else []
+        plans = self.collection.plans() if self.messages.begun else []
         verdicts = sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)
         return verdicts + sum(map(len, self._check_items.results.values()))

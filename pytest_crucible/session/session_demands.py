@@ -22,15 +22,20 @@ def session_demands(config: pytest.Config, settings: Settings) -> dict[str, str]
     values = {
         "alpha": repr(settings.alpha),
         "strict": "yes" if settings.strict else "no",
-        "early stop": "yes" if settings.stop else "no",
+        "early stop": "yes" if settings.option("stop") else "no",
         "data checks": "no" if settings.checks == "off" else "yes",
         "memory": settings.memory,
         "reasoning": settings.reasoning,
-        "stages": f"{settings.stages}, until {settings.until or 'the last'}" if settings.stages else "",
+        "stages": _stages_text(settings),
         **{f"[{name}]": _table_text(config.rootpath, name) for name in TABLES},
         **{f"plugin {name}": digest for name, digest in local_plugins(config)},
     }
     return {name: value for name, value in values.items() if value}
+
+
+def _stages_text(settings: Settings) -> str:
+    stages = settings.option("stages")
+    return f"{stages}, until {settings.option('until') or 'the last'}" if stages else ""
 
 
 def _table_text(root: Path, name: str) -> str:

@@ -13,7 +13,7 @@ from pytest_crucible.records.settings import Settings
 
 def read_settings(config: pytest.Config) -> Settings:
     """Merge command line, environment, configuration and defaults. Raises pytest.UsageError with the option's name."""
-    settings = Settings(**check_options(config))
+    settings = Settings.of_options(check_options(config))
     names = (settings.adapter or "", *settings.compare)
     # No other adapter has such a name, unless the configuration gives it one.
     if not any("@" in name or name == "production" for name in names):

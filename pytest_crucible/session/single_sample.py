@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.metrics.models.attribution import set_current_reply
+from pytest_crucible.metrics.models.scorers import set_current_reply
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.sample.background_loop import BackgroundLoop

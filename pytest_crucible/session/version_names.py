@@ -17,8 +17,7 @@ from pytest_crucible.adapters.config import read_adapters
 from pytest_crucible.adapters.versions import is_version, resolve_version
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.registry.era import alpha_of_look, era_runs
-from pytest_crucible.registry.settings import read_registry_settings
+from pytest_crucible.registry.rules import alpha_of_look, era_runs, read_registry_settings
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.version_states import PRODUCTION, RegistryState
 from pytest_crucible.store.versions import load_registry, load_version

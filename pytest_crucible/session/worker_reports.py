@@ -18,8 +18,6 @@ class WorkerReports:
         self._config = config
         self._messages = messages
         self._links: list[WorkerLink] = []
-        self.families: dict[str, None] = {}
-        """The families that sweeps of this run choose from."""
         self.places: dict[str, tuple[str, pytest.TestReport]] = {}
         """Nodeid of each experiment -> the worker that runs it, and its latest report."""
 
@@ -28,8 +26,6 @@ class WorkerReports:
         announced = link.announced or {}
         self._links.append(link)
         self._messages.begun |= announced["begun"]
-        if announced.get("family"):
-            self.families[announced["family"]] = None
         # Every worker plans all experiments, so each announces the same number.
         self._messages.expected_verdicts = announced["verdicts"]
 

@@ -36,6 +36,14 @@ def load_decisions(store: RunStore, run: str, subject: str) -> dict[int, dict[st
         return {row.number: row.body for row in connection.execute(query)}
 
 
+def decision_subjects(store: RunStore, run: str, prefix: str) -> list[str]:
+    """Return the subjects of a run's decisions that begin with a prefix. Raises StoreError."""
+    table = decisions.c
+    query = select(table.subject).where(table.run == run, table.subject.startswith(prefix, autoescape=True)).distinct()
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return sorted(connection.execute(query).scalars())
+
+
 def copy_decisions(store: RunStore, source: str, run: str, subject: str) -> None:
     """Copy the decisions of another run on a subject, unless this run has made them. Raises StoreError."""
     rows = [

@@ -59,5 +59,5 @@ def _find_tagged(connection: Connection, location: str, name: str) -> str:
 def _tag_hint(connection: Connection, name: str) -> str:
     names: Sequence[str] = sorted(connection.execute(select(schema.tags.c.name).distinct()).scalars())
     there = f"it has {', '.join(names)}; " if names else ""
-    promote = f"`crucible promote RUN --as {name}` makes a run the baseline of that name"
+    promote = f"`crucible runs tag RUN {name}` makes a run the baseline of that name"
     return suggest(name, names, otherwise=there + promote)

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, select
 
-from pytest_crucible.backends.cache.policy import CachedReply, KnownAdapter
+from pytest_crucible.backends.cache import CachedReply, KnownAdapter
 from pytest_crucible.records import Reply
 from pytest_crucible.records.serialize import from_plain, texts_in, to_plain
 from pytest_crucible.store.batches import BatchReader

@@ -56,7 +56,7 @@ tags = Table(
     Column("name", String(LONGEST_TAG), nullable=False),
     Column("run", ForeignKey("runs.id"), nullable=False),
     Column("at", String(40), nullable=False),
-    # Whether `crucible promote` made the run a baseline.
+    # Whether `crucible runs tag` made the run a baseline.
     Column("promoted", Boolean, nullable=False),
     # Whether it was promoted although not all its verdicts were met.
     Column("forced", Boolean, nullable=False),

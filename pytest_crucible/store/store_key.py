@@ -1,4 +1,4 @@
-"""The store's own key: it signs spill files, and marks hidden ids, so that nobody without the store can make either."""
+"""The store's own key: it signs spill files, and marks hidden ids, so that neither can be made without the store."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from sqlalchemy import Float, ScalarSelect, String, and_, literal, null, select
 from sqlalchemy import Table as Stored
 
 from pytest_crucible.records import ColumnKind, ExportTable
-from pytest_crucible.records.robustness import LATE
+from pytest_crucible.records.variants import LATE
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.prompt_forms import messages_of, sample_texts, unpack_form

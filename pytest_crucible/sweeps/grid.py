@@ -1,25 +1,77 @@
-"""The table `sweep` of an adapter: its settings and the members of its family, in the order of the grid.
+"""The table `sweep` of an adapter: its settings, and the members of its family, of a grid or proposed by Optuna.
 
 [adapters.tuned.sweep]
 "lora.rank" = [8, 32]
 seed = [1, 2]
 by = "citation"
 
-makes the members `tuned[rank=8,seed=1]`, `tuned[rank=8,seed=2]`, `tuned[rank=32,seed=1]` and `tuned[rank=32,seed=2]`.
+makes the members `tuned[rank=8,seed=1]`, `tuned[rank=8,seed=2]`, `tuned[rank=32,seed=1]` and `tuned[rank=32,seed=2]`. The proposal
+of a trial depends on the seed, its number and the trials before it alone, so that a resumed run makes the same.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import itertools
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.records import Sweep
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.sweeps.ranges import EXAMPLE, Range, is_range, read_range
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+EXAMPLE = "{ low = 1e-4, high = 1e-2, log = true }"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers from `low` to `high`, both included; whole numbers where both ends are."""
+
+    low: float
+    high: float
+    log: bool = False
+    """Whether the range is logarithmic: equal factors, not equal differences, are equally likely."""
+
+    @property
+    def is_whole(self) -> bool:
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    def round_inside(self, number: float) -> float:
+        """Return the number with four digits, so that a trial's name shows its exact setting.
+
+        >>> Range(0.0001, 0.01).round_inside(0.00126355981)
+        0.001264
+        """
+        return number if self.is_whole else min(max(float(f"{number:.4g}"), self.low), self.high)
+
+    def as_table(self) -> dict[str, Any]:
+        """Return the range as written in the configuration."""
+        return asdict(self)
+
+
+def is_range(value: Any) -> bool:
+    """Return whether a table is a range, and not the prefix of other keys."""
+    return isinstance(value, Mapping) and {"low", "high"} <= value.keys()
+
+
+def read_range(name: str, key: str, table: Mapping[str, Any]) -> Range:
+    """Return the range of a key. Raises SpecError."""
+    low, high, log = table["low"], table["high"], table.get("log", False)
+    numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in (low, high))
+    valid = numbers and math.isfinite(low) and math.isfinite(high) and low < high and isinstance(log, bool)
+    if not valid or table.keys() - {"low", "high", "log"} or (log and low <= 0):
+        raise SpecError(
+            f"the sweep of {name!r} has {key} = {dict(table)!r}: write low below high, and above 0 with log, such as {EXAMPLE}"
+        )
+    return Range(low, high, log)
+
 
 SWEEP = "sweep"
 DROPS = ("proven", "half", "none")
@@ -205,3 +257,115 @@ def _read_drop(name: str, drop: Any) -> str:
             f"the sweep of {name!r} has drop = {drop!r}: write {', '.join(map(repr, DROPS[:-1]))} or 'none'"
         )
     return str(drop)
+
+
+Point = Mapping[str, Any]
+
+DRAWS = 100
+"""Proposals in which nothing is new, after which all settings count as tried."""
+MOST_RANDOM = 10
+"""Optuna's own number of random trials before its model of the scores begins."""
+
+
+def first_points(family: Family, seed: int) -> list[dict[str, Any]]:
+    """Return the settings of the trials that are drawn at random: half of them, and at most 10."""
+    points: list[dict[str, Any]] = []
+    for number in range(max(2, min(MOST_RANDOM, family.trials // 2))):
+        point = propose(family, [], seed=seed, number=number, tried=points)
+        if point is not None:
+            points.append(point)
+    return points
+
+
+def most_trials(family: Family) -> int:
+    """Return the number of trials that a search can have: no settings are tried twice."""
+    return int(min(family.trials, math.prod(map(_count_values, family.settings.values()))))
+
+
+def _count_values(values: Sequence[Any]) -> float:
+    if not isinstance(values[0], Range):
+        return len(values)
+    return values[0].high - values[0].low + 1 if values[0].is_whole else math.inf
+
+
+def propose(
+    family: Family, scored: Sequence[tuple[Point, float]], *, seed: int, number: int, tried: Sequence[Point]
+) -> dict[str, Any] | None:
+    """Return the settings of a trial by Optuna's TPE (Bergstra et al. 2011); None if all have been tried.
+
+    `scored` has the settings and the mean score of the trials before; a higher score is better. Raises SpecError without Optuna.
+    """
+    optuna = _import_optuna(family.name)
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    spaces = {key: _distribution(values) for key, values in family.settings.items()}
+    sampler = optuna.samplers.TPESampler(seed=_trial_seed(seed, number), n_startup_trials=len(scored) and 1)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    for point, score in scored:
+        params = {key: _to_optuna(family.settings[key], value) for key, value in point.items()}
+        study.add_trial(optuna.trial.create_trial(params=params, distributions=spaces, value=score))
+    names = {member_name(family, point) for point in tried}
+    for _ in range(DRAWS):
+        params = study.ask(fixed_distributions=spaces).params
+        point = {key: _from_optuna(values, params[key]) for key, values in family.settings.items()}
+        if member_name(family, point) not in names:
+            return point
+    return None
+
+
+def _import_optuna(name: str) -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise SpecError(
+            f'the sweep of {name!r} has search, which needs Optuna: pip install "pytest-crucible[optuna]"'
+        ) from error
+    return optuna
+
+
+def _trial_seed(seed: int, number: int) -> int:
+    # Trials of neighbouring seeds share nothing.
+    return int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:4], "big")
+
+
+def _distribution(values: Sequence[Any]) -> BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if not isinstance(values[0], Range):
+        # By position: Optuna takes no lists as values.
+        return CategoricalDistribution(tuple(range(len(values))))
+    limits = values[0]
+    if limits.is_whole:
+        return IntDistribution(int(limits.low), int(limits.high), log=limits.log)
+    return FloatDistribution(limits.low, limits.high, log=limits.log)
+
+
+def _from_optuna(values: Sequence[Any], number: Any) -> Any:
+    return values[0].round_inside(number) if isinstance(values[0], Range) else values[number]
+
+
+def _to_optuna(values: Sequence[Any], value: Any) -> Any:
+    return value if isinstance(values[0], Range) else list(values).index(value)
+
+
+def sweep_changes(before: Sweep, now: Sweep) -> Iterator[str]:
+    """Yield a clause for each difference of a sweep from that of an earlier run, with what to do."""
+    for key in dict.fromkeys((*before.grid, *now.grid)):
+        then, here = before.grid.get(key), now.grid.get(key)
+        if then is None or here is None or list(then) != list(here):
+            now_is = f"it is {list(here)}" if then and here else _swept_text(key, here, "it sweeps")
+            yield f"{_swept_text(key, then, 'swept')}; now {now_is}: restore the grid"
+    for name in ("by", "confirm", "drop", "trials", "seed"):
+        then, here = getattr(before, name), getattr(now, name)
+        if then != here:
+            yield f"swept with {name} = {then!r}; now it is {here!r}: restore it"
+    if before.choosing_sha256 != now.choosing_sha256:
+        yield f"chose on other samples than {now.test} has now: restore the dataset"
+    for member, other in zip(before.members, now.members, strict=False):
+        if member.identity != other.identity:
+            yield f"had another model as {other.name}: restore it"
+
+
+def _swept_text(key: str, values: Sequence[Any] | None, verb: str) -> str:
+    """Return `swept steps = [9, 30]`, or `swept no steps`."""
+    name = key.rpartition(".")[2]
+    return f"{verb} no {name}" if values is None else f"{verb} {name} = {list(values)}"

@@ -1,23 +1,313 @@
-"""OpenTelemetry, as the user has configured it: neither a provider nor an exporter is ours."""
+"""OpenTelemetry, as the user has configured it: neither a provider nor an exporter is ours.
+
+Names follow the semantic conventions for generative AI; names that the conventions lack begin with `crucible.`.
+https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/
+https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
 from importlib.metadata import version
+from typing import Any
 
 from pytest_crucible.records import Event
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.telemetry.listeners import redact_event
 
 try:
-    from opentelemetry import metrics, trace
+    from opentelemetry import context, metrics, trace
+    from opentelemetry.metrics import Meter
+    from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 except ModuleNotFoundError as error:
     raise SpecError(
         'crucible_otel needs OpenTelemetry, which is not installed: pip install "pytest-crucible[otel]"'
     ) from error
 
-from pytest_crucible.telemetry.instruments import Instruments
-from pytest_crucible.telemetry.listeners import redact_event
-from pytest_crucible.telemetry.spans import Spans
+OPERATION = "chat"
+_PARAMETERS = {
+    "temperature": "gen_ai.request.temperature",
+    "top_p": "gen_ai.request.top_p",
+    "top_k": "gen_ai.request.top_k",
+    "max_tokens": "gen_ai.request.max_tokens",
+    "seed": "gen_ai.request.seed",
+    "stop": "gen_ai.request.stop_sequences",
+    "n": "gen_ai.request.choice.count",
+    "frequency_penalty": "gen_ai.request.frequency_penalty",
+    "presence_penalty": "gen_ai.request.presence_penalty",
+}
+_RESPONSE = {
+    "model": "gen_ai.response.model",
+    "input_tokens": "gen_ai.usage.input_tokens",
+    "output_tokens": "gen_ai.usage.output_tokens",
+    "first_token_s": "gen_ai.response.time_to_first_chunk",
+    "cost_usd": "crucible.cost_usd",
+}
+
+
+def unit_attributes(event: Event) -> dict[str, str | int]:
+    """Return the attributes of the unit that an event belongs to."""
+    return {
+        "crucible.experiment": event.experiment,
+        "crucible.arm": event.arm,
+        "crucible.sample": event.sample,
+        "crucible.repeat": event.repeat,
+    }
+
+
+def request_attributes(event: Event) -> dict[str, Any]:
+    """Return the attributes of an arm's requests, from the facts of a `sample.start` event: `adapter` and `parameters`.
+
+    >>> start = Event(name="sample.start", at=0.0, arm="v2", facts={"adapter": "openai:v2", "parameters": {"top_p": 0.9}})
+    >>> sorted(request_attributes(start).items())[1:]
+    [('gen_ai.provider.name', 'openai'), ('gen_ai.request.model', 'v2'), ('gen_ai.request.top_p', 0.9)]
+    """
+    provider, _, name = str(event.facts.get("adapter", "")).partition(":")
+    parameters = event.facts.get("parameters") or {}
+    sampling = {_PARAMETERS[key]: value for key, value in parameters.items() if key in _PARAMETERS}
+    return {
+        "gen_ai.operation.name": OPERATION,
+        "gen_ai.provider.name": provider or "unknown",
+        "gen_ai.request.model": name or event.arm,
+        **flatten(sampling),
+    }
+
+
+def response_attributes(event: Event) -> dict[str, Any]:
+    """Return the attributes of a reply, from the facts of a `request.stop` event.
+
+    >>> response_attributes(Event(name="request.stop", at=0.0, facts={"finish": "stop", "output_tokens": 3}))
+    {'gen_ai.usage.output_tokens': 3, 'gen_ai.response.finish_reasons': ('stop',)}
+    """
+    facts = event.facts
+    attributes = {name: facts[key] for key, name in _RESPONSE.items() if facts.get(key) not in (None, "")}
+    if facts.get("finish"):
+        attributes["gen_ai.response.finish_reasons"] = (str(facts["finish"]),)
+    if facts.get("error") is not None:
+        attributes["error.type"] = str(facts["error"])
+    return attributes
+
+
+def flatten(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return facts as attributes: None is left out, and values that an attribute cannot hold become JSON.
+
+    >>> flatten({"a": 1, "b": None, "c": ["x", "y"], "d": {"e": 2}})
+    {'a': 1, 'c': ('x', 'y'), 'd': '{"e": 2}'}
+    """
+    return {name: _value(value) for name, value in facts.items() if value is not None}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    return json.dumps(value, default=repr)
+
+
+# The bucket boundaries that the conventions recommend, for seconds and for tokens.
+_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TOKENS = tuple(4**k for k in range(14))
+
+
+class Instruments:
+    """A listener that records metrics."""
+
+    def __init__(self, meter: Meter) -> None:
+        def seconds(name: str, description: str) -> Any:
+            return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=_SECONDS)
+
+        self._duration = seconds("gen_ai.client.operation.duration", "Time from sending a request to its end")
+        self._first_token = seconds("gen_ai.client.operation.time_to_first_chunk", "Time to the first token")
+        self._wait = seconds("crucible.limiter.wait", "Time that a request waited for a permit")
+        self._tokens = meter.create_histogram(
+            "gen_ai.client.token.usage", "{token}", "Tokens used", explicit_bucket_boundaries_advisory=_TOKENS
+        )
+        self._cost = meter.create_counter("crucible.cost", "USD", "Cost of replies with a known price")
+        self._events = meter.create_counter("crucible.events", "{event}", "Number of events, by name")
+        self._loss = meter.create_gauge("crucible.train.loss", "1", "Loss of the last step of a training")
+        self._labels: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def __call__(self, event: Event) -> None:
+        place = event.experiment, event.arm
+        if event.name == "sample.start" and place not in self._labels:
+            self._labels[place] = self._label_event(event)
+        labels = self._labels.get(place) or self._label_event(event)
+        if event.name == "request.stop":
+            self._answer(event, labels)
+        elif event.name == "limiter.wait":
+            self._wait.record(event.seconds or 0.0, labels)
+        elif event.name == "train.step":
+            self._loss.set(event.facts["loss"], labels)
+        elif not event.name.endswith(".start"):
+            self._events.add(1, {**labels, "crucible.event": event.name})
+
+    def _answer(self, event: Event, labels: dict[str, Any]) -> None:
+        facts, error = event.facts, event.facts.get("error")
+        ended = labels if error is None else {**labels, "error.type": str(error)}
+        self._duration.record(event.seconds or 0.0, ended)
+        for kind in ("input", "output"):
+            if facts.get(f"{kind}_tokens") is not None:
+                self._tokens.record(facts[f"{kind}_tokens"], {**labels, "gen_ai.token.type": kind})
+        if facts.get("first_token_s") is not None:
+            self._first_token.record(facts["first_token_s"], labels)
+        if facts.get("cost_usd") is not None:
+            self._cost.add(facts["cost_usd"], labels)
+
+    def _label_event(self, event: Event) -> dict[str, Any]:
+        attributes = request_attributes(event)
+        labels = {
+            name: attributes[name] for name in ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model")
+        }
+        return {**labels, "crucible.experiment": event.experiment, "crucible.arm": event.arm}
+
+
+Attached = tuple[Span, Token[context.Context]]
+Unit = tuple[str, str, str, int]
+"""Experiment, arm, sample, repeat."""
+_REQUEST: ContextVar[Attached | None] = ContextVar("crucible_request", default=None)
+_SAMPLE: ContextVar[Attached | None] = ContextVar("crucible_sample", default=None)
+"""The open span of the current task. Start and stop are emitted by the same task, so no lookup is needed."""
+
+
+@dataclass(slots=True)
+class _Sample:
+    span: Span
+    request_attributes: Mapping[str, Any]
+    """The attributes of each of the sample's requests."""
+
+
+@dataclass
+class Spans:
+    """A listener that creates spans. An open sample or request is the current span of its task, the parent of user spans."""
+
+    run: str
+    tracer: trace.Tracer
+    _experiments: dict[str, Span] = field(default_factory=dict)
+    _samples: dict[Unit, _Sample] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._root = self.tracer.start_span("crucible run", attributes={"crucible.run": self.run})
+        self._handlers: Mapping[str, Callable[[Event], None]] = {
+            "experiment.start": self._begin_experiment,
+            "experiment.stop": self._end_experiment,
+            "sample.start": self._begin_sample,
+            "sample.stop": self._end_sample,
+            "request.start": self._begin_request,
+            "request.stop": self._end_request,
+            # Training steps are too many for span events; `Instruments` records their loss.
+            "train.step": lambda event: None,
+        }
+
+    def __call__(self, event: Event) -> None:
+        self._handlers.get(event.name, self._note)(event)
+
+    def close(self) -> None:
+        """End all open spans, the run's last. Idempotent."""
+        for span in (*(sample.span for sample in self._samples.values()), *self._experiments.values(), self._root):
+            span.end()
+        self._samples.clear()
+        self._experiments.clear()
+
+    # -- experiments and samples ----------------------------------------------------------------------------------
+
+    def _begin_experiment(self, event: Event) -> None:
+        span = self.tracer.start_span(
+            f"experiment {event.experiment}",
+            context=trace.set_span_in_context(self._root),
+            start_time=_nanoseconds(event),
+            attributes={"crucible.run": self.run, "crucible.experiment": event.experiment, **flatten(event.facts)},
+        )
+        self._experiments[event.experiment] = span
+
+    def _end_experiment(self, event: Event) -> None:
+        span = self._experiments.pop(event.experiment, None)
+        if span is not None:
+            span.end(_nanoseconds(event))
+
+    def _begin_sample(self, event: Event) -> None:
+        parent = self._experiments.get(event.experiment, self._root)
+        attributes = {"crucible.run": self.run, **unit_attributes(event)}
+        span = self.tracer.start_span(
+            f"sample {event.sample}",
+            context=trace.set_span_in_context(parent),
+            start_time=_nanoseconds(event),
+            attributes=attributes,
+        )
+        self._samples[_unit(event)] = _Sample(span, request_attributes(event))
+        _SAMPLE.set((span, context.attach(trace.set_span_in_context(span))))
+
+    def _end_sample(self, event: Event) -> None:
+        span = _detach(_SAMPLE)
+        # A sample that outlives the session has no open span any more.
+        if self._samples.pop(_unit(event), None) is None or span is None:
+            return
+        span.set_attributes({f"crucible.{name}": value for name, value in flatten(event.facts).items()})
+        if event.facts.get("outcome") == "lost":
+            span.set_status(Status(StatusCode.ERROR, str(event.facts.get("reason"))))
+        span.end(_nanoseconds(event))
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def _begin_request(self, event: Event) -> None:
+        sample = self._samples.get(_unit(event))
+        attributes = (
+            request_attributes(event) if sample is None else {**sample.request_attributes, **response_attributes(event)}
+        )
+        span = self.tracer.start_span(
+            f"{attributes['gen_ai.operation.name']} {attributes['gen_ai.request.model']}",
+            context=self._within(sample),
+            kind=SpanKind.CLIENT,
+            start_time=_nanoseconds(event),
+            attributes={"crucible.run": self.run, **unit_attributes(event), **attributes},
+        )
+        _REQUEST.set((span, context.attach(trace.set_span_in_context(span))))
+
+    def _within(self, sample: _Sample | None) -> context.Context:
+        """Return the context of the sample's span, or of the span that the test function has opened inside it."""
+        current = trace.get_current_span()
+        if current.is_recording() and current.get_span_context().trace_id == self._root.get_span_context().trace_id:
+            return context.get_current()
+        return trace.set_span_in_context(self._root if sample is None else sample.span)
+
+    def _end_request(self, event: Event) -> None:
+        span = _detach(_REQUEST)
+        if span is None:
+            return
+        span.set_attributes(response_attributes(event))
+        error = event.facts.get("error")
+        # A request that lost to its hedge was cancelled, but did not fail.
+        if error is not None and error != "cancelled":
+            span.set_status(Status(StatusCode.ERROR, str(error)))
+        span.end(_nanoseconds(event))
+
+    def _note(self, event: Event) -> None:
+        """Add an event to the span of its sample; without a sample, to the span of the run."""
+        sample = self._samples.get(_unit(event))
+        facts = flatten(event.facts) if event.seconds is None else {"seconds": event.seconds, **flatten(event.facts)}
+        (self._root if sample is None else sample.span).add_event(event.name, facts, _nanoseconds(event))
+
+
+def _detach(variable: ContextVar[Attached | None]) -> Span | None:
+    """Return the open span of this task, after making it no longer the current span."""
+    attached = variable.get()
+    if attached is None:
+        return None
+    variable.set(None)
+    context.detach(attached[1])
+    return attached[0]
+
+
+def _unit(event: Event) -> Unit:
+    return event.experiment, event.arm, event.sample, event.repeat
+
+
+def _nanoseconds(event: Event) -> int:
+    return round(event.at * 1e9)
+
 
 NAME = "pytest_crucible"
 

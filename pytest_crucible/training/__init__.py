@@ -9,6 +9,8 @@
 The value that a recipe returns is ignored: the trainer records what was done.
 """
 
+from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.training.adapter_store import train_or_load
 from pytest_crucible.training.log import TrainingLog, TrainingStopped
 from pytest_crucible.training.recipe import Recipe, find_recipe
@@ -16,6 +18,8 @@ from pytest_crucible.training.trained_adapters import TrainedAdapter, find_train
 from pytest_crucible.training.trainer import RecipeTrainer
 
 __all__ = [
+    "AdamParams",
+    "Datum",
     "Recipe",
     "RecipeTrainer",
     "TrainedAdapter",

@@ -7,18 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_crucible.local_model.adam import AdamParams, NotFinite
-from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, load_sampler, save_sampler
+from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, Adapter, LoraSpec, load_sampler, save_sampler
 from pytest_crucible.local_model.engine import Engine, Sampler, Trainer
-from pytest_crucible.local_model.lora import Adapter, LoraSpec
+from pytest_crucible.local_model.losses import AdamParams, NotFinite
 from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records import Lineage
-from pytest_crucible.training.base import Watch
+from pytest_crucible.records.files import hash_file
 from pytest_crucible.training.encoding import EmbeddedEncoder
-from pytest_crucible.training.passes import Pass
-from pytest_crucible.training.saved_training import SavedTraining
-from pytest_crucible.training.saved_weights import SavedWeights, SaveWeights
-from pytest_crucible.training.tracked_reads import hash_file
+from pytest_crucible.training.log import SavedTraining, SavedWeights, SaveWeights
+from pytest_crucible.training.losses import Pass
+from pytest_crucible.training.recipe import Watch
 from pytest_crucible.training.trainer import RecipeTrainer
 
 

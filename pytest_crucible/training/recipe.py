@@ -1,4 +1,4 @@
-"""A recipe: the function that trains an adapter, with all that decides the weights besides the data."""
+"""Recipes and base models: the function that trains an adapter, with all that decides the weights besides the data."""
 
 from __future__ import annotations
 
@@ -10,15 +10,71 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.unknown_setting import UnknownSetting
-from pytest_crucible.training.base import Base
-from pytest_crucible.training.saved_training import SAVE_EVERY
+from pytest_crucible.training.log import SAVE_EVERY, TrainingLog
+
+if TYPE_CHECKING:
+    from pytest_crucible.training.trainer import RecipeTrainer
+
+Watch = Callable[[TrainingLog], None]
+
+
+class Base(Protocol):
+    """A model without an adapter."""
+
+    @property
+    def name(self) -> str:
+        """The name in the lineage of an adapter."""
+        ...
+
+    @property
+    def words(self) -> str:
+        """The description on the terminal."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """A text that differs between bases and never changes for one base."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the weights; empty if the service does not report one."""
+        ...
+
+    @property
+    def simulated(self) -> bool:
+        """True where another model is trained under this one's name, on a local server."""
+        ...
+
+    @property
+    def is_recovered(self) -> bool:
+        """True once the service was lost and opened again: its other clients have to be opened again, too."""
+        ...
+
+    def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch) -> RecipeTrainer:
+        """Return a trainer of a new adapter. Paths of data are relative to `folder`; `watch` is called after each step."""
+        ...
+
+    def recover(self, wait_s: float) -> None:
+        """Open the service again after it was lost, waiting at most some seconds. Raises SpecError if it does not come back."""
+        ...
+
+    def holds_state(self, path: str) -> bool:
+        """Return whether a saved state, which a service names by a path, still exists."""
+        ...
+
+    def holds(self, lineage: Lineage) -> bool:
+        """Return whether the weights of an adapter that was trained before still exist."""
+        ...
+
 
 # Hexadecimal digits: 64 bits tell all trainings of a project apart, and make a short folder name.
 KEY_LENGTH = 16

@@ -13,18 +13,15 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.local_model.adam import AdamParams, NotFinite
-from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.losses import AdamParams, NotFinite
 from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records.errors import ServiceLost, SpecError
-from pytest_crucible.training.base import Watch
 from pytest_crucible.training.encoding import Encoder
-from pytest_crucible.training.log import TrainingLost, TrainingStopped
-from pytest_crucible.training.passes import Pass
-from pytest_crucible.training.preferences import DPO, LOSS, Preference, read_beta, sides
-from pytest_crucible.training.saved_training import SavedTraining
-from pytest_crucible.training.saved_weights import SavedWeights, SaveWeights
+from pytest_crucible.training.log import SavedTraining, SavedWeights, SaveWeights, TrainingLost, TrainingStopped
+from pytest_crucible.training.losses import DPO, LOSS, Pass, Preference, read_beta, sides
+from pytest_crucible.training.recipe import Watch
 from pytest_crucible.training.trainer import RecipeTrainer
 
 PATH = "tinker://"
@@ -96,7 +93,7 @@ class TinkerTrainer(RecipeTrainer):
         """
         if forward_only or importlib.util.find_spec("torch") is None:
             return super()._pass_pairs(pairs, config, forward_only=forward_only)
-        from pytest_crucible.training.torch_loss import make_loss
+        from pytest_crucible.training.losses import make_loss
 
         loss = make_loss(pairs, read_beta(config))
         rows = [self._sdk_datum(datum) for datum in sides(pairs)]

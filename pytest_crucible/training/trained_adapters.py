@@ -1,15 +1,51 @@
-"""The adapters that recipes have trained: found by their key while base, recipe, settings and data are unchanged."""
+"""The adapters that recipes have trained: found by their key while base, recipe, settings and data are unchanged.
+
+Steps that a recipe keeps before its end are in subdirectories, each with weights and lineage.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from pytest_crucible.local_model.lineages import LINEAGE_FILE, read_lineage
-from pytest_crucible.records import Lineage
-from pytest_crucible.training.kept_steps import read_step, step_folder
+from pytest_crucible.backends.lineages import LINEAGE_FILE, read_lineage, write_lineage
+from pytest_crucible.records import Emit, Event, Lineage
+from pytest_crucible.records.files import hash_file
+from pytest_crucible.training.log import SaveWeights, TrainingLog, summarise_training
 from pytest_crucible.training.recipe import Recipe
-from pytest_crucible.training.tracked_reads import hash_file
+
+
+def step_folder(folder: Path, step: int) -> Path:
+    """Return the directory of a step within that of its training."""
+    return folder / f"step-{step}"
+
+
+def read_step(folder: Path, step: int) -> Lineage | None:
+    """Return the lineage of a kept step; None if it is damaged."""
+    return read_lineage(step_folder(folder, step))
+
+
+def write_steps(folder: Path, kept: Mapping[int, SaveWeights], log: TrainingLog, lineage: Lineage) -> None:
+    """Write the kept steps of a training that has this log and lineage."""
+    for step, save in kept.items():
+        place = step_folder(folder, step)
+        place.mkdir()
+        losses, norms = log.losses[:step], log.gradient_norms[:step]
+        until_then = replace(
+            lineage,
+            step=step,
+            # Also of a training that stopped later.
+            stopped=None,
+            result=summarise_training(losses, norms),
+            losses=tuple(losses),
+            gradient_norms=tuple(norms),
+            learning_rates=tuple(log.learning_rates[:step]),
+            seconds=round(sum(log.seconds[:step]), 3),
+        )
+        write_lineage(place, replace(until_then, **asdict(save(place))))
+
 
 # The end of the name of a directory with the last good weights of a training that stopped.
 STOPPED = "stopped"
@@ -75,3 +111,41 @@ def _is_valid(lineage: Lineage, folder: Path) -> bool:
         )
     except OSError:
         return False
+
+
+def emit_steps(watch: Callable[[TrainingLog], None], emit: Emit, adapter: str) -> Callable[[TrainingLog], None]:
+    """Return a function that emits an event for each step, then calls `watch`."""
+
+    def watch_and_emit(log: TrainingLog) -> None:
+        emit(_step(log, adapter))
+        watch(log)
+
+    return watch_and_emit
+
+
+def _step(log: TrainingLog, adapter: str) -> Event:
+    seconds = log.seconds[-1]
+    facts = {
+        "step": len(log.losses),
+        "loss": log.losses[-1],
+        "gradient_norm": log.gradient_norms[-1],
+        "learning_rate": log.learning_rates[-1],
+        "tokens": log.tokens[-1],
+        "tokens_per_s": log.tokens[-1] / seconds if seconds > 0 else None,
+    }
+    return Event(name="train.step", at=time.time(), seconds=seconds, arm=adapter, facts=facts)
+
+
+def emit_checkpoint(emit: Emit, trained: TrainedAdapter, adapter: str, *, is_new: bool) -> None:
+    """Emit an event for an adapter that was trained just now; `is_new` is False for one that was loaded."""
+    if not is_new:
+        return
+    lineage = trained.lineage
+    facts = {
+        "path": lineage.checkpoint or str(trained.path),
+        "sha256": lineage.adapter_sha256,
+        "recipe": lineage.recipe,
+        "steps": lineage.result.training_steps,
+        "final_loss": lineage.result.final_loss,
+    }
+    emit(Event(name="checkpoint", at=time.time(), seconds=lineage.seconds, arm=adapter, facts=facts))

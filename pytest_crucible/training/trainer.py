@@ -6,30 +6,30 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.local_model.adam import AdamParams, NotFinite
-from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.losses import AdamParams, NotFinite
 from pytest_crucible.local_model.training import GradientResult
-from pytest_crucible.training.conversations import LAST
-from pytest_crucible.training.encoding import Encoder
-from pytest_crucible.training.log import TrainingLog, TrainingStopped
-from pytest_crucible.training.open_step import OpenStep
-from pytest_crucible.training.passes import (
+from pytest_crucible.training.encoding import LAST, Encoder, encode_rows
+from pytest_crucible.training.log import OpenStep, TrainingLog, TrainingStopped
+from pytest_crucible.training.losses import (
     Pass,
+    Preference,
+    add_reference,
+    as_cross_entropy,
+    check_regularizers,
     count_weights,
     datums_of,
+    encode_preferences,
     pass_preferences,
     pass_regularized,
     preferences_of,
+    reply_logprobs,
+    sides,
+    with_reference,
 )
-from pytest_crucible.training.preferences import Preference, encode_preferences, reply_logprobs, sides, with_reference
-from pytest_crucible.training.regularizers.penalise import check_regularizers
-from pytest_crucible.training.regularizers.reference import add_reference, as_cross_entropy
-from pytest_crucible.training.regularizers.reply_tokens import REFERENCE, drop_inputs
-from pytest_crucible.training.regularizers.term import Regularizer
-from pytest_crucible.training.replay import pass_digest
-from pytest_crucible.training.resumable import GRADIENT_NORM, Resumable
-from pytest_crucible.training.rows import encode_rows
+from pytest_crucible.training.regularizer_terms import REFERENCE, Regularizer, drop_inputs
+from pytest_crucible.training.resumable import GRADIENT_NORM, Resumable, pass_digest
 
 
 class RecipeTrainer(Resumable):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tinker_http import SHAPE, Http
 
-from pytest_crucible.backends.tinker.polling import close_holder
+from pytest_crucible.backends.tinker.service import close_holder
 from pytest_crucible.local_model.checkpoints import save_base
 from pytest_crucible.local_model.config import initial_weights
 from pytest_crucible.local_model.server.process import LocalServer
@@ -70,3 +70,9 @@ def sampler(http_client, session) -> str:
         "/create_sampling_session", session_id=session, sampling_session_seq_id=0, base_model="crucible/tiny"
     )
     return opened["sampling_session_id"]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The location of an empty run store: a file, and a database of a server."""
+    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql"))

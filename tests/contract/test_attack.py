@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.adversary.built_in import ROWS, make_attack
-from pytest_crucible.adversary.edits import apply_edits
-from pytest_crucible.adversary.registry import Attacks
-from pytest_crucible.adversary.source import PROTECTED, Source
-from pytest_crucible.adversary.twins import Draw
+from pytest_crucible.features.robustness.built_in import ROWS, make_attack
+from pytest_crucible.features.robustness.edits import PROTECTED, Source, apply_edits
+from pytest_crucible.features.robustness.registry import Attacks
+from pytest_crucible.features.robustness.twins import Draw
 from pytest_crucible.records import NoTwin, Sample
 
 TEXT = (
@@ -71,7 +70,7 @@ def test_strength_0_changes_nothing(attack, text):
 
 
 @by_name(ATTACKS)
-def test_an_attack_says_what_it_is_and_gives_a_text(attack):
+def test_an_attack_has_a_description_and_returns_a_text(attack):
     result = perturb(attack, TEXT)
 
     assert attack.summary
@@ -94,7 +93,7 @@ def digest():
     samples = {Sample(id=f"q{k}", input=f"{TEXT} {k}").id: k for k in range(5)}
     texts = {}
     for name in {attack.name for attack in ATTACKS} - {"shout"}:
-        attack = next(one for one in ATTACKS if one.name == name)
+        attack = next(attack for attack in ATTACKS if attack.name == name)
         for sample in set(samples):
             twin = Draw(attack=attack, strength=0.1, number=0, seed=3).twin(Sample(id=sample, input=TEXT))
             texts[name, sample] = twin.reason if isinstance(twin, NoTwin) else twin.input

@@ -1,4 +1,4 @@
-"""What every Backend promises. A new one joins by a row in OPENERS."""
+"""The contract of every Backend. A new one joins by a row in OPENERS."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from memory_replies import MemoryReplies
 from openai_server import OpenAIServer
+from virtual_time import in_event_loop
 
 from pytest_crucible import Backend, BackendError, RecordedBackend, Refused, Reply, Request, ScriptedBackend
 from pytest_crucible.backends import KnowsItsSamples, recorded_rows
-from pytest_crucible.backends.cache.cached import Cached
-from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.cache import Cached, CachePolicy
 from pytest_crucible.backends.context import BackendContext, ignore_event
 from pytest_crucible.backends.ensembles.ensemble import Ensemble, make_ensemble
 from pytest_crucible.backends.ensembles.polling import Member
@@ -24,12 +24,11 @@ from pytest_crucible.backends.ensembles.settings import read_rules
 from pytest_crucible.backends.guarded import Protection, Protections, guard_backend
 from pytest_crucible.backends.openai.backend import OpenAIBackend
 from pytest_crucible.backends.openai.backend import open_openai as openai_backend
+from pytest_crucible.backends.protocol import Wrapper
 from pytest_crucible.backends.stack import wrap_backend
-from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.detectors.secrets import find_secrets
 from pytest_crucible.guards.findings import FindingsGuard
-from pytest_crucible.guards.guard import ThresholdGuard
-from pytest_crucible.guards.settings import GuardSettings
+from pytest_crucible.guards.guard import GuardSettings, ThresholdGuard
 from pytest_crucible.records import Adapter
 
 ANSWERS = {"a": "4", "b": "9", "ü\n": "Ω"}
@@ -54,8 +53,8 @@ def open_ensemble(answers: Mapping[str, str]) -> Ensemble:
     alike = {name: Wrapper(open_recorded({**answers, "only": name})) for name in ("v1", "v2")}
     members = {**alike, "v3": ScriptedBackend(lambda request: "else", identity="else")}
     adapter = Adapter(name="trio", backend="ensemble", options={"ensemble": list(members)})
-    asked = [Member(name=name, backend=backend) for name, backend in members.items()]
-    return make_ensemble("trio", asked, read_rules(adapter), ignore_event)
+    ensemble_members = [Member(name=name, backend=backend) for name, backend in members.items()]
+    return make_ensemble("trio", ensemble_members, read_rules(adapter), ignore_event)
 
 
 def open_openai(answers: Mapping[str, str], **settings: str) -> OpenAIBackend:
@@ -83,7 +82,7 @@ def open_stacked(answers: Mapping[str, str]) -> Backend:
 
 
 def open_guarded(answers: Mapping[str, str]) -> Backend:
-    """With a guard that flags nothing here."""
+    """A model with a guard that flags nothing here."""
     guard = ThresholdGuard(GuardSettings(name="g", kind="secrets"), FindingsGuard(find_secrets, "secrets"))
     protection = Protection(guard, "blocked")
     return guard_backend(open_scripted(answers), Protections((protection,), (protection,), guard.identity))
@@ -124,39 +123,39 @@ def request_for(sample: str) -> Request:
     return Request(input=sample, sample=sample, repeat=0, parameters={"temperature": 0.0})
 
 
-def test_it_is_a_backend(backend):
+def test_every_opener_returns_a_backend(backend):
     assert isinstance(backend, Backend)
     assert inspect.iscoroutinefunction(backend.generate)
 
 
-def test_it_says_whether_a_model_stands_behind_it(backend):
+def test_a_backend_declares_whether_it_is_simulated(backend):
     assert isinstance(backend.simulated, bool)
 
 
 @pytest.mark.parametrize("sample", ANSWERS)
-def test_it_answers_with_a_reply(backend, sample):
+def test_generate_returns_a_reply(backend, sample):
     reply = asyncio.run(backend.generate(request_for(sample)))
 
     assert isinstance(reply, Reply)
     assert reply.text == ANSWERS[sample]
 
 
-def test_it_answers_many_at_one_time_each_its_own(backend):
+@in_event_loop
+async def test_concurrent_requests_each_get_their_own_reply(backend):
     samples = list(ANSWERS) * 20
 
-    async def all_at_once() -> list[Reply]:
-        return await asyncio.gather(*(backend.generate(request_for(sample)) for sample in samples))
+    assert [
+        reply.text for reply in await asyncio.gather(*(backend.generate(request_for(sample)) for sample in samples))
+    ] == [ANSWERS[sample] for sample in samples]
 
-    assert [reply.text for reply in asyncio.run(all_at_once())] == [ANSWERS[sample] for sample in samples]
 
-
-def test_it_can_be_asked_from_one_loop_after_another(backend):
+def test_a_backend_works_in_a_second_event_loop(backend):
     replies = [asyncio.run(backend.generate(request_for("a"))).text for _ in range(2)]
 
     assert replies == ["4", "4"]
 
 
-def test_one_answer_that_cannot_be_had_is_no_reason_to_stop(backend):
+def test_one_failed_request_does_not_stop_the_others(backend):
     with pytest.raises(BackendError) as caught:
         asyncio.run(backend.generate(request_for("nowhere")))
 
@@ -164,30 +163,30 @@ def test_one_answer_that_cannot_be_had_is_no_reason_to_stop(backend):
     assert "'nowhere'" in str(caught.value)
 
 
-def test_it_can_be_asked_again_after_an_answer_that_could_not_be_had(backend):
+def test_a_backend_answers_after_a_failed_request(backend):
     with pytest.raises(BackendError):
         asyncio.run(backend.generate(request_for("nowhere")))
 
     assert asyncio.run(backend.generate(request_for("a"))).text == "4"
 
 
-def test_its_identity_stays_while_the_answers_do(opener):
+def test_the_identity_is_stable_while_replies_are(opener):
     assert opener(ANSWERS).identity == opener(dict(ANSWERS)).identity != ""
 
 
 @pytest.mark.parametrize("changed", [{"a": "5"}, {"c": "1"}], ids=["answer", "sample"])
-def test_its_identity_changes_with_the_answers(opener, changed):
+def test_the_identity_changes_when_replies_change(opener, changed):
     assert opener({**ANSWERS, **changed}).identity != opener(ANSWERS).identity
 
 
-def test_asking_does_not_change_its_identity(backend):
+def test_requests_do_not_change_the_identity(backend):
     before = backend.identity
     asyncio.run(backend.generate(request_for("a")))
 
     assert backend.identity == before
 
 
-def test_one_that_knows_its_samples_knows_them_all(backend):
+def test_a_recorded_backend_lists_all_its_samples(backend):
     if not isinstance(backend, KnowsItsSamples):
         pytest.skip("answers whatever it is asked")
 

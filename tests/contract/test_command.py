@@ -13,50 +13,61 @@ import pytest
 
 from pytest_crucible.builtin import COMMANDS
 from pytest_crucible.cli import DID_NOT_HOLD, HELD, INTERRUPTED, USAGE, main
-from pytest_crucible.commands import metrics
+from pytest_crucible.commands import listings
 
 PROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"
 
 
 @pytest.fixture
-def crucible(warm):
+def crucible(python):
     """Run the command in a process of its own."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return warm.run(["-m", "pytest_crucible", *arguments], cwd=Path.cwd(), env=os.environ)
+        return subprocess.run(
+            [python, "-m", "pytest_crucible", *arguments], capture_output=True, text=True, check=False
+        )
 
     return run
 
 
-def test_the_script_and_the_module_are_one():
+def test_the_script_and_the_module_run_the_same_function():
     assert tomllib.loads(PROJECT.read_text())["project"]["scripts"] == {"crucible": "pytest_crucible.cli:main"}
 
 
 def test_the_help_lists_every_command():
     command = [sys.executable, "-m", "pytest_crucible", "--help"]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
-    assert said.returncode == 0
-    assert said.stdout.startswith("Usage: crucible ")
-    assert all(f"\n  {name} " in said.stdout for name in COMMANDS)
+    assert process.returncode == 0
+    assert process.stdout.startswith("Usage: crucible ")
+    assert len(process.stdout.splitlines()) <= 40
+    named = [set(line.replace(",", " ").replace(".", " ").split()) for line in process.stdout.splitlines()]
+    assert all(
+        any(set(word.split()) <= words for words in named)
+        for name in COMMANDS
+        for word in name.split(" --")[0].split()[:2]
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_a_help_of_its_own(name, crucible):
-    said = crucible(name, "--help")
+    page = ["sex"] if name.endswith("--by") else []
+    output = crucible(*name.split(), *page, "--help")
 
-    assert said.returncode == 0
-    assert said.stdout.startswith(f"Usage: crucible {name} ")
-    # watch runs pytest, whose output it passes on: `crucible models --json` has what it registered. gate and tinker have
-    # commands of their own.
-    assert "--json" in said.stdout or name == "watch"
+    assert output.returncode == 0
+    assert output.stdout.startswith(f"Usage: crucible {name.partition(' --')[0]} ")
+    # `models watch` runs pytest, whose output it passes on: `crucible models --json` has what it registered.
+    assert "--json" in output.stdout or name in ("models watch", "tinker server")
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("tinker-sever",), "crucible: no command 'tinker-sever': did you mean 'tinker-server'?"),
-        (("zzz",), f"crucible: no command 'zzz': there are {', '.join(COMMANDS)}"),
+        (("tinker-sever",), "crucible: no command 'tinker-sever': did you mean 'tinker server'?"),
+        (
+            ("zzz",),
+            f"crucible: no command 'zzz': there are {', '.join(dict.fromkeys(name.split()[0] for name in COMMANDS))}",
+        ),
         (("metrics", "--jason"), "crucible metrics: no such option '--jason'. Did you mean '--json'?"),
         (
             ("export",),
@@ -68,45 +79,90 @@ def test_every_command_has_a_help_of_its_own(name, crucible):
         ),
     ],
 )
-def test_what_cannot_be_asked_is_one_sentence_and_a_usage_error(arguments, sentence, crucible):
-    said = crucible(*arguments)
+def test_wrong_arguments_are_a_usage_error_in_one_sentence(arguments, sentence, crucible):
+    output = crucible(*arguments)
 
-    assert (said.returncode, said.stdout, said.stderr) == (pytest.ExitCode.USAGE_ERROR, "", f"{sentence}\n")
+    assert (output.returncode, output.stdout, output.stderr) == (pytest.ExitCode.USAGE_ERROR, "", f"{sentence}\n")
+
+
+OLD_NAMES = {
+    "fairness": "show --by",
+    "explain": "show --why-better",
+    "promote": "models promote",
+    "gate": "models gate",
+    "register": "models register",
+    "rollback": "models rollback",
+    "retire": "models retire",
+    "watch": "models watch",
+    "curve": "models curve",
+    "schedule": "models schedule",
+    "datasets": "data list",
+    "check": "data check",
+    "contamination": "data contamination",
+    "data-drift": "data drift",
+    "attacks": "guards attacks",
+    "threshold": "guards threshold",
+    "tinker-server": "tinker server",
+}
+
+
+@pytest.mark.parametrize(("old", "new"), OLD_NAMES.items())
+def test_an_old_name_suggests_the_new_one(old, new, capsys):
+    assert main([old]) == USAGE
+    assert capsys.readouterr().err == f"crucible: no command {old!r}: did you mean {new!r}?\n"
 
 
 def test_without_a_command_the_help_is_an_error(crucible):
-    said = crucible()
+    output = crucible()
 
-    assert (said.returncode, said.stdout) == (pytest.ExitCode.USAGE_ERROR, "")
-    assert said.stderr.startswith("Usage: crucible ")
+    assert (output.returncode, output.stdout) == (pytest.ExitCode.USAGE_ERROR, "")
+    assert output.stderr.startswith("Usage: crucible ")
 
 
-def test_a_command_that_is_interrupted_says_so(monkeypatch, capsys):
+def test_a_group_without_a_command_lists(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["guards", "--json"]) == 0
+    assert capsys.readouterr().out == "[]\n"
+    assert main(["models", "regster"]) == USAGE
+    assert capsys.readouterr().err == "crucible models: no command 'models regster': did you mean 'models register'?\n"
+
+
+def test_an_option_of_show_calls_a_page_with_options_of_its_own(capsys):
+    assert main(["show", "--help"]) == 0
+    assert "--by FIELD" in capsys.readouterr().out
+    assert main(["show", "--by=sex", "--help"]) == 0
+    assert "--reference SLICE" in capsys.readouterr().out
+    assert main(["show", "--by=sex", "--why-better"]) == USAGE
+    assert capsys.readouterr().err.startswith("crucible show: --by and --why-better are pages of their own")
+
+
+def test_an_interrupted_command_prints_one_line(monkeypatch, capsys):
     @click.command("metrics")
-    def interrupted():
+    def interrupt():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(metrics, "command", interrupted)
+    monkeypatch.setattr(listings, "list_metrics", interrupt)
 
     assert main(["metrics"]) == pytest.ExitCode.INTERRUPTED
     assert capsys.readouterr().err.splitlines()[-1] == "crucible metrics: interrupted"
 
 
-def test_exit_statuses_mean_what_they_mean_to_pytest():
+def test_exit_statuses_equal_those_of_pytest():
     assert (HELD, DID_NOT_HOLD) == (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
     assert (INTERRUPTED, USAGE) == (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.USAGE_ERROR)
 
 
 @pytest.mark.parametrize(("typed", "offered"), [("cal", "calibrate"), ("calibrate --rep", "--replicates")])
 def test_a_shell_completes_commands_and_options(typed, offered):
-    asked = {
+    options = {
         "_CRUCIBLE_COMPLETE": "bash_complete",
         "COMP_WORDS": f"crucible {typed}",
         "COMP_CWORD": str(len(typed.split())),
     }
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", "from pytest_crucible.cli import main; main([])"],
-        env=os.environ | asked, capture_output=True, text=True, timeout=60, check=False,
+        env=os.environ | options, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
-    assert said.stdout.split() == [f"plain,{offered}"]
+    assert process.stdout.split() == [f"plain,{offered}"]

@@ -13,13 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.importers.directories import read_results
-from pytest_crucible.importers.formats import READERS, read
+from pytest_crucible.importers.formats import READERS, read, read_results
 from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
 FILES = Path(__file__).parents[1] / "data" / "imports"
 # Harness -> candidate and baseline, in one file or in two, and a metric of them.
@@ -48,7 +46,7 @@ JSON = [*((harness, name) for harness, name in ONE_FILE if name.endswith(".json"
 JUNK = st.sampled_from([None, True, 0, -1, math.nan, "", "x", [], {}, [1], {"a": 1}, "\0", 10**30])
 
 
-def found(pattern: str) -> Path:
+def data_file(pattern: str) -> Path:
     (path,) = FILES.glob(pattern)
     return path
 
@@ -59,8 +57,8 @@ def test_every_reader_is_held_to_the_contract():
 
 @pytest.mark.parametrize(("harness", "pattern"), ONE_FILE)
 def test_no_other_reader_takes_the_file(harness, pattern):
-    """In whatever order readers are tried. Tables take any rows, and come last."""
-    source = open_source(found(pattern))
+    """The order in which readers are tried does not matter. Tables take any rows, and come last."""
+    source = open_source(data_file(pattern))
 
     assert {name for name, reader in READERS.items() if reader.recognises(source)} - {"table"} == {harness} - {"table"}
 
@@ -68,9 +66,13 @@ def test_no_other_reader_takes_the_file(harness, pattern):
 @pytest.mark.parametrize("harness", PAIRS)
 def test_the_samples_of_two_files_are_paired_and_compared(harness):
     patterns, metric = PAIRS[harness]
-    files = [read(found(pattern)) for pattern in patterns]
+    files = [read(data_file(pattern)) for pattern in patterns]
     run = ImportedRun.of(files, ImportOptions())
-    (comparison,) = [one for one in run.evaluate_unstored().experiments[0].comparisons if one.contrast.metric == metric]
+    (comparison,) = [
+        comparison
+        for comparison in run.evaluate_unstored().experiments[0].comparisons
+        if comparison.contrast.metric == metric
+    ]
 
     assert all(len(task.arms) == 2 and len(task.samples) >= 7 for task in group_tasks(files))
     assert comparison.pairs + comparison.lost == len(run.tasks[0].samples)
@@ -78,8 +80,8 @@ def test_the_samples_of_two_files_are_paired_and_compared(harness):
 
 
 @pytest.mark.parametrize(("harness", "pattern"), ONE_FILE)
-def test_what_is_lost_has_no_score(harness, pattern):
-    rows = [row for results in read(found(pattern)).results for row in results.rows]
+def test_lost_samples_have_no_score(harness, pattern):
+    rows = [row for results in read(data_file(pattern)).results for row in results.rows]
 
     assert rows
     for row in rows:
@@ -88,10 +90,10 @@ def test_what_is_lost_has_no_score(harness, pattern):
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.99])
-@pytest.mark.parametrize(("harness", "pattern"), [one for one in ONE_FILE if not one[1].endswith(".csv")])
-def test_a_file_that_is_cut_short_is_one_sentence(harness, pattern, share, tmp_path):
+@pytest.mark.parametrize(("harness", "pattern"), [entry for entry in ONE_FILE if not entry[1].endswith(".csv")])
+def test_a_truncated_file_is_refused_in_one_sentence(harness, pattern, share, tmp_path):
     """But for CSV, whose first rows are a table, too."""
-    original = found(pattern)
+    original = data_file(pattern)
     folder = shutil.copytree(original.parent, tmp_path / "cut") if original.parent != FILES else tmp_path
     path = folder / original.name
     path.write_bytes(original.read_bytes()[: int(original.stat().st_size * share)])
@@ -105,8 +107,8 @@ def test_a_file_that_is_cut_short_is_one_sentence(harness, pattern, share, tmp_p
 @settings(max_examples=choose_examples(60), deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize(("harness", "pattern"), JSON)
-def test_whatever_one_value_of_a_file_is_it_is_read_or_refused_in_a_sentence(harness, pattern, data, tmp_path_factory):
-    document = json.loads(found(pattern).read_text(encoding="utf-8"))
+def test_any_changed_value_is_read_or_refused_in_a_sentence(harness, pattern, data, tmp_path_factory):
+    document = json.loads(data_file(pattern).read_text(encoding="utf-8"))
     at, key = document, data.draw(st.sampled_from(keys(document)))
     while isinstance(at[key], dict | list) and at[key] and data.draw(st.integers(0, 5)):
         at, key = at[key], data.draw(st.sampled_from(keys(at[key])))
@@ -180,7 +182,7 @@ BROKEN = r"the reader of 'broken' failed to look at .*results.json \(KeyError: '
 
 def test_a_broken_reader_is_named_and_not_passed_over(tmp_path):
     """Passed over, the next reader would take its file, and what is wrong would stay hidden."""
-    shutil.copy(found("promptfoo.json"), tmp_path / "results.json")
+    shutil.copy(data_file("promptfoo.json"), tmp_path / "results.json")
     readers = {"broken": Broken(), **READERS}
 
     with pytest.raises(SpecError, match=BROKEN):

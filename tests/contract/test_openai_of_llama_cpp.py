@@ -64,25 +64,25 @@ def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 def opened(url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[..., OpenAIBackend]:
     monkeypatch.setenv("OPENAI_API_KEY", "hidden-key")
 
-    def opened(**options: object) -> OpenAIBackend:
-        said = {"base_url": url, "model": "tiny", **options}
-        return open_openai(Adapter(name="v2", backend="openai", options=said), Path("."))
+    def open_backend(**options: object) -> OpenAIBackend:
+        settings = {"base_url": url, "model": "tiny", **options}
+        return open_openai(Adapter(name="v2", backend="openai", options=settings), Path("."))
 
-    return opened
+    return open_backend
 
 
 @pytest.fixture
 def ask(opened) -> Ask:
-    def ask(given: object = "2 + 2", *, sample: str = "a", repeat: int = 0, **said: object) -> Reply:
-        parameters = {"max_tokens": 8, "seed": 1, "temperature": 1.0, **said.pop("parameters", {})}  # type: ignore[dict-item]
-        request = Request(input=given, sample=sample, repeat=repeat, parameters=parameters)
-        return asyncio.run(opened(**said).generate(request))
+    def ask(request_fields: object = "2 + 2", *, sample: str = "a", repeat: int = 0, **options: object) -> Reply:
+        parameters = {"max_tokens": 8, "seed": 1, "temperature": 1.0, **options.pop("parameters", {})}  # type: ignore[dict-item]
+        request = Request(input=request_fields, sample=sample, repeat=repeat, parameters=parameters)
+        return asyncio.run(opened(**options).generate(request))
 
     return ask
 
 
 @pytest.mark.parametrize("mode", ["chat", "completions"])
-def test_it_answers(ask, mode):
+def test_chat_and_completions_return_a_reply(ask, mode):
     reply = ask(mode=mode)
 
     assert (reply.finish, reply.model) == ("length", "tiny")
@@ -135,7 +135,7 @@ def test_a_wrong_key_is_refused(ask, monkeypatch):
     assert "wrong-key" not in str(caught.value)
 
 
-def test_what_it_cannot_do_is_told_in_one_line(ask):
+def test_unsupported_parameters_are_refused_in_one_line(ask):
     with pytest.raises(Retryable, match=r"status 500, .*'temperature'.*Input should be a valid number") as caught:
         ask(extra_body={"temperature": "hot"})  # it takes any mistake for its own
 
@@ -147,15 +147,15 @@ def test_a_url_without_v1_is_refused(ask, url):
         ask(base_url=url.removesuffix("/v1"))
 
 
-def test_several_at_one_time(opened):
+def test_concurrent_requests_are_answered(opened):
     backend = opened()
 
-    async def asked() -> list[Reply]:
+    async def generate_twice() -> list[Reply]:
         requests = [
             Request(input=f"{k} + {k}", sample=str(k), repeat=0, parameters={"max_tokens": 4}) for k in range(12)
         ]
-        found = await asyncio.gather(*map(backend.generate, requests), return_exceptions=True)
+        outcomes = await asyncio.gather(*map(backend.generate, requests), return_exceptions=True)
         await backend.close()
-        return [one for one in found if not isinstance(one, Retryable)]
+        return [outcome for outcome in outcomes if not isinstance(outcome, Retryable)]
 
-    assert min(reply.output_tokens for reply in asyncio.run(asked())) >= 4
+    assert min(reply.output_tokens for reply in asyncio.run(generate_twice())) >= 4

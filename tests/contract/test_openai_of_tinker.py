@@ -20,24 +20,24 @@ Ask = Callable[..., Reply]
 def opened(server, monkeypatch) -> Callable[..., OpenAIBackend]:
     monkeypatch.setenv("TINKER_API_KEY", server.key)
 
-    def opened(**options: object) -> OpenAIBackend:
-        said = {
+    def open_backend(**options: object) -> OpenAIBackend:
+        settings = {
             "base_url": f"{server.url}/oai/api/v1",
             "model": "crucible/tiny",
             "api_key_env": "TINKER_API_KEY",
             **options,
         }
-        return open_openai(Adapter(name="v2", backend="openai", options=said), Path("."))
+        return open_openai(Adapter(name="v2", backend="openai", options=settings), Path("."))
 
-    return opened
+    return open_backend
 
 
 @pytest.fixture
 def ask(opened) -> Ask:
-    def ask(given: object = "claim 7", *, sample: str = "a", repeat: int = 0, **said: object) -> Reply:
-        parameters = {"max_tokens": 6, "seed": 1, **said.pop("parameters", {})}  # type: ignore[dict-item]
-        request = Request(input=given, sample=sample, repeat=repeat, parameters=parameters)
-        return asyncio.run(opened(**said).generate(request))
+    def ask(request_fields: object = "claim 7", *, sample: str = "a", repeat: int = 0, **options: object) -> Reply:
+        parameters = {"max_tokens": 6, "seed": 1, **options.pop("parameters", {})}  # type: ignore[dict-item]
+        request = Request(input=request_fields, sample=sample, repeat=repeat, parameters=parameters)
+        return asyncio.run(opened(**options).generate(request))
 
     return ask
 
@@ -61,14 +61,14 @@ def test_a_seed_gives_the_same_reply_and_each_sample_its_own(ask):
 def test_every_token_has_its_logprob(ask, mode):
     reply = ask(mode=mode, parameters={"logprobs": True, "n": 3})
 
-    assert [len(one.logprobs) for one in (reply, *reply.alternatives)] == [6, 6, 6]
+    assert [len(entry.logprobs) for entry in (reply, *reply.alternatives)] == [6, 6, 6]
     assert max(reply.logprobs) <= 0
     assert reply.output_tokens == 18
 
 
 def test_a_stop_text_ends_the_reply(ask):
     whole = ask(parameters={"max_tokens": 40}).text
-    letter = next(one for one in reversed(whole) if " " < one < "~")
+    letter = next(entry for entry in reversed(whole) if " " < entry < "~")
     reply = ask(parameters={"max_tokens": 40, "stop": [letter]})
 
     assert (reply.text, reply.finish) == (whole[: whole.index(letter)], "stop")
@@ -81,7 +81,7 @@ def test_a_prompt_that_does_not_fit_is_cut_not_lost(ask):
 
 
 @pytest.mark.parametrize(
-    ("said", "sentence"),
+    ("settings", "sentence"),
     [
         ({"model": "gpt-4"}, "unknown model 'gpt-4'.*; check that this server has a model 'gpt-4'"),
         ({"parameters": {"temperature": -1.0}}, "does not accept 'temperature'"),
@@ -89,12 +89,12 @@ def test_a_prompt_that_does_not_fit_is_cut_not_lost(ask):
     ],
     ids=["model", "temperature", "extra body"],
 )
-def test_what_it_refuses_is_told_in_its_own_words(ask, said, sentence):
+def test_a_refusal_shows_the_servers_own_message(ask, settings, sentence):
     with pytest.raises(Refused, match=sentence):
-        ask(**said)
+        ask(**settings)
 
 
-def test_a_streamed_reply_is_the_whole_one(ask):
+def test_a_streamed_reply_equals_the_plain_one(ask):
     whole, streamed = ask(), ask(stream=True)
 
     assert (streamed.text, streamed.finish, streamed.output_tokens) == (whole.text, whole.finish, whole.output_tokens)
@@ -122,7 +122,7 @@ def test_a_test_reads_the_text_as_it_comes(opened, mode, transport):
     assert [call.reply for call in calls] == [streamed, whole]
 
 
-def test_a_wrong_key_is_refused_without_being_told(ask, monkeypatch):
+def test_a_wrong_key_is_refused_and_never_printed(ask, monkeypatch):
     monkeypatch.setenv("WRONG_KEY", "tml-hidden-1234")
     with pytest.raises(Refused, match=r"status 401.*; the key is that of WRONG_KEY") as caught:
         ask(api_key_env="WRONG_KEY")
@@ -130,12 +130,12 @@ def test_a_wrong_key_is_refused_without_being_told(ask, monkeypatch):
     assert "hidden" not in str(caught.value)
 
 
-def test_many_at_one_time(opened):
+def test_concurrent_requests_are_answered(opened):
     backend = opened()
 
-    async def asked() -> list[Reply]:
+    async def generate_twice() -> list[Reply]:
         parameters = {"max_tokens": 4, "seed": 1}
         requests = [Request(input=f"claim {k}", sample=str(k), repeat=0, parameters=parameters) for k in range(30)]
         return await asyncio.gather(*map(backend.generate, requests))
 
-    assert {reply.output_tokens for reply in asyncio.run(asked())} == {4}
+    assert {reply.output_tokens for reply in asyncio.run(generate_twice())} == {4}

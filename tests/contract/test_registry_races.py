@@ -23,11 +23,6 @@ KILLS = 12
 TESTS = Path(__file__).parent.parent
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql"))
-
-
 @pytest.fixture
 def store(location: str) -> Iterator[RunStore]:
     opened = RunStore(location)

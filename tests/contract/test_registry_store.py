@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy import text
@@ -13,7 +12,7 @@ from sqlalchemy import text
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.records.registry import LogEntry, Version
-from pytest_crucible.registry.transitions import Note, change_state, promotion
+from pytest_crucible.registry.versions import Note, change_state, promotion
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import (
     add_version,
@@ -33,11 +32,6 @@ VERSION = Version(
 )
 DRAFT = LogEntry(at="2026-01-01T00:00:00+00:00", action="register", model="claims", number=1, state="draft")
 NOTE = Note(at="2026-01-02T00:00:00+00:00", by="me", run="run1")
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql"))
 
 
 @pytest.fixture
@@ -95,7 +89,7 @@ def test_of_many_promotions_at_once_one_wins(location, store):
         thread.join()
 
     assert [entry.state for entry in load_registry(store).entries] == ["draft", "production"]
-    assert refused == ["claims@1 is in production already: `crucible models claims` shows why"] * 7
+    assert refused == ["claims@1 is in production already: `crucible models list claims` shows why"] * 7
 
 
 EDITS = {

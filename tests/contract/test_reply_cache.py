@@ -1,4 +1,4 @@
-"""What every ReplyCache keeps: in memory, in an SQLite file and in PostgreSQL."""
+"""The contract of every ReplyCache: in memory, in an SQLite file and in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from memory_replies import MemoryReplies
 from sqlalchemy import update
 
-from pytest_crucible.backends.cache.policy import CachedReply, KnownAdapter, ReplyCache
+from pytest_crucible.backends.cache import CachedReply, KnownAdapter, ReplyCache
 from pytest_crucible.records import Reply
 from pytest_crucible.store import schema
 from pytest_crucible.store.replies import StoredReplies
@@ -46,11 +46,11 @@ def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
         memory = MemoryReplies()
         return lambda: contextlib.nullcontext(memory)
     location = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("postgresql")
-    return lambda: stored(location)
+    return lambda: open_stored(location)
 
 
 @contextlib.contextmanager
-def stored(location: str) -> Iterator[StoredReplies]:
+def open_stored(location: str) -> Iterator[StoredReplies]:
     store = RunStore(location)
     writer = store.writer()
     replies = StoredReplies(lambda: store, lambda: writer)
@@ -60,96 +60,96 @@ def stored(location: str) -> Iterator[StoredReplies]:
     store.close()
 
 
-def kept(text: str = "4", *, at: float = 1.5) -> CachedReply:
+def cached_reply(text: str = "4", *, at: float = 1.5) -> CachedReply:
     return CachedReply(reply=Reply(text=text), identity="v2", at=at)
 
 
-def unmarked(found: CachedReply | None) -> CachedReply | None:
-    """As it was put: what is found says that it is cached, and nothing else has changed."""
-    assert found is None or found.reply.cached
-    return found and replace(found, reply=replace(found.reply, cached=False))
+def without_mark(reply: CachedReply | None) -> CachedReply | None:
+    """Return the reply as it was put; a cached one differs only in its mark."""
+    assert reply is None or reply.reply.cached
+    return reply and replace(reply, reply=replace(reply.reply, cached=False))
 
 
 def got(cache: ReplyCache, key: str = KEY) -> CachedReply | None:
-    return unmarked(asyncio.run(cache.get(key)))
+    return without_mark(asyncio.run(cache.get(key)))
 
 
 def after(opening: Open, *puts: CachedReply, overwrite: bool = False) -> CachedReply | None:
-    """What a later session finds."""
-    for one in puts:
+    """Return the cached reply of a later session."""
+    for cached in puts:
         with opening() as cache:
-            cache.put(KEY, one, overwrite=overwrite)
+            cache.put(KEY, cached, overwrite=overwrite)
     with opening() as cache:
         return got(cache)
 
 
-def test_what_is_not_there_is_none(opening):
+def test_an_unknown_key_returns_none(opening):
     with opening() as cache:
         assert got(cache) is None
 
 
-def test_a_reply_comes_back_whole_with_whose_it_is_and_when_it_was_given(opening):
-    one = CachedReply(reply=WHOLE, identity="https://host/v1#v2 Ω", at=1_700_000_000.25)
+def test_a_cached_reply_keeps_all_fields_its_identity_and_its_time(opening):
+    cached = CachedReply(reply=WHOLE, identity="https://host/v1#v2 Ω", at=1_700_000_000.25)
 
-    assert after(opening, one) == one
+    assert after(opening, cached) == cached
 
 
-def test_a_reply_is_found_at_once_before_it_is_written(opening):
+def test_a_reply_is_returned_before_it_is_written_to_the_database(opening):
     with opening() as cache:
-        cache.put(KEY, kept())
+        cache.put(KEY, cached_reply())
 
-        assert got(cache) == kept()
+        assert got(cache) == cached_reply()
         assert got(cache, OTHER) is None
 
 
-def test_a_reply_is_found_also_where_it_was_looked_for_in_vain_before(opening):
+def test_a_reply_is_returned_after_an_earlier_miss(opening):
     with opening() as cache:
         assert got(cache) is None
-        cache.put(KEY, kept())
+        cache.put(KEY, cached_reply())
 
-        assert got(cache) == kept()
+        assert got(cache) == cached_reply()
         assert got(cache, OTHER) is None
 
 
-def test_the_first_of_several_is_the_one(opening):
+def test_the_first_reply_of_a_key_is_kept(opening):
     with opening() as cache:
-        cache.put(KEY, kept("first"))
-        cache.put(KEY, kept("second"))
+        cache.put(KEY, cached_reply("first"))
+        cache.put(KEY, cached_reply("second"))
         at_once = got(cache)
 
-    assert at_once == kept("first")
-    assert after(opening, kept("third")) == kept("first")
+    assert at_once == cached_reply("first")
+    assert after(opening, cached_reply("third")) == cached_reply("first")
 
 
-def test_two_sessions_that_keep_one_key_at_a_time_agree_on_the_first(opening):
-    with opening() as one, opening() as other:
-        one.put(KEY, kept("one"))
-        other.put(KEY, kept("other"))
+def test_two_sessions_that_write_one_key_agree_on_the_first_reply(opening):
+    with opening() as cached, opening() as other:
+        cached.put(KEY, cached_reply("one"))
+        other.put(KEY, cached_reply("other"))
 
     with opening() as later, opening() as again:
         assert got(later) == got(again)
-        assert got(later) in (kept("one"), kept("other"))
+        assert got(later) in (cached_reply("one"), cached_reply("other"))
 
 
-def test_overwriting_takes_the_place_of_what_is_there(opening):
-    assert after(opening, kept("old"), kept("older", at=1.0), kept("new", at=9.0), overwrite=True) == kept(
-        "new", at=9.0
-    )
+def test_overwrite_replaces_a_cached_reply(opening):
+    assert after(
+        opening, cached_reply("old"), cached_reply("older", at=1.0), cached_reply("new", at=9.0), overwrite=True
+    ) == cached_reply("new", at=9.0)
     with opening() as cache:
-        cache.put(KEY, kept("once more"), overwrite=True)
-        cache.put(KEY, kept("last"), overwrite=True)
+        cache.put(KEY, cached_reply("once more"), overwrite=True)
+        cache.put(KEY, cached_reply("last"), overwrite=True)
 
-        assert got(cache) == kept("last")
+        assert got(cache) == cached_reply("last")
 
 
 @pytest.mark.parametrize(
     "value", [(1, 2), {1: "one"}, float("nan"), {2, 3}, object()], ids=lambda value: type(value).__name__
 )
-def test_a_reply_that_would_come_back_as_another_is_not_kept(opening, value):
+def test_a_reply_that_json_would_change_is_not_cached(opening, value):
     assert after(opening, CachedReply(reply=Reply(text="4", value=value), identity="v2", at=1.0)) is None
 
 
-def test_many_are_found_at_a_time_each_its_own(opening):
+def test_concurrent_reads_each_return_their_own_reply(opening):
     keys = [f"{number:064d}" for number in range(1200)]
 
     async def everything(cache: ReplyCache) -> list[CachedReply | None]:
@@ -158,25 +158,27 @@ def test_many_are_found_at_a_time_each_its_own(opening):
     with opening() as cache:
         for number, key in enumerate(keys):
             if number % 3:
-                cache.put(key, kept(str(number)))
+                cache.put(key, cached_reply(str(number)))
     with opening() as cache:
-        found = asyncio.run(everything(cache))
-    assert [unmarked(one) for one in found] == [kept(str(number)) if number % 3 else None for number in range(1200)]
+        reply = asyncio.run(everything(cache))
+    assert [without_mark(entry) for entry in reply] == [
+        cached_reply(str(number)) if number % 3 else None for number in range(1200)
+    ]
 
 
-def test_who_stops_waiting_holds_nobody_up(opening):
+def test_a_cancelled_read_does_not_block_others(opening):
     async def patient_and_not(cache: ReplyCache) -> CachedReply | None:
         impatient = asyncio.create_task(cache.get(KEY))
         await asyncio.sleep(0)
         impatient.cancel()
         return await cache.get(KEY)
 
-    after(opening, kept())
+    after(opening, cached_reply())
     with opening() as cache:
-        assert unmarked(asyncio.run(patient_and_not(cache))) == kept()
+        assert without_mark(asyncio.run(patient_and_not(cache))) == cached_reply()
 
 
-def test_an_adapter_that_was_introduced_is_recognised_by_its_settings_when_something_was_asked(opening):
+def test_an_adapter_is_recognised_by_its_settings_once_it_has_replies(opening):
     v2 = KnownAdapter(settings="s" * 64, identity="v2", files={"train.jsonl": "f" * 64})
     with opening() as cache:
         cache.remember_adapter(v2)
@@ -203,8 +205,8 @@ def test_an_adapter_that_was_introduced_is_recognised_by_its_settings_when_somet
 @pytest.mark.parametrize(
     "damage", ["", "not JSON", "[]", "null", '{"text":5}', '{"latency_s":1}', '{"text":"","latency_s":"x"}']
 )
-def test_a_reply_that_cannot_be_read_is_not_there_and_makes_room_for_a_new_one(opening, damage):
-    after(opening, kept())
+def test_an_unreadable_reply_is_a_miss_and_is_replaced(opening, damage):
+    after(opening, cached_reply())
     with opening() as cache:
         if isinstance(cache, MemoryReplies):
             cache.rows[KEY] = (damage, "v2", 1.0)
@@ -212,10 +214,10 @@ def test_a_reply_that_cannot_be_read_is_not_there_and_makes_room_for_a_new_one(o
             spoil(cache, damage)
     with opening() as cache:
         before = got(cache)
-        cache.put(KEY, kept("new"))
+        cache.put(KEY, cached_reply("new"))
 
     assert before is None
-    assert after(opening) == kept("new")
+    assert after(opening) == cached_reply("new")
 
 
 def spoil(cache: Any, damage: str) -> None:

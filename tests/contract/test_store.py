@@ -1,4 +1,4 @@
-"""What every run store keeps: the same tests for an SQLite file and a PostgreSQL server."""
+"""The contract of every run store: the same tests for an SQLite file and a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import fnmatch
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,11 +78,6 @@ PLAN = Plan(
 )  # fmt: skip
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql"))
-
-
 @pytest.fixture
 def store(location: str) -> Iterator[RunStore]:
     opened = RunStore(location)
@@ -97,14 +91,14 @@ def begin(store: RunStore, run: str) -> None:
     store.begin_run(run, started="2026-01-01", seed=1, alpha=0.05, correction="holm", git=None, environment={"os": "x"})
 
 
-def entered(store: RunStore, run: str = "run1", fingerprint: str = "same") -> tuple[int, int]:
+def enter_experiment(store: RunStore, run: str = "run1", fingerprint: str = "same") -> tuple[int, int]:
     """Keys of an experiment with one arm, and of that arm."""
     begin(store, run)
     experiment = store.add_experiment(run, PLAN, SAMPLES)
     return experiment, store.add_arm(experiment, 0, "v2", fingerprint)
 
 
-def answered(position: int, repeat: int = 0, text: str = "4") -> tuple[Outcome, list[Observation], list[Lost]]:
+def answer(position: int, repeat: int = 0, text: str = "4") -> tuple[Outcome, list[Observation], list[Lost]]:
     outcome = Outcome(Unit(position, 0, 0, repeat), reply=Reply(text=text, input_tokens=3, latency_s=0.25), started=1.5)
     return outcome, [Observation(Unit(position, 0, 0, repeat), "exact", True)], []
 
@@ -124,7 +118,7 @@ def rows(store: RunStore, table: Any, arm: int) -> int:
 # -- runs and experiments -----------------------------------------------------------------------------------------
 
 
-def test_a_plan_comes_back_as_it_was(store):
+def test_a_loaded_plan_equals_the_stored_one(store):
     begin(store, "run1")
     store.enter_plan("run1", PLAN)
 
@@ -169,9 +163,9 @@ def test_a_run_ends(store):
 
 
 def test_entering_again_gives_the_same_keys(store):
-    first = entered(store)
+    first = enter_experiment(store)
 
-    assert entered(store) == first
+    assert enter_experiment(store) == first
 
 
 def test_experiments_stand_in_the_order_of_entry(store):
@@ -183,8 +177,8 @@ def test_experiments_stand_in_the_order_of_entry(store):
     assert [plan.nodeid for _, plan, _ in store.experiments("run1")] == names
 
 
-def test_an_experiment_is_unfinished_until_it_is_said_to_be(store):
-    experiment, _ = entered(store)
+def test_an_experiment_is_unfinished_until_finish_is_called(store):
+    experiment, _ = enter_experiment(store)
     before = store.experiments("run1")[0][2]
     store.finish_experiment(experiment)
 
@@ -201,8 +195,8 @@ def test_a_plan_without_arms_never_began(store):
 
 
 def test_samples_of_a_dataset_are_stored_once(store):
-    entered(store, "run1")
-    entered(store, "run2")
+    enter_experiment(store, "run1")
+    enter_experiment(store, "run2")
 
     assert group_names(store, PLAN.dataset_sha256) == ["a", "b", "a", "b"]
     stored = samples(store, PLAN.dataset_sha256, [1, 3])
@@ -218,7 +212,7 @@ def test_an_input_that_is_not_json_is_kept_as_its_repr(store):
 
 
 def test_verdicts_are_stored_once(store):
-    experiment, _ = entered(store)
+    experiment, _ = enter_experiment(store)
     verdict = Verdict(nodeid="n", subject="s", kind="target", state="met", proven=True, reason="r")
     store.add_verdicts(experiment, [verdict])
     store.add_verdicts(experiment, [replace(verdict, state="missed")])
@@ -231,8 +225,8 @@ def test_verdicts_are_stored_once(store):
 # -- kinds --------------------------------------------------------------------------------------------------------
 
 
-def test_kinds_are_those_of_the_latest_earlier_run_that_knew_them(store):
-    first, second, third, fourth = (entered(store, f"run{k}")[0] for k in range(4))
+def test_kinds_come_from_the_latest_earlier_run_that_has_them(store):
+    first, second, third, fourth = (enter_experiment(store, f"run{k}")[0] for k in range(4))
     store.set_kinds(first, {"exact": "binary"})
     store.set_kinds(second, {"exact": "unbounded"})
     store.set_kinds(fourth, {"exact": "text"})
@@ -244,23 +238,23 @@ def test_kinds_are_those_of_the_latest_earlier_run_that_knew_them(store):
 
 
 @pytest.mark.parametrize(
-    ("part", "known"),
+    ("part", "kinds"),
     [("dataset", {"exact": "unbounded"}), ("sampling", {"exact": "unbounded"}), ("metrics", {}), ("function", {})],
 )
-def test_kinds_are_forgotten_when_what_makes_them_has_changed(store, part, known):
+def test_kinds_are_forgotten_when_what_makes_them_has_changed(store, part, kinds):
     """A metric that gave numbers may give bools now; other questions or another timeout make no other kind."""
-    store.set_kinds(entered(store, "run0")[0], {"exact": "unbounded"})
-    now, _ = entered(store, "run1")
+    store.set_kinds(enter_experiment(store, "run0")[0], {"exact": "unbounded"})
+    now, _ = enter_experiment(store, "run1")
 
     changed = replace(PLAN, fingerprint=replace(PLAN.fingerprint, **{part: "changed"}))
-    assert store.known_kinds(changed, before=now) == known
+    assert store.known_kinds(changed, before=now) == kinds
 
 
 # -- answers ------------------------------------------------------------------------------------------------------
 
 
-def test_all_that_a_unit_can_be_comes_back(store):
-    experiment, arm = entered(store)
+def test_every_kind_of_unit_is_loaded_as_it_was_stored(store):
+    experiment, arm = enter_experiment(store)
     write(
         store, arm,
         (Outcome(Unit(0, 0, 0, 0), reply=Reply(text="4")),
@@ -285,24 +279,24 @@ def test_all_that_a_unit_can_be_comes_back(store):
     ]
     assert list(answers.scores["seconds"].values) == [0.5]
     assert answers.labels == {"topic"}
-    assert sorted(answers.lost, key=lambda one: one.unit.position) == [
+    assert sorted(answers.lost, key=lambda item: item.unit.position) == [
         Lost(Unit(2, 0, 0, 0), None, "error", "503"),
         Lost(Unit(3, 0, 0, 0), "exact", "scorer", "raised"),
     ]
 
 
 def test_an_arm_without_answers_is_empty(store):
-    experiment, _ = entered(store)
+    experiment, _ = enter_experiment(store)
 
     answers = load_outcomes(store, experiment, 0)
     assert (list(answers.positions), dict(answers.scores), list(answers.lost)) == ([], {}, [])
 
 
-def test_what_this_process_has_written_is_what_the_database_returns(store, location):
+def test_rows_of_this_process_equal_those_of_the_database(store, location):
     """Written in another order than that of its keys."""
-    experiment, arm = entered(store)
+    experiment, arm = enter_experiment(store)
     with contextlib.closing(RunStore(location)) as own:
-        units = [answered(position, repeat) for position in (3, 0, 2) for repeat in (1, 0)]
+        units = [answer(position, repeat) for position in (3, 0, 2) for repeat in (1, 0)]
         write(own, arm, *units)
         of_arm = (rows(own, schema.replies, arm), rows(own, schema.observations, arm))
         written, answers = own.written.outcomes(arm, lambda: of_arm), load_outcomes(own, experiment, 0)
@@ -316,8 +310,8 @@ def test_what_this_process_has_written_is_what_the_database_returns(store, locat
 
 
 def test_writing_a_unit_twice_changes_nothing(store):
-    experiment, arm = entered(store)
-    write(store, arm, answered(0))
+    experiment, arm = enter_experiment(store)
+    write(store, arm, answer(0))
     other = (
         Outcome(Unit(0, 0, 0, 0), reply=Reply(text="changed")),
         [Observation(Unit(0, 0, 0, 0), "exact", False)],
@@ -330,32 +324,32 @@ def test_writing_a_unit_twice_changes_nothing(store):
     assert reply_texts(store, experiment, 0, [0]) == {0: "4"}
 
 
-def test_a_reply_with_what_no_database_takes_is_stored(store):
+def test_a_reply_with_characters_that_databases_refuse_is_stored(store):
     """A JSON answer may contain half a surrogate pair and NUL."""
-    experiment, arm = entered(store)
-    write(store, arm, answered(0, text="half \ud83d, whole \ud83d\ude00, nul \0."))
+    experiment, arm = enter_experiment(store)
+    write(store, arm, answer(0, text="half \ud83d, whole \ud83d\ude00, nul \0."))
 
     assert reply_texts(store, experiment, 0, [0]) == {0: "half \ufffd, whole \U0001f600, nul \ufffd."}
 
 
 def test_a_reply_of_a_megabyte_is_stored_whole(store):
-    experiment, arm = entered(store)
-    write(store, arm, answered(0, text="\x1b[31m" + "x" * 1_000_000))
+    experiment, arm = enter_experiment(store)
+    write(store, arm, answer(0, text="\x1b[31m" + "x" * 1_000_000))
 
     assert reply_texts(store, experiment, 0, [0])[0] == "\x1b[31m" + "x" * 1_000_000
 
 
 def test_a_failure_without_a_reply_shows_its_detail(store):
-    experiment, arm = entered(store)
+    experiment, arm = enter_experiment(store)
     write(store, arm, (Outcome(Unit(1, 0, 0, 0), failure="assertion", detail="assert 3 == 4"), [], []))
 
     assert reply_texts(store, experiment, 0, [0, 1]) == {1: "assert 3 == 4"}
 
 
-def test_what_was_flushed_is_there(store):
-    experiment, arm = entered(store)
+def test_flushed_rows_are_in_the_database(store):
+    experiment, arm = enter_experiment(store)
     writer = store.writer()
-    writer.add(*with_arm(answered(0), arm))
+    writer.add(*with_arm(answer(0), arm))
     writer.flush()
     there = len(load_outcomes(store, experiment, 0).positions)
     writer.close()
@@ -368,28 +362,28 @@ def with_arm(unit: tuple[Outcome, list[Observation], list[Lost]], arm: int) -> t
     return unit[0], arm, unit[1], unit[2]
 
 
-def test_a_row_that_cannot_be_stored_is_said_by_the_next_add(store):
+def test_a_row_that_cannot_be_stored_raises_at_the_next_add(store):
     """And not swallowed by the thread that writes."""
-    _, arm = entered(store)
+    _, arm = enter_experiment(store)
     writer = store.writer()
     writer.add(Outcome(Unit(0, 0, 0, 0), reply=Reply(text="", input_tokens=2**70)), arm, [], [])
 
     with pytest.raises(StoreError, match=r"run store .* \(1 row of this run not saved\)"):
         writer.flush()
     with pytest.raises(StoreError, match="not saved"):
-        writer.add(*with_arm(answered(1), arm))
+        writer.add(*with_arm(answer(1), arm))
     with pytest.raises(StoreError, match="not saved"):
         writer.close()
 
 
 def test_four_threads_of_two_stores_lose_nothing_and_double_nothing(store, location):
-    experiment, arm = entered(store)
+    experiment, arm = enter_experiment(store)
     other = RunStore(location)
     writers = [store.writer(), other.writer()]
 
     def add(writer: Any, first: int) -> None:
         for position in range(first, first + 500):
-            writer.add(*with_arm(answered(position), arm))
+            writer.add(*with_arm(answer(position), arm))
 
     threads = [threading.Thread(target=add, args=(writers[k % 2], 250 * k)) for k in range(4)]
     for thread in threads:
@@ -407,10 +401,10 @@ def test_four_threads_of_two_stores_lose_nothing_and_double_nothing(store, locat
 
 
 def test_events_come_back_counted_and_in_order(store):
-    writer, told = store.writer(), {"input_tokens": 7, "output_tokens": 3, "cost_usd": 0.25, "first_token_s": 0.125}
+    writer, events = store.writer(), {"input_tokens": 7, "output_tokens": 3, "cost_usd": 0.25, "first_token_s": 0.125}
     for k in range(3):
         facts = (
-            {**told, "finish": "stop"} if k else {"error": "429", "said": "half \ud83d, nul \0", "inf": float("inf")}
+            {**events, "finish": "stop"} if k else {"error": "429", "said": "half \ud83d, nul \0", "inf": float("inf")}
         )
         event = Event(
             name="request.stop", at=10.0 + k, seconds=2.0, experiment="t", arm="v2", sample=str(k), facts=facts
@@ -420,14 +414,14 @@ def test_events_come_back_counted_and_in_order(store):
     writer.tell("run2", Event(name="request.stop", at=9.0, seconds=0.5, experiment="t", arm="v2"))
     writer.close()
 
-    found = load_events(store, "run1")
-    assert set(found) == {("t", "v2")}
-    counts = {(one.name, one.error): one for one in found["t", "v2"].counts}
+    result = load_events(store, "run1")
+    assert set(result) == {("t", "v2")}
+    counts = {(count.name, count.error): count for count in result["t", "v2"].counts}
     answered = counts["request.stop", None]
     assert (answered.n, answered.counted, answered.input_tokens, answered.output_tokens) == (2, 2, 14, 6)
     assert (answered.priced, answered.cost_usd, answered.first, answered.last) == (2, 0.5, 9.0, 12.0)
     assert counts["request.stop", "429"].n == 1
-    assert (list(found["t", "v2"].latencies), list(found["t", "v2"].waits)) == ([2.0, 2.0], [0.5])
+    assert (list(result["t", "v2"].latencies), list(result["t", "v2"].waits)) == ([2.0, 2.0], [0.5])
     table = tables.events(store, "run1")
     rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
     assert [row["sample"] for row in rows] == ["0", "1", "2", ""]
@@ -435,10 +429,10 @@ def test_events_come_back_counted_and_in_order(store):
     assert rows[0]["facts"]["inf"] == "inf"
 
 
-def test_what_is_exported_is_what_was_stored(store):
-    _, arm = entered(store)
+def test_exported_rows_equal_the_stored_ones(store):
+    _, arm = enter_experiment(store)
     lost = (Outcome(Unit(1, 0, 0, 0), lost="error"), [], [Lost(Unit(1, 0, 0, 0), None, "error", "503")])
-    write(store, arm, answered(0), answered(0, 1, text="5"), lost)
+    write(store, arm, answer(0), answer(0, 1, text="5"), lost)
 
     observations, replies = tables.observations(store, "run1"), tables.replies(store, "run1")
     place = ("run1", PLAN.nodeid, "v2")
@@ -454,7 +448,7 @@ def test_what_is_exported_is_what_was_stored(store):
 
 
 def test_a_store_of_an_earlier_format_is_upgraded_where_it_is(store, location):
-    entered(store)
+    enter_experiment(store)
     with store.engine.begin() as connection:
         schema.events.drop(connection)
         connection.execute(update(schema.store_format).values(version=1))
@@ -462,18 +456,18 @@ def test_a_store_of_an_earlier_format_is_upgraded_where_it_is(store, location):
     writer = again.writer()
     writer.tell("run1", Event(name="vote", at=1.0))
     writer.close()
-    found, status = list(tables.events(again, "run1").rows), again.run("run1")["status"]
+    result, status = list(tables.events(again, "run1").rows), again.run("run1")["status"]
     again.close()
 
-    assert (len(found), status) == (1, "running")
+    assert (len(result), status) == (1, "running")
 
 
 # -- stored replies that stand in ---------------------------------------------------------------------------------
 
 
 def test_the_latest_arm_with_the_fingerprint_is_found(store):
-    keys = [entered(store, f"run{k}")[1] for k in range(3)]
-    entered(store, "other", fingerprint="different")
+    keys = [enter_experiment(store, f"run{k}")[1] for k in range(3)]
+    enter_experiment(store, "other", fingerprint="different")
 
     assert find_arm(store, "same", run="now") == (keys[2], "run2")
     assert find_arm(store, "same", run="run2") == (keys[1], "run1")
@@ -481,30 +475,30 @@ def test_the_latest_arm_with_the_fingerprint_is_found(store):
 
 
 def test_a_complete_arm_is_preferred_to_a_later_one(store):
-    complete, arm = entered(store, "run0")
-    entered(store, "run1")
+    complete, arm = enter_experiment(store, "run0")
+    enter_experiment(store, "run1")
     store.finish_experiment(complete)
 
     assert find_arm(store, "same", run="now") == (arm, "run0")
 
 
 def test_the_latest_arm_is_resumed_whether_it_is_complete_or_not(store):
-    complete, _ = entered(store, "run0")
+    complete, _ = enter_experiment(store, "run0")
     store.finish_experiment(complete)
-    _, arm = entered(store, "run1")
+    _, arm = enter_experiment(store, "run1")
 
     assert find_arm(store, "same", run="now", latest=True) == (arm, "run1")
 
 
 def test_copying_takes_answers_and_leaves_what_was_lost(store):
-    _, source = entered(store, "run0")
+    _, source = enter_experiment(store, "run0")
     write(
         store, source,
-        answered(0), answered(0, 1), answered(1),
+        answer(0), answer(0, 1), answer(1),
         (Outcome(Unit(2, 0, 0, 0), lost="error"), [], [Lost(Unit(2, 0, 0, 0), None, "error")]),
         (Outcome(Unit(3, 0, 0, 0), reply=Reply(text="")), [], [Lost(Unit(3, 0, 0, 0), "exact", "scorer")]),
     )  # fmt: skip
-    experiment, target = entered(store, "run1")
+    experiment, target = enter_experiment(store, "run1")
 
     done = copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=2))
 
@@ -512,69 +506,69 @@ def test_copying_takes_answers_and_leaves_what_was_lost(store):
     answers = load_outcomes(store, experiment, 0)
     assert len(answers.positions) == 4
     assert sorted(answers.scores["exact"].positions) == [0, 0, 1]
-    assert [(one.unit.position, one.metric) for one in answers.lost] == [(3, "exact")]
+    assert [(entry.unit.position, entry.metric) for entry in answers.lost] == [(3, "exact")]
     assert reply_texts(store, experiment, 0, [0]) == {0: "4"}
     assert reused_replies(store, experiment) == {"v2": ReusedReplies(run="run0", replies=4)}
     assert rows(store, schema.replies, source) == 4
 
 
 def test_copying_takes_only_the_planned_repeats(store):
-    _, source = entered(store, "run0")
-    write(store, source, answered(0), answered(0, 1), answered(0, 2))
-    experiment, target = entered(store, "run1")
+    _, source = enter_experiment(store, "run0")
+    write(store, source, answer(0), answer(0, 1), answer(0, 2))
+    experiment, target = enter_experiment(store, "run1")
 
     assert copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=2)) == {(0, 0), (0, 1)}
     assert sorted(load_outcomes(store, experiment, 0).scores["exact"].repeats) == [0, 1]
 
 
-def test_an_arm_that_was_asked_itself_reuses_nothing(store):
-    experiment, arm = entered(store)
-    write(store, arm, answered(0))
+def test_an_arm_with_replies_of_its_own_reuses_none(store):
+    experiment, arm = enter_experiment(store)
+    write(store, arm, answer(0))
 
     assert reused_replies(store, experiment) == {}
 
 
 def test_copying_twice_changes_nothing(store):
-    _, source = entered(store, "run0")
-    write(store, source, answered(0))
-    experiment, target = entered(store, "run1")
+    _, source = enter_experiment(store, "run0")
+    write(store, source, answer(0))
+    experiment, target = enter_experiment(store, "run1")
     first = copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=2))
-    write(store, source, answered(1))
+    write(store, source, answer(1))
 
     assert copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=2)) == first == {(0, 0)}
     assert reused_replies(store, experiment) == {"v2": ReusedReplies(run="run0", replies=1)}
 
 
 def test_the_candidate_of_a_stored_run_is_found_by_the_beginning_of_its_id(store):
-    _, arm = entered(store, "abc123")
-    entered(store, "abd456")
+    _, arm = enter_experiment(store, "abc123")
+    enter_experiment(store, "abd456")
 
     key, run, plan = store.stored_candidate("abc", PLAN.nodeid)
     assert (key, run, plan) == (arm, "abc123", PLAN)
 
 
 @pytest.mark.parametrize(
-    ("wanted", "problem"),
+    ("options", "problem"),
     [
         ("ab", "'ab' matches 2 runs in {}: give more characters of the id"),
         ("x", "run store {} has no run that begins with 'x': the latest is 'abd456'"),
         ("abd45x", "run store {} has no run that begins with 'abd45x': did you mean 'abd456'?"),
         ("%", "run store {} has no run that begins with '%': the latest is 'abd456'"),
         ("tag:mian", "run store {} has no tag 'mian': did you mean 'main'?"),
-        ("tag:x", "run store {} has no tag 'x': it has main; `crucible promote RUN --as x` makes a run the baseline *"),
+        ("tag:x", "run store {} has no tag 'x': it has main; `crucible runs tag RUN x` makes a run the baseline *"),
     ],
 )
-def test_a_run_that_cannot_be_meant_is_said(store, wanted, problem):
-    entered(store, "abc123")
-    entered(store, "abd456")
+def test_an_unknown_or_ambiguous_run_is_an_error(store, options, problem):
+    enter_experiment(store, "abc123")
+    enter_experiment(store, "abd456")
     add_tag(store, "abc123", "main", at="2026-01-01")
 
     with pytest.raises(SpecError) as raised:
-        store.stored_candidate(wanted, PLAN.nodeid)
+        store.stored_candidate(options, PLAN.nodeid)
     assert fnmatch.fnmatchcase(str(raised.value), problem.replace("[", "[[]").format(repr(store.location)))
 
 
-def test_a_run_without_answers_to_an_experiment_is_said(store):
+def test_a_run_without_replies_to_an_experiment_is_an_error(store):
     begin(store, "abc123")
 
     with pytest.raises(
@@ -589,12 +583,12 @@ def test_the_latest_run_is_the_one_that_was_entered_last_whatever_the_clock_says
         store.add_experiment(run, PLAN, SAMPLES)
 
     assert store.find_run() == store.find_run("latest") == "second"
-    assert [one.id for one in list_runs(store)] == ["second", "first"]
+    assert [run.id for run in list_runs(store)] == ["second", "first"]
 
 
 def test_a_tag_means_the_run_that_was_promoted_last_or_else_tagged_last(store):
     for run in ("one", "two", "three"):
-        entered(store, run)
+        enter_experiment(store, run)
     for run in ("one", "two"):
         add_tag(store, run, "main", at="2026-01-01")
     assert store.find_run("tag:main") == "two"
@@ -608,56 +602,59 @@ def test_a_tag_means_the_run_that_was_promoted_last_or_else_tagged_last(store):
     assert store.find_run("tag:main") == "two"
 
 
-def cleared(store: RunStore, **what: Any) -> tuple[str, ...]:
-    wanted = {"keep_runs": 0, "keep_days": 1.0, "cache_days": None, **what}
-    found = find_prunable(store, at=datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC), **wanted)
-    clear(store, found)
-    return found.runs
+def clear_store(store: RunStore, **what: Any) -> tuple[str, ...]:
+    options = {"keep_runs": 0, "keep_days": 1.0, "cache_days": None, **what}
+    prunable = find_prunable(store, at=datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC), **options)
+    clear(store, prunable)
+    return prunable.runs
 
 
-def aged(store: RunStore, run: str, started: str, status: str = "finished") -> int:
+def store_old_run(store: RunStore, run: str, started: str, status: str = "finished") -> int:
     store.begin_run(run, started=started, seed=1, alpha=0.05, correction="holm", git=None, environment={})
     experiment = store.add_experiment(run, PLAN, SAMPLES)
     arm = store.add_arm(experiment, 0, "v2", run)
-    write(store, arm, answered(1))
+    write(store, arm, answer(1))
     store.end_run(run, finished=started, status=status)
     return experiment
 
 
-def test_old_runs_go_with_all_that_they_have_and_nothing_else_does(store):
-    old, young = aged(store, "old", "2026-01-01T00:00:00+00:00"), aged(store, "young", "2026-02-28T20:00:00+00:00")
-    kept = load_outcomes(store, young, 0)
+def test_pruning_deletes_old_runs_with_all_their_rows_and_no_others(store):
+    old, young = (
+        store_old_run(store, "old", "2026-01-01T00:00:00+00:00"),
+        store_old_run(store, "young", "2026-02-28T20:00:00+00:00"),
+    )
+    outcomes = load_outcomes(store, young, 0)
 
-    assert cleared(store) == ("old",)
+    assert clear_store(store) == ("old",)
 
-    assert [one.id for one in list_runs(store)] == ["young"]
-    assert load_outcomes(store, young, 0) == kept
+    assert [run.id for run in list_runs(store)] == ["young"]
+    assert load_outcomes(store, young, 0) == outcomes
     assert not store.has_arms(old)
     assert list(tables.observations(store, "old").rows) == []
     assert group_names(store, PLAN.dataset_sha256)  # the young one asks it too
-    assert cleared(store, keep_days=0.0) == ("young",)
+    assert clear_store(store, keep_days=0.0) == ("young",)
     assert group_names(store, PLAN.dataset_sha256) == []
 
 
-def test_what_is_tagged_running_or_among_the_newest_stays(store):
+def test_tagged_running_and_newest_runs_are_not_pruned(store):
     for number, (run, status) in enumerate(
         [("tagged", "finished"), ("killed", "running"), ("a", "finished"), ("b", "finished")]
     ):
-        aged(store, run, f"2026-01-0{number + 1}T00:00:00+00:00", status)
-    aged(store, "alive", "2026-02-27T00:00:00+00:00", "running")
+        store_old_run(store, run, f"2026-01-0{number + 1}T00:00:00+00:00", status)
+    store_old_run(store, "alive", "2026-02-27T00:00:00+00:00", "running")
     add_tag(store, "tagged", "main", at="")
 
-    assert cleared(store, keep_runs=2) == ("a", "killed")
-    assert {one.id for one in list_runs(store)} == {"tagged", "b", "alive"}
+    assert clear_store(store, keep_runs=2) == ("a", "killed")
+    assert {run.id for run in list_runs(store)} == {"tagged", "b", "alive"}
 
 
-def test_old_cached_replies_go(store):
+def test_old_cached_replies_are_pruned(store):
     with store.engine.begin() as connection:
         for key, created in (("old", 0.0), ("young", datetime.datetime(2026, 2, 28, tzinfo=datetime.UTC).timestamp())):
             row = {"key": key, "identity": "i", "created": created, "reply": "{}"}
             connection.execute(schema.reply_cache.insert(), row)
 
-    cleared(store, cache_days=10.0)
+    clear_store(store, cache_days=10.0)
 
     with store.engine.connect() as connection:
         assert list(connection.execute(select(schema.reply_cache.c.key)).scalars()) == ["young"]
@@ -666,9 +663,9 @@ def test_old_cached_replies_go(store):
 # -- the reply cache ----------------------------------------------------------------------------------------------
 
 
-def test_what_an_arm_had_from_the_reply_cache_is_the_sum_over_all_workers(store):
-    experiment, _ = entered(store)
-    other, _ = entered(store, "run2")
+def test_cached_replies_of_an_arm_are_summed_over_workers(store):
+    experiment, _ = enter_experiment(store)
+    other, _ = enter_experiment(store, "run2")
     for requests, hits, since in ((5, 2, 1e9 + 60), (3, 3, 1e9), (4, 1, 1e9 + 30), (2, 0, None)):
         store.add_requests("run1", PLAN.nodeid, "v2", requests=requests, hits=hits, since=since)
 
@@ -678,8 +675,8 @@ def test_what_an_arm_had_from_the_reply_cache_is_the_sum_over_all_workers(store)
     assert cached_replies(store, other) == {}
 
 
-def test_an_arm_that_had_nothing_from_the_reply_cache_says_nothing_of_it(store):
-    experiment, _ = entered(store)
+def test_an_arm_without_cached_replies_has_no_cache_counts(store):
+    experiment, _ = enter_experiment(store)
     store.add_requests("run1", PLAN.nodeid, "v2", requests=5, hits=0, since=None)
 
     assert cached_replies(store, experiment) == {}
@@ -700,97 +697,97 @@ def test_a_store_of_a_newer_version_is_left_alone(store, location):
     )
 
 
-def test_a_store_of_an_earlier_version_gets_what_it_lacks(store, location):
-    experiment, _ = entered(store)
+def test_a_store_of_an_earlier_version_gets_the_missing_tables_and_columns(store, location):
+    experiment, _ = enter_experiment(store)
     with store.engine.begin() as connection:
-        for one in (one for additions in reversed(schema.ADDED) for one in additions):
-            if isinstance(one, Table):
-                one.drop(connection)
+        for rows in (addition for additions in reversed(schema.ADDED) for addition in additions):
+            if isinstance(rows, Table):
+                rows.drop(connection)
             else:
-                connection.exec_driver_sql(f"ALTER TABLE {one.table.name} DROP COLUMN {one.name}")
+                connection.exec_driver_sql(f"ALTER TABLE {rows.table.name} DROP COLUMN {rows.name}")
         connection.execute(update(schema.store_format).values(version=1))
 
     again = RunStore(location)
     again.add_requests("run1", PLAN.nodeid, "v2", requests=5, hits=4, since=1e9)
-    found = cached_replies(again, experiment)
+    replies = cached_replies(again, experiment)
     with again.engine.connect() as connection:
         formats = connection.execute(select(schema.store_format.c.version)).scalars().all()
     again.close()
-    assert (formats, found["v2"].replies) == ([schema.FORMAT], 4)
+    assert (formats, replies["v2"].replies) == ([schema.FORMAT], 4)
 
 
-def test_a_store_whose_making_was_cut_short_is_completed(store, location):
+def test_a_half_created_store_is_completed(store, location):
     with store.engine.begin() as connection:
         schema.observations.drop(connection)
         connection.execute(schema.store_format.delete())
 
     again = RunStore(location)
-    experiment, arm = entered(again)
-    write(again, arm, answered(0))
-    found = load_outcomes(again, experiment, 0).positions
+    experiment, arm = enter_experiment(again)
+    write(again, arm, answer(0))
+    positions = load_outcomes(again, experiment, 0).positions
     again.close()
 
-    assert list(found) == [0]
+    assert list(positions) == [0]
 
 
 # -- calls --------------------------------------------------------------------------------------------------------
 
 
-def called(
+def call_with(
     position: int, *prompts: str, reply: str = "4", reasoning: str = ""
 ) -> tuple[Outcome, list[Observation], list[Lost]]:
     """A unit that sent some prompts, and returned the last reply."""
     replies = [Reply(text=f"{reply}{k}", reasoning=reasoning) for k in range(len(prompts))]
-    calls = [ModelCall(prompt, False, 1, None, "", one) for prompt, one in zip(prompts, replies, strict=True)]
+    calls = [ModelCall(prompt, False, 1, None, "", reply) for prompt, reply in zip(prompts, replies, strict=True)]
     outcome = Outcome(Unit(position, 0, 0, 0), reply=replies[-1], calls=calls, sample=SAMPLES[position])
     return outcome, [], []
 
 
-def test_calls_come_back_as_they_were_sent(store):
-    experiment, arm = entered(store)
-    write(store, arm, called(1, "How many is 1?", "You said 40. Sure?", reasoning="let me see"))
+def test_loaded_calls_equal_those_sent(store):
+    experiment, arm = enter_experiment(store)
+    write(store, arm, call_with(1, "How many is 1?", "You said 40. Sure?", reasoning="let me see"))
 
     [talk] = load_conversations(store, experiment, replace(PLAN, arms=PLAN.arms[:1]), 1)
-    assert [(one.call, one.messages, one.text, one.reasoning) for one in talk.calls] == [
+    assert [(call.call, call.messages, call.text, call.reasoning) for call in talk.calls] == [
         (1, "How many is 1?", "40", "let me see"),
         (2, "You said 40. Sure?", "41", "let me see"),
     ]
 
 
-def test_the_run_that_paid_is_copied_with_the_calls(store):
+def test_copied_calls_keep_the_run_that_sent_them(store):
     plan = replace(PLAN, arms=PLAN.arms[:1])
     arms = []
     for number in range(3):
-        experiment, arm = entered(store, f"run{number}")
+        experiment, arm = enter_experiment(store, f"run{number}")
         arms.append(arm)
         if number:
             copy_outcomes(store, arms[number - 1], arm, source_run="run0", draws=Draws(repeats=2))
-        write(store, arm, called(number, f"prompt {number}"))
+        write(store, arm, call_with(number, f"prompt {number}"))
 
     paid = [load_conversations(store, experiment, plan, position)[0].calls[0].paid_by for position in range(3)]
     assert paid == ["run0", "run1", None]
 
 
 def test_the_calls_of_a_lost_unit_are_not_copied(store):
-    _, source = entered(store, "run0")
-    outcome, _, _ = called(0, "prompt")
+    _, source = enter_experiment(store, "run0")
+    outcome, _, _ = call_with(0, "prompt")
     lost = (Outcome(outcome.unit, lost="error", calls=outcome.calls, sample=outcome.sample), [], [])
-    write(store, source, lost, called(1, "prompt"))
-    _, target = entered(store, "run1")
+    write(store, source, lost, call_with(1, "prompt"))
+    _, target = enter_experiment(store, "run1")
     copy_outcomes(store, source, target, source_run="run0", draws=Draws(repeats=2))
 
     assert (rows(store, schema.calls, source), rows(store, schema.calls, target)) == (2, 1)
 
 
-def test_messages_go_with_the_last_call_that_refers_to_them(store):
+def test_a_message_is_deleted_with_the_last_call_that_refers_to_it(store):
     facts = {"started": "2026-01-01T00:00:00+00:00", "seed": 1, "alpha": 0.05, "correction": "holm", "environment": {}}
     for run in ("run0", "run1"):
         store.begin_run(run, **facts)
-    _, old = entered(store, "run0")
-    write(store, old, called(0, "in both runs"), called(1, "in one run"))
+    _, old = enter_experiment(store, "run0")
+    write(store, old, call_with(0, "in both runs"), call_with(1, "in one run"))
     store.end_run("run0", finished="2026-01-01", status="finished")
-    _, new = entered(store, "run1")
-    write(store, new, called(0, "in both runs"))
+    _, new = enter_experiment(store, "run1")
+    write(store, new, call_with(0, "in both runs"))
     at = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
     clear(store, find_prunable(store, at=at, keep_runs=1, keep_days=1, cache_days=None))
 

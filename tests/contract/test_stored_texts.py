@@ -8,12 +8,11 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
 
-from pytest_crucible.backends.cache.policy import CachedReply
+from pytest_crucible.backends.cache import CachedReply
 from pytest_crucible.records import Arm, Draws, Fingerprint, ModelCall, Outcome, Plan, Reply, Sample, Unit
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.store import schema, tables
@@ -34,11 +33,6 @@ PLAN = Plan(
     open_metrics=True, fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
 )  # fmt: skip
 FACTS = {"started": "2026-01-01T00:00:00+00:00", "seed": 1, "alpha": 0.05, "correction": "holm", "environment": {}}
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql"))
 
 
 @pytest.fixture
@@ -62,10 +56,10 @@ def cache(store: RunStore, reply: Reply, key: str = "a") -> None:
         replies.put(key * 64, CachedReply(reply=reply, identity="i", at=1.0))
 
 
-def cached(store: RunStore, key: str = "a") -> Reply | None:
+def load_cached(store: RunStore, key: str = "a") -> Reply | None:
     with caching(store) as replies:
-        found = asyncio.run(replies.get(key * 64))
-    return found and replace(found.reply, cached=False, paid_by="")
+        response = asyncio.run(replies.get(key * 64))
+    return response and replace(response.reply, cached=False, paid_by="")
 
 
 def begin(store: RunStore, run: str) -> tuple[int, int]:
@@ -115,10 +109,10 @@ def test_every_reader_gets_the_whole_text(store):
     experiment, arm = begin(store, "run0")
     write(store, arm, Reply(text=draft), reply)
 
-    assert cached(store) == reply
+    assert load_cached(store) == reply
     assert reply_texts(store, experiment, 0, [0]) == {0: LONG}
     [exchange] = load_exchanges(store, experiment, PLAN, [0])
-    assert [one.text for one in exchange.replies[0]] == [LONG]
+    assert [reply.text for reply in exchange.replies[0]] == [LONG]
     [talk] = load_conversations(store, experiment, PLAN, 0)
     assert [(call.text, call.reasoning) for call in talk.calls] == [(draft, ""), (LONG, THOUGHTS)]
     table = tables.replies(store, "run0")
@@ -126,27 +120,27 @@ def test_every_reader_gets_the_whole_text(store):
 
 
 @pytest.mark.parametrize("text", ["", "4", "x" * (SHORTEST - 1), "x" * SHORTEST, LONG])
-def test_a_text_of_any_length_comes_back(store, text):
+def test_a_text_of_any_length_is_loaded_as_it_was_stored(store, text):
     cache(store, Reply(text=text))
     experiment, arm = begin(store, "run0")
     write(store, arm, Reply(text=text))
 
-    assert cached(store) == Reply(text=text)
+    assert load_cached(store) == Reply(text=text)
     [exchange] = load_exchanges(store, experiment, PLAN, [0])
-    assert [one.text for one in exchange.replies[0]] == [text]
+    assert [reply.text for reply in exchange.replies[0]] == [text]
     assert stored_texts(store) == [text] * (len(text) >= SHORTEST)
 
 
-def test_a_text_goes_with_the_last_row_that_refers_to_it(store):
+def test_a_text_is_deleted_with_the_last_row_that_refers_to_it(store):
     reply = Reply(text=LONG, reasoning=THOUGHTS)
     cache(store, reply)
     _, arm = begin(store, "run0")
     write(store, arm, reply)
 
     collect(store, keep_runs=0, cache_days=None)
-    assert (stored_texts(store), cached(store)) == (sorted([LONG, THOUGHTS]), reply)
+    assert (stored_texts(store), load_cached(store)) == (sorted([LONG, THOUGHTS]), reply)
     collect(store, keep_runs=0, cache_days=1)
-    assert (stored_texts(store), cached(store)) == ([], None)
+    assert (stored_texts(store), load_cached(store)) == ([], None)
 
 
 def test_a_run_keeps_its_texts_when_the_cache_loses_them(store):
@@ -156,7 +150,7 @@ def test_a_run_keeps_its_texts_when_the_cache_loses_them(store):
     write(store, arm, reply)
     collect(store, keep_runs=1, cache_days=1)
 
-    assert cached(store) is None
+    assert load_cached(store) is None
     assert reply_texts(store, experiment, 0, [0]) == {0: LONG}
 
 
@@ -181,27 +175,27 @@ def test_a_text_that_was_removed_while_a_sample_ran_is_written_again(store):
 def test_a_text_that_no_database_can_store_is_cached_as_it_is(store, odd):
     cache(store, Reply(text=odd, reasoning=odd))
 
-    assert cached(store) == Reply(text=odd, reasoning=odd)
+    assert load_cached(store) == Reply(text=odd, reasoning=odd)
 
 
-def test_a_reply_that_is_not_written_yet_is_found_whole(store):
+def test_a_reply_that_is_not_written_yet_is_returned_whole(store):
     reply = Reply(text=LONG, reasoning=THOUGHTS)
     with caching(store) as replies:
         replies.put("a" * 64, CachedReply(reply=reply, identity="i", at=1.0))
-        found = asyncio.run(replies.get("a" * 64))
+        response = asyncio.run(replies.get("a" * 64))
 
-    assert found is not None
-    assert (found.reply.text, found.reply.reasoning) == (LONG, THOUGHTS)
+    assert response is not None
+    assert (response.reply.text, response.reply.reasoning) == (LONG, THOUGHTS)
 
 
-def test_a_cached_reply_whose_text_is_gone_is_not_found_until_it_is_written_again(store):
+def test_a_cached_reply_without_its_text_is_a_miss_until_rewritten(store):
     cache(store, Reply(text=LONG))
     with store.engine.begin() as connection:
         connection.execute(schema.texts.delete())
 
-    assert cached(store) is None
+    assert load_cached(store) is None
     cache(store, Reply(text=LONG))
-    assert cached(store) == Reply(text=LONG)
+    assert load_cached(store) == Reply(text=LONG)
 
 
 # -- redaction ----------------------------------------------------------------------------------------------------
@@ -224,8 +218,8 @@ def test_a_reply_is_redacted_once_by_cache_run_and_later_turns(tmp_path):
     store = RunStore(str(tmp_path / "runs.db"), redactor)
     draft = Reply(text="<think>" + THOUGHTS + "</think>" + LONG, reasoning=THOUGHTS)
     reply = Reply(text=LONG)
-    for key, one in (("a", draft), ("b", reply)):
-        cache(store, one, key)
+    for key, item in (("a", draft), ("b", reply)):
+        cache(store, item, key)
     _, arm = begin(store, "run0")
     turns = [{"role": "user", "content": "why?"}, {"role": "assistant", "content": draft.text}]
     writer = store.writer()
@@ -253,10 +247,10 @@ def test_a_reply_is_redacted_once_by_cache_run_and_later_turns(tmp_path):
     ids=["text", "reasoning", "value", "name", "model"],
 )
 def test_a_reply_with_a_key_after_a_line_break_is_not_cached(tmp_path, reply):
-    """In JSON the line break is a backslash and a letter, after which no key was recognised."""
+    """A line break in JSON is a backslash and a letter, after which no key was recognised."""
     store = RunStore(str(tmp_path / "runs.db"), hider())
     cache(store, reply)
 
-    assert cached(store) is None
+    assert load_cached(store) is None
     store.close()
     assert b"0123456789abcdefgh" not in b"".join(path.read_bytes() for path in tmp_path.iterdir())

@@ -13,15 +13,15 @@ import pytest
 from safetensors import safe_open
 from tinker_http import Http, ask, save
 
+from pytest_crucible.backends.tinker.address import KEY
 from pytest_crucible.backends.tinker.archives import download_checkpoint, path_parts
-from pytest_crucible.backends.tinker.service_address import KEY
 from pytest_crucible.cli import main
-from pytest_crucible.commands.tinker_service import project_services
+from pytest_crucible.commands.tinker import project_services
 from pytest_crucible.local_model.checkpoints import load_sampler, load_training
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.server.archive import Archive, CheckpointPath
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.training.tracked_reads import hash_file
+from pytest_crucible.records.files import hash_file
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -49,7 +49,7 @@ def saved(http_client, model) -> str:
     return str(save(http_client, model, 1, path="ck1")["path"])
 
 
-def test_what_is_there_is_listed(run, saved, model, server):
+def test_runs_sessions_and_checkpoints_are_listed(run, saved, model, server):
     status, out, err = run("runs", "--limit=1")
     assert (status, err) == (0, f"Tinker: {server.url}\n")
     assert out.splitlines()[0].split() == ["run", "base", "model", "rank", "last", "request", "newest", "checkpoint"]
@@ -68,7 +68,7 @@ def test_what_is_there_is_listed(run, saved, model, server):
 def test_a_checkpoint_is_published_expires_and_is_deleted(run, saved, model):
     def facts() -> tuple[Any, ...]:
         listed = json.loads(run("checkpoints", model, "--json")[1])
-        return tuple((one["public"], one["expires_at"] is None) for one in listed)
+        return tuple((entry["public"], entry["expires_at"] is None) for entry in listed)
 
     assert run("publish", saved, "--yes")[:2] == (0, f"{saved} is public\n")
     assert run("ttl", saved, "7200", "--yes")[:2] == (0, f"{saved} expires in 7,200 seconds\n")
@@ -84,7 +84,7 @@ def test_a_checkpoint_is_published_expires_and_is_deleted(run, saved, model):
 
 
 @pytest.mark.parametrize("words", [("delete",), ("publish",), ("ttl",)])
-def test_nothing_is_destroyed_without_a_yes(run, saved, model, words):
+def test_deleting_asks_for_confirmation(run, saved, model, words):
     more = ["3600"] if words == ("ttl",) else []
     status, out, err = run(*words, saved, *more)
 
@@ -105,7 +105,7 @@ def test_nothing_is_destroyed_without_a_yes(run, saved, model, words):
         (("download", "tinker://R/weights/ck1", "-o", "x"), "did not go on from tinker://R/weights/ck1: unknown checkpoint"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_one_sentence(run, words, sentence, tmp_path):
+def test_an_impossible_request_is_refused_in_one_sentence(run, words, sentence, tmp_path):
     status, out, err = run(*words)
 
     assert (status, out) == (4, "")
@@ -138,7 +138,7 @@ def test_a_download_is_the_checkpoint_bit_for_bit(run, saved, http_client, model
         assert json.loads((folder / "adapter_config.json").read_text())["r"] == 4
     # Nothing is left of the copy that was made for the download.
     listed = http_client.get("/checkpoints")["checkpoints"]
-    assert not [one for one in listed if one["checkpoint_id"] == "external_weights/download"]
+    assert not [entry for entry in listed if entry["checkpoint_id"] == "external_weights/download"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["unpacked", "v2", "v2.tar"]
 
 
@@ -185,13 +185,16 @@ def test_an_upload_is_sampled_from_and_trained_on_as_the_checkpoint_that_was_dow
     assert hash_file(Path("again/adapter_model.safetensors")) == uploaded["sha256"]
 
 
-def test_an_sdk_that_does_not_know_external_weights_is_shown_none(server, http_client, model):
+def test_external_weights_are_hidden_from_an_sdk_without_them(server, http_client, model):
     path = save(http_client, model, 1, "/save_weights_external", path="out")["path"]
     old, new = (Http(server, **{"x-stainless-package-version": version}) for version in ("0.25.0", "0.38.0"))
 
     for page in (f"/training_runs/{model}/checkpoints", "/checkpoints?limit=1000"):
-        shown = [[one["tinker_path"] for one in client.get(page)["checkpoints"]] for client in (old, new, http_client)]
-        assert [path in paths for paths in shown] == [False, True, True]
+        lines = [
+            [checkpoint["tinker_path"] for checkpoint in client.get(page)["checkpoints"]]
+            for client in (old, new, http_client)
+        ]
+        assert [path in paths for paths in lines] == [False, True, True]
 
 
 def test_the_url_of_a_file_needs_no_key_and_ends(server, http_client, model):
@@ -207,13 +210,13 @@ def test_the_url_of_a_file_needs_no_key_and_ends(server, http_client, model):
     assert anybody.call("GET", place)[0] == 404
     assert (
         "is for download; sample from"
-        in http_client.refused(
+        in http_client.refusal(
             "/create_sampling_session", session_id=model.partition(":")[0], sampling_session_seq_id=3, model_path=path
         )[1]
     )
     assert (
         "age_encryption_recipients is not supported"
-        in http_client.refused(
+        in http_client.refusal(
             "/save_weights_external", model_id=model, seq_id=2, path="x", age_encryption_recipients=["age1"]
         )[1]
     )
@@ -262,6 +265,6 @@ def test_a_file_that_leads_out_of_the_directory_is_refused(run, tmp_path):
 @pytest.mark.parametrize(
     "path", ["", "tinker://R/weights/", "tinker://R/weights/a/b", "tinker:///weights/a", "R/weights/a"]
 )
-def test_what_is_no_path(path):
+def test_an_invalid_path_is_refused(path):
     with pytest.raises(SpecError, match="is not a checkpoint"):
         path_parts(path)

@@ -12,7 +12,7 @@ import pytest
 from test_tinker_sdk import got
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.training.encoding import EmbeddedEncoder
 from pytest_crucible.training.local_trainer import EmbeddedTrainer
 from pytest_crucible.training.tinker_trainer import TinkerTrainer

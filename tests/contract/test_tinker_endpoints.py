@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from tinker_http import PROTOBUF, WAIT_S, Body, Http, OpenAI, ask, forward_backward_message, save
 
-from pytest_crucible.commands import tinker_server
+from pytest_crucible.commands.tinker import server as server_command
 from pytest_crucible.local_model.losses import LOSSES
 from pytest_crucible.local_model.server.application import ENDPOINTS
 from pytest_crucible.local_model.server.futures import Capacity
@@ -38,7 +38,7 @@ def table(heading: str) -> list[list[str]]:
 
 
 def endpoint(cell: str, heading: str) -> str:
-    """As the server names it: `POST /api/v1/asample`."""
+    """The server's name of a route: `POST /api/v1/asample`."""
     method, path = cell.strip("`").split(" ")
     return f"{method} {ROOTS[heading]}{path}"
 
@@ -80,7 +80,7 @@ def scene(server, http_client, session, model, sampler) -> Scene:
 
 
 def body_of(route: str, scene: Scene) -> Body:
-    """What the endpoint is asked with."""
+    """Return the body of a request to the endpoint."""
     training = {"model_id": scene.model, "seq_id": 9}
     path = f"tinker://{scene.model}/weights/ck1"
     prompt = {"prompt": "a", "model": "crucible/tiny", "max_tokens": 1}
@@ -113,7 +113,7 @@ def body_of(route: str, scene: Scene) -> Body:
     return bodies.get(route, {})
 
 
-def asked(name: str, scene: Scene) -> tuple[int, Any]:
+def call_route(name: str, scene: Scene) -> tuple[int, Any]:
     method, route = name.split(" ")
     if route == "/api/v1/forward_backward":
         message = forward_backward_message(scene.model, 9)
@@ -143,7 +143,7 @@ def test_the_table_has_every_endpoint_and_no_other():
 
 @pytest.mark.parametrize("name", ROWS)
 def test_an_endpoint_answers_what_the_table_says(name, scene):
-    status, answer = asked(name, scene)
+    status, answer = call_route(name, scene)
     row = ROWS[name]
 
     assert status == 200, answer
@@ -163,7 +163,7 @@ def test_an_endpoint_answers_what_the_table_says(name, scene):
 
 
 @pytest.mark.parametrize("name", MISSING)
-def test_what_it_has_not_is_404_with_a_sentence(name, scene):
+def test_an_unknown_endpoint_is_404_with_a_sentence(name, scene):
     method, route = name.split(" ")
     path = scene.path(route)
 
@@ -180,15 +180,15 @@ def test_sampler_weights_without_a_name_are_a_sampler(scene):
 
 
 def test_the_options_are_those_of_the_command():
-    options = {one.opts[0]: one for one in tinker_server.command.params}
+    options = {param.opts[0]: param for param in server_command.params}
 
     section = PAGE.split("# The local Tinker server", 1)[1].split("\n## ", 1)[0]
-    told = dict(re.findall(r"^\| `(--[\w-]+)` \| ([^|]+) \|", section, re.MULTILINE))
-    assert set(told) == set(options)
-    assert told["--directory"] == f"`{options['--directory'].default}`"
+    values = dict(re.findall(r"^\| `(--[\w-]+)` \| ([^|]+) \|", section, re.MULTILINE))
+    assert set(values) == set(options)
+    assert values["--directory"] == f"`{options['--directory'].default}`"
 
 
-def test_the_losses_are_those_that_there_are():
+def test_the_table_lists_every_loss():
     rows = {next(iter(names(row[0]))): row for row in table("Losses")}
 
     assert set(rows) == set(LOSSES)
@@ -214,10 +214,10 @@ def test_errors_have_the_statuses_of_the_table(server, scene):
     http.post(f"/sessions/{finished}/finish")
 
     assert Http(server, **{"x-api-key": "tml-wrong"}).call("GET", "/api/v1/healthz")[0] == 401
-    assert http.refused("/get_info")[0] == 400
-    assert http.refused("/get_info", model_id="none")[0] == 404
-    assert http.refused("/session_heartbeat", session_id=finished)[0] == 410
-    assert http.refused("/retrieve_future", request_id="none")[0] == 410
+    assert http.refusal("/get_info")[0] == 400
+    assert http.refusal("/get_info", model_id="none")[0] == 404
+    assert http.refusal("/session_heartbeat", session_id=finished)[0] == 410
+    assert http.refusal("/retrieve_future", request_id="none")[0] == 410
     assert http.result(http.post("/optim_step", model_id=scene.model, seq_id=9, adam_params={})["request_id"]) == {
         "error": "no gradients: call forward_backward before each optim_step",
         "category": "user",
@@ -227,8 +227,8 @@ def test_errors_have_the_statuses_of_the_table(server, scene):
 
 def test_it_listens_on_one_address_only(server):
     port = urlsplit(server.url).port
-    others = [one[4][0] for one in socket.getaddrinfo(socket.gethostname(), port, socket.AF_INET)]
-    for address in {one for one in others if not one.startswith("127.")}:
+    others = [entry[4][0] for entry in socket.getaddrinfo(socket.gethostname(), port, socket.AF_INET)]
+    for address in {other for other in others if not other.startswith("127.")}:
         with pytest.raises(OSError), socket.create_connection((address, port), timeout=WAIT_S):  # noqa: PT011
             pass
 

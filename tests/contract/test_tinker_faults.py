@@ -14,16 +14,14 @@ import pytest
 from faulty_tinker import Fault, Faulty, in_time
 
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.queue_states import QueueStates
-from pytest_crucible.backends.sample_clock import set_clock
-from pytest_crucible.backends.timers import TimeLimit
+from pytest_crucible.backends.deadlines import TimeLimit, set_clock
+from pytest_crucible.backends.queue_states import QueueStates, watch_queue
 from pytest_crucible.backends.tinker import health as pulses
-from pytest_crucible.backends.tinker import polling
+from pytest_crucible.backends.tinker import service as tinker_service
+from pytest_crucible.backends.tinker.address import ServiceAddress
 from pytest_crucible.backends.tinker.backend import TinkerBackend
 from pytest_crucible.backends.tinker.health import HealthMonitor
-from pytest_crucible.backends.tinker.queue_watch import watch_queue
-from pytest_crucible.backends.tinker.service import Service
-from pytest_crucible.backends.tinker.service_address import ServiceAddress
+from pytest_crucible.backends.tinker.service import Service, check_answers, fetch_health
 from pytest_crucible.records import Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
 
@@ -42,7 +40,7 @@ class Codes:
 
 @pytest.fixture
 def patience_s() -> float:
-    """How long a service may be silent. A busy machine is silent for a second, too."""
+    """The time that a service may be silent. A busy machine is silent for a second, too."""
     return 10.0
 
 
@@ -64,7 +62,7 @@ def opened(hosted, server, patience_s) -> Iterator[Callable[[], Service]]:
     watching: list[Any] = []
 
     def open_service() -> Service:
-        pulse = HealthMonitor("Tinker", lambda: polling.fetch_health(hosted.url, patience_s=patience_s))
+        pulse = HealthMonitor("Tinker", lambda: fetch_health(hosted.url, patience_s=patience_s))
         service = Service(
             ServiceAddress(hosted.url, server.key),
             tinker,
@@ -97,14 +95,14 @@ def request(max_tokens: int = 4) -> Request:
 
 
 async def ask(backend: TinkerBackend, times: int = 1) -> list[Any]:
-    asked = (backend.generate(request()) for _ in range(times))
-    return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 30)
+    requests = (backend.generate(request()) for _ in range(times))
+    return await asyncio.wait_for(asyncio.gather(*requests, return_exceptions=True), 30)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("patience_s", [0.4])
 @pytest.mark.parametrize(
-    ("fault", "kind", "said"),
+    ("fault", "kind", "sentence"),
     [
         (Fault("cut"), "connection", "does not answer any more: "),
         (Fault("hang"), "connection", "does not answer any more: no answer within 0.4 s"),
@@ -115,15 +113,15 @@ async def ask(backend: TinkerBackend, times: int = 1) -> list[Any]:
     ],
     ids=["cut", "hang", "429", "503", "503 for results", "429 for requests"],
 )
-def test_trouble_in_the_middle_of_a_run_loses_samples_in_time(hosted, backend, fault, kind, said):
-    assert all(one.output_tokens == 4 for one in asyncio.run(ask(backend, 2)))
+def test_trouble_in_the_middle_of_a_run_loses_samples_in_time(hosted, backend, fault, kind, sentence):
+    assert all(entry.output_tokens == 4 for entry in asyncio.run(ask(backend, 2)))
 
     hosted.fault = fault
     with in_time(30):
         lost = asyncio.run(ask(backend, 3))
 
-    assert [(type(one), one.kind) for one in lost] == [(Retryable, kind)] * 3
-    assert all(said in str(one) for one in lost)
+    assert [(type(entry), entry.kind) for entry in lost] == [(Retryable, kind)] * 3
+    assert all(sentence in str(entry) for entry in lost)
 
 
 @pytest.mark.parametrize("paths", [SUBMIT, FETCH], ids=["of requests", "of results"])
@@ -145,7 +143,7 @@ def test_an_unpaid_bill_stops_all(hosted, backend):
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_key_that_is_taken_back_stops_all(hosted, backend, status):
+def test_a_revoked_key_stops_the_run(hosted, backend, status):
     hosted.fault = Fault("status", status, SUBMIT)
     (stopped,) = asyncio.run(ask(backend))
 
@@ -157,7 +155,7 @@ def test_a_key_that_is_taken_back_stops_all(hosted, backend, status):
     [Fault("cut", times=1), Fault("status", 429, SUBMIT, times=1), Fault("status", 503, FETCH, times=20)],
     ids=["cut", "429", "503"],
 )
-def test_what_passes_is_waited_for(hosted, backend, fault, monkeypatch):
+def test_a_temporary_fault_is_waited_for(hosted, backend, fault, monkeypatch):
     monkeypatch.setattr(pulses, "BUSY_S", 30.0)
     hosted.fault = fault
     (reply,) = asyncio.run(ask(backend))
@@ -166,7 +164,7 @@ def test_what_passes_is_waited_for(hosted, backend, fault, monkeypatch):
 
 
 @pytest.mark.parametrize("patience_s", [0.4])
-def test_a_service_that_comes_back_is_asked_again(hosted, backend):
+def test_a_service_that_returns_gets_requests_again(hosted, backend):
     hosted.fault = Fault("cut")
     (lost,) = asyncio.run(ask(backend))
     hosted.fault = None
@@ -191,14 +189,14 @@ def test_a_slow_answer_is_no_trouble(hosted, opened):
     backend = TinkerBackend(client, Codes(), identity="a", check=service.check)
     hosted.fault = Fault("hang", paths=FETCH, times=1)
 
-    async def one() -> Any:
-        asked = asyncio.ensure_future(backend.generate(request()))
+    async def generate_once() -> Any:
+        requests = asyncio.ensure_future(backend.generate(request()))
         await asyncio.sleep(1.5)
-        assert not asked.done()
+        assert not requests.done()
         hosted.released.set()
-        return await asyncio.wait_for(asked, 30)
+        return await asyncio.wait_for(requests, 30)
 
-    assert asyncio.run(one()).output_tokens == 4
+    assert asyncio.run(generate_once()).output_tokens == 4
 
 
 # Before anything is asked
@@ -215,19 +213,19 @@ def test_a_slow_answer_is_no_trouble(hosted, opened):
     ids=["hang", "cut", "503", "429"],
 )
 def test_a_service_in_trouble_is_not_opened(hosted, monkeypatch, fault, seconds, sentence):
-    monkeypatch.setattr(polling, "HEALTH_S", seconds)
+    monkeypatch.setattr(tinker_service, "HEALTH_S", seconds)
     hosted.fault = fault
 
-    with in_time(30), pytest.raises(SpecError) as told:
-        polling.check_answers(hosted.url)
-    assert re.fullmatch(sentence.format(url=re.escape(hosted.url)), str(told.value))
+    with in_time(30), pytest.raises(SpecError) as raised:
+        check_answers(hosted.url)
+    assert re.fullmatch(sentence.format(url=re.escape(hosted.url)), str(raised.value))
 
 
 @pytest.mark.parametrize("status", [200, 401, 404])
-def test_a_service_that_answers_anything_is_there(hosted, status):
+def test_a_service_that_answers_with_errors_counts_as_reachable(hosted, status):
     hosted.fault = Fault("status", status)
 
-    polling.check_answers(hosted.url)
+    check_answers(hosted.url)
 
 
 def test_a_login_page_is_no_tinker(hosted, opened):
@@ -239,7 +237,7 @@ def test_a_login_page_is_no_tinker(hosted, opened):
 
 
 @pytest.mark.parametrize("patience_s", [0.4])
-def test_trouble_while_a_model_is_opened_is_told_in_time(hosted, opened):
+def test_a_fault_while_opening_a_model_is_reported_in_time(hosted, opened):
     service = opened()
     _ = service.client
     hosted.fault = Fault("hang")
@@ -271,8 +269,8 @@ def test_a_pause_is_shown_while_it_lasts_and_is_not_the_time_of_the_sample(hoste
             return shared.waits_for(0.0), await asking
 
     with shared.queues.listening(pauses.append):
-        shown, reply = asyncio.run(ask_in_a_queue())
-    assert shown == "Tinker is paused: rate limit"
+        lines, reply = asyncio.run(ask_in_a_queue())
+    assert lines == "Tinker is paused: rate limit"
     assert reply.output_tokens == 4
     assert hosted.hits > 8
     assert shared.waits_for(0.0) == ""

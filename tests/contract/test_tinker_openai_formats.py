@@ -166,7 +166,7 @@ def test_tools_and_earlier_calls_are_part_of_the_prompt(packaged):
         ({"tools": [TOOL], "tool_choice": "always"}, "tool_choice is 'always'; expected none, auto, required"),
     ],
 )
-def test_what_cannot_be_kept_is_refused(openai, body, words):
+def test_an_unsupported_format_is_refused(openai, body, words):
     status, answer = openai.complete("chat/completions", **{"messages": ASKED, "max_tokens": 60, **body})
 
     assert status == 400, answer
@@ -237,7 +237,7 @@ def test_a_chat_is_streamed_with_its_format_and_its_tools(packaged):
     assert (call["index"], call["function"]) == (0, {"name": "stop", "arguments": "{}"})
     assert called[-1]["choices"][0]["finish_reason"] == "tool_calls"
     assert "".join(whole_texts(called)) == ""
-    # The results of calls are told apart by their ids, also those of several turns.
+    # The results of calls are distinguished by their ids, also those of several turns.
     again = read_stream(packaged, "chat/completions", messages=ASKED, tools=[OTHER], tool_choice="required")
     assert again[-1]["choices"][0]["delta"]["tool_calls"][0]["id"] != call["id"]
 
@@ -247,10 +247,10 @@ def test_responses_give_the_chat_reply(packaged):
     body = {"seed": 5, "temperature": 0.7}
     whole = chat(packaged, messages=[system, *ASKED], max_tokens=12, **body)["choices"][0]["message"]["content"]
     parts = [{"role": "user", "content": [{"type": "input_text", "text": ASKED[0]["content"]}]}]
-    for given in (ASKED[0]["content"], ASKED, parts):
+    for content in (ASKED[0]["content"], ASKED, parts):
         request = {
             "model": "crucible/tiny",
-            "input": given,
+            "input": content,
             "instructions": system["content"],
             "max_output_tokens": 12,
             **body,

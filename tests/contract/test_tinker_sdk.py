@@ -22,7 +22,7 @@ from faulty_tinker import Faulty
 from tinker_http import WAIT_S
 
 from pytest_crucible.backends.tinker.backend import TinkerBackend
-from pytest_crucible.backends.tinker.polling import close_holder
+from pytest_crucible.backends.tinker.service import close_holder
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def service(tinker, server, monkeypatch) -> Iterator[Any]:
 
 
 def got(future: Any) -> Any:
-    """What a call gives: since 0.38 clients come as futures too."""
+    """Return the result of a call: since 0.38 clients come as futures too."""
     return future.result(timeout=WAIT_S) if hasattr(future, "result") else future
 
 
@@ -72,7 +72,7 @@ def test_the_whole_flow_of_the_sdk(tinker, service, tokenizer):
     params = tinker.SamplingParams(max_tokens=len(tokens) - 4, temperature=0.0, seed=1)
     response = got(sampler.sample(prompt, 2, params, include_prompt_logprobs=True, topk_prompt_logprobs=3))
 
-    assert [list(one.tokens) for one in response.sequences] == [tokens[4:]] * 2
+    assert [list(sequence.tokens) for sequence in response.sequences] == [tokens[4:]] * 2
     assert all(logprob > -3 for logprob in response.sequences[0].logprobs)
     assert response.prompt_logprobs[0] is None
     assert len(response.prompt_logprobs) == 4
@@ -83,12 +83,12 @@ def test_the_whole_flow_of_the_sdk(tinker, service, tokenizer):
     named = got(client.save_weights_for_sampler("step20")).path
     again = got(service.create_sampling_client(model_path=named))
 
-    assert [list(one.tokens) for one in got(again.sample(prompt, 2, params)).sequences] == [tokens[4:]] * 2
+    assert [list(sequence.tokens) for sequence in got(again.sample(prompt, 2, params)).sequences] == [tokens[4:]] * 2
     assert got(again.compute_logprobs(prompt))[1:] == pytest.approx(response.prompt_logprobs[1:], abs=1e-5)
 
     resumed = got(service.create_training_client_from_state_with_optimizer(state))
     fresh = got(service.create_training_client_from_state(state))
-    going_on, from_resumed, from_fresh = (train(tinker, one, tokens, steps=2) for one in (client, resumed, fresh))
+    going_on, from_resumed, from_fresh = (train(tinker, entry, tokens, steps=2) for entry in (client, resumed, fresh))
 
     assert from_resumed == pytest.approx(going_on, rel=1e-5)
     assert from_fresh[0] == pytest.approx(going_on[0], rel=1e-5)
@@ -119,7 +119,9 @@ def test_the_sdk_reads_every_kind_of_logprob(tinker, service, tokenizer):
     assert sequence.stop_reason == "length"
     assert sequence.sequence_id.endswith(":0")
     assert [row[0][0] for row in sequence.topk_logprobs] == list(sequence.tokens)
-    assert [one is None for one in response.prompt_logprobs] == [True] * (len(tokens) - 2) + [False] * 2
+    assert [prompt_logprob is None for prompt_logprob in response.prompt_logprobs] == [True] * (len(tokens) - 2) + [
+        False
+    ] * 2
     assert response.target_prompt_logprobs.data[-2:] == pytest.approx(response.prompt_logprobs[-2:], abs=1e-5)
     assert response.prompt_alt_tokens.tokens.shape == [len(tokens) - 1, 3]
     drawn = np.reshape(response.prompt_alt_tokens.tokens.data, (-1, 3))
@@ -149,8 +151,8 @@ def test_the_sdks_losses_for_reinforcement(tinker, service, tokenizer):
     inputs = {**targets, "logprobs": logprobs, "advantages": [1.0] * count}
     datum = tinker.Datum(model_input=prompt, loss_fn_inputs=inputs)
 
-    for loss, wanted in {"importance_sampling": -count, "ppo": -count, "cispo": sum(logprobs.data) * -1}.items():
-        assert got(client.forward_backward([datum], loss)).metrics["loss:sum"] == pytest.approx(wanted, rel=1e-4)
+    for loss, expected in {"importance_sampling": -count, "ppo": -count, "cispo": sum(logprobs.data) * -1}.items():
+        assert got(client.forward_backward([datum], loss)).metrics["loss:sum"] == pytest.approx(expected, rel=1e-4)
     clipped = got(client.forward_backward([datum], "ppo", {"clip_low_threshold": 0.1, "clip_high_threshold": 0.5}))
 
     assert clipped.metrics["loss:sum"] == pytest.approx(-0.5 * count, rel=1e-4)
@@ -171,13 +173,13 @@ def test_the_sdks_custom_loss(tinker, service, tokenizer):
         loss_fn_inputs={"target_tokens": tokens[1:], "weights": [1.0] * (len(tokens) - 1)},
     )
 
-    def squared(data: Any, logprobs: list[Any]) -> tuple[Any, Mapping[str, float]]:
-        loss = torch.stack([(one**2).sum() for one in logprobs]).sum()
+    def squared_loss(data: Any, logprobs: list[Any]) -> tuple[Any, Mapping[str, float]]:
+        loss = torch.stack([(logprob**2).sum() for logprob in logprobs]).sum()
         return loss, {"squares": loss.item()}
 
     losses = []
     for _ in range(6):
-        losses.append(got(client.forward_backward_custom([datum], squared)).metrics["squares"])
+        losses.append(got(client.forward_backward_custom([datum], squared_loss)).metrics["squares"])
         got(client.optim_step(tinker.AdamParams(learning_rate=0.01)))
 
     assert losses[-1] < losses[0]
@@ -192,14 +194,14 @@ def test_the_sdks_rest_client(tinker, service, server):
 
     assert got(rest.get_training_run(run)).lora_rank == 4
     assert got(rest.get_training_run_by_tinker_path(named)).user_metadata == {"a": "b"}
-    assert run in [one.training_run_id for one in got(rest.list_training_runs()).training_runs]
-    assert [one.tinker_path for one in got(rest.list_checkpoints(run)).checkpoints] == [named]
-    assert named in [one.tinker_path for one in got(rest.list_user_checkpoints(limit=1000)).checkpoints]
+    assert run in [training_run.training_run_id for training_run in got(rest.list_training_runs()).training_runs]
+    assert [checkpoint.tinker_path for checkpoint in got(rest.list_checkpoints(run)).checkpoints] == [named]
+    assert named in [checkpoint.tinker_path for checkpoint in got(rest.list_user_checkpoints(limit=1000)).checkpoints]
     assert got(rest.get_weights_info_by_tinker_path(named)).lora_rank == 4
     got(rest.set_checkpoint_ttl_from_tinker_path(named, None))
     got(rest.publish_checkpoint_from_tinker_path(named))
-    (shown,) = got(rest.list_checkpoints(run)).checkpoints
-    assert (shown.expires_at, shown.public) == (None, True)
+    (checkpoint,) = got(rest.list_checkpoints(run)).checkpoints
+    assert (checkpoint.expires_at, checkpoint.public) == (None, True)
     got(rest.unpublish_checkpoint_from_tinker_path(named))
     session = run.partition(":")[0]
     assert session in got(rest.list_sessions()).sessions
@@ -219,8 +221,8 @@ def test_the_sdk_loads_the_tokenizer_of_every_client(tinker, service, tokenizer)
     samplers = [got(client.save_weights_and_get_sampling_client())]
     samplers.append(got(service.create_sampling_client(model_path=got(client.save_weights_for_sampler("t")).path)))
 
-    for one in (client, *samplers):
-        assert one.get_tokenizer().encode(text) == tokenizer.encode(text)
+    for item in (client, *samplers):
+        assert item.get_tokenizer().encode(text) == tokenizer.encode(text)
 
 
 @pytest.mark.parametrize("is_short", [True, False], ids=["short", "long"])
@@ -234,7 +236,7 @@ def test_a_model_keeps_the_name_that_it_was_created_with(tinker, service, server
     state, weights = got(client.save_state("s")).path, got(client.save_weights_for_sampler("w")).path
     again = got(service.create_training_client_from_state(state))
 
-    assert [got(one.get_info()).model_name for one in (client, again)] == [name, name]
+    assert [got(entry.get_info()).model_name for entry in (client, again)] == [name, name]
     assert {got(rest.get_weights_info_by_tinker_path(path)).base_model for path in (state, weights)} == {name}
     assert got(rest.get_training_run_by_tinker_path(weights)).base_model == name
 
@@ -251,7 +253,7 @@ def test_many_clients_at_once(tinker, server, service, tokenizer):
         sampler = got(client.save_weights_and_get_sampling_client())
         params = tinker.SamplingParams(max_tokens=8, seed=5, stop=[])
         futures = [sampler.sample(tinker.ModelInput.from_ints(tokens), 1, params) for _ in range(8)]
-        replies = {tuple(got(one).sequences[0].tokens) for one in futures}
+        replies = {tuple(got(future).sequences[0].tokens) for future in futures}
         if hasattr(own, "close"):
             got(own.close("success"))
         assert len(replies) == 1
@@ -284,7 +286,7 @@ def test_a_script_under_strict_warnings_leaves_nothing_open(tinker, server):
         text=True,
         timeout=WAIT_S,
         check=False,
-        env={**os.environ, "HTTP_PROXY": "http://127.0.0.1:9", **server.environment()},  # nobody listens there
+        env={**os.environ, "HTTP_PROXY": "http://127.0.0.1:9", **server.environment()},  # no server listens there
     )
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "3\n", "")
@@ -301,14 +303,14 @@ def test_the_sdks_other_ways_to_wait_for_samples(tinker, server, tokenizer):
         own = tinker.ServiceClient(base_url=relay.url, api_key=server.key)
         sampler = got(own.create_sampling_client(base_model="crucible/tiny"))
         copy = pickle.loads(pickle.dumps(sampler))
-        asked = [one.sample(prompt, 1, params) for one in (sampler, copy) for _ in range(8)]
-        replies = [got(one) for one in asked]
+        samples = [entry.sample(prompt, 1, params) for entry in (sampler, copy) for _ in range(8)]
+        replies = [got(sample) for sample in samples]
         # The copy has connections of its own, and a heartbeat that would go on without the relay.
         close_holder(copy.holder)
         if hasattr(own, "close"):
             got(own.close("success"))
 
-    assert [len(one.sequences[0].tokens) for one in replies] == [3] * 16
+    assert [len(reply.sequences[0].tokens) for reply in replies] == [3] * 16
     if "sample_use_retrieve_futures" in tinker.types.ClientConfigResponse.model_fields:
         assert relay.seen["/api/v1/retrieve_futures"] > 0
     if "sample_join_sampling_session" in tinker.types.ClientConfigResponse.model_fields:

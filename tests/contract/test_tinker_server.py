@@ -47,7 +47,7 @@ def test_capabilities_name_the_model_by_its_directory_and_its_short_name(http_cl
     assert long["model_name"].count("/") > 2
 
 
-def test_a_session_knows_what_it_made_until_long_after_its_end(http_client, session, model, sampler):
+def test_a_session_lists_its_models_long_after_its_end(http_client, session, model, sampler):
     got = http_client.get(f"/sessions/{session}")
 
     assert got["training_run_ids"] == [model]
@@ -58,8 +58,8 @@ def test_a_session_knows_what_it_made_until_long_after_its_end(http_client, sess
     for _ in range(2):
         assert http_client.post(f"/sessions/{session}/finish", reason={"type": "success"}) == {}
 
-    assert http_client.refused("/session_heartbeat", session_id=session)[0] == 410
-    assert http_client.refused("/get_info", model_id=model)[0] == 410
+    assert http_client.refusal("/session_heartbeat", session_id=session)[0] == 410
+    assert http_client.refusal("/get_info", model_id=model)[0] == 410
     assert http_client.get(f"/sessions/{session}")["training_run_ids"] == [model]
 
 
@@ -71,7 +71,7 @@ def test_a_session_can_go_to_a_project(http_client, session):
     ("method", "path"),
     [("GET", "/api/v1/sessions/none"), ("POST", "/api/v1/sessions/none/finish"), ("GET", "/api/v1/samplers/none")],
 )
-def test_what_is_not_there_is_404(http_client, method, path):
+def test_an_unknown_object_is_404(http_client, method, path):
     status, answer = http_client.call(method, path)
 
     assert status == 404
@@ -116,7 +116,7 @@ def test_a_bearer_is_as_good_as_the_header(server):
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"a":1}x'])
-def test_what_is_no_json_object_is_400(http_client, body):
+def test_a_body_that_is_not_a_json_object_is_400(http_client, body):
     status, kind, content = http_client.raw("POST", "/api/v1/create_session", body)
 
     assert (status, kind) == (400, "application/json")
@@ -159,20 +159,20 @@ def test_json_instead_of_protobuf_is_refused(server):
     ],
 )
 def test_a_field_that_is_missing_or_wrong_is_named(http_client, path, body, sentence):
-    status, told = http_client.refused(path, **body)
+    status, message = http_client.refusal(path, **body)
 
     assert status == 400
-    assert sentence in told
+    assert sentence in message
 
 
 # Training
 
 
-def test_a_model_says_what_it_is(http_client, model):
-    told = http_client.post("/get_info", model_id=model)
+def test_get_info_describes_the_model(http_client, model):
+    message = http_client.post("/get_info", model_id=model)
 
-    assert (told["model_id"], told["is_lora"], told["lora_rank"]) == (model, True, 4)
-    assert Path(told["model_data"]["tokenizer_id"], "tokenizer_config.json").is_file()
+    assert (message["model_id"], message["is_lora"], message["lora_rank"]) == (model, True, 4)
+    assert Path(message["model_data"]["tokenizer_id"], "tokenizer_config.json").is_file()
 
 
 @pytest.mark.parametrize(
@@ -188,12 +188,12 @@ def test_a_model_says_what_it_is(http_client, model):
         ({"model_seq_id": -1}, "model_seq_id must be between 0"),
     ],
 )
-def test_a_model_that_cannot_be_made_is_refused(http_client, session, changes, sentence):
+def test_an_invalid_model_request_is_refused(http_client, session, changes, sentence):
     body = {"session_id": session, "model_seq_id": 7, "base_model": "crucible/tiny", **changes}
-    status, told = http_client.refused("/create_model", **body)
+    status, message = http_client.refusal("/create_model", **body)
 
     assert status == 400
-    assert sentence in told
+    assert sentence in message
 
 
 def test_a_step_of_training(server, http_client, model):
@@ -216,13 +216,13 @@ def test_a_request_that_is_sent_twice_is_done_once(server, http_client, model):
     assert first["request_id"] == f"{model}:1"
     assert ids == {f"{model}:2"}
     assert "metrics" in http_client.result(ids.pop())
-    assert http_client.refused("/optim_step", model_id=model, adam_params={})[1] == "seq_id is missing"
+    assert http_client.refusal("/optim_step", model_id=model, adam_params={})[1] == "seq_id is missing"
 
 
 @pytest.mark.parametrize("wrong", [None, float("nan"), float("inf"), "fast"])
 def test_a_learning_rate_that_is_not_a_finite_number_is_refused(http_client, model, wrong):
     """The SDK writes NaN and infinity as null."""
-    status, sentence = http_client.refused(
+    status, sentence = http_client.refusal(
         "/optim_step", model_id=model, seq_id=3, adam_params={"learning_rate": wrong}
     )
 
@@ -277,7 +277,10 @@ def test_checkpoints_are_listed_changed_and_deleted(http_client, model):
     assert saved["path"] == f"tinker://{model}/weights/ck1"
     assert named["path"] == f"tinker://{model}/sampler_weights/step1"
 
-    listed = {one["checkpoint_id"]: one for one in http_client.get(f"/training_runs/{run}/checkpoints")["checkpoints"]}
+    listed = {
+        checkpoint["checkpoint_id"]: checkpoint
+        for checkpoint in http_client.get(f"/training_runs/{run}/checkpoints")["checkpoints"]
+    }
 
     assert listed["weights/ck1"]["checkpoint_type"] == "training"
     assert (listed["weights/ck1"]["user_metadata"], listed["weights/ck1"]["public"]) == ({"a": "b"}, False)
@@ -302,8 +305,10 @@ def test_checkpoints_are_listed_changed_and_deleted(http_client, model):
     assert http_client.call("DELETE", f"{place}/publish") == (200, {})
     assert http_client.call("DELETE", place) == (200, {})
     assert http_client.call("DELETE", place)[0] == 404
-    assert saved["path"] not in {one["tinker_path"] for one in http_client.get("/checkpoints?limit=500")["checkpoints"]}
-    assert http_client.refused("/weights_info", tinker_path=saved["path"]) == (
+    assert saved["path"] not in {
+        checkpoint["tinker_path"] for checkpoint in http_client.get("/checkpoints?limit=500")["checkpoints"]
+    }
+    assert http_client.refusal("/weights_info", tinker_path=saved["path"]) == (
         404,
         f"unknown checkpoint {saved['path']}",
     )
@@ -329,7 +334,7 @@ def test_pages_of_runs(http_client, model):
     assert http_client.call("GET", "/api/v1/training_runs/none/checkpoints")[0] == 404
 
 
-def test_a_name_is_taken_once_unless_it_may_be_overwritten(http_client, model):
+def test_a_checkpoint_name_is_unique_unless_overwriting_is_allowed(http_client, model):
     save(http_client, model, 1, path="ck1")
 
     assert "exists already" in save(http_client, model, 2, path="ck1")["error"]
@@ -342,10 +347,10 @@ def test_a_name_is_taken_once_unless_it_may_be_overwritten(http_client, model):
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a" * 200])
 def test_a_name_that_is_no_name_is_refused(http_client, model, name):
-    status, told = http_client.refused("/save_weights", model_id=model, seq_id=1, path=name)
+    status, message = http_client.refusal("/save_weights", model_id=model, seq_id=1, path=name)
 
     assert status == 400
-    assert "is not a valid checkpoint name" in told
+    assert "is not a valid checkpoint name" in message
 
 
 def test_training_goes_on_from_a_checkpoint_in_both_ways(http_client, session, model):
@@ -364,7 +369,7 @@ def test_training_goes_on_from_a_checkpoint_in_both_ways(http_client, session, m
     assert http_client.post("/get_info", model_id=f"{session}:train:1")["lora_rank"] == 4
 
 
-def test_a_checkpoint_that_does_not_fit_is_told(http_client, session, model):
+def test_a_checkpoint_of_another_shape_is_refused(http_client, session, model):
     path = save(http_client, model, 1, path="ck1")["path"]
     other = http_client.post(
         "/create_model", session_id=session, model_seq_id=5, base_model="crucible/tiny", lora_config={"rank": 8}
@@ -373,33 +378,33 @@ def test_a_checkpoint_that_does_not_fit_is_told(http_client, session, model):
     sampler = save(http_client, model, 2, "/save_weights_for_sampler", path="s")["path"]
 
     assert "rank" in http_client.result(loaded["request_id"])["error"]
-    assert http_client.refused("/load_weights", model_id=model, seq_id=3, path=sampler)[0] == 400
-    assert http_client.refused("/load_weights", model_id=model, seq_id=3, path=f"{path}x")[0] == 404
+    assert http_client.refusal("/load_weights", model_id=model, seq_id=3, path=sampler)[0] == 400
+    assert http_client.refusal("/load_weights", model_id=model, seq_id=3, path=f"{path}x")[0] == 404
 
 
 # Sampling
 
 
-def test_a_sampling_session_says_what_it_samples_from(http_client, session, model):
+def test_a_sampling_session_names_its_model(http_client, session, model):
     path = save(http_client, model, 1, "/save_weights_for_sampler", path="step1")["path"]
     opened = http_client.post(
         "/create_sampling_session", session_id=session, sampling_session_seq_id=3, model_path=path
     )
-    told = http_client.get(f"/samplers/{quote(opened['sampling_session_id'])}")
+    message = http_client.get(f"/samplers/{quote(opened['sampling_session_id'])}")
 
     assert opened["sampling_session_id"] == f"{session}:sample:3"
-    assert (told["sampler_id"], told["model_path"]) == (f"{session}:sample:3", path)
+    assert (message["sampler_id"], message["model_path"]) == (f"{session}:sample:3", path)
 
 
-def test_a_training_checkpoint_can_be_sampled_from_and_overwriting_it_is_seen(server, http_client, session, model):
+def test_sampling_from_a_training_checkpoint_follows_its_overwriting(server, http_client, session, model):
     replies = []
     for number in range(2):
         path = save(http_client, model, 10 * number + 1, path="latest", overwrite=True)["path"]
         opened = http_client.post(
             "/create_sampling_session", session_id=session, sampling_session_seq_id=number, model_path=path
         )
-        asked = ask(http_client, 0, opened["sampling_session_id"], params={"temperature": 0})
-        replies.append(sampled_tokens(http_client.protobuf(asked["request_id"])))
+        response = ask(http_client, 0, opened["sampling_session_id"], params={"temperature": 0})
+        replies.append(sampled_tokens(http_client.protobuf(response["request_id"])))
         forward_backward(server, forward_backward_message(model, 10 * number + 2))
         http_client.post("/optim_step", model_id=model, seq_id=10 * number + 3, adam_params={"learning_rate": 0.1})
 
@@ -418,28 +423,30 @@ def test_a_training_checkpoint_can_be_sampled_from_and_overwriting_it_is_seen(se
         ({"base_model": "gpt"}, 400, "base model 'gpt' is not here"),
     ],
 )
-def test_a_sampling_session_on_nothing_is_refused(http_client, session, body, status, sentence):
-    got = http_client.refused("/create_sampling_session", session_id=session, sampling_session_seq_id=9, **body)
+def test_a_sampling_session_without_a_model_is_refused(http_client, session, body, status, sentence):
+    got = http_client.refusal("/create_sampling_session", session_id=session, sampling_session_seq_id=9, **body)
 
     assert got[0] == status
     assert sentence in got[1]
 
 
 def test_every_sequence_has_its_id_at_once(http_client, sampler):
-    asked = ask(http_client, 0, sampler, num_samples=3)
+    response = ask(http_client, 0, sampler, num_samples=3)
 
-    assert asked["sample_sequence_ids"] == [f"{sampler}:0:{number}" for number in range(3)]
-    assert [len(tokens) for tokens in sampled_tokens(http_client.protobuf(asked["request_id"]))] == [5, 5, 5]
+    assert response["sample_sequence_ids"] == [f"{sampler}:0:{number}" for number in range(3)]
+    assert [len(tokens) for tokens in sampled_tokens(http_client.protobuf(response["request_id"]))] == [5, 5, 5]
 
 
-def test_replies_do_not_depend_on_what_is_asked_at_the_same_time(http_client, session, sampler):
+def test_replies_do_not_depend_on_concurrent_requests(http_client, session, sampler):
     prompts = [[70 + number, 71, 80 + number] for number in range(24)]
 
     def reply(number: int, place: int) -> list[list[int]]:
         chunk = {"tokens": prompts[number], "type": "encoded_text"}
         params = {"seed": number, "max_tokens": 3 + number % 5}
-        asked = ask(http_client, place, sampler, prompt={"chunks": [chunk]}, params=params, num_samples=1 + number % 3)
-        return sampled_tokens(http_client.protobuf(asked["request_id"]))
+        response = ask(
+            http_client, place, sampler, prompt={"chunks": [chunk]}, params=params, num_samples=1 + number % 3
+        )
+        return sampled_tokens(http_client.protobuf(response["request_id"]))
 
     alone = [reply(number, 100 + number) for number in range(24)]
     with ThreadPoolExecutor(24) as threads:
@@ -451,22 +458,22 @@ def test_replies_do_not_depend_on_what_is_asked_at_the_same_time(http_client, se
 def test_without_a_seed_replies_differ_from_request_to_request(http_client, sampler):
     replies = [sampled_tokens(http_client.protobuf(ask(http_client, n, sampler)["request_id"])) for n in range(4)]
 
-    assert len({str(one) for one in replies}) == 4
+    assert len({str(reply) for reply in replies}) == 4
 
 
 @pytest.mark.parametrize(
     ("stop", "count"), [(None, 6), ([], 6), ("x", 6), (["x", "y"], 6), ([5, 6], 6), (list(range(280)), 1)]
 )
 def test_stops_come_in_every_form(http_client, sampler, stop, count):
-    asked = ask(http_client, 0, sampler, params={"stop": stop, "max_tokens": 6, "seed": 1, "temperature": 0.0})
-    (tokens,) = sampled_tokens(http_client.protobuf(asked["request_id"]))
+    response = ask(http_client, 0, sampler, params={"stop": stop, "max_tokens": 6, "seed": 1, "temperature": 0.0})
+    (tokens,) = sampled_tokens(http_client.protobuf(response["request_id"]))
 
     assert len(tokens) == count
 
 
 def test_a_prompt_is_scored_in_every_way(http_client, sampler):
     targets = {"data": [1, -1, 2, 3], "dtype": "int64", "shape": [2, 2]}
-    asked = ask(
+    future = ask(
         http_client,
         0,
         sampler,
@@ -477,7 +484,7 @@ def test_a_prompt_is_scored_in_every_way(http_client, sampler):
         target_prompt_logprobs=targets,
         prompt_logprobs_last_n=1,
     )
-    response = http_client.protobuf(asked["request_id"])
+    response = http_client.protobuf(future["request_id"])
     logprobs = np.frombuffer(protobuf.last_bytes(response, 2), "<f4")
     top = protobuf.read_fields(protobuf.last_bytes(response, 3))
     scored = np.frombuffer(protobuf.last_bytes(protobuf.read_fields(protobuf.last_bytes(response, 5)), 1), "<f4")
@@ -492,8 +499,8 @@ def test_a_prompt_is_scored_in_every_way(http_client, sampler):
 @pytest.mark.parametrize(("tokens", "seed"), [([70], 1), ([70, 71], -5)])
 def test_alternatives_are_drawn_for_every_position_but_the_first(http_client, sampler, tokens, seed):
     prompt = {"chunks": [{"tokens": tokens, "type": "encoded_text"}]}
-    asked = ask(http_client, 0, sampler, prompt=prompt, prompt_alt_tokens_k=50, params={"seed": seed})
-    drawn = protobuf.read_fields(protobuf.last_bytes(http_client.protobuf(asked["request_id"]), 6))
+    response = ask(http_client, 0, sampler, prompt=prompt, prompt_alt_tokens_k=50, params={"seed": seed})
+    drawn = protobuf.read_fields(protobuf.last_bytes(http_client.protobuf(response["request_id"]), 6))
     ids = protobuf.read_fields(protobuf.last_bytes(drawn, 1))
 
     assert protobuf.all_ints(ids, 4) == [len(tokens) - 1, 50]
@@ -506,8 +513,8 @@ def test_targets_that_come_sparse_go_back_sparse(http_client, sampler):
     sparse = {"data": [5, 7], "dtype": "int64", "shape": [2, 2], **places}
     answers = []
     for number, targets in enumerate((dense, sparse)):
-        asked = ask(http_client, number, sampler, target_prompt_logprobs=targets)
-        answers.append(protobuf.read_fields(protobuf.last_bytes(http_client.protobuf(asked["request_id"]), 5)))
+        response = ask(http_client, number, sampler, target_prompt_logprobs=targets)
+        answers.append(protobuf.read_fields(protobuf.last_bytes(http_client.protobuf(response["request_id"]), 5)))
     logprobs = np.frombuffer(protobuf.last_bytes(answers[0], 1), "<f4")
     compressed = protobuf.read_fields(protobuf.last_bytes(answers[1], 2))
 
@@ -525,8 +532,8 @@ def test_targets_that_come_sparse_go_back_sparse(http_client, sampler):
     ],
 )
 def test_a_prompt_that_cannot_be_read_fails_in_the_result(http_client, sampler, tokens, sentence):
-    asked = ask(http_client, 0, sampler, prompt={"chunks": [{"tokens": tokens, "type": "encoded_text"}]})
-    result = http_client.result(asked["request_id"])
+    response = ask(http_client, 0, sampler, prompt={"chunks": [{"tokens": tokens, "type": "encoded_text"}]})
+    result = http_client.result(response["request_id"])
 
     assert result["category"] == "user"
     assert sentence in result["error"]
@@ -546,7 +553,7 @@ def test_a_prompt_that_cannot_be_read_fails_in_the_result(http_client, sampler, 
         ({"prompt": {"chunks": [{"tokens": [2**70]}]}}, "a number is too large"),
     ],
 )
-def test_a_sample_request_that_cannot_be_meant_is_refused(http_client, sampler, changes, sentence):
+def test_an_invalid_sample_request_is_refused(http_client, sampler, changes, sentence):
     with pytest.raises(AssertionError, match="detail") as refused:
         ask(http_client, 0, sampler, **changes)
 
@@ -554,27 +561,27 @@ def test_a_sample_request_that_cannot_be_meant_is_refused(http_client, sampler, 
 
 
 def test_sampling_needs_no_session(http_client):
-    asked = http_client.post(
+    response = http_client.post(
         "/asample",
         prompt={"chunks": [{"tokens": [70], "type": "encoded_text"}]},
         sampling_params={"max_tokens": 2},
         base_model="crucible/tiny",
     )
 
-    assert len(sampled_tokens(http_client.protobuf(asked["request_id"]))[0]) == 2
+    assert len(sampled_tokens(http_client.protobuf(response["request_id"]))[0]) == 2
 
 
-def test_results_that_nobody_knows_are_410(http_client):
-    status, told = http_client.refused("/retrieve_future", request_id="req-1")
+def test_an_unknown_result_is_410(http_client):
+    status, message = http_client.refusal("/retrieve_future", request_id="req-1")
 
-    assert (status, told) == (410, "request 'req-1' is unknown, or its result is no longer kept: send it again")
+    assert (status, message) == (410, "request 'req-1' is unknown, or its result is no longer kept: send it again")
 
 
 def test_a_request_can_be_cancelled(http_client, sampler):
-    asked = [
+    responses = [
         ask(http_client, number, sampler, params={"max_tokens": 100, "stop": []}, num_samples=64) for number in range(6)
     ]
-    last = asked[-1]["request_id"]
+    last = responses[-1]["request_id"]
 
     assert http_client.post("/cancel_future", request_id=last) == {}
     assert http_client.result(last) == {"error": "the request was cancelled", "category": "user"}
@@ -584,53 +591,53 @@ def test_a_request_can_be_cancelled(http_client, sampler):
 # Many results at once, and copies of a sampler
 
 
-def watch(http_client, sampler, *, seen=0, timeout=5.0, clone=0, retrieved=()):
+def watch(http_client, sampler, *, cursor_from=0, timeout=5.0, clone=0, retrieved=()):
     target = {"type": "sampling_session", "sampling_session_id": sampler, "cloned_sampler_id": clone}
-    body = {"target": target, "prev_cursor": seen, "timeout": timeout, "retrieved_request_ids": list(retrieved)}
+    body = {"target": target, "prev_cursor": cursor_from, "timeout": timeout, "retrieved_request_ids": list(retrieved)}
     return http_client.post("/retrieve_futures", **body)
 
 
-def test_a_client_hears_which_of_its_requests_are_done(http_client, sampler):
+def test_a_client_is_notified_of_its_completed_requests(http_client, sampler):
     ids = [ask(http_client, number, sampler)["request_id"] for number in range(3)]
     heard, cursor = {}, 0
     while len(heard) < 3:
-        told = watch(http_client, sampler, seen=cursor)
-        cursor = told["cursor"]
-        heard |= {one["request_id"]: one for one in told["completions"]}
+        message = watch(http_client, sampler, cursor_from=cursor)
+        cursor = message["cursor"]
+        heard |= {completion["request_id"]: completion for completion in message["completions"]}
 
     assert set(heard) == set(ids)
-    assert {one["state"] for one in heard.values()} == {"finished"}
+    assert {entry["state"] for entry in heard.values()} == {"finished"}
     size = heard[ids[0]]["response_payload_uncompressed_size"]
     body = json.dumps({"request_id": ids[0]}).encode()
     assert len(http_client.raw("POST", "/api/v1/retrieve_future", body)[2]) == size
-    assert watch(http_client, sampler, seen=cursor, timeout=0.0) == {"completions": [], "cursor": cursor}
+    assert watch(http_client, sampler, cursor_from=cursor, timeout=0.0) == {"completions": [], "cursor": cursor}
 
 
-def test_what_fails_is_told_as_failed(http_client, sampler):
+def test_a_failed_request_is_reported_as_failed(http_client, sampler):
     chunk = {"tokens": [1] * 200, "type": "encoded_text"}
-    asked = ask(http_client, 0, sampler, prompt={"chunks": [chunk]})
+    response = ask(http_client, 0, sampler, prompt={"chunks": [chunk]})
 
-    assert watch(http_client, sampler)["completions"] == [{"state": "failed", "request_id": asked["request_id"]}]
+    assert watch(http_client, sampler)["completions"] == [{"state": "failed", "request_id": response["request_id"]}]
 
 
-def test_who_has_a_result_in_full_may_let_go_of_it(http_client, sampler):
-    (request_id, kept) = (ask(http_client, number, sampler)["request_id"] for number in range(2))
-    for one in (request_id, kept):
-        http_client.protobuf(one)
+def test_a_client_can_release_a_result_that_it_has(http_client, sampler):
+    (request_id, remaining) = (ask(http_client, number, sampler)["request_id"] for number in range(2))
+    for item in (request_id, remaining):
+        http_client.protobuf(item)
     watch(http_client, sampler, timeout=0.0, retrieved=[request_id, "of-somebody-else:0"])
 
-    assert http_client.refused("/retrieve_future", request_id=request_id)[0] == 410
-    assert http_client.protobuf(kept)
+    assert http_client.refusal("/retrieve_future", request_id=request_id)[0] == 410
+    assert http_client.protobuf(remaining)
 
 
-def test_waiting_for_nothing_ends_in_time(http_client, sampler):
+def test_a_watch_without_requests_ends_in_time(http_client, sampler):
     started = time.monotonic()
 
-    assert watch(http_client, sampler, seen=7, timeout=0.2) == {"completions": [], "cursor": 7}
+    assert watch(http_client, sampler, cursor_from=7, timeout=0.2) == {"completions": [], "cursor": 7}
     assert time.monotonic() - started < 30
 
 
-def test_a_copy_of_a_sampler_hears_of_its_own_requests_only(http_client, sampler):
+def test_a_copied_sampler_is_notified_of_its_own_requests_only(http_client, sampler):
     counters = [
         http_client.post("/join_sampling_session", sampling_session_id=sampler)["client_counter"] for _ in range(2)
     ]
@@ -638,7 +645,7 @@ def test_a_copy_of_a_sampler_hears_of_its_own_requests_only(http_client, sampler
     ask(http_client, 0, sampler)
 
     assert counters == [1, 2]
-    assert [one["request_id"] for one in watch(http_client, sampler, clone=2)["completions"]] == [own]
+    assert [completion["request_id"] for completion in watch(http_client, sampler, clone=2)["completions"]] == [own]
 
 
 @pytest.mark.parametrize(
@@ -651,8 +658,8 @@ def test_a_copy_of_a_sampler_hears_of_its_own_requests_only(http_client, sampler
         ("/retrieve_futures", {"target": 3}, 400, "target must be an object"),
     ],
 )
-def test_a_watch_that_cannot_be_meant_is_refused(http_client, path, body, status, sentence):
-    got = http_client.refused(path, **body)
+def test_an_invalid_watch_is_refused(http_client, path, body, status, sentence):
+    got = http_client.refusal(path, **body)
 
     assert got[0] == status
     assert sentence in got[1]
@@ -661,7 +668,7 @@ def test_a_watch_that_cannot_be_meant_is_refused(http_client, path, body, status
 def test_wrong_fields_of_a_watch_are_named(http_client, sampler):
     target = {"sampling_session_id": sampler}
 
-    assert http_client.refused("/retrieve_futures", target=target, retrieved_request_ids=[3])[1].startswith(
+    assert http_client.refusal("/retrieve_futures", target=target, retrieved_request_ids=[3])[1].startswith(
         "retrieved_request_ids must be a list of strings"
     )
-    assert http_client.refused("/retrieve_futures", target=target, timeout=-1)[1].startswith("timeout must be at least")
+    assert http_client.refusal("/retrieve_futures", target=target, timeout=-1)[1].startswith("timeout must be at least")

@@ -43,7 +43,7 @@ def test_chat_completions(openai, tokenizer):
 
 def test_a_stop_text_is_not_part_of_the_completion(openai):
     whole = openai.complete(prompt="claim", max_tokens=60)[1]["choices"][0]["text"]
-    letter = next(one for one in reversed(whole) if " " < one < "~")
+    letter = next(entry for entry in reversed(whole) if " " < entry < "~")
     (choice,) = openai.complete(prompt="claim", max_tokens=60, stop=[letter])[1]["choices"]
 
     assert choice["text"] == whole[: whole.index(letter)]
@@ -92,19 +92,19 @@ def test_errors_have_openais_form(openai, body, status, sentence):
     assert set(answer["error"]) == {"message", "type", "param", "code"}
 
 
-def test_what_is_done_anyway_may_be_asked_for(openai):
+def test_parameters_that_state_the_default_are_accepted(openai):
     ordinary = {"response_format": {"type": "text"}, "repetition_penalty": 1.0, "best_of": 1, "stream": False}
 
     assert openai.complete(prompt="a", **ordinary)[0] == 200
 
 
-def test_of_one_token_there_is_one_draw(openai):
-    asked = {"prompt": "The claim", "max_tokens": 8}
+def test_a_one_token_completion_has_one_draw(openai):
+    options = {"prompt": "The claim", "max_tokens": 8}
 
-    assert said(openai.complete(**asked, top_k=1)) == said(openai.complete(**asked, temperature=0.0))
+    assert text_of(openai.complete(**options, top_k=1)) == text_of(openai.complete(**options, temperature=0.0))
 
 
-def said(completed):
+def text_of(completed):
     return completed[1]["choices"][0]["text"]
 
 

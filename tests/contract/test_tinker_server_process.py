@@ -31,7 +31,7 @@ def test_it_listens_on_the_loopback_interface_only(server):
     ]
     everywhere = Path("/proc/net/tcp6").read_text() if Path("/proc/net/tcp6").exists() else ""
 
-    assert [one for one in listening if one.endswith(f":{hexadecimal}")] == [f"0100007F:{hexadecimal}"]
+    assert [entry for entry in listening if entry.endswith(f":{hexadecimal}")] == [f"0100007F:{hexadecimal}"]
     assert f":{hexadecimal} 0000" not in everywhere
 
 
@@ -90,7 +90,7 @@ def test_it_ends_when_its_parent_is_killed(base, tmp_path):
         time.sleep(0.05)
 
 
-def test_a_kill_in_mid_request_is_seen_and_loses_no_checkpoint(base, tmp_path):
+def test_a_kill_during_a_request_is_noticed_and_loses_no_checkpoint(base, tmp_path):
     with LocalServer.start(tmp_path, base=base) as server:
         client = Http(server)
         session = client.post("/create_session")["session_id"]
@@ -115,15 +115,15 @@ def test_a_kill_in_mid_request_is_seen_and_loses_no_checkpoint(base, tmp_path):
     with LocalServer.start(tmp_path, base=base) as again:
         listed = Http(again).get("/checkpoints")["checkpoints"]
 
-        assert [one["tinker_path"] for one in listed] == [path]
+        assert [entry["tinker_path"] for entry in listed] == [path]
         assert Http(again).get(f"/training_runs/{model}")["lora_rank"] == 4
         assert OpenAI(again).complete(prompt="claim", model=path)[0] == 200
-        assert Http(again).refused("/retrieve_future", request_id=last)[0] == 410
+        assert Http(again).refusal("/retrieve_future", request_id=last)[0] == 410
 
 
-def test_a_port_that_is_taken_is_told(server, base, tmp_path):
+def test_an_occupied_port_is_reported(server, base, tmp_path):
     port = urlsplit(server.url).port
-    command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--base", str(base)]
+    command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--base", str(base)]
     command += ["--directory", str(tmp_path), "--port", str(port)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
 
@@ -138,7 +138,7 @@ def test_the_long_name_is_on_standard_error(server, http_client):
     assert f"crucible/tiny is {long}: " in server.log.read_text()
 
 
-def test_a_server_that_cannot_start_says_why(tmp_path):
+def test_a_server_that_cannot_start_reports_the_reason(tmp_path):
     with pytest.raises(ServerFailed, match=r"ended with status 4 before it was ready; its output: .*nowhere"):
         LocalServer.start(tmp_path, base=tmp_path / "nowhere")
 
@@ -155,7 +155,7 @@ def test_a_checkpoint_of_another_base_is_refused(http_client, model, server, tok
         session = client.post("/create_session")["session_id"]
         body = {"session_id": session, "model_seq_id": 0, "path": path, "optimizer": True}
 
-        assert client.refused("/load_weights", **body)[1].startswith(f"{path} belongs to another base model")
+        assert client.refusal("/load_weights", **body)[1].startswith(f"{path} belongs to another base model")
         assert OpenAI(another).complete(prompt="a", model=path)[0] == 400
 
 
@@ -164,7 +164,8 @@ def test_the_command_prints_one_line_for_a_shell(base, tmp_path):
         sys.executable,
         "-m",
         "pytest_crucible",
-        "tinker-server",
+        "tinker",
+        "server",
         "--base",
         str(base),
         "--directory",
@@ -172,42 +173,42 @@ def test_the_command_prints_one_line_for_a_shell(base, tmp_path):
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout
-        told = dict(word.split("=", 1) for word in process.stdout.readline().decode().split())
+        values = dict(word.split("=", 1) for word in process.stdout.readline().decode().split())
         process.send_signal(signal.SIGINT)
 
         assert process.wait(WAIT_S) == 0
-    assert set(told) == {"TINKER_BASE_URL", "TINKER_API_KEY"}
-    assert told["TINKER_API_KEY"].startswith("tml-")
+    assert set(values) == {"TINKER_BASE_URL", "TINKER_API_KEY"}
+    assert values["TINKER_API_KEY"].startswith("tml-")
 
 
 def test_a_key_that_the_sdk_would_not_take_is_refused():
-    command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--key", "secret"]
+    command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--key", "secret"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
 
     assert ended.returncode == 4
     assert (
         ended.stderr
-        == "crucible tinker-server: the key does not start with 'tml-', which the tinker SDK requires: choose another one\n"
+        == "crucible tinker server: the key does not start with 'tml-', which the tinker SDK requires: choose another one\n"
     )
 
 
 def test_the_ready_file_is_for_its_owner_only(base, tmp_path):
     ready = tmp_path / "ready.json"
-    command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--base", str(base)]
+    command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--base", str(base)]
     command += ["--directory", str(tmp_path), "--ready-file", str(ready), "--with-parent"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
         until = time.monotonic() + WAIT_S
         while not ready.exists():
             assert time.monotonic() < until
             time.sleep(0.02)
-        told = json.loads(ready.read_text())
+        document = json.loads(ready.read_text())
 
-        assert told["pid"] == process.pid
+        assert document["pid"] == process.pid
         assert os.stat(ready).st_mode & 0o777 == 0o600
 
 
 def _alive(process: int) -> bool:
-    """A zombie, which nobody has waited for, is dead."""
+    """Return whether a process runs; a zombie is dead."""
     with contextlib.suppress(OSError):
         return "\nState:\tZ" not in Path(f"/proc/{process}/status").read_text()
     return False

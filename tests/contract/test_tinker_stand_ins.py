@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tinker_http import Http, OpenAI, forward_backward, forward_backward_message
 
-from pytest_crucible.backends.tinker.polling import fetch_models
-from pytest_crucible.local_model.reserved import RESERVED
+from pytest_crucible.backends.tinker.service import fetch_models
+from pytest_crucible.local_model.engine import RESERVED
 from pytest_crucible.local_model.server import protobuf
 from pytest_crucible.local_model.server.process import LocalServer, ServerFailed
 from pytest_crucible.local_model.tokens import Tokenizer
@@ -47,7 +47,7 @@ def test_the_names_are_listed_and_marked(client, stand_in):
     own, _, *others = client.get("/get_server_capabilities")["supported_models"]
 
     assert "stand_in" not in own
-    assert [(one["model_name"], one["stand_in"]) for one in others] == [
+    assert [(other["model_name"], other["stand_in"]) for other in others] == [
         (QWEN, "crucible/tiny"),
         (LLAMA, "crucible/tiny"),
     ]
@@ -61,11 +61,11 @@ def test_the_names_are_listed_and_marked(client, stand_in):
 
 def test_a_server_without_stand_ins_warns_of_nothing(http_client):
     assert "warning_message" not in http_client.post("/create_session")
-    status, detail = http_client.refused(
+    status, detail = http_client.refusal(
         "/create_model", session_id=http_client.post("/create_session")["session_id"], model_seq_id=0, base_model=QWEN
     )
     assert status == 400
-    assert detail.endswith(f"To let it stand in for another model: crucible tinker-server --as {QWEN}")
+    assert detail.endswith(f"To let it stand in for another model: crucible tinker server --as {QWEN}")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_checkpoints_keep_the_name_and_are_of_a_base_of_their_own(client, http_c
 
     opened = client.post("/create_sampling_session", session_id=session, sampling_session_seq_id=0, model_path=weights)
     assert client.get(f"/samplers/{opened['sampling_session_id']}")["base_model"] == QWEN
-    status, detail = client.refused(
+    status, detail = client.refusal(
         "/load_weights", session_id=session, model_seq_id=1, path=state, base_model="crucible/tiny"
     )
     assert (status, detail) == (400, f"{state} was trained on {QWEN}, not on crucible/tiny")
@@ -107,9 +107,9 @@ def test_checkpoints_keep_the_name_and_are_of_a_base_of_their_own(client, http_c
     with LocalServer.start(directory, base=base, options=("--as", LLAMA)) as other:
         elsewhere = Http(other)
         started = elsewhere.post("/create_session")["session_id"]
-        status, detail = elsewhere.refused("/load_weights", session_id=started, model_seq_id=0, path=state)
+        status, detail = elsewhere.refusal("/load_weights", session_id=started, model_seq_id=0, path=state)
     assert status == 400
-    assert detail.endswith(f"To let it stand in for another model: crucible tinker-server --as {QWEN}")
+    assert detail.endswith(f"To let it stand in for another model: crucible tinker server --as {QWEN}")
 
 
 def test_replies_in_openais_format_are_marked(stand_in, client):
@@ -133,7 +133,7 @@ def test_replies_in_openais_format_are_marked(stand_in, client):
         (("--stand-in", "ppo=dro"), "expected LOSS=OTHER with LOSS one of stable_reinforce"),
     ],
 )
-def test_bad_options_are_one_sentence(base, tmp_path, options, words):
+def test_invalid_options_are_refused_in_one_sentence(base, tmp_path, options, words):
     with pytest.raises(ServerFailed) as caught:
         LocalServer.start(tmp_path, base=base, options=options)
 

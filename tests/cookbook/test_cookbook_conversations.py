@@ -11,10 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.reserved import make_stand_in
-from pytest_crucible.training.encoding import TemplateEncoder
-from pytest_crucible.training.rows import encode_rows
+from pytest_crucible.local_model.engine import Engine, make_stand_in
+from pytest_crucible.training.encoding import TemplateEncoder, encode_rows
 
 pytest.importorskip("tinker_cookbook")
 pytestmark = pytest.mark.slow

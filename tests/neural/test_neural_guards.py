@@ -72,7 +72,7 @@ def test_another_model_or_label_is_another_guard(models):
         ('model = "absent"', "absent"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_opened_is_refused(models, table, message):
+def test_an_unknown_classifier_is_refused(models, table, message):
     with pytest.raises(SpecError) as error:
         open_guard(models, table)
 

@@ -16,7 +16,7 @@ pytest.importorskip("transformers", reason="the extra [nli] is not installed")
 import tiny_nli
 
 from pytest_crucible.metrics.models.nli import NliScorer
-from pytest_crucible.metrics.models.protocol import EntailmentScorer
+from pytest_crucible.metrics.models.scorers import EntailmentScorer
 from pytest_crucible.records.errors import SpecError
 
 SHORT = ("In adults tea shortens colds.", "tea shortens colds.")
@@ -51,7 +51,7 @@ def scorer(model: Path, **settings) -> NliScorer:
     return NliScorer(str(model), root=Path(), precision="float32", **settings)
 
 
-def test_what_the_outputs_mean_is_read_from_their_names(model):
+def test_labels_of_outputs_are_read_from_their_names(model):
     alike, opposite = asyncio.run(scorer(model).score([SHORT, OPPOSITE]))
 
     assert alike.entailment > 0.75
@@ -84,21 +84,21 @@ def test_a_model_whose_labels_lie_is_refused(model, tmp_path, names, sentence):
 
 
 def test_pairs_that_are_scored_together_are_scored_as_alone(model):
-    one = scorer(model)
-    together = asyncio.run(one.score([LONG, SHORT, OPPOSITE] * 8))
+    item = scorer(model)
+    together = asyncio.run(item.score([LONG, SHORT, OPPOSITE] * 8))
     alone = [asyncio.run(scorer(model).score([pair]))[0] for pair in (LONG, SHORT, OPPOSITE)]
 
     assert [pytest.approx(x.entailment, abs=1e-5) for x in alone] == [x.entailment for x in together[:3]]
-    assert one.read == 3  # each distinct pair once
+    assert item.read == 3  # each distinct pair once
 
 
-def test_what_is_too_long_is_counted_and_told(model):
-    one = scorer(model)
-    said = asyncio.run(one.score([LONG, SHORT]))
+def test_truncated_texts_are_counted_and_reported(model):
+    item = scorer(model)
+    metric = asyncio.run(item.score([LONG, SHORT]))
 
-    assert [each.truncated for each in said] == [True, False]
-    assert one.report().startswith("entailment: 1 of 2 pairs were longer than the 48 tokens that the model reads, and")
-    assert one.report() is None
+    assert [each.truncated for each in metric] == [True, False]
+    assert item.report().startswith("entailment: 1 of 2 pairs were longer than the 48 tokens that the model reads, and")
+    assert item.report() is None
 
 
 def test_another_precision_premise_or_weight_is_another_scorer(model, tmp_path):
@@ -130,7 +130,7 @@ def test_targets_on_entailment_are_decided_where_a_model_is_configured(pytester,
     assert result.ret == 0
 
 
-def test_a_model_that_is_nowhere_ends_the_session_before_anything_is_asked(pytester, monkeypatch):
+def test_a_missing_model_ends_the_session_before_any_request(pytester, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     pytester.makepyfile(test_claims=SUITE)
     (pytester.path / "crucible.toml").write_text('[scorers]\nentailment = { kind = "nli", model = "no/such" }\n')

@@ -1,6 +1,6 @@
-"""A real HTTP server in a process of its own that speaks OpenAI's form, and misbehaves as it is told.
+"""A real HTTP server in a process of its own that speaks OpenAI's form, and misbehaves as configured.
 
-    with OpenAIServer.start(latency_s=0.05) as server:      # fields of `Behaviour`: how it answers whoever asks
+    with OpenAIServer.start(latency_s=0.05) as server:      # fields of `Behaviour`: how it answers every client
         server.url                                          # http://127.0.0.1:PORT/v1
         server.behave("flaky", fault="500,reset", fault_share=0.1, seed=3)   # how the model "flaky" answers
         server.counts()["requests"]                         # see `Counts`
@@ -15,7 +15,7 @@ its own it answers with the prompt.
 Over HTTP: GET /control tells the counts, GET /control/requests the requests, POST /control with {"model": "flaky", ...fields}
 sets a behaviour (no model: the default), DELETE /control forgets. By hand: `PYTHONPATH=tests python -m openai_server --port 8000`.
 
-It needs the standard library alone, answers more than 5,000 requests a second, and ends with whoever started it.
+It needs the standard library alone, answers more than 5,000 requests a second, and ends with its parent.
 """
 
 from .handle import CERTIFICATE, OpenAIServer

@@ -38,9 +38,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="a free one by default")
     parser.add_argument("--certificate", help="file of key and certificate: serve over TLS")
     parser.add_argument("--behaviour", default="{}", help="JSON: how it answers")
-    told = parser.parse_args()
+    options = parser.parse_args()
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(Punctual())) as runner:
-        runner.run(serve(told.port, told.certificate, behaving(NORMAL, json.loads(told.behaviour))))
+        runner.run(serve(options.port, options.certificate, behaving(NORMAL, json.loads(options.behaviour))))
 
 
 main()

@@ -1,4 +1,4 @@
-"""What the server says: whole answers, streams and errors in OpenAI's form."""
+"""The server's answers: whole ones, streams and errors in OpenAI's form."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def tokens_of(text: str) -> list[str]:
 
 def whole(behaviour: Behaviour, body: Mapping[str, Any]) -> Json:
     """The answer in one piece."""
-    chat, tokens, finish = _said(behaviour, body)
+    chat, tokens, finish = _choose_answer(behaviour, body)
     choices = []
     for index in range(int(body.get("n") or 1)):
         choice: Json = {"index": index, "finish_reason": finish, "logprobs": _logprobs(chat, body, tokens)}
         if body.get("echo") and behaviour.text != "no echo":
-            choice["logprobs"] = _echoed(tokens_of(prompt_of(body)), tokens)
+            choice["logprobs"] = _echo(tokens_of(prompt_of(body)), tokens)
         if chat:
             choice["message"] = _message("".join(tokens), finish, body)
         else:
@@ -47,16 +47,16 @@ def whole(behaviour: Behaviour, body: Mapping[str, Any]) -> Json:
 
 def pieces(behaviour: Behaviour, body: Mapping[str, Any]) -> Iterator[Json]:
     """The answer as a stream's events: every token of every choice, the ends, and the usage where it is asked for."""
-    chat, tokens, finish = _said(behaviour, body)
+    chat, tokens, finish = _choose_answer(behaviour, body)
     about = _about("chat.completion.chunk" if chat else "text_completion", body)
     numbers = range(int(body.get("n") or 1))
     for token in tokens:
         for index in numbers:
-            said: Json = {"delta": {"content": token}} if chat else {"text": token}
+            choice: Json = {"delta": {"content": token}} if chat else {"text": token}
             yield {
                 **about,
                 "choices": [
-                    {"index": index, "finish_reason": None, "logprobs": _logprobs(chat, body, [token]), **said}
+                    {"index": index, "finish_reason": None, "logprobs": _logprobs(chat, body, [token]), **choice}
                 ],
             }
     for index in numbers:
@@ -74,11 +74,11 @@ def models(names: list[str]) -> Json:
     return {"object": "list", "data": [{"id": name, "object": "model", "owned_by": "tests"} for name in names]}
 
 
-def encoded(answer: Json) -> bytes:
+def encode(answer: Json) -> bytes:
     return _ENCODER.encode(answer).encode()
 
 
-def _said(behaviour: Behaviour, body: Mapping[str, Any]) -> tuple[bool, list[str], str]:
+def _choose_answer(behaviour: Behaviour, body: Mapping[str, Any]) -> tuple[bool, list[str], str]:
     prompt = prompt_of(body)
     text = behaviour.text
     if text is None:
@@ -118,7 +118,7 @@ def _logprobs(chat: bool, body: Mapping[str, Any], tokens: list[str]) -> Json | 
     }
 
 
-def _echoed(prompt: list[str], answer: list[str]) -> Json:
+def _echo(prompt: list[str], answer: list[str]) -> Json:
     """The prompt's tokens before those of the answer; the first has no log-probability."""
     tokens = [*prompt, *answer]
     return {"tokens": tokens, "token_logprobs": [None, *(-float(len(token)) for token in tokens[1:])]}

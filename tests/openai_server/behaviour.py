@@ -1,4 +1,4 @@
-"""How the server behaves: when it answers, with what, and how it fails."""
+"""The server's behaviour: when it answers, with what, and how it fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Behaviour:
     fault_in: str = ""
     """Only requests whose body has this text fail; empty for any."""
     fault_share: float = 1.0
-    """Of the requests that fail: drawn anew for each attempt of the same body."""
+    """Of the requests that fail: drawn again for each attempt of the same body."""
     fault_after_s: float = -1.0
     """From the request to its failure; negative: as long as an answer takes."""
     fails_first: int = 0
@@ -70,17 +70,17 @@ class Behaviour:
     """In a stream: between tokens."""
 
 
-TYPES = {one.name: str(one.type) for one in fields(Behaviour)}
+TYPES = {field.name: str(field.type) for field in fields(Behaviour)}
 NORMAL = Behaviour()
 
 
-def behaving(base: Behaviour, said: Mapping[str, Any]) -> Behaviour:
+def behaving(base: Behaviour, settings: Mapping[str, Any]) -> Behaviour:
     """A behaviour with changes, which may be strings. Raises ValueError for what there is not."""
     changes = {}
-    for name, value in said.items():
+    for name, value in settings.items():
         if name not in TYPES:
             raise ValueError(f"there is no behaviour {name!r}: known are {', '.join(TYPES)}")
-        changes[name] = _typed(TYPES[name], value)
+        changes[name] = _convert(TYPES[name], value)
     behaviour = replace(base, **changes)
     for kind in filter(None, behaviour.fault.split(",")):
         if kind not in FAULTS and not (kind.isdigit() and 400 <= int(kind) <= 599):
@@ -95,7 +95,7 @@ def from_query(base: Behaviour, query: str) -> Behaviour:
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What becomes of one request."""
+    """The fate of one request."""
 
     delay_s: float
     fault: str = ""
@@ -122,7 +122,7 @@ def _fault(behaviour: Behaviour, draws: random.Random, attempt: int) -> str:
     return draws.choice(kinds) if failing else ""
 
 
-def _typed(kind: str, value: Any) -> Any:
+def _convert(kind: str, value: Any) -> Any:
     if kind.startswith("tuple"):
         return tuple(value.items()) if isinstance(value, Mapping) else tuple(map(tuple, value))
     if kind in ("int", "float"):

@@ -53,14 +53,14 @@ class Connection(asyncio.Protocol):
             self._read()
 
     def answer(self, status: int, answer: Any, headers: dict[str, str] | None = None) -> None:
-        content = answers.encoded(answer)
+        content = answers.encode(answer)
         self.transport.write(_head(status, len(content), headers) + content)
 
     def _read(self) -> None:
         while self._exchange is None and (end := self._buffer.find(b"\r\n\r\n")) >= 0:
             head = self._buffer[:end].decode("latin-1")
             line, *rest = head.split("\r\n")
-            headers = {name.lower(): value.strip() for name, _, value in (one.partition(":") for one in rest)}
+            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
             last = end + 4 + int(headers.get("content-length", 0))
             if len(self._buffer) < last:
                 return
@@ -77,12 +77,12 @@ class Connection(asyncio.Protocol):
         if method != "POST" or path.partition("?")[0] not in PATHS:
             return self.answer(404, answers.error(f"there is no {method} {path}", kind="invalid_request_error"))
         try:
-            asked = json.loads(body.decode())
-            behaviour = self.service.behaviour(str(asked.get("model")), headers.get("x-behaviour", ""))
+            request = json.loads(body.decode())
+            behaviour = self.service.behaviour(str(request.get("model")), headers.get("x-behaviour", ""))
         except ValueError as error:
             return self.answer(400, answers.error(str(error), kind="invalid_request_error"))
-        self.service.counts.last.append((path, headers, asked))
-        self._exchange = Exchange(self, behaviour, asked, body)
+        self.service.counts.last.append((path, headers, request))
+        self._exchange = Exchange(self, behaviour, request, body)
         return self._exchange.begin(headers)
 
 
@@ -104,11 +104,11 @@ class Exchange:
         "_timer",
     )
 
-    def __init__(self, connection: Connection, behaviour: Behaviour, asked: dict[str, Any], body: bytes) -> None:
+    def __init__(self, connection: Connection, behaviour: Behaviour, request: dict[str, Any], body: bytes) -> None:
         self._connection, self._service = connection, connection.service
-        self._behaviour, self._asked, self._body = behaviour, asked, body
+        self._behaviour, self._asked, self._body = behaviour, request, body
         self._timer: asyncio.TimerHandle | None = None
-        self._queue = self._service.queues[str(asked.get("model"))]
+        self._queue = self._service.queues[str(request.get("model"))]
         self._slot = self._over = False
         self._fate = Fate(0.0)
         self._left: list[bytes] = []
@@ -120,13 +120,13 @@ class Exchange:
         if refused is not None:
             return self._answer(*refused)
         self._fate = fate(self._behaviour, self._body, attempt)
-        if self._behaviour.slots and self._queue.taken >= self._behaviour.slots:
+        if self._behaviour.slots and self._queue.occupied >= self._behaviour.slots:
             return self._queue.waiting.append(self)
         return self.work()
 
     def work(self) -> None:
         """A slot is free: compute, that is, wait."""
-        self._queue.taken += 1
+        self._queue.occupied += 1
         self._slot = True
         if self._fate.fault == "hang":
             self._service.counts.faults["hang"] += 1
@@ -147,7 +147,7 @@ class Exchange:
             self._leave()
 
     def _whole(self) -> bytes:
-        content = answers.encoded(answers.whole(self._behaviour, self._asked))
+        content = answers.encode(answers.whole(self._behaviour, self._asked))
         return _head(200, len(content), self._service.limits(self._behaviour, self._asked)) + content
 
     def finish(self) -> None:
@@ -168,7 +168,7 @@ class Exchange:
             return self._stream(limits)
         answer = answers.whole(self._behaviour, self._asked)
         if kind in ("half", "stall", "slow"):
-            content = answers.encoded(answer)
+            content = answers.encode(answer)
             size = -(-len(content) // PIECES)
             pieces = [content[place : place + size] for place in range(0, len(content), size)]
             return self._start(_head(200, len(content), limits), pieces)
@@ -181,23 +181,23 @@ class Exchange:
         return self._answer(200, answer, limits)
 
     def _answer(self, status: int, answer: Any, headers: dict[str, str] | None = None) -> None:
-        content = answers.encoded(answer)
+        content = answers.encode(answer)
         self._send(status, _head(status, len(content), headers) + content)
 
     def _send(self, status: int, content: bytes) -> None:
         self._connection.transport.write(content)
-        self._done(status)
+        self._finish(status)
 
-    def _done(self, status: int) -> None:
+    def _finish(self, status: int) -> None:
         self._over = True
-        self._service.counts.done(self._body, status, self._fate.fault)
+        self._service.counts.count_done(self._body, status, self._fate.fault)
         self._leave()
         self._connection.ready()
 
     def _cut(self, *, reset: bool) -> None:
         transport = self._connection.transport
         self._over = True
-        self._service.counts.failed(self._fate.fault)
+        self._service.counts.count_failure(self._fate.fault)
         self._leave()
         if reset:
             linger = struct.pack("ii", 1, 0)  # no goodbye: the kernel sends a reset
@@ -207,8 +207,8 @@ class Exchange:
             transport.close()
 
     def _stream(self, headers: dict[str, str]) -> None:
-        events = [f"data: {json.dumps(one)}\n\n" for one in answers.pieces(self._behaviour, self._asked)]
-        chunks = [f"{len(one.encode()):x}\r\n{one}\r\n".encode() for one in [*events, "data: [DONE]\n\n"]]
+        events = [f"data: {json.dumps(piece)}\n\n" for piece in answers.pieces(self._behaviour, self._asked)]
+        chunks = [f"{len(event.encode()):x}\r\n{event}\r\n".encode() for event in [*events, "data: [DONE]\n\n"]]
         chunks[-1] += b"0\r\n\r\n"
         self._start(_head(200, None, headers), chunks, self._behaviour.first_token_s)
 
@@ -229,7 +229,7 @@ class Exchange:
         if self._fate.fault == "stall":
             self._service.counts.faults["stall"] += 1
             return None
-        return self._cut(reset=False) if self._fate.fault == "half" else self._done(200)
+        return self._cut(reset=False) if self._fate.fault == "half" else self._finish(200)
 
     def _later(self, delay_s: float, then: Any) -> None:
         self._timer = self._service.loop.call_later(delay_s, then)
@@ -238,7 +238,7 @@ class Exchange:
         """Give the slot to who waits."""
         if self._slot:
             self._slot = False
-            self._queue.taken -= 1
+            self._queue.occupied -= 1
             if self._queue.waiting:
                 self._queue.waiting.popleft().work()
 

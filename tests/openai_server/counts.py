@@ -1,4 +1,4 @@
-"""What was asked, and what became of it."""
+"""Counts of requests by outcome."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Counts:
         self._second()[0] += 1
         return self.bodies[body]
 
-    def done(self, body: bytes, status: int, fault: str) -> None:
+    def count_done(self, body: bytes, status: int, fault: str) -> None:
         self.concurrent -= 1
         self.answered += 1
         self.statuses[str(status)] += 1
@@ -61,7 +61,7 @@ class Counts:
         if status == 429:
             self._second()[1] += 1
 
-    def failed(self, fault: str) -> None:
+    def count_failure(self, fault: str) -> None:
         """The server itself ended the exchange without a whole answer."""
         self.concurrent -= 1
         self.faults[fault] += 1
@@ -71,8 +71,10 @@ class Counts:
         self.concurrent -= 1
         self.cancelled += 1
 
-    def told(self) -> dict[str, Any]:
-        """As JSON. `distinct` are bodies, `repeated` requests with a body that came before, `answered_again` good answers to a
+    def as_json(self) -> dict[str, Any]:
+        """Return the counts as JSON.
+
+        `distinct` are bodies, `repeated` requests with a body that came before, `answered_again` good answers to a
         body that had one; `seconds` has [second, requests, answers of 429] since the first request.
         """
         plain = (

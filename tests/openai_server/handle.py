@@ -1,4 +1,4 @@
-"""What tests and benchmarks hold: the server's process, and its control endpoint."""
+"""The handle of tests and benchmarks: the server's process, and its control endpoint."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class OpenAIServer:
                 process.kill()
 
     def behave(self, model: str | None = None, **behaviour: Any) -> None:
-        """How a model answers from now on; without a name, all models that nothing was said of."""
+        """Set how a model answers from now on; without a name, all models without a behaviour of their own."""
         self._control("POST", {**({"model": model} if model else {}), **behaviour})
 
     def counts(self) -> dict[str, Any]:
-        """What was asked and what became of it: the fields of `counts.Counts`."""
-        found: dict[str, Any] = self._control("GET")
-        return found
+        """Return the counts of requests: the fields of `counts.Counts`."""
+        counts: dict[str, Any] = self._control("GET")
+        return counts
 
     def requests(self) -> list[dict[str, Any]]:
         """The last requests, oldest first: `path`, `headers` (names in small letters) and `body`."""
-        found: list[dict[str, Any]] = self._control("GET", path="/control/requests")
-        return found
+        requests: list[dict[str, Any]] = self._control("GET", path="/control/requests")
+        return requests
 
     def reset(self) -> None:
         """Forget all that was counted, and how models behave; the default stays."""
@@ -73,7 +73,7 @@ class OpenAIServer:
         with contextlib.closing(connection):
             connection.request(method, path, None if body is None else json.dumps(body))
             response = connection.getresponse()
-            told = json.loads(response.read())
+            answer = json.loads(response.read())
         if response.status != 200:
-            raise ValueError(told["error"]["message"])
-        return told
+            raise ValueError(answer["error"]["message"])
+        return answer

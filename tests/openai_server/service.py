@@ -1,4 +1,4 @@
-"""Which request gets what: behaviours, limits, queues, and the control endpoint."""
+"""Dispatch of requests: behaviours, limits, queues, and the control endpoint."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Bucket:
 class Queue:
     """The slots of a model, and who waits for one."""
 
-    taken: int = 0
+    occupied: int = 0
     waiting: deque[Exchange] = field(default_factory=deque)
 
 
@@ -75,7 +75,7 @@ class Service:
             self.loop.call_soon(self._finish_some)
 
     def now(self) -> float:
-        """When the loop last looked who had sent something: what waits for its turn since then is late already."""
+        """Return the time of the loop's last poll: requests that wait since then are late already."""
         if not self._turn:
             self._turn = self.loop.time()
             self.loop.call_soon(self._over)
@@ -87,30 +87,30 @@ class Service:
     def behaviour(self, model: str, header: str) -> Behaviour:
         """Raises ValueError for a header or a model's name that says what there is not."""
         name, _, query = model.partition("?")
-        found = self._models.get(name, self._default)
+        model = self._models.get(name, self._default)
         if query:
-            found = from_query(found, query)
-        return from_query(found, header) if header else found
+            model = from_query(model, query)
+        return from_query(model, header) if header else model
 
     def refusal(
         self, behaviour: Behaviour, body: Mapping[str, Any], headers: Mapping[str, str]
     ) -> tuple[int, Any, Headers] | None:
         """Status, answer and headers for who asks wrongly or too often."""
         if behaviour.key and headers.get("authorization") != f"Bearer {behaviour.key}":
-            said = f"Incorrect API key provided: {headers.get('authorization', '').removeprefix('Bearer ')}"
-            return 401, answers.error(said, kind="authentication_error", code="invalid_api_key"), {}
+            message = f"Incorrect API key provided: {headers.get('authorization', '').removeprefix('Bearer ')}"
+            return 401, answers.error(message, kind="authentication_error", code="invalid_api_key"), {}
         if behaviour.context and len(answers.prompt_of(body).split()) > behaviour.context:
-            said = f"This model's maximum context length is {behaviour.context} tokens"
-            return 400, answers.error(said, kind="invalid_request_error", code="context_length_exceeded"), {}
+            message = f"This model's maximum context length is {behaviour.context} tokens"
+            return 400, answers.error(message, kind="invalid_request_error", code="context_length_exceeded"), {}
         if behaviour.answers and answers.prompt_of(body) not in dict(behaviour.answers):
-            said = f"there is no answer to {answers.prompt_of(body)!r}"
-            return 400, answers.error(said, kind="invalid_request_error"), {}
+            message = f"there is no answer to {answers.prompt_of(body)!r}"
+            return 400, answers.error(message, kind="invalid_request_error"), {}
         if behaviour.rate and not self._bucket(behaviour, body).take(behaviour.rate, burst(behaviour)):
             return 429, failure(behaviour, 429), self.limits(behaviour, body) | when(behaviour)
         return None
 
     def limits(self, behaviour: Behaviour, body: Mapping[str, Any]) -> Headers:
-        """What answers tell of the limit."""
+        """Return the headers of an answer that state the limit."""
         if not behaviour.rate or behaviour.quiet:
             return {}
         left = max(0, int(self._bucket(behaviour, body).tokens))
@@ -130,14 +130,14 @@ class Service:
             self._default = self._started_with
             return 200, {}
         if method == "GET":
-            return 200, self.counts.told_last() if path.endswith("/requests") else self.counts.told()
-        said = json.loads(body)
-        model = said.pop("model", None)
+            return 200, self.counts.told_last() if path.endswith("/requests") else self.counts.as_json()
+        settings = json.loads(body)
+        model = settings.pop("model", None)
         try:
             if model is None:
-                self._default = behaving(self._default, said)
+                self._default = behaving(self._default, settings)
             else:
-                self._models[model] = behaving(self._started_with, said)
+                self._models[model] = behaving(self._started_with, settings)
         except ValueError as error:
             return 400, answers.error(str(error))
         return 200, {}

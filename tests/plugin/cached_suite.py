@@ -56,19 +56,19 @@ BOTH = (V2, "--compare=v1")
 AUTO, ONLY, OFF, REFRESH = (f"--crucible-cache={mode}" for mode in ("auto", "only", "off", "refresh"))
 
 
-def asked(suite: Any) -> dict[str, int]:
-    """How many calls each model has had since this was last asked."""
+def count_new_calls(suite: Any) -> dict[str, int]:
+    """Return the number of calls of each model since the last count."""
     names = [line.split()[0] for line in suite.calls()]
     suite.forget_calls()
     return {name: names.count(name) for name in sorted(set(names))}
 
 
-def opened(suite: Any) -> list[str]:
+def opened_checkpoints(suite: Any) -> list[str]:
     path = suite.path / "opened.txt"
     return path.read_text().splitlines() if path.exists() else []
 
 
 def estimates(suite: Any) -> dict[tuple[str, str], Any]:
-    """Of the latest run, by arm and metric."""
+    """Return the estimates of the latest run, by arm and metric."""
     [experiment] = json.loads((suite.path / "run.json").read_text())["experiments"]
-    return {(one["arm"], one["metric"]): one["value"] for one in experiment["estimates"]}
+    return {(estimate["arm"], estimate["metric"]): estimate["value"] for estimate in experiment["estimates"]}

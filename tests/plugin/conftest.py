@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import shutil
 import subprocess
-import time
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from warm_process import WarmProcess, WarmProcesses
-from warm_workers import use_warm_workers
+from fork_server import INTERPRETER
+from tiny_base import write_tiny_base
+
+from pytest_crucible.cli import main
 
 QUESTIONS = 20
 RIGHT = {"v1": 12, "v2": 16, "v3": 18, "poor": 2}
@@ -39,9 +39,8 @@ TEST_SUMS = """
 class Suite:
     """The directory of an eval suite: 20 sums as JSONL, recorded replies of four adapters, and one experiment on them."""
 
-    def __init__(self, pytester: pytest.Pytester, warm: WarmProcesses, prepared: Path) -> None:
+    def __init__(self, pytester: pytest.Pytester, prepared: Path) -> None:
         self.pytester = pytester
-        self.warm = warm
         self.prepared = prepared
         self.path = pytester.path
         self.write_rows("questions.jsonl", [question(k) for k in range(QUESTIONS)])
@@ -79,18 +78,18 @@ class Suite:
 
     def prepare_once(self, prepare: Callable[[Suite], object]) -> None:
         """Prepare the directory. Only the first test of a process runs the sessions that it takes; others get a copy."""
-        kept = self.prepared / f"{prepare.__module__}.{prepare.__qualname__}"
-        if kept.exists():
+        remaining = self.prepared / f"{prepare.__module__}.{prepare.__qualname__}"
+        if remaining.exists():
             for path in self.path.iterdir():  # what `prepare` removes must not stay
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
-            shutil.copytree(kept, self.path, dirs_exist_ok=True)
+            shutil.copytree(remaining, self.path, dirs_exist_ok=True)
         else:
             prepare(self)
             # Compiled tests name the files that they were compiled from, and those are in the other directory.
-            shutil.copytree(self.path, kept, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(self.path, remaining, ignore=shutil.ignore_patterns("__pycache__"))
 
     def calls(self) -> list[str]:
-        """What scripts have noted, one line a call."""
+        """Return the lines that scripts have written, one a call."""
         path = self.path / "calls.txt"
         return path.read_text().splitlines() if path.exists() else []
 
@@ -98,14 +97,14 @@ class Suite:
         (self.path / "calls.txt").unlink(missing_ok=True)
 
     def run(self, *arguments: str) -> pytest.RunResult:
-        """In process. Warnings are errors, and other plugins out of the way."""
+        """Run pytest in this process. Warnings are errors, and other plugins out of the way."""
         return self.pytester.runpytest_inprocess(*ALONE, *arguments)
 
     def run_n2(self, *arguments: str) -> pytest.RunResult:
         return self.run("-n2", *arguments)
 
     def run_apart(self, *arguments: str) -> pytest.RunResult:
-        """In a process of its own, which has imported everything already."""
+        """Run pytest in a process of its own, which has imported everything already."""
         return self.result_of("pytest", *ALONE, *arguments)
 
     def command(self, *arguments: str) -> pytest.RunResult:
@@ -113,23 +112,15 @@ class Suite:
         return self.result_of("pytest_crucible", *arguments)
 
     def result_of(self, module: str, *arguments: str) -> pytest.RunResult:
-        started = time.monotonic()
-        done = self.warm.run(["-m", module, *arguments], cwd=Path.cwd(), env=os.environ)
-        print(done.stdout, done.stderr)
-        with contextlib.suppress(ValueError):
-            done.returncode = pytest.ExitCode(done.returncode)
-        lines = done.stdout.splitlines(), done.stderr.splitlines()
-        return pytest.RunResult(done.returncode, *lines, time.monotonic() - started)
+        return self.pytester.run(sys.executable, "-m", module, *arguments)
 
-    def popen(self, *arguments: str, **options: Any) -> WarmProcess | subprocess.Popen[bytes]:
+    def popen(self, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
         """Start pytest in a process of its own, which has imported everything already."""
-        with open(os.devnull) as nothing:
-            given = {"cwd": Path.cwd(), "env": os.environ, "stdin": nothing.fileno(), **options}
-            return self.warm.popen(["-m", "pytest", *arguments], **given)
+        return subprocess.Popen([sys.executable, "-m", "pytest", *arguments], stdin=subprocess.DEVNULL, **options)
 
     def run_new(self, *arguments: str) -> pytest.RunResult:
-        """In a new interpreter."""
-        return self.pytester.runpytest_subprocess(*ALONE, *arguments)
+        """Run pytest in a new interpreter."""
+        return self.pytester.run(INTERPRETER, "-m", "pytest", *ALONE, *arguments)
 
     def refuses(self, result: pytest.RunResult, sentence: str) -> None:
         """Exit status 4, one sentence, and no verdict."""
@@ -140,14 +131,14 @@ class Suite:
 
     def cannot_store(self, result: pytest.RunResult, sentence: str, *, errors: int = 1, passed: int = 0) -> None:
         """Exit status 1, one sentence at the setup of each experiment, and no verdict."""
-        shown = result.stdout.str() + result.stderr.str()
+        output = result.stdout.str() + result.stderr.str()
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         counts = result.parseoutcomes()
         assert (counts.get("errors", counts.get("error", 0)), counts.get("passed", 0)) == (errors, passed)
         assert not counts.keys() & {"failed", "xfailed"}
         result.stdout.fnmatch_lines([f"*{sentence}"])
-        assert "Traceback" not in shown
-        assert "INTERNALERROR" not in shown
+        assert "Traceback" not in output
+        assert "INTERNALERROR" not in output
         result.stdout.no_fnmatch_line("*verdict*")
         assert self.calls() == []
 
@@ -183,14 +174,34 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def suite(
-    pytester: pytest.Pytester, compiled: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch, warm: WarmProcesses
+    pytester: pytest.Pytester, compiled: Path, prepared: Path, monkeypatch: pytest.MonkeyPatch, forked_programs: None
 ) -> Suite:
-    # Workers compile what they import once, also where Python is told to leave no .pyc files behind.
+    # Workers compile what they import once, also where Python leaves no .pyc files behind.
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(compiled))
     monkeypatch.setenv("COLUMNS", "160")  # no line is cut short
-    use_warm_workers(monkeypatch, warm)
-    return Suite(pytester, warm, prepared)
+    return Suite(pytester, prepared)
+
+
+@pytest.fixture
+def crucible(
+    suite: Suite, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """A command in the suite's directory: exit status, standard output, standard error."""
+    monkeypatch.chdir(suite.path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(arguments)
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny base model with random weights."""
+    return write_tiny_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture(params=["plain", pytest.param("n2", marks=pytest.mark.slow)])

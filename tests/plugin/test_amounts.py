@@ -60,7 +60,9 @@ def test_amounts_are_compared_by_ratios_in_every_report(claims, capsys, monkeypa
     assert (seconds["margin"], seconds["margin_is_relative"], seconds["method"]) == (0.1, True, "sign flips")
     assert dollars["ratio"]["name"] == "ratio of means"
     assert (dollars["method"], dollars["bounds"]["method"]) == ("sign flips", "gaffke of x - r y")
-    verdicts = {one["subject"]: (one["state"], one["proven"], one["reason"]) for one in document["verdicts"]}
+    verdicts = {
+        verdict["subject"]: (verdict["state"], verdict["proven"], verdict["reason"]) for verdict in document["verdicts"]
+    }
     assert verdicts["latency_s: v2 vs v1 non-inferior by 10 %"][:2] == ("missed", True)
     assert "times the baseline, margin 10 %" in verdicts["latency_s: v2 vs v1 non-inferior by 10 %"][2]
     assert verdicts["mean(dollars): v2 vs v1"] == (
@@ -117,7 +119,7 @@ def test_a_zero_is_an_error_of_its_comparison_alone(claims):
     assert [comparison["pairs"] for comparison in document["comparisons"]] == [400, 400]
 
 
-def test_a_comparison_that_nobody_named_claims_nothing_where_there_are_zeros(claims, capsys, monkeypatch):
+def test_a_comparison_of_the_command_line_claims_nothing_with_zeros(claims, capsys, monkeypatch):
     claims.test(experiment('quality_target("latency_s <= 60")'), name="test_sums")
     earlier, later = (claims.json(f"--crucible-adapter={name}")["run"]["id"] for name in ("v1", "v2"))
     monkeypatch.chdir(claims.path)
@@ -145,7 +147,7 @@ def test_a_margin_in_seconds_asks_for_the_mean_and_says_what_it_lacks(claims):
     result.assert_outcomes(passed=1, skipped=1)
 
 
-def test_a_share_of_what_is_no_amount_is_an_error_before_anything_is_sampled(claims):
+def test_a_share_of_a_metric_that_is_not_an_amount_is_an_error_before_sampling(claims):
     claims.test(
         experiment('ab_compare("passed", margin="10 %")').replace('metrics=["latency_s", dollars]', "metrics=[]"),
         name="test_sums",

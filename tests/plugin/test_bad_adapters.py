@@ -1,4 +1,4 @@
-"""Adapters and answers that cannot be meant or used: one sentence, exit status 4, and nothing is asked."""
+"""Invalid adapters and replies: one sentence, exit status 4, and no request."""
 
 from __future__ import annotations
 

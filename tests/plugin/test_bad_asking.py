@@ -1,4 +1,4 @@
-"""Settings of how an adapter is asked that cannot be meant."""
+"""Invalid settings of an adapter's requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ensembles that cannot be meant: one sentence, exit status 4, and nothing is asked."""
+"""Invalid ensembles: one sentence, exit status 4, and no request."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_members_that_say_no_confidence_stop_the_experiment(suite):
         ),
     ],
 )
-def test_recorded_numbers_that_are_none(suite, row, sentence):
+def test_recorded_texts_that_are_not_numbers_are_reported(suite, row, sentence):
     suite.write_rows("answers/v1.jsonl", [{"sample_id": "q00", "text": "0", **row}])
 
     suite.refuses(suite.run("--crucible-adapter=v1"), sentence)

@@ -1,4 +1,4 @@
-"""Markers, targets and datasets that cannot be meant: all of them are told at once, before anything is asked."""
+"""Invalid markers, targets and datasets: all of them are reported at once, before any request."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ MISTAKES = {
         "once, or once with a margin and once with alternative='superior'"
     ),
     crucible("'gone.jsonl'"): "dataset '*gone.jsonl' does not exist: give the path of a file *",
-    crucible("'gsm8'"): "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible datasets` lists them",
+    crucible("'gsm8'"): "dataset 'gsm8' does not exist: did you mean 'gsm8k'? `crucible data list` lists them",
     crucible("'empty.jsonl'"): "dataset '*empty.jsonl' is empty: write one JSON object per line",
     crucible("'torn.jsonl'"): "line 2 of *torn.jsonl is not JSON (*): write one JSON object per line",
     crucible(
@@ -125,7 +125,7 @@ FILES = {
 }
 
 
-def test_every_mistake_is_told_in_a_sentence_of_its_own(suite, run):
+def test_every_error_has_its_own_sentence(suite, run):
     """All in one module, as a user who makes several would see them."""
     for name, text in FILES.items():
         (suite.path / f"{name}.jsonl").write_text(text)
@@ -135,11 +135,11 @@ def test_every_mistake_is_told_in_a_sentence_of_its_own(suite, run):
     result = run("--crucible-adapter=v2", "--compare=v1")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    told = [line for line in result.stderr.lines if line]
-    assert len(told) == len(MISTAKES)
+    lines = [line for line in result.stderr.lines if line]
+    assert len(lines) == len(MISTAKES)
     for k, sentence in enumerate(MISTAKES.values(), start=10):
         pattern = f"*test_sums.py::test_{k}: {sentence}".replace("[", "[[]")
-        assert pytest.LineMatcher([line for line in told if f"::test_{k}:" in line]).fnmatch_lines([pattern]) is None
+        assert pytest.LineMatcher([line for line in lines if f"::test_{k}:" in line]).fnmatch_lines([pattern]) is None
     assert not (suite.path / ".crucible").exists()
 
 

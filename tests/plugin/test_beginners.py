@@ -1,4 +1,4 @@
-"""Slips that everybody makes once: each is told in a sentence, and none of them is a green build."""
+"""Slips that everybody makes once: each is reported in a sentence, and none of them is a green build."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("source", "sentence"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_meant_is_refused_before_anything_is_asked(suite, source, sentence):
+def test_invalid_markers_are_refused_before_any_request(suite, source, sentence):
     suite.test(source)
 
     suite.refuses(suite.run(V2), f"*{sentence}")
@@ -78,7 +78,7 @@ def test_a_marker_of_a_module_does_not_make_its_ordinary_tests_experiments(suite
 
 
 @pytest.mark.parametrize(
-    ("metric", "said"),
+    ("metric", "sentence"),
     [
         ("return 1 / 0", "    first: metric 'broken' raised ZeroDivisionError: division by zero"),
         ("return float('nan')", "    first: metric 'broken' returned nan: *"),
@@ -86,17 +86,17 @@ def test_a_marker_of_a_module_does_not_make_its_ordinary_tests_experiments(suite
     ],
     ids=["raises", "nan", "forgets return"],
 )
-def test_a_metric_that_scores_nothing_fails(suite, metric, said):
+def test_a_metric_that_scores_nothing_fails(suite, metric, sentence):
     marks = f"def broken(reply, sample):\n    {metric}\n\n@pytest.mark.quality_target('broken >= 0.5')"
     suite.test(experiment(marks, metrics="broken"))
 
     result = suite.run(V2)
 
     assert result.ret == 1
-    result.stdout.fnmatch_lines([said, "FAILED *broken >= 0.5 - error in the suite: *"])
+    result.stdout.fnmatch_lines([sentence, "FAILED *broken >= 0.5 - error in the suite: *"])
 
 
-def test_a_missing_await_is_told_and_not_scored(suite):
+def test_a_missing_await_is_reported_and_not_scored(suite):
     suite.test(experiment(body="return sampler.generate(sample.input)"))
 
     result = suite.run(V2)
@@ -147,7 +147,7 @@ def test_a_configuration_key_that_is_no_number_is_named(suite):
     result.stderr.fnmatch_lines(["*crucible_concurrency in pytest's configuration is not a valid int: *many*"])
 
 
-def test_so_few_groups_that_nothing_could_fail_decide_nothing(suite):
+def test_too_few_groups_leave_the_verdict_undecided(suite):
     """A total collapse in five groups: the smallest p-value that five groups can give is 0.06, so nothing could fail."""
     suite.write_rows(
         "questions.jsonl", [{"id": f"q{k}", "input": "?", "expected": "4", "group": str(k % 5)} for k in range(20)]
@@ -164,7 +164,7 @@ def test_so_few_groups_that_nothing_could_fail_decide_nothing(suite):
 
 
 @pytest.mark.slow
-def test_a_run_that_copied_answers_names_the_run_that_asked(suite):
+def test_copied_replies_name_the_run_that_sent_the_requests(suite):
     first = suite.json(V2, "--compare=v1")["run"]["id"]
     suite.json("--crucible-adapter=v3", "--compare=v1")
 

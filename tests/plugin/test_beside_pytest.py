@@ -22,7 +22,7 @@ def test_without_the_plugin_its_hooks_may_stay_in_a_conftest(suite):
 
         @pytest.hookimpl(optionalhook=True)
         def pytest_crucible_concluded(run):
-            raise SystemExit("nobody calls this")
+            raise SystemExit("this is never called")
         """
     )
     suite.test(
@@ -49,12 +49,12 @@ def test_verdicts_are_test_cases_in_junit_files(suite, run):
     run("--junitxml=junit.xml", *POOR)
 
     cases = ElementTree.parse(suite.path / "junit.xml").getroot().iter("testcase")
-    told = {case.attrib["name"]: [failure.attrib["message"] for failure in case.iter("failure")] for case in cases}
-    assert list(told) == ["test_sums", "exact_match >= 0.70", "exact_match: poor vs v2"]
-    assert told["test_sums"] == []
-    (target,) = told["exact_match >= 0.70"]
+    values = {case.attrib["name"]: [failure.attrib["message"] for failure in case.iter("failure")] for case in cases}
+    assert list(values) == ["test_sums", "exact_match >= 0.70", "exact_match: poor vs v2"]
+    assert values["test_sums"] == []
+    (target,) = values["exact_match >= 0.70"]
     assert target == "missed: 0.100 [0.028, 0.301] n=20; one-sided bound 0.283 < target 0.70"
-    (comparison,) = told["exact_match: poor vs v2"]
+    (comparison,) = values["exact_match: poor vs v2"]
     assert comparison.startswith("missed: -0.700 [-0.882, -0.422] n=20, p ")
 
 
@@ -69,7 +69,7 @@ def test_a_broken_module_beside_us_interrupts_as_ever(suite):
     result.stdout.no_fnmatch_line("*verdict*")
 
 
-def test_warnings_as_errors_find_none_of_ours(suite):
+def test_no_warning_of_ours_is_raised_as_an_error(suite):
     result = suite.run_apart(*POOR)
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED

@@ -1,4 +1,4 @@
-"""What a run may spend, as a user sees it."""
+"""Budgets of runs and experiments in a session."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def test_a_spent_budget_leaves_the_rest_lost_and_the_verdict_undecided(asking, s
 
 def test_both_arms_lose_the_same_samples(asking, suite, run):
     run("--crucible-adapter=scripted", "--compare=base", "--crucible-budget=11 requests", "--crucible-concurrency=3")
-    asked = [line.split() for line in suite.calls()]
-    of = {arm: {sample for name, sample in asked if name == arm} for arm in ("scripted", "base")}
+    requests = [line.split() for line in suite.calls()]
+    of = {arm: {sample for name, sample in requests if name == arm} for arm in ("scripted", "base")}
 
-    assert len(asked) == 10
+    assert len(requests) == 10
     assert of["scripted"] == of["base"]
 
 
@@ -111,7 +111,7 @@ def test_the_cost_of_a_reply_is_a_score(asking, suite):
     suite.run("--crucible-adapter=paid").stdout.fnmatch_lines(["cost_usd <= 0.0051 *0.0050*"])
 
 
-def test_a_key_in_the_configuration_says_the_same(asking, suite, pytester):
+def test_a_budget_in_the_configuration_equals_the_option(asking, suite, pytester):
     pytester.makefile(".ini", pytest="[pytest]\ncrucible_budget = 8 requests")
     suite.run("--crucible-adapter=scripted")
 
@@ -124,7 +124,7 @@ def test_several_budgets_hold_together(asking, suite):
     assert 3 <= len(suite.calls()) <= 5
 
 
-def test_a_resumed_run_goes_on_with_a_budget_of_its_own(asking, suite):
+def test_a_resumed_run_has_a_budget_of_its_own(asking, suite):
     suite.run("--crucible-adapter=scripted", "--crucible-budget=8 requests")
     suite.forget_calls()
     suite.run("--crucible-adapter=scripted", "--crucible-budget=12 requests", "--crucible-resume")
@@ -132,10 +132,10 @@ def test_a_resumed_run_goes_on_with_a_budget_of_its_own(asking, suite):
     assert len(suite.calls()) == 12
 
 
-# -- what cannot be meant ----------------------------------------------------------------------------------------------
+# -- invalid budgets ---------------------------------------------------------------------------------------------------
 
 
-def test_a_budget_below_one_sample(asking, suite, run):
+def test_a_budget_below_one_sample_is_refused(asking, suite, run):
     result = run("--crucible-adapter=scripted", "--compare=base", "--crucible-budget=1 request")
 
     assert suite.calls() == []
@@ -167,20 +167,20 @@ def test_dollars_of_one_experiment_for_a_model_of_unknown_price(asking, suite, r
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "sentence"),
     [
         ('[prices."m"]\ninput = 1\n', "*[[]prices.'m'] is {'input': 1}, which is not a price: write { input = 0.15, *"),
         ('[prices."m"]\ninput = 1\noutput = -1\n', "*which is not a price*"),
         ("[prices]\nm = 3\n", "*[[]prices.'m'] is 3, which is not a price*"),
     ],
 )
-def test_prices_that_are_none(asking, suite, run, table, said):
+def test_invalid_prices_are_refused(asking, suite, run, table, sentence):
     add(suite, table)
 
-    suite.refuses(run("--crucible-adapter=scripted"), said)
+    suite.refuses(run("--crucible-adapter=scripted"), sentence)
 
 
-def test_an_adapters_price_that_is_none(asking, suite, run):
+def test_an_invalid_price_of_an_adapter_is_refused(asking, suite, run):
     add(suite, PAID.replace("{ input = 100, output = 400 }", '"cheap"'))
 
     suite.refuses(run("--crucible-adapter=paid"), "*adapter 'paid' has price = 'cheap', which is not a price*")

@@ -1,4 +1,4 @@
-"""What was paid for once is not asked again: whole suites, run twice, with a count of what their models were asked."""
+"""The reply cache: whole suites, run twice, with a count of their models' calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from cached_suite import AUTO, BOTH, CONFTEST, HEADER, KEY, OFF, REFRESH, TEST, V2, asked, estimates
+from cached_suite import AUTO, BOTH, CONFTEST, HEADER, KEY, OFF, REFRESH, TEST, V2, count_new_calls, estimates
 from run_documents import of_arms
 
 TABLES = {name: {"backend": "model", "parameters": {"temperature": 0.7}} for name in ("v1", "v2")}
@@ -35,7 +35,7 @@ def drawn(suite, monkeypatch):
 
 def pay(drawn):
     assert drawn.run(V2, JSON).ret == 0
-    assert asked(drawn) == {"v2": 20}
+    assert count_new_calls(drawn) == {"v2": 20}
 
 
 @pytest.fixture
@@ -48,13 +48,13 @@ def paid(drawn):
 # -- a rerun ------------------------------------------------------------------------------------------------------
 
 
-def test_a_rerun_asks_nothing_and_finds_the_same(drawn, run):
+def test_a_rerun_sends_no_request_and_has_the_same_results(drawn, run):
     drawn.run(*BOTH, JSON)
-    before, first = estimates(drawn), asked(drawn)
+    before, first = estimates(drawn), count_new_calls(drawn)
     result = run(*BOTH, JSON)
 
     assert first == {"v1": 20, "v2": 20}
-    assert asked(drawn) == {}
+    assert count_new_calls(drawn) == {}
     assert estimates(drawn) == before  # the latency, too
     result.stdout.fnmatch_lines(
         [
@@ -64,16 +64,16 @@ def test_a_rerun_asks_nothing_and_finds_the_same(drawn, run):
     )
 
 
-def test_json_says_how_many_replies_are_old_and_since_when(paid):
-    one, two = (paid.json(*arms)["experiments"][0] for arms in ((V2,), BOTH))
+def test_json_has_the_number_and_age_of_cached_replies(paid):
+    first, two = (paid.json(*arms)["experiments"][0] for arms in ((V2,), BOTH))
 
-    alone, candidate, baseline = of_arms(one, "cached") + of_arms(two, "cached")
+    alone, candidate, baseline = of_arms(first, "cached") + of_arms(two, "cached")
     assert alone == candidate == {"replies": 20, "requests": 20, "since": alone["since"]}
     assert alone["since"].endswith("+00:00")
     assert baseline is None
 
 
-def test_a_first_run_says_nothing_of_the_cache(drawn):
+def test_a_first_run_prints_nothing_about_the_cache(drawn):
     result = drawn.run(V2)
 
     result.stdout.no_fnmatch_line("*reply cache*")
@@ -111,39 +111,39 @@ def reverse_samples(suite):
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_is_another_question_is_asked_and_nothing_else(paid, change):
-    edit, wanted = CHANGES[change]
+def test_only_changed_requests_are_sent(paid, change):
+    edit, counts = CHANGES[change]
     edit(paid)
     paid.run(V2)
 
-    assert sum(asked(paid).values()) == wanted
+    assert sum(count_new_calls(paid).values()) == counts
 
 
-def test_lost_samples_are_asked_again_and_only_they(drawn, monkeypatch):
+def test_only_lost_samples_are_sent_again(drawn, monkeypatch):
     monkeypatch.setenv("FAILS", "q03 q11")
     drawn.run(V2)
-    first = asked(drawn)
+    first = count_new_calls(drawn)
     monkeypatch.setenv("FAILS", "")
 
     result = drawn.run(V2)
 
-    assert (first, asked(drawn)) == ({"v2": 20}, {"v2": 2})
+    assert (first, count_new_calls(drawn)) == ({"v2": 20}, {"v2": 2})
     result.stdout.fnmatch_lines(["test_draws: v2: 18 of 20 replies from the reply cache*"])
 
 
 @pytest.mark.slow
-def test_a_run_on_workers_is_remembered_by_a_plain_one(drawn):
+def test_a_plain_run_uses_replies_of_a_run_on_workers(drawn):
     drawn.run_n2(*BOTH)
-    first = asked(drawn)
+    first = count_new_calls(drawn)
     drawn.run(*BOTH)
 
-    assert (first, asked(drawn)) == ({"v1": 20, "v2": 20}, {})
+    assert (first, count_new_calls(drawn)) == ({"v1": 20, "v2": 20}, {})
 
 
 def test_one_sample_alone_is_replayed(paid):
     result = paid.run(V2, "--crucible-sample=q07")
 
-    assert asked(paid) == {}
+    assert count_new_calls(paid) == {}
     result.stdout.fnmatch_lines(["sample   q07"])
 
 
@@ -164,30 +164,30 @@ REPEATS = """
 """
 
 
-def test_repeats_and_samples_that_ask_the_same_are_draws_of_their_own_and_stay_so(drawn, run):
+def test_repeats_and_equal_samples_keep_their_own_draws(drawn, run):
     drawn.test(REPEATS)
 
-    def said():
+    def cached_counts():
         drawn_texts = (drawn.path / "said.txt").read_text().splitlines()
         (drawn.path / "said.txt").unlink()
         return sorted(drawn_texts)
 
     run(V2)
-    first, calls = said(), asked(drawn)
+    first, calls = cached_counts(), count_new_calls(drawn)
     run(V2)
 
     assert calls == {"v2": 3 * 4 * 2}
     assert len(set(first)) == 24
-    assert said() == first
-    assert asked(drawn) == {}
+    assert cached_counts() == first
+    assert count_new_calls(drawn) == {}
 
 
-def test_more_repeats_ask_only_what_is_new(drawn):
+def test_more_repeats_send_only_the_new_requests(drawn):
     for repeats in (4, 6):
         drawn.test(REPEATS.replace("epochs=4", f"epochs={repeats}"))
         drawn.run(V2)
 
-    assert asked(drawn) == {"v2": 3 * 6 * 2}
+    assert count_new_calls(drawn) == {"v2": 3 * 6 * 2}
 
 
 TWO = (
@@ -202,17 +202,17 @@ TWO = (
 
 
 @pytest.mark.slow
-def test_two_experiments_that_ask_the_same_pay_once_in_one_process_and_agree_on_two(drawn):
+def test_two_experiments_share_equal_requests(drawn):
     drawn.test(TWO)
     drawn.run(V2)
-    plain = asked(drawn)
+    plain = count_new_calls(drawn)
     drawn.run_n2(V2, "--crucible-store=workers.db")
-    workers = asked(drawn)
+    workers = count_new_calls(drawn)
     drawn.run_n2(V2, "--crucible-store=workers.db")
 
     assert plain == {"v2": 20}
     assert 20 <= workers["v2"] <= 40
-    assert asked(drawn) == {}
+    assert count_new_calls(drawn) == {}
     with closing(sqlite3.connect(drawn.path / "workers.db")) as store:
         assert store.execute("SELECT count(*) FROM reply_cache").fetchone() == (20,)
 
@@ -232,21 +232,21 @@ JOINED = """
 def test_joined_tests_are_replayed(drawn, run):
     drawn.test(JOINED)
     run(V2, JSON)
-    before, first = estimates(drawn), asked(drawn)
+    before, first = estimates(drawn), count_new_calls(drawn)
     result = run(V2, JSON)
 
-    assert (first, asked(drawn)) == ({"v2": 10}, {})
+    assert (first, count_new_calls(drawn)) == ({"v2": 10}, {})
     assert estimates(drawn) == before
     result.stdout.fnmatch_lines(["test_joined: v2: 10 of 10 replies from the reply cache*"])
 
 
-# -- baselines, resumed runs, and asking anew ---------------------------------------------------------------------
+# -- baselines, resumed runs, and fresh replies -------------------------------------------------------------------
 
 
 def test_yesterdays_candidate_is_todays_baseline(paid):
     paid.run("--crucible-adapter=v1", "--compare=v2")
 
-    assert asked(paid) == {"v1": 20}
+    assert count_new_calls(paid) == {"v1": 20}
 
 
 def test_a_rerun_from_the_cache_has_no_new_replies(drawn):
@@ -259,44 +259,44 @@ def test_a_rerun_from_the_cache_has_no_new_replies(drawn):
 
 
 @pytest.mark.slow
-def test_off_neither_uses_nor_keeps(drawn):
+def test_off_neither_reads_nor_writes_the_cache(drawn):
     for _ in range(2):
         result = drawn.run(V2, OFF)
-        assert asked(drawn) == {"v2": 20}
+        assert count_new_calls(drawn) == {"v2": 20}
     drawn.run(V2)
 
-    assert asked(drawn) == {"v2": 20}
+    assert count_new_calls(drawn) == {"v2": 20}
     result.stdout.no_fnmatch_line("*reply cache*")
 
 
 @pytest.mark.slow
-def test_refresh_asks_everything_anew_and_that_is_found_later(drawn, run):
+def test_refresh_sends_all_requests_and_overwrites_the_cache(drawn, run):
     drawn.run(*BOTH, JSON)
     old = estimates(drawn)
-    asked(drawn)
+    count_new_calls(drawn)
     run(*BOTH, REFRESH, JSON)
-    new, anew = estimates(drawn), asked(drawn)
+    new, sent = estimates(drawn), count_new_calls(drawn)
     drawn.run(V2, JSON)
 
-    assert anew == {"v1": 20, "v2": 20}
+    assert sent == {"v1": 20, "v2": 20}
     assert new["v2", "value"] != old["v2", "value"]
     assert estimates(drawn)["v2", "value"] == new["v2", "value"]
-    assert asked(drawn) == {}
+    assert count_new_calls(drawn) == {}
 
 
-def test_fresh_asks_the_baselines_anew_and_that_is_found_later(drawn):
+def test_fresh_sends_the_baselines_requests_and_overwrites_the_cache(drawn):
     drawn.run(*BOTH, JSON)
     old = estimates(drawn)
-    asked(drawn)
+    count_new_calls(drawn)
     drawn.run(*BOTH, "--crucible-fresh", JSON)
-    fresh, anew = estimates(drawn), asked(drawn)
+    fresh, sent = estimates(drawn), count_new_calls(drawn)
     drawn.run("--crucible-adapter=v1", JSON)
 
-    assert anew == {"v1": 20}
+    assert sent == {"v1": 20}
     assert fresh["v2", "value"] == old["v2", "value"]
     assert fresh["v1", "value"] != old["v1", "value"]
     assert estimates(drawn)["v1", "value"] == fresh["v1", "value"]
-    assert asked(drawn) == {}
+    assert count_new_calls(drawn) == {}
 
 
 def test_a_resumed_run_takes_the_rest_from_the_cache(paid):
@@ -308,7 +308,7 @@ def test_a_resumed_run_takes_the_rest_from_the_cache(paid):
 
     result = paid.run(V2, "--crucible-resume")
 
-    assert asked(paid) == {}
+    assert count_new_calls(paid) == {}
     result.stdout.fnmatch_lines(
         [
             "test_draws: v2: 5 of 20 replies reused from run *",
@@ -317,36 +317,36 @@ def test_a_resumed_run_takes_the_rest_from_the_cache(paid):
     )
 
 
-def test_a_run_that_was_stopped_has_paid_for_what_it_was_answered(drawn, monkeypatch):
+def test_a_stopped_run_keeps_its_replies_in_the_cache(drawn, monkeypatch):
     monkeypatch.setenv("REFUSES", "q04")
     drawn.run(V2, "--crucible-concurrency=1")
-    before = asked(drawn)
+    before = count_new_calls(drawn)
     monkeypatch.delenv("REFUSES")
     drawn.run(V2)
 
-    assert (before, asked(drawn)) == ({"v2": 5}, {"v2": 16})
+    assert (before, count_new_calls(drawn)) == ({"v2": 5}, {"v2": 16})
 
 
 # -- settings -----------------------------------------------------------------------------------------------------
 
 
-def test_the_environment_and_the_configuration_say_the_same_and_the_command_line_wins(paid, monkeypatch):
+def test_the_command_line_overrides_environment_and_configuration(paid, monkeypatch):
     (paid.path / "pytest.ini").write_text("[pytest]\ncrucible_cache = refresh\n")
     paid.run(V2)
-    configured = asked(paid)
+    configured = count_new_calls(paid)
     monkeypatch.setenv("CRUCIBLE_CACHE", "off")
     paid.run(V2)
-    environment = asked(paid)
+    environment = count_new_calls(paid)
     paid.run(V2, AUTO)
 
-    assert (configured, environment, asked(paid)) == ({"v2": 20}, {"v2": 20}, {})
+    assert (configured, environment, count_new_calls(paid)) == ({"v2": 20}, {"v2": 20}, {})
 
 
-def test_an_adapter_that_is_not_cached_is_asked_each_time(drawn):
+def test_an_uncached_adapter_gets_every_request(drawn):
     write_adapters(drawn, v2="cache = false")
     for _ in range(2):
         drawn.run(V2)
-        assert asked(drawn) == {"v2": 20}
+        assert count_new_calls(drawn) == {"v2": 20}
 
 
 @pytest.mark.parametrize(
@@ -361,7 +361,7 @@ def test_an_adapter_that_is_not_cached_is_asked_each_time(drawn):
         ),
     ],
 )
-def test_what_cannot_be_meant_is_one_sentence(drawn, run, line, arguments, sentence):
+def test_an_invalid_cache_mode_is_refused_in_one_sentence(drawn, run, line, arguments, sentence):
     write_adapters(drawn, v2=line)
 
     drawn.refuses(run(V2, *arguments), sentence)
@@ -390,7 +390,7 @@ def test_a_long_reply_is_in_the_database_once_after_two_runs(drawn):
     drawn.run(V2, "--crucible-fresh")
     drawn.run(V2, "--crucible-fresh")
 
-    assert asked(drawn) == {"v2": 20}
+    assert count_new_calls(drawn) == {"v2": 20}
     with closing(sqlite3.connect(drawn.path / ".crucible/crucible.db")) as store:
         texts = [text for (text,) in store.execute("SELECT body FROM texts")]
         dump = "".join(store.iterdump())
@@ -398,13 +398,13 @@ def test_a_long_reply_is_in_the_database_once_after_two_runs(drawn):
     assert [dump.count(text) for text in texts] == [1] * 20
 
 
-def test_a_row_that_cannot_be_read_is_asked_again_once(paid):
+def test_an_unreadable_row_is_sent_again_once(paid):
     with closing(sqlite3.connect(paid.path / ".crucible/crucible.db")) as store, store:
         store.execute(
             "UPDATE reply_cache SET reply = substr(reply, 1, 9) WHERE key IN (SELECT key FROM reply_cache LIMIT 3)"
         )
     paid.run(V2)
-    again = asked(paid)
+    again = count_new_calls(paid)
     paid.run(V2)
 
-    assert (again, asked(paid)) == ({"v2": 3}, {})
+    assert (again, count_new_calls(paid)) == ({"v2": 3}, {})

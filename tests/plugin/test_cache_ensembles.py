@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cached_suite import CONFTEST, KEY, ONLY, TEST, asked, estimates, opened
+from cached_suite import CONFTEST, KEY, ONLY, TEST, count_new_calls, estimates, opened_checkpoints
 
 TRIO = ("--crucible-adapter=trio", "--compare=v1", "--crucible-json=run.json")
 
@@ -23,26 +23,26 @@ def trio(suite, monkeypatch):
 def test_a_member_that_is_an_arm_is_paid_for_once(trio, run):
     run(*TRIO)
 
-    assert asked(trio) == {"v1": 20, "v2": 20, "v3": 20}
+    assert count_new_calls(trio) == {"v1": 20, "v2": 20, "v3": 20}
     assert estimates(trio)["trio", "value"] == estimates(trio)["v1", "value"]
 
 
-def test_a_rerun_asks_no_member_and_finds_the_same(trio):
+def test_a_rerun_sends_no_request_and_has_the_same_results(trio):
     trio.run(*TRIO)
-    before, _ = estimates(trio), asked(trio)
+    before, _ = estimates(trio), count_new_calls(trio)
     result = trio.run(*TRIO)
 
-    assert asked(trio) == {}
+    assert count_new_calls(trio) == {}
     assert estimates(trio) == before
     result.stdout.fnmatch_lines(["test_draws: trio: 60 of 60 replies from the reply cache*"])
 
 
-def test_a_member_keeps_its_replies_for_itself(trio):
+def test_cached_replies_belong_to_their_member(trio):
     trio.run(*TRIO)
-    asked(trio)
+    count_new_calls(trio)
     trio.run("--crucible-adapter=v3")
 
-    assert asked(trio) == {}
+    assert count_new_calls(trio) == {}
 
 
 @pytest.mark.slow
@@ -54,11 +54,11 @@ def test_an_ensemble_is_replayed_without_opening_its_members(trio, monkeypatch):
 
     assert result.ret == 0
     assert estimates(trio) == before
-    assert opened(trio) == []
+    assert opened_checkpoints(trio) == []
 
 
 @pytest.mark.slow
-def test_a_member_that_is_missing_is_told_and_not_outvoted(trio):
+def test_a_missing_member_is_reported_and_not_outvoted(trio):
     trio.run("--crucible-adapter=v1")
     trio.run("--crucible-adapter=v2")
     trio.write_rows("questions.jsonl", [{"id": f"q{k:02}", "input": f"{k} + {k + (k > 7)}"} for k in range(20)])

@@ -11,7 +11,7 @@ from tiny_base import write_tiny_base
 
 import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
 CONFIGURATION = """
@@ -44,7 +44,7 @@ ONLY = "--crucible-cache=only"
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A base, and a checkpoint on it."""
     folder = tmp_path_factory.mktemp("made")
     write_tiny_base(folder / "base")
@@ -68,22 +68,22 @@ def pay(suite):
 
 
 @pytest.fixture
-def paid(suite, made):
+def paid(suite, models):
     """The suite after both adapters were asked."""
-    shutil.copytree(made, suite.path, dirs_exist_ok=True)
+    shutil.copytree(models, suite.path, dirs_exist_ok=True)
     suite.prepare_once(pay)
     return suite
 
 
 def estimates(suite, name: str) -> dict[str, float]:
     [experiment] = json.loads((suite.path / f"{name}.json").read_text())["experiments"]
-    return {one["metric"]: one["value"] for one in experiment["estimates"]}
+    return {estimate["metric"]: estimate["value"] for estimate in experiment["estimates"]}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["made", "given"])
 @pytest.mark.parametrize("cache", ["auto", "only"])
-def test_a_rerun_finds_what_it_was_answered_in_the_time_that_it_took(paid, name, cache):
+def test_a_rerun_has_the_same_replies_and_latencies(paid, name, cache):
     before = estimates(paid, name)
     result = paid.run(f"--crucible-adapter={name}", f"--crucible-cache={cache}", f"--crucible-json={name}.json")
 
@@ -110,9 +110,9 @@ def test_other_training_data_make_another_adapter(paid):
     )
 
 
-def test_another_checkpoint_of_the_same_name_is_another_adapter(paid, made):
+def test_another_checkpoint_of_the_same_name_is_another_adapter(paid, models):
     (paid.path / "given.safetensors").unlink()
-    checkpoint(made / "base", "deux").save_sampler(paid.path / "given.safetensors")
+    checkpoint(models / "base", "deux").save_sampler(paid.path / "given.safetensors")
 
     paid.refuses(
         paid.run("--crucible-adapter=given", ONLY),

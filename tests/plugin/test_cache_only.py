@@ -1,4 +1,4 @@
-"""Replaying: with --crucible-cache=only nobody is asked, nothing is opened and no key is needed, or the run fails and says why."""
+"""Replaying: with --crucible-cache=only no model is called or opened and no key is needed, or the run fails with a reason."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from cached_suite import BOTH, CONFTEST, KEY, ONLY, TEST, V2, asked, estimates, opened
+from cached_suite import BOTH, CONFTEST, KEY, ONLY, TEST, V2, count_new_calls, estimates, opened_checkpoints
 
 JSON = "--crucible-json=run.json"
 MODELS = '[adapters.v1]\nbackend = "model"\n[adapters.v2]\nbackend = "model"\n'
@@ -21,7 +21,7 @@ def pay(suite):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MODEL_KEY", KEY)
         suite.run(*BOTH, STORE, JSON)
-    assert asked(suite) == {"v1": 20, "v2": 20}
+    assert count_new_calls(suite) == {"v1": 20, "v2": 20}
     (suite.path / "opened.txt").unlink()
 
 
@@ -44,11 +44,11 @@ def test_a_run_is_replayed_without_a_key(paid, run):
 
     assert result.ret == 0
     assert estimates(paid) == before
-    assert (asked(paid), opened(paid)) == ({}, [])
+    assert (count_new_calls(paid), opened_checkpoints(paid)) == ({}, [])
     result.stdout.fnmatch_lines(["*test_draws: v2: 20 of 20 replies from the reply cache*"])
 
 
-def test_it_says_that_nobody_is_asked(paid):
+def test_only_prints_that_no_model_is_called(paid):
     result = paid.run(V2, STORE, ONLY)
 
     result.stdout.fnmatch_lines(
@@ -56,16 +56,16 @@ def test_it_says_that_nobody_is_asked(paid):
     )
 
 
-def test_a_committed_store_is_replayed_where_it_has_never_been(paid):
+def test_a_committed_store_is_replayed_in_another_directory(paid):
     shutil.copy(paid.path / "replies.db", paid.path / "committed.db")
     (paid.path / "replies.db").unlink()
 
     assert paid.run(*BOTH, "--crucible-store=committed.db", ONLY).ret == 0
-    assert opened(paid) == []
+    assert opened_checkpoints(paid) == []
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
-def test_what_is_missing_fails_with_the_first_sample_and_how_many(paid, workers):
+def test_missing_replies_fail_with_their_number_and_the_first_sample(paid, workers):
     paid.write_rows("questions.jsonl", [{"id": f"q{k:02}", "input": f"{k} + {k + (k > 16)}"} for k in range(20)])
 
     result = paid.run(*workers, V2, STORE, ONLY)
@@ -80,7 +80,7 @@ def test_what_is_missing_fails_with_the_first_sample_and_how_many(paid, workers)
         consecutive=False,
     )
     result.stdout.no_fnmatch_line("*met*")
-    assert (asked(paid), opened(paid)) == ({}, [])
+    assert (count_new_calls(paid), opened_checkpoints(paid)) == ({}, [])
 
 
 def test_all_that_is_missing_is_counted_of_both_arms_in_the_order_of_the_dataset(paid):
@@ -165,7 +165,7 @@ def test_an_adapter_whose_replies_are_not_there_is_refused(paid, run, table, sen
     (paid.path / "crucible.toml").write_text(f'[adapters.v2]\nbackend = "{backend}"\n{table}\n')
 
     paid.refuses(run(V2, STORE, ONLY), sentence)
-    assert asked(paid) == {}
+    assert count_new_calls(paid) == {}
 
 
 def test_a_hooks_backend_that_has_to_be_opened_is_not_asked_either(paid, monkeypatch):
@@ -189,7 +189,7 @@ def test_other_parameters_of_a_known_adapter_are_missing_replies(paid):
     result = paid.run(V2, STORE, ONLY)
 
     result.stdout.fnmatch_lines(["*20 of 20 replies are not in the reply cache, *"])
-    assert opened(paid) == []
+    assert opened_checkpoints(paid) == []
 
 
 def test_in_an_empty_store_nothing_is_known(paid):

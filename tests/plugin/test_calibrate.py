@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-from pytest_crucible.cli import main
-
 REPEATED = """
     import pytest
 
@@ -22,25 +20,10 @@ WAVERING = """
 """
 
 
-@pytest.fixture
-def crucible(suite, monkeypatch, capsys):
-    """The command in the suite's directory: exit status, standard output, standard error."""
-    monkeypatch.chdir(suite.path)
-    monkeypatch.delenv("CRUCIBLE_STORE", raising=False)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        status = main(["calibrate", *arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run
-
-
 def test_the_answers_of_two_arms_are_swapped(suite, crucible):
     suite.run("--crucible-adapter=v2", "--compare=v1")
 
-    status, out, err = crucible("--replicates=300")
+    status, out, err = crucible("calibrate", "--replicates=300")
 
     assert (status, err) == (0, "")
     assert "300 replicates with seed 0, alpha 0.05" in out
@@ -56,7 +39,7 @@ def test_repeats_of_one_arm_are_dealt_to_two(suite, crucible):
     suite.test(REPEATED)
     suite.run("--crucible-adapter=scripted")
 
-    status, out, _ = crucible("--replicates=200", "--alpha=0.1", "--seed=3")
+    status, out, _ = crucible("calibrate", "--replicates=200", "--alpha=0.1", "--seed=3")
 
     assert status == 0
     assert "scripted, 4 repeats" in out
@@ -66,13 +49,13 @@ def test_repeats_of_one_arm_are_dealt_to_two(suite, crucible):
 def test_the_same_seed_prints_the_same(suite, crucible):
     suite.run("--crucible-adapter=v2", "--compare=v1")
 
-    assert crucible("--replicates=100") == crucible("--replicates=100")
+    assert crucible("calibrate", "--replicates=100") == crucible("calibrate", "--replicates=100")
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id(suite, crucible):
     document = suite.json("--crucible-adapter=v2", "--compare=v1")
 
-    status, out, _ = crucible(document["run"]["id"][:6], "--replicates=50")
+    status, out, _ = crucible("calibrate", document["run"]["id"][:6], "--replicates=50")
 
     assert status == 0
     assert document["run"]["id"] in out
@@ -83,7 +66,7 @@ def test_groups_that_are_too_few_are_said_to_be(suite, crucible):
     suite.write_rows("questions.jsonl", [row | {"group": f"g{k % 3}"} for k, row in enumerate(rows)])
     suite.run("--crucible-adapter=v2", "--compare=v1")
 
-    status, out, _ = crucible("--replicates=50")
+    status, out, _ = crucible("calibrate", "--replicates=50")
 
     assert status == 0
     assert "too few samples or groups for an answer" in out
@@ -102,7 +85,7 @@ def test_groups_that_are_too_few_are_said_to_be(suite, crucible):
 def test_what_cannot_be_asked_is_one_sentence(suite, crucible, arguments, sentence):
     suite.run("--crucible-adapter=v2", "--compare=v1")
 
-    status, out, err = crucible(*arguments)
+    status, out, err = crucible("calibrate", *arguments)
 
     assert (status, out) == (4, "")
     assert err.startswith("crucible calibrate: ")
@@ -114,7 +97,7 @@ def test_what_cannot_be_asked_is_one_sentence(suite, crucible, arguments, senten
 def test_one_arm_without_repeats_has_nothing_to_deal(suite, crucible):
     suite.run("--crucible-adapter=v2")
 
-    status, _, err = crucible()
+    status, _, err = crucible("calibrate")
 
     assert status == 4
     assert "neither repeats nor two arms" in err
@@ -123,9 +106,9 @@ def test_one_arm_without_repeats_has_nothing_to_deal(suite, crucible):
 def test_the_same_for_programs(suite, crucible):
     document = suite.json("--crucible-adapter=v2", "--compare=v1")
 
-    _, out, _ = crucible("--replicates=50", "--json")
+    _, out, _ = crucible("calibrate", "--replicates=50", "--json")
 
-    said = json.loads(out)
-    assert said["run"] == document["run"]["id"]
-    (tests,) = said["experiments"].values()
+    output = json.loads(out)
+    assert output["run"] == document["run"]["id"]
+    (tests,) = output["experiments"].values()
     assert {"metric", "dealt", "rate", "interval", "holds"} <= set(tests[0])

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.cli import main
-from pytest_crucible.presets.cns3.antagonist import DEFAULT_RULES
-from pytest_crucible.presets.cns3.rule_values import use_rules
+from pytest_crucible.features.cns3.antagonist import DEFAULT_RULES, use_rules
 
 SUITE = """
 import pytest
@@ -35,7 +34,7 @@ WRONG = GOOD.replace("Document 7", "Document 9")
 
 
 @pytest.fixture
-def asked(pytester):
+def run_replies(pytester):
     """Run the suite on these replies."""
     yield from asking(pytester)
     use_rules(DEFAULT_RULES)
@@ -54,8 +53,8 @@ def asking(pytester):
     yield ask
 
 
-def test_targets_that_need_a_model_are_undecided_and_say_what_to_install(asked):
-    result = asked(*[GOOD] * 6)
+def test_targets_that_need_a_model_are_undecided_and_say_what_to_install(run_replies):
+    result = run_replies(*[GOOD] * 6)
 
     result.stdout.fnmatch_lines(
         [
@@ -69,18 +68,18 @@ def test_targets_that_need_a_model_are_undecided_and_say_what_to_install(asked):
     assert result.ret == 0
 
 
-def test_one_invented_document_is_a_high_flag(asked):
-    result = asked(*[GOOD] * 5, WRONG)
+def test_one_invented_document_is_a_high_flag(run_replies):
+    result = run_replies(*[GOOD] * 5, WRONG)
 
     result.stdout.fnmatch_lines(["citation_accuracy >= 0.95*0.833*missed*", "count(high_flags) == 0*1*missed*"])
     assert result.ret == 1
 
 
-def test_findings_are_told_by_rule_severity_and_arm_and_exported_with_their_evidence(asked, monkeypatch):
+def test_findings_are_listed_by_rule_severity_and_arm_and_exported_with_their_evidence(run_replies, monkeypatch):
     labelled = SUITE.replace('"documents": DOCUMENTS}', '"documents": DOCUMENTS, "gold_flags": GOLD[k]}').replace(
         "def claims", 'GOLD = [[], [], [], ["CITATION_INVALID"], ["CITATION_INVALID"], []]\n\n\ndef claims'
     )
-    result = asked(
+    result = run_replies(
         *[GOOD] * 4, WRONG, WRONG, suite=labelled, arguments=["--crucible-json=out.json", "--crucible-report=out.md"]
     )
 
@@ -93,12 +92,12 @@ def test_findings_are_told_by_rule_severity_and_arm_and_exported_with_their_evid
             "  v2 * 0.500 [[]*[]] * 2 * 0.500 [[]*[]] * 2",
         ]
     )
-    monkeypatch.chdir(asked.path)
-    [found] = json.loads(Path("out.json").read_text())["experiments"][0]["sections"]["findings"]
+    monkeypatch.chdir(run_replies.path)
+    [finding] = json.loads(Path("out.json").read_text())["experiments"][0]["sections"]["findings"]
     page = Path("out.md").read_text()
     assert "Findings of the antagonist" in page
     assert "Findings and gold flags" in page
-    assert (found["name"], found["severities"]["HIGH"], found["recall"]["n"]) == ("CITATION_INVALID", 2, 2)
+    assert (finding["name"], finding["severities"]["HIGH"], finding["recall"]["n"]) == ("CITATION_INVALID", 2, 2)
     assert main(["export", "--what", "findings", "-o", "flags.jsonl"]) == 0
     rows = [json.loads(line) for line in Path("flags.jsonl").read_text().splitlines()]
     assert [(row["sample"], row["finding"], row["severity"], row["labelled"]) for row in rows] == [
@@ -108,22 +107,22 @@ def test_findings_are_told_by_rule_severity_and_arm_and_exported_with_their_evid
     assert rows[0]["evidence"] == {"citation_accuracy": 0.0}
 
 
-def test_the_rules_of_the_project_are_the_rules(asked):
+def test_the_rules_of_the_project_are_the_rules(run_replies):
     rule = '[[antagonist.rules]]\nname = "LOOSE"\nseverity = "HIGH"\nwhen = ["flaws > 0"]\n'
-    result = asked(*[GOOD] * 5, WRONG, rules=rule)
+    result = run_replies(*[GOOD] * 5, WRONG, rules=rule)
 
     result.stdout.fnmatch_lines(["count(high_flags) == 0*0*met*"])
 
 
-def test_the_rules_of_one_project_are_not_those_of_the_next(asked):
-    asked(GOOD, rules='[[antagonist.rules]]\nname = "LOOSE"\nseverity = "HIGH"\nwhen = ["flaws > 0"]\n')
-    result = asked(*[GOOD] * 5, WRONG, arguments=("--crucible-fresh",))
+def test_the_rules_of_one_project_are_not_those_of_the_next(run_replies):
+    run_replies(GOOD, rules='[[antagonist.rules]]\nname = "LOOSE"\nseverity = "HIGH"\nwhen = ["flaws > 0"]\n')
+    result = run_replies(*[GOOD] * 5, WRONG, arguments=("--crucible-fresh",))
 
     result.stdout.fnmatch_lines(["count(high_flags) == 0*1*missed*"])
 
 
-def test_a_rule_that_cannot_be_meant_ends_the_session_before_anything_is_asked(asked):
-    result = asked(GOOD, rules='[[antagonist.rules]]\nname = "LOOSE"\nseverity = "HIGH"\nwhen = ["vibes > 0"]\n')
+def test_an_invalid_rule_ends_the_session_before_any_request(run_replies):
+    result = run_replies(GOOD, rules='[[antagonist.rules]]\nname = "LOOSE"\nseverity = "HIGH"\nwhen = ["vibes > 0"]\n')
 
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*rule 1 of the antagonist uses the unknown value 'vibes'*"])

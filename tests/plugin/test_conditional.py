@@ -56,9 +56,13 @@ def write(suite, mark: str, applies: str = "") -> None:
     suite.test(PPV.replace("MARK", mark).replace("APPLIES", applies))
 
 
-def compared(suite) -> dict:
+def compare(suite) -> dict:
     (experiment,) = suite.json("--crucible-adapter=v2", "--compare=v1")["experiments"]
-    means = {(one["metric"], one["arm"]): one["value"] for one in experiment["estimates"] if one["statistic"] == "mean"}
+    means = {
+        (estimate["metric"], estimate["arm"]): estimate["value"]
+        for estimate in experiment["estimates"]
+        if estimate["statistic"] == "mean"
+    }
     return {"means": means, "comparisons": experiment["comparisons"], "verdicts": experiment["verdicts"]}
 
 
@@ -68,7 +72,7 @@ def compared(suite) -> dict:
 def test_a_rate_of_the_selected_is_compared_by_the_rates_of_both_arms(decisions, metric, applies):
     write(decisions, f'@pytest.mark.ab_compare("{metric}", margin=0.02)', applies)
 
-    document = compared(decisions)
+    document = compare(decisions)
 
     (comparison,), (verdict,) = document["comparisons"], document["verdicts"]
     means = document["means"]
@@ -77,13 +81,13 @@ def test_a_rate_of_the_selected_is_compared_by_the_rates_of_both_arms(decisions,
     assert (verdict["state"], verdict["proven"]) == ("missed", True)
 
 
-def test_by_slice_too(decisions):
+def test_a_conditional_rate_is_shown_by_slice(decisions):
     write(decisions, '@pytest.mark.ab_compare("right_if_selected by sex")')
 
-    document = compared(decisions)
+    document = compare(decisions)
 
     assert len(document["comparisons"]) == 2
-    assert all(one["difference"] < -0.3 for one in document["comparisons"])
+    assert all(comparison["difference"] < -0.3 for comparison in document["comparisons"])
     assert {verdict["state"] for verdict in document["verdicts"]} == {"missed"}
 
 
@@ -128,10 +132,10 @@ def test_a_sample_has_a_value_if_one_repeat_is_scored(decisions):
     """Each arm has one row a sample, so that the second repeat of each is lost."""
     decisions.test(REPEATS)
 
-    document = compared(decisions)
+    document = compare(decisions)
 
-    assert [(one["pairs"], one["lost"]) for one in document["comparisons"]] == [(400, 400)] * 3
-    assert all(one["difference"] is not None for one in document["comparisons"])
-    result = decisions.command("fairness", "--by", "age(30, 50)")
+    assert [(comparison["pairs"], comparison["lost"]) for comparison in document["comparisons"]] == [(400, 400)] * 3
+    assert all(comparison["difference"] is not None for comparison in document["comparisons"])
+    result = decisions.command("show", "--by", "age(30, 50)")
     assert result.ret == 0
     assert "gap(exact_match by age(30, 50)): v2 vs v1:" in result.stdout.str()

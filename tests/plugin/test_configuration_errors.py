@@ -22,9 +22,9 @@ def test_equal_recordings_do_not_hide_other_errors(suite):
     result = suite.run("--crucible-adapter=v2", "--compare=v1")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    shown = result.stderr.str()
-    assert "adapters 'v2' and 'v1' are the same checkpoint" in shown
-    assert "metric 'exact_mach' is not registered" in shown
+    output = result.stderr.str()
+    assert "adapters 'v2' and 'v1' are the same checkpoint" in output
+    assert "metric 'exact_mach' is not registered" in output
 
 
 def test_recordings_with_other_ids_are_found_before_the_run(suite):

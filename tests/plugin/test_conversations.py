@@ -1,4 +1,4 @@
-"""What is stored of calls, and how `crucible show RUN --sample ID` prints it."""
+"""Stored calls, and how `crucible show RUN --sample ID` prints it."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def calls(suite: Suite) -> list[dict[str, Any]]:
 
 
 def without_keys(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What must be equal however a run came about: without the arm's key and who paid."""
+    """Return the calls without the arm's key and the run that sent them: equal for every kind of run."""
     return [{name: value for name, value in row.items() if name not in ("arm", "paid_by")} for row in rows]
 
 
-def shown(suite: Suite, *arguments: str) -> str:
+def show_sample(suite: Suite, *arguments: str) -> str:
     return "\n".join(suite.command("show", *arguments).outlines)
 
 
@@ -71,7 +71,7 @@ def test_the_conversation_of_each_arm_is_printed_turn_by_turn(talking):
     talking.test(TALK, name="test_talk")
     talking.run("test_talk.py", "--crucible-adapter=v2")
 
-    assert shown(talking, "--sample", "q03").splitlines()[:12] == [
+    assert show_sample(talking, "--sample", "q03").splitlines()[:12] == [
         "test_talk.py::test_talk, sample q03",
         "  expected   6",
         "",
@@ -85,7 +85,7 @@ def test_the_conversation_of_each_arm_is_printed_turn_by_turn(talking):
         "  reasoning  (13 characters; --reasoning prints them)",
         "  assistant  turn 3",
     ]
-    assert "  reasoning  Let me think." in shown(talking, "--sample", "q03", "--reasoning").splitlines()
+    assert "  reasoning  Let me think." in show_sample(talking, "--sample", "q03", "--reasoning").splitlines()
 
 
 def test_messages_of_one_form_are_stored_once(talking):
@@ -103,7 +103,7 @@ def test_a_prompt_that_is_the_sample_itself_is_not_stored_again(talking):
     [row, *_] = calls(talking)
 
     assert (row["messages"], row["text"], row["is_scored"], row["paid_by"]) == (None, None, 1, None)
-    assert shown(talking, "--sample", "q00").splitlines()[-3:] == [
+    assert show_sample(talking, "--sample", "q00").splitlines()[-3:] == [
         "  user       0 + 0",
         "  reasoning  (6 characters; --reasoning prints them)",
         "  assistant  0",
@@ -129,7 +129,7 @@ def test_calls_have_the_same_numbers_in_every_kind_of_run(talking, options):
     assert without_keys(again) == without_keys(plain)
 
 
-def test_copied_replies_say_which_run_paid(talking):
+def test_copied_replies_name_the_run_that_sent_the_requests(talking):
     talking.run("--crucible-adapter=v2", "--compare=v1")
     talking.run("--crucible-adapter=v2", "--compare=v1")
     with closing(sqlite3.connect(talking.path / ".crucible/crucible.db")) as connection:
@@ -137,7 +137,7 @@ def test_copied_replies_say_which_run_paid(talking):
     paid = {(row["arm_number"], row["paid_by"]) for row in calls(talking)}
 
     assert paid == {(0, None), (1, first)}
-    assert f"  call 1 (paid by run {first})" in shown(talking, "--sample", "q00").splitlines()
+    assert f"  call 1 (paid by run {first})" in show_sample(talking, "--sample", "q00").splitlines()
 
 
 def test_a_sample_that_no_experiment_has_is_named_with_the_first_one(talking):
@@ -161,10 +161,10 @@ def test_a_call_without_a_reply_has_its_error(talking):
         name="test_sums",
     )
     talking.run("--crucible-adapter=v2")
-    lines = shown(talking, "--sample", "q01").splitlines()
+    lines = show_sample(talking, "--sample", "q01").splitlines()
 
     assert lines[-2:] == ["  user       1 + 1 +", "  no reply   SyntaxError: invalid syntax (<string>, line 1)"]
 
 
 def test_the_command_is_documented_by_its_own_help():
-    assert {option.name for option in show.command.params} >= {"sample", "reasoning"}
+    assert {option.name for option in show.show.params} >= {"sample", "reasoning"}

@@ -1,4 +1,4 @@
-"""`crucible curve`: the checkpoints of a log directory on a suite, in one session on the local service."""
+"""`crucible models curve`: the checkpoints of a log directory on a suite, in one session on the local service."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.cli import main
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
-
-pytestmark = pytest.mark.usefixtures("warm_programs")
 
 TEST = """
     import pytest
@@ -55,7 +53,7 @@ def test_a_curve_of_two_checkpoints_and_one_that_has_expired(suite, monkeypatch,
     suite.test(TEST, name="test_replies")
     paths = [save_checkpoint(suite.path, name) for name in ("000005", "000010")]
     write_log(suite.path, *paths, "tinker://run-1/sampler_weights/gone")
-    arguments = ("curve", "log", "--suite", "test_replies.py")
+    arguments = ("models", "curve", "log", "--suite", "test_replies.py")
 
     assert main(arguments) == 0
     printed = capfd.readouterr()
@@ -81,24 +79,24 @@ def test_a_curve_of_two_checkpoints_and_one_that_has_expired(suite, monkeypatch,
 
 
 @pytest.mark.slow
-def test_what_has_no_curve(suite, monkeypatch, capfd):
+def test_a_model_without_checkpoints_has_no_curve(suite, monkeypatch, capfd):
     monkeypatch.chdir(suite.path)
     suite.test(TEST, name="test_replies")
     log = write_log(suite.path, "tinker://run-1/sampler_weights/gone")
 
-    def refused(*words: str) -> str:
-        assert main(("curve", *words)) == 4
+    def refusal(*words: str) -> str:
+        assert main(("models", "curve", *words)) == 4
         return capfd.readouterr().err
 
-    assert "--suite test_none.py does not exist" in refused("log", "--suite", "test_none.py")
-    assert "has no checkpoints.jsonl" in refused(".", "--suite", "test_replies.py")
-    assert "must end in one of .html, .md, .json" in refused("log", "--suite", "test_replies.py", "-o", "curve.txt")
-    assert "the service has none of 1 checkpoint" in refused("log", "--suite", "test_replies.py")
+    assert "--suite test_none.py does not exist" in refusal("log", "--suite", "test_none.py")
+    assert "has no checkpoints.jsonl" in refusal(".", "--suite", "test_replies.py")
+    assert "must end in one of .html, .md, .json" in refusal("log", "--suite", "test_replies.py", "-o", "curve.txt")
+    assert "the service has none of 1 checkpoint" in refusal("log", "--suite", "test_replies.py")
 
     own = save_checkpoint(suite.path, "own")
     write_log(suite.path, own, save_checkpoint(suite.path, "other", base="Qwen/Qwen3-8B"))
-    assert "step 10 was trained on Qwen/Qwen3-8B, and step 5 on" in refused(str(log), "--suite", "test_replies.py")
+    assert "step 10 was trained on Qwen/Qwen3-8B, and step 5 on" in refusal(str(log), "--suite", "test_replies.py")
 
     write_log(suite.path, own)
     suite.test(TEST.replace('@pytest.mark.ab_compare("short")', ""), name="test_replies")
-    assert "no test of the suite compares" in refused("log", "--suite", "test_replies.py")
+    assert "no test of the suite compares" in refusal("log", "--suite", "test_replies.py")

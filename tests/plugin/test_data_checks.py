@@ -189,7 +189,7 @@ TRAINED = """
 OPEN = "undecided*met on 20 samples, missed without the 10 that match train.jsonl"
 
 
-def trained(suite, mark=""):
+def write_training(suite, mark=""):
     suite.test(TRAINED.format(mark=mark))
     suite.write_rows("train.jsonl", [{"prompt": f"{k} + {k}", "completion": str(2 * k)} for k in range(10)])
     tables = {name: {"backend": "recorded", "path": f"answers/{name}.jsonl"} for name in ("v1", "v2")}
@@ -198,7 +198,7 @@ def trained(suite, mark=""):
 
 @pytest.mark.slow
 def test_verdicts_are_decided_again_without_what_an_arm_was_trained_on(suite):
-    trained(suite)
+    write_training(suite)
     document = suite.json("--crucible-adapter=v1", "--crucible-report=run.md")
     [experiment] = document["experiments"]
 
@@ -222,9 +222,9 @@ def test_verdicts_are_decided_again_without_what_an_arm_was_trained_on(suite):
 
 
 def test_contaminated_samples_fail_or_are_dropped(suite):
-    trained(suite, '@pytest.mark.data_check(expect_not_contaminated(against="train.jsonl"))')
+    write_training(suite, '@pytest.mark.data_check(expect_not_contaminated(against="train.jsonl"))')
     failed = suite.run("--crucible-adapter=v2")
-    trained(suite, '@pytest.mark.data_check(expect_not_contaminated(against="train.jsonl", drop=True))')
+    write_training(suite, '@pytest.mark.data_check(expect_not_contaminated(against="train.jsonl", drop=True))')
     dropped = suite.json("--crucible-adapter=v2")
 
     failed.stdout.fnmatch_lines(["*: 10 of 20 match a row of train.jsonl (0.5): q00, q01, q02, q03, q04 and 5 more"])
@@ -241,7 +241,7 @@ def test_contaminated_samples_fail_or_are_dropped(suite):
     ],
 )  # fmt: skip
 def test_a_wrong_marker_is_named(suite, mark, sentence):
-    trained(suite, f"@pytest.mark.{mark}")
+    write_training(suite, f"@pytest.mark.{mark}")
 
     suite.refuses(suite.run("--crucible-adapter=v2", "-W", "ignore"), f"test_sums.py::test_sums: {sentence}")
 
@@ -267,59 +267,59 @@ def test_commands(suite, capsys):
     def command(*arguments):
         capsys.readouterr()
         status = main(list(arguments))
-        said = capsys.readouterr()
-        return status, said.out, said.err
+        output = capsys.readouterr()
+        return status, output.out, output.err
 
     suite.write_rows("old.jsonl", [{"input": f"q {k}", "topic": "ab"[k % 2]} for k in range(200)])
     suite.write_rows("new.jsonl", [{"input": f"q {k}", "topic": "abbb"[k % 4]} for k in range(200)])
-    trained(suite)
+    write_training(suite)
 
-    status, out, _ = command("check", "questions.jsonl", "--json")
+    status, out, _ = command("data", "check", "questions.jsonl", "--json")
     assert (status, {result["state"] for result in json.loads(out)["checks"]}) == (0, {"passed"})
-    status, out, _ = command("data-drift", "old.jsonl", "new.jsonl", "--field=topic", "--margin=0.01")
+    status, out, _ = command("data", "drift", "old.jsonl", "new.jsonl", "--field=topic", "--margin=0.01")
     assert status == 1
     assert "drift beyond the margin 0.01 is proven in 1 field of 1: topic" in out
-    status, out, _ = command("contamination", "questions.jsonl", "--against=train.jsonl")
+    status, out, _ = command("data", "contamination", "questions.jsonl", "--against=train.jsonl")
     assert status == 1
     assert "10 of 20 samples match train.jsonl (10 exact)" in out
-    assert command("datasets", "questions.jsonl", "-o", "profile.html")[0] == 0
+    assert command("data", "list", "questions.jsonl", "-o", "profile.html")[0] == 0
     assert "<h2>Quality</h2>" in (suite.path / "profile.html").read_text()
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("contamination questions.jsonl", "there is nothing to compare with: name the training file"),
-        ("contamination questions.jsonl --against none.jsonl", "--against none.jsonl cannot be checked: it does not exist"),
-        ("contamination questions.jsonl --against train.jsonl --near 2", "--near 2 is not a similarity from 0.5 to 1"),
+        ("data contamination questions.jsonl", "there is nothing to compare with: name the training file"),
+        ("data contamination questions.jsonl --against none.jsonl", "--against none.jsonl cannot be checked: it does not exist"),
+        ("data contamination questions.jsonl --against train.jsonl --near 2", "--near 2 is not a similarity from 0.5 to 1"),
         (
-            "contamination questions.jsonl --adapter v2 --order-test",
+            "data contamination questions.jsonl --adapter v2 --order-test",
             "--order-test: adapter 'v2' (recorded) cannot score prompts; use a backend with prompt logprobs",
         ),
         (
-            "contamination questions.jsonl --adapter v2 --min-k",
+            "data contamination questions.jsonl --adapter v2 --min-k",
             "--min-k needs --base and --fresh: without them it only shows which texts are easy",
         ),
-        ("contamination questions.jsonl --order-test", "--order-test needs --adapter"),
-        ("contamination questions.jsonl --adapter v2", "--adapter needs a test: add --order-test"),
-        ("data-drift questions.jsonl none.jsonl", "dataset 'none.jsonl' does not exist"),
-        ("data-drift questions.jsonl train.jsonl --field inptu", "did you mean 'input'?"),
-        ("data-drift questions.jsonl train.jsonl --margin 3", "--margin 3 is not between 0 and 1"),
-        ("contamination questions.jsonl --embeddings --adapter v2 --order-test", "--embeddings compares texts with a"),
-        ("check train.jsonl", "has no 'input' (it has 'prompt', 'completion'): name the field with --field input=prompt"),
-        ("check train.jsonl --field prompt=input", "--field prompt=input maps ['prompt']: the names are id, "),
+        ("data contamination questions.jsonl --order-test", "--order-test needs --adapter"),
+        ("data contamination questions.jsonl --adapter v2", "--adapter needs a test: add --order-test"),
+        ("data drift questions.jsonl none.jsonl", "dataset 'none.jsonl' does not exist"),
+        ("data drift questions.jsonl train.jsonl --field inptu", "did you mean 'input'?"),
+        ("data drift questions.jsonl train.jsonl --margin 3", "--margin 3 is not between 0 and 1"),
+        ("data contamination questions.jsonl --embeddings --adapter v2 --order-test", "--embeddings compares texts with a"),
+        ("data check train.jsonl", "has no 'input' (it has 'prompt', 'completion'): name the field with --field input=prompt"),
+        ("data check train.jsonl --field prompt=input", "--field prompt=input maps ['prompt']: the names are id, "),
         (
-            "contamination questions.jsonl --adapter v2 --min-k --base v2 --fresh train.jsonl",
+            "data contamination questions.jsonl --adapter v2 --min-k --base v2 --fresh train.jsonl",
             "--fresh train.jsonl cannot be read with the fields of questions.jsonl: line 1 of train.jsonl has no 'input'",
         ),
-        ("contamination questions.jsonl --adapter v3 --order-test", "adapter 'v3' is not trained with recipe 'recipes:train'"),
-        ("check nothing.jsonl", "dataset 'nothing.jsonl' does not exist"),
-        ("datasets questions.jsonl -o profile.doc", "-o profile.doc has an unknown format"),
-        ("datasets -o profile.md", "-o profile.md writes the profile of one dataset: name it"),
+        ("data contamination questions.jsonl --adapter v3 --order-test", "adapter 'v3' is not trained with recipe 'recipes:train'"),
+        ("data check nothing.jsonl", "dataset 'nothing.jsonl' does not exist"),
+        ("data list questions.jsonl -o profile.doc", "-o profile.doc has an unknown format"),
+        ("data list -o profile.md", "-o profile.md writes the profile of one dataset: name it"),
     ],
 )  # fmt: skip
 def test_wrong_arguments_are_named(suite, capsys, arguments, sentence):
-    trained(suite)
+    write_training(suite)
     with (suite.path / "crucible.toml").open("a") as file:
         file.write('[adapters.v3]\nbackend = "local"\nrecipe = "recipes:train"\n')
     suite.test("def train(trainer): ...", name="recipes")

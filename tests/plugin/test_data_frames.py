@@ -64,11 +64,11 @@ def test_estimates_comparisons_and_verdicts_are_those_of_the_session(stored):
             estimate["high"],
             estimate["n"],
         )
-    (comparison,), (shown,) = run.comparisons().to_dict("records"), document["comparisons"]
+    (comparison,), (frame,) = run.comparisons().to_dict("records"), document["comparisons"]
     assert (comparison["difference"], comparison["low"], comparison["p_value"]) == (
-        shown["difference"],
-        shown["low"],
-        shown["p_value"],
+        frame["difference"],
+        frame["low"],
+        frame["p_value"],
     )
     verdicts = run.verdicts()
     shown_verdicts = [verdict for experiment in stored["experiments"] for verdict in experiment["verdicts"]]
@@ -129,7 +129,7 @@ def test_no_runs_cannot_be_read():
         ({"since": "yesterday"}, "since='yesterday' is not a time: write ISO 8601"),
     ],
 )
-def test_a_query_that_finds_nothing_says_what_was_asked_for(stored, conditions, sentence):
+def test_an_empty_query_reports_what_was_searched(stored, conditions, sentence):
     with pytest.raises(SpecError, match=sentence):
         runs.query(**conditions)
 

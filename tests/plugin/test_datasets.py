@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_crucible.datasets import identify, load_file, select
-from pytest_crucible.datasets.large_file import is_large
+from pytest_crucible.datasets.load import is_large
 from pytest_crucible.records import Selection
 
 SUITE = """
@@ -41,17 +41,17 @@ def test_a_dataset_by_name_says_where_it_comes_from(pytester, tmp_path, monkeypa
     assert origin["official"] is False
 
 
-def test_the_part_that_was_asked_is_in_the_record(pytester):
+def test_the_selected_part_is_in_the_record(pytester):
     rows = "".join(f"{n},{n},{n},{'ab'[n % 2]}\n" for n in range(40))
     (pytester.path / "sums.csv").write_text(f"id,input,expected,label\n{rows}")
 
     assert run(pytester, "sums.csv", ', fold="2/4", limit=6, stratify="label"').ret == 0
-    found = document(pytester)
-    assert found["n"] == 6
-    assert found["selection"] == {
+    result = document(pytester)
+    assert result["n"] == 6
+    assert result["selection"] == {
         "of": 40, "seed": 0, "split": None, "fold": "2/4", "limit": 6, "stratify": "label",
     }  # fmt: skip
-    assert found["origin"] is None
+    assert result["origin"] is None
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_part_that_was_asked_is_in_the_record(pytester):
         ),
     ],
 )
-def test_a_part_that_cannot_be_meant_ends_the_session(pytester, more, sentence):
+def test_an_invalid_part_ends_the_session(pytester, more, sentence):
     (pytester.path / "sums.csv").write_text("id,input,expected\na,1,1\n")
     result = run(pytester, "sums.csv", more)
 
@@ -87,7 +87,7 @@ def test_a_dataset_that_is_neither_on_the_hub_nor_cached_ends_the_session(pytest
 
 @pytest.mark.slow
 @pytest.mark.parametrize("more", ["", ', stratify="expected"'])
-def test_a_limit_of_a_large_file_selects_what_it_would_of_a_small_one(pytester, more):
+def test_a_limit_selects_the_same_samples_of_a_large_file(pytester, more):
     rows = [{"id": f"q{k}", "input": "x" * 200, "expected": str(k % 3)} for k in range(20_000)]
     path = pytester.path / "large.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -125,8 +125,10 @@ def hashes_and_reused(pytester: pytest.Pytester, *options: str) -> tuple[list[st
     """Return the hash of each experiment's samples, and the number of experiments whose replies were stored before."""
     result = pytester.runpytest("-p", "no:asyncio", "--crucible-json=out.json", *options)
     experiments = json.loads((pytester.path / "out.json").read_text())["experiments"]
-    assert [one["dataset"]["n"] for one in experiments] == [30, 10]
-    return [one["dataset"]["sha256"] for one in experiments], str(result.stdout).count("replies reused from run")
+    assert [experiment["dataset"]["n"] for experiment in experiments] == [30, 10]
+    return [experiment["dataset"]["sha256"] for experiment in experiments], str(result.stdout).count(
+        "replies reused from run"
+    )
 
 
 @pytest.mark.slow

@@ -30,7 +30,9 @@ def trio(suite):
 
 
 def estimates(document):
-    return {(one["metric"], one["arm"]): one["value"] for one in document["experiments"][0]["estimates"]}
+    return {
+        (estimate["metric"], estimate["arm"]): estimate["value"] for estimate in document["experiments"][0]["estimates"]
+    }
 
 
 def test_an_ensemble_is_judged_and_compared_with_a_member(trio, run):
@@ -46,7 +48,7 @@ def test_an_ensemble_is_judged_and_compared_with_a_member(trio, run):
         ("exact_match[v2]", "trio"): 0.8, ("exact_match[poor]", "trio"): 0.1,
         ("consensus", "trio"): pytest.approx((2 * 1 + 10 * 2 / 3 + 8 / 3) / 20),
     }  # fmt: skip
-    assert {one["subject"]: one["state"] for one in experiment["verdicts"]} == {
+    assert {verdict["subject"]: verdict["state"] for verdict in experiment["verdicts"]} == {
         "exact_match >= 0.70": "missed",
         "consensus >= 0.50": "met",
         "exact_match[v1] >= 0.50": "met",
@@ -57,11 +59,11 @@ def test_an_ensemble_is_judged_and_compared_with_a_member(trio, run):
 
 
 def test_the_members_are_set_beside_each_other(trio, run):
-    [found] = trio.json("--crucible-adapter=trio", "--compare=v2", run=run)["experiments"][0]["sections"]["diversity"]
+    [result] = trio.json("--crucible-adapter=trio", "--compare=v2", run=run)["experiments"][0]["sections"]["diversity"]
 
-    assert (found["arm"], found["metric"], found["n"], found["best"]) == ("trio", "exact_match", 20, "v2")
-    assert (found["oracle"]["value"], found["ensemble"]["value"]) == (0.8, 0.6)
-    assert {(one["first"], one["second"]): one["disagreement"]["value"] for one in found["pairs"]} == {
+    assert (result["arm"], result["metric"], result["n"], result["best"]) == ("trio", "exact_match", 20, "v2")
+    assert (result["oracle"]["value"], result["ensemble"]["value"]) == (0.8, 0.6)
+    assert {(pair["first"], pair["second"]): pair["disagreement"]["value"] for pair in result["pairs"]} == {
         ("v1", "v2"): 0.2, ("v1", "poor"): 0.5, ("v2", "poor"): 0.7,
     }  # fmt: skip
 
@@ -78,7 +80,7 @@ def test_the_diversity_is_on_the_verbose_screen(trio):
     )
 
 
-def test_an_arm_that_is_no_ensemble_has_nothing_of_it(trio):
+def test_an_arm_without_an_ensemble_has_no_members_section(trio):
     trio.test(TEST.replace(', "consensus >= 0.50", "exact_match[v1] >= 0.50"', ""))
     document = trio.json("--crucible-adapter=v2", "--compare=v1")
 
@@ -86,13 +88,13 @@ def test_an_arm_that_is_no_ensemble_has_nothing_of_it(trio):
     assert {metric for metric, _ in estimates(document)} == {"exact_match"}
 
 
-def test_the_run_store_keeps_what_each_member_answered(trio):
+def test_the_run_store_keeps_each_members_reply(trio):
     trio.run("--crucible-adapter=trio")
     with closing(sqlite3.connect(trio.path / ".crucible" / "crucible.db")) as connection:
         query = "select metric, label from observations where metric like 'answer%' and position in (3, 19) order by 1, position"
-        found = connection.execute(query).fetchall()
+        rows = connection.execute(query).fetchall()
 
-    assert found == [
+    assert rows == [
         ("answer[poor]", "poor gave up on 3"), ("answer[poor]", "poor gave up on 19"), ("answer[v1]", "6"),
         ("answer[v1]", "v1 gave up on 19"), ("answer[v2]", "6"), ("answer[v2]", "v2 gave up on 19"),
     ]  # fmt: skip
@@ -111,9 +113,9 @@ def test_an_ensemble_as_the_baseline_is_used_again(trio):
 def test_another_rule_is_another_ensemble(trio):
     trio.adapters({**RECORDED, "trio": TRIO, "all": {**TRIO, "vote": "unanimous"}})
     document = trio.json("--crucible-adapter=all", "--compare=trio")
-    found = estimates(document)
+    result = estimates(document)
 
-    assert (found["exact_match", "all"], found["exact_match", "trio"]) == (0.1, 0.6)
+    assert (result["exact_match", "all"], result["exact_match", "trio"]) == (0.1, 0.6)
 
 
 def test_equal_rules_under_two_names_are_one_checkpoint(trio):
@@ -125,9 +127,9 @@ def test_equal_rules_under_two_names_are_one_checkpoint(trio):
     )
 
 
-def test_numbers_vote_as_numbers_and_what_says_nothing_does_not(suite):
-    said = {"v1": "no idea", "v2": "I am not sure", "v3": "that is {}.0"}
-    for name, text in said.items():
+def test_numbers_vote_by_value_and_texts_without_one_do_not_vote(suite):
+    replies = {"v1": "no idea", "v2": "I am not sure", "v3": "that is {}.0"}
+    for name, text in replies.items():
         suite.write_rows(
             f"answers/{name}.jsonl", [{"sample_id": f"q{k:02}", "text": text.format(2 * k)} for k in range(20)]
         )
@@ -148,7 +150,7 @@ def test_numbers_vote_as_numbers_and_what_says_nothing_does_not(suite):
     suite.run("--crucible-adapter=trio").assert_outcomes(passed=3)
 
 
-def test_where_nobody_answers_the_sample_is_wrong_and_not_lost(suite):
+def test_a_sample_without_any_vote_is_wrong_and_not_lost(suite):
     suite.adapters({**RECORDED, "duo": {"ensemble": ["v1", "poor"], "vote": "unanimous"}})
     document = suite.json("--crucible-adapter=duo")
     [experiment] = document["experiments"]
@@ -162,7 +164,7 @@ def test_where_nobody_answers_the_sample_is_wrong_and_not_lost(suite):
         assert connection.execute(query).fetchall() == [("the members do not agree enough",)]
 
 
-def test_what_a_member_did_not_answer_is_lost_of_its_own_scores(suite, run):
+def test_a_members_missing_reply_is_lost_in_its_own_scores(suite, run):
     suite.write_rows("answers/v2.jsonl", suite.answers["v2"][:10])
     suite.adapters({**RECORDED, "duo": {"ensemble": ["v1", "v2"], "min_responses": 1}})
     suite.test(TEST.replace('"exact_match[v1] >= 0.50"', '"exact_match[v2] >= 0.50", "exact_match[v2] >= 0.60"'))
@@ -170,17 +172,21 @@ def test_what_a_member_did_not_answer_is_lost_of_its_own_scores(suite, run):
     [experiment] = document["experiments"]
 
     # all of 10 were right: with the 10 others wrong it is one half, which one of these targets is content with
-    assert [(one["subject"], one["state"]) for one in experiment["verdicts"] if "[" in one["subject"]] == [
+    assert [
+        (verdict["subject"], verdict["state"]) for verdict in experiment["verdicts"] if "[" in verdict["subject"]
+    ] == [
         ("exact_match[v2] >= 0.50", "met"),
         ("exact_match[v2] >= 0.60", "undecided"),
     ]
-    assert {(one["n"], one["lost"]) for one in experiment["estimates"] if one["metric"] == "exact_match[v2]"} == {
-        (10, 10)
-    }
+    assert {
+        (estimate["n"], estimate["lost"])
+        for estimate in experiment["estimates"]
+        if estimate["metric"] == "exact_match[v2]"
+    } == {(10, 10)}
     assert of_arms(experiment, "lost")[0] == {"member": 10}
 
 
-def test_members_that_lack_answers_are_told_before_the_run(suite):
+def test_members_without_all_replies_are_reported_before_the_run(suite):
     suite.write_rows("answers/v2.jsonl", suite.answers["v2"][:15])
     suite.write_rows("answers/poor.jsonl", suite.answers["poor"][:10])
     suite.adapters({**RECORDED, "trio": TRIO})
@@ -197,7 +203,7 @@ def test_members_that_lack_answers_are_told_before_the_run(suite):
     )
 
 
-def test_one_sample_alone_shows_what_the_members_said(trio):
+def test_one_sample_alone_shows_the_members_replies(trio):
     trio.run("--crucible-adapter=trio", "--crucible-sample=q13").stdout.fnmatch_lines(
         [
             "reply    v1 gave up on 13",
@@ -228,7 +234,7 @@ SCRIPTS = """
 """
 
 
-def test_members_are_asked_as_their_own_adapters_say_and_for_the_ensembles_arm(suite):
+def test_members_use_their_own_settings_and_count_for_the_ensembles_arm(suite):
     suite.script(
         SCRIPTS,
         others={

@@ -59,12 +59,12 @@ def written(suite):
 
 def rows(result):
     """Arm -> the cells of its row."""
-    found = {}
+    table = {}
     for line in result.outlines:
         cells = re.split(r" {2,}", line.strip())
         if len(cells) == 8 and cells[0] in ("v2", "v1"):
-            found[cells[0]] = cells[1:]
-    return found
+            table[cells[0]] = cells[1:]
+    return table
 
 
 def test_nothing_is_sent_and_nothing_is_stored(written):
@@ -94,7 +94,7 @@ def test_prompts_and_limits_bound_what_an_unknown_run_costs(written):
 
 
 @pytest.mark.slow
-def test_an_earlier_run_tells_what_its_replies_took(written):
+def test_an_estimate_uses_reply_lengths_of_an_earlier_run(written):
     suite = written(samples=40, priced=True)
     suite.run(*BOTH)
     suite.test(TEST.format(samples=200, more=""))
@@ -123,7 +123,7 @@ def test_what_is_stored_or_cached_is_not_sent_again(written):
     result.stdout.fnmatch_lines(["  v1: nothing to send"])
 
 
-def test_an_earlier_run_also_tells_of_later_turns(written):
+def test_an_estimate_counts_later_turns_of_an_earlier_run(written):
     suite = written(more='reply = await sampler.generate("again " + reply.text + sample.id)')
     suite.run(*BOTH)
     suite.test(TEST.format(samples=80, more='reply = await sampler.generate("again " + reply.text + sample.id)'))
@@ -133,16 +133,16 @@ def test_an_earlier_run_also_tells_of_later_turns(written):
 
 
 @pytest.mark.parametrize(
-    ("budget", "status", "said"), [("41 requests", 1, "may be too little (requests)"), ("80 requests", 0, "enough")]
+    ("budget", "status", "sentence"), [("41 requests", 1, "may be too little (requests)"), ("80 requests", 0, "enough")]
 )
-def test_it_exits_1_when_a_budget_may_be_too_little(written, budget, status, said):
+def test_an_estimate_above_the_budget_exits_1(written, budget, status, sentence):
     result = written().run(*BOTH, "--crucible-estimate", f"--crucible-budget={budget}")
 
     assert result.ret == status
-    result.stdout.fnmatch_lines([f"budget   {budget}: {said}"])
+    result.stdout.fnmatch_lines([f"budget   {budget}: {sentence}"])
 
 
-def test_a_price_that_is_not_known_is_not_0(written):
+def test_an_unknown_price_is_not_0(written):
     result = written(limited=True).run(*BOTH, "--crucible-estimate")
 
     assert rows(result)["v2"][5] == "unknown"

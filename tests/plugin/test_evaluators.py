@@ -59,11 +59,17 @@ def test_arms_are_measured_by_sample_and_as_a_whole(suite):
     suite.test(TEST)
 
     each, whole = suite.json("--crucible-adapter=v2", "--compare=v1")["experiments"]
-    assert {(one["arm"], one["value"], one["n"]) for one in each["estimates"]} == {("v2", 3, 5), ("v1", 4, 5)}
+    assert {(estimate["arm"], estimate["value"], estimate["n"]) for estimate in each["estimates"]} == {
+        ("v2", 3, 5),
+        ("v1", 4, 5),
+    }
     # Lower is better, and differences are signed so that positive is better.
-    assert [(one["difference"], one["pairs"]) for one in each["comparisons"]] == [(1, 5)]
-    assert {(one["value"], one["n"], one["low"]) for one in whole["estimates"]} == {(1, 1, None), (2, 1, None)}
-    assert [(one["p_value"], one["low"]) for one in whole["comparisons"]] == [(None, None)]
+    assert [(comparison["difference"], comparison["pairs"]) for comparison in each["comparisons"]] == [(1, 5)]
+    assert {(estimate["value"], estimate["n"], estimate["low"]) for estimate in whole["estimates"]} == {
+        (1, 1, None),
+        (2, 1, None),
+    }
+    assert [(comparison["p_value"], comparison["low"]) for comparison in whole["comparisons"]] == [(None, None)]
 
 
 def test_an_evaluation_as_a_whole_needs_one_sample(suite):

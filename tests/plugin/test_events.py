@@ -1,4 +1,4 @@
-"""What happens between questions and answers reaches hooks, the run store and the report; and nothing mixes."""
+"""Events of requests reach hooks, the run store and the report, and do not mix."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ ARMS = ("--crucible-adapter=scripted", "--compare=base")
 
 
 @pytest.fixture
-def told(suite):
-    """A hook that writes down what it is told of two experiments on two arms."""
+def listening(suite):
+    """A suite whose hook records the events of two experiments on two arms."""
     suite.script(SCRIPTS, others={"base": {"backend": "scripted", "script": "scripts:base", "latency_s": 0.001}})
     suite.pytester.makeconftest(LISTENER)
     suite.test(TWO.format(name="sums"))
@@ -72,7 +72,7 @@ def events(suite) -> list[dict[str, Any]]:
     return [dict(zip(names, json.loads(line), strict=True)) for line in suite.calls()]
 
 
-def stored(suite, query: str = "SELECT * FROM events ORDER BY id") -> list[dict[str, Any]]:
+def stored_events(suite, query: str = "SELECT * FROM events ORDER BY id") -> list[dict[str, Any]]:
     with contextlib.closing(sqlite3.connect(suite.path / ".crucible/crucible.db")) as connection:
         connection.row_factory = sqlite3.Row
         return [dict(row) for row in connection.execute(query)]
@@ -81,7 +81,7 @@ def stored(suite, query: str = "SELECT * FROM events ORDER BY id") -> list[dict[
 EXPERIMENTS = ("test_sums.py::test_sums", "test_others.py::test_others")
 
 
-def test_each_request_is_told_with_its_experiment_arm_and_sample(told, run):
+def test_each_request_event_has_its_experiment_arm_and_sample(listening, run):
     run(*ARMS)
 
     places = [
@@ -91,57 +91,61 @@ def test_each_request_is_told_with_its_experiment_arm_and_sample(told, run):
         for k in range(20)
     ]
     for name in ("request.start", "request.stop", "sample.start", "sample.stop"):
-        found = [
-            (one["experiment"], one["arm"], one["sample"], one["repeat"]) for one in events(told) if one["name"] == name
+        rows = [
+            (event["experiment"], event["arm"], event["sample"], event["repeat"])
+            for event in events(listening)
+            if event["name"] == name
         ]
-        assert sorted(found) == sorted(places)
+        assert sorted(rows) == sorted(places)
     for name in ("experiment.start", "experiment.stop"):
-        assert sorted(one["experiment"] for one in events(told) if one["name"] == name) == sorted(EXPERIMENTS)
+        assert sorted(event["experiment"] for event in events(listening) if event["name"] == name) == sorted(
+            EXPERIMENTS
+        )
 
 
-def test_what_became_of_each_is_told(told, run):
+def test_sample_events_have_their_outcome(listening, run):
     run(*ARMS)
 
-    stops = [one for one in events(told) if one["name"] == "request.stop"]
-    assert all(one["seconds"] >= 0 for one in stops)
+    stops = [event for event in events(listening) if event["name"] == "request.stop"]
+    assert all(stop["seconds"] >= 0 for stop in stops)
     answered = {"input_tokens": 7, "output_tokens": 3, "finish": "stop"}
-    assert all(answered.items() <= one["facts"].items() for one in stops if one["sample"] != "q05")
-    assert [one["facts"] for one in stops if one["sample"] == "q05"] == [{"error": "BackendError"}] * 4
-    outcomes = Counter(json.dumps(one["facts"]) for one in events(told) if one["name"] == "sample.stop")
+    assert all(answered.items() <= stop["facts"].items() for stop in stops if stop["sample"] != "q05")
+    assert [stop["facts"] for stop in stops if stop["sample"] == "q05"] == [{"error": "BackendError"}] * 4
+    outcomes = Counter(json.dumps(event["facts"]) for event in events(listening) if event["name"] == "sample.stop")
     assert outcomes == {'{"outcome": "answered"}': 76, '{"outcome": "lost", "reason": "error"}': 4}
 
 
 @pytest.mark.slow
-def test_under_xdist_workers_tell_what_they_ask(told):
-    told.run_n2(*ARMS)
+def test_workers_emit_the_events_of_their_requests(listening):
+    listening.run_n2(*ARMS)
 
-    by_experiment = {one["experiment"]: set() for one in events(told)}
-    for one in events(told):
-        by_experiment[one["experiment"]].add(one["worker"])
+    by_experiment = {event["experiment"]: set() for event in events(listening)}
+    for event in events(listening):
+        by_experiment[event["experiment"]].add(event["worker"])
     assert sorted(map(len, by_experiment.values())) == [1, 1]
     assert set().union(*by_experiment.values()) <= {"gw0", "gw1"}
 
 
-def test_what_is_told_is_stored_too_once(told, run):
+def test_each_event_is_stored_once(listening, run):
     run(*ARMS)
 
-    def place(one: dict[str, Any]) -> tuple[Any, ...]:
-        repeat = one["repeat"] if "repeat" in one else one["epoch"]  # as the store calls it
-        return one["name"], one["experiment"], one["arm"], one["sample"], repeat, one["seconds"]
+    def place(event: dict[str, Any]) -> tuple[Any, ...]:
+        repeat = event["repeat"] if "repeat" in event else event["epoch"]  # as the store calls it
+        return event["name"], event["experiment"], event["arm"], event["sample"], repeat, event["seconds"]
 
-    kept = [one for one in events(told) if one["name"] in ("request.stop",)]
-    assert sorted(map(place, stored(told))) == sorted(map(place, kept))
-    [row] = stored(told, "SELECT DISTINCT run FROM events")
-    assert row["run"] == stored(told, "SELECT id FROM runs")[0]["id"]
+    remaining = [event for event in events(listening) if event["name"] in ("request.stop",)]
+    assert sorted(map(place, stored_events(listening))) == sorted(map(place, remaining))
+    [row] = stored_events(listening, "SELECT DISTINCT run FROM events")
+    assert row["run"] == stored_events(listening, "SELECT id FROM runs")[0]["id"]
 
 
-def test_two_runs_into_one_store_have_their_own_usage(told):
-    documents = [told.json("--crucible-adapter=scripted", "--compare=base", "--crucible-fresh") for _ in range(2)]
+def test_two_runs_into_one_store_have_their_own_usage(listening):
+    documents = [listening.json("--crucible-adapter=scripted", "--compare=base", "--crucible-fresh") for _ in range(2)]
 
     for document in documents:
         for experiment in document["experiments"]:
-            assert [one["sent"] for one in of_arms(experiment, "usage")] == [20, 20]
-    assert len(stored(told)) == 160
+            assert [of_arm["sent"] for of_arm in of_arms(experiment, "usage")] == [20, 20]
+    assert len(stored_events(listening)) == 160
 
 
 # -- listeners that are broken --------------------------------------------------------------------------------------
@@ -149,32 +153,32 @@ def test_two_runs_into_one_store_have_their_own_usage(told):
 BROKEN = "{} raised ZeroDivisionError: division by zero on the event {}: it receives no more events"
 
 
-def test_a_hook_that_raises_breaks_nothing_and_is_told_once(told, run):
-    told.pytester.makeconftest("def pytest_crucible_event(event):\n    1 / 0")
+def test_a_hook_that_raises_is_reported_once(listening, run):
+    listening.pytester.makeconftest("def pytest_crucible_event(event):\n    1 / 0")
     result = run(*ARMS)
 
     result.assert_outcomes(passed=4)
     lines = [line for line in result.outlines if "ZeroDivisionError" in line]
-    name = f"pytest_crucible_event in {str(told.path / 'conftest.py')!r}"
+    name = f"pytest_crucible_event in {str(listening.path / 'conftest.py')!r}"
     assert lines == [BROKEN.format(name, "experiment.start")]
-    assert len(stored(told)) == 80
+    assert len(stored_events(listening)) == 80
 
 
-def test_a_hook_that_raises_does_not_silence_another(told, run):
-    (told.path / "below").mkdir()
-    (told.path / "below/conftest.py").write_text("def pytest_crucible_event(event):\n    1 / 0\n")
-    (told.path / "test_others.py").rename(told.path / "below/test_others.py")
+def test_a_hook_that_raises_does_not_stop_other_hooks(listening, run):
+    (listening.path / "below").mkdir()
+    (listening.path / "below/conftest.py").write_text("def pytest_crucible_event(event):\n    1 / 0\n")
+    (listening.path / "test_others.py").rename(listening.path / "below/test_others.py")
     run(*ARMS)
 
-    assert len([one for one in events(told) if one["name"] == "request.stop"]) == 80
+    assert len([event for event in events(listening) if event["name"] == "request.stop"]) == 80
 
 
 # -- where else something is asked ----------------------------------------------------------------------------------
 
 
-def test_joined_tests_tell_of_their_items(told, run):
-    (told.path / "test_others.py").unlink()
-    told.test(
+def test_joined_tests_emit_events_of_their_items(listening, run):
+    (listening.path / "test_others.py").unlink()
+    listening.test(
         """
         import pytest
 
@@ -187,44 +191,49 @@ def test_joined_tests_tell_of_their_items(told, run):
     )
     run(*ARMS)
 
-    found = Counter((one["name"], one["arm"], one["sample"]) for one in events(told))
+    counts = Counter((event["name"], event["arm"], event["sample"]) for event in events(listening))
     names = ("sample.start", "request.start", "request.stop", "sample.stop")
-    assert found == {(name, arm, str(k)): 1 for name in names for arm in ("scripted", "base") for k in range(3)}
-    stops = {one["sample"]: one["facts"] for one in events(told) if one["name"] == "sample.stop"}
+    assert counts == {(name, arm, str(k)): 1 for name in names for arm in ("scripted", "base") for k in range(3)}
+    stops = {event["sample"]: event["facts"] for event in events(listening) if event["name"] == "sample.stop"}
     assert stops == {
         "0": {"outcome": "failed", "reason": "assertion"}, "1": {"outcome": "answered"}, "2": {"outcome": "answered"}
     }  # fmt: skip
-    assert len(stored(told)) == 6
+    assert len(stored_events(listening)) == 6
 
 
-def test_one_sample_alone_is_told_of_and_not_stored(told):
-    told.run("--crucible-adapter=scripted", "--crucible-sample=q03")
+def test_events_of_one_sample_alone_are_not_stored(listening):
+    listening.run("--crucible-adapter=scripted", "--crucible-sample=q03")
 
-    assert {(one["name"], one["sample"]) for one in events(told)} == {("request.start", "q03"), ("request.stop", "q03")}
-    assert not (told.path / ".crucible/crucible.db").exists() or stored(told) == []
+    assert {(event["name"], event["sample"]) for event in events(listening)} == {
+        ("request.start", "q03"),
+        ("request.stop", "q03"),
+    }
+    assert not (listening.path / ".crucible/crucible.db").exists() or stored_events(listening) == []
 
 
 def test_recorded_answers_are_no_requests(suite):
     suite.pytester.makeconftest(LISTENER)
     document = suite.json("--crucible-adapter=v2", "--compare=v1")
 
-    assert {one["name"] for one in events(suite)} == {
+    assert {event["name"] for event in events(suite)} == {
         "experiment.start", "experiment.stop", "sample.start", "sample.stop"
     }  # fmt: skip
     assert of_arms(document["experiments"][0], "usage") == [None, None]
 
 
-def test_samples_that_are_cut_short_are_told_as_cancelled(told):
-    (told.path / "test_others.py").unlink()
-    told.script("from pytest_crucible import Refused\ndef answer(request):\n    raise Refused('no key')\nbase = answer")
-    told.run("--crucible-adapter=scripted")
+def test_cancelled_samples_emit_cancelled_events(listening):
+    (listening.path / "test_others.py").unlink()
+    listening.script(
+        "from pytest_crucible import Refused\ndef answer(request):\n    raise Refused('no key')\nbase = answer"
+    )
+    listening.run("--crucible-adapter=scripted")
 
-    outcomes = {one["facts"]["outcome"] for one in events(told) if one["name"] == "sample.stop"}
-    starts = Counter(one["name"] for one in events(told) if one["name"].endswith(".start"))
-    stops = Counter(one["name"] for one in events(told) if one["name"].endswith(".stop"))
+    outcomes = {event["facts"]["outcome"] for event in events(listening) if event["name"] == "sample.stop"}
+    starts = Counter(event["name"] for event in events(listening) if event["name"].endswith(".start"))
+    stops = Counter(event["name"] for event in events(listening) if event["name"].endswith(".stop"))
     assert outcomes == {"cancelled"}
-    assert [starts[f"{one}.start"] for one in ("experiment", "sample", "request")] == [
-        stops[f"{one}.stop"] for one in ("experiment", "sample", "request")
+    assert [starts[f"{entry}.start"] for entry in ("experiment", "sample", "request")] == [
+        stops[f"{entry}.stop"] for entry in ("experiment", "sample", "request")
     ]
 
 
@@ -232,7 +241,7 @@ def test_samples_that_are_cut_short_are_told_as_cancelled(told):
 
 
 @pytest.fixture
-def asked(suite):
+def modelled(suite):
     """A model that is no script."""
     suite.pytester.makeconftest(MODEL)
     suite.adapters({name: {"backend": "model"} for name in ("large", "small")})
@@ -240,7 +249,7 @@ def asked(suite):
     return suite
 
 
-def test_what_it_took_stands_below_the_verdicts(asked, run):
+def test_usage_is_printed_below_the_verdicts(modelled, run):
     result = run("--crucible-adapter=large", "--compare=small")
 
     result.stdout.fnmatch_lines(
@@ -254,23 +263,23 @@ def test_what_it_took_stands_below_the_verdicts(asked, run):
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-def test_quietly_nothing_of_it_does(asked, quiet):
-    result = asked.run("--crucible-adapter=large", *(["-q"] if quiet else []))
+def test_quiet_prints_no_usage(modelled, quiet):
+    result = modelled.run("--crucible-adapter=large", *(["-q"] if quiet else []))
 
     assert any(line.startswith("arm ") for line in result.outlines) is not quiet
 
 
-def test_verbosely_all_percentiles_do(asked):
-    result = asked.run("-v", "--crucible-adapter=large")
+def test_verbose_prints_all_percentiles(modelled):
+    result = modelled.run("-v", "--crucible-adapter=large")
 
     result.stdout.fnmatch_lines(
         ["arm *time of *n *p50 *p90 *p95 *p99", "large  reply *20 *", "seconds; percentiles linear between *"]
     )
 
 
-def test_stored_answers_took_nothing_this_time(asked):
-    asked.run("--crucible-adapter=large", "--compare=small")
-    document = asked.json("--crucible-adapter=large", "--compare=small", "--crucible-cache=off")
+def test_stored_replies_count_as_no_usage(modelled):
+    modelled.run("--crucible-adapter=large", "--compare=small")
+    document = modelled.json("--crucible-adapter=large", "--compare=small", "--crucible-cache=off")
 
     [first, second] = of_arms(document["experiments"][0], "usage")
     assert (first["sent"], first["answered"], first["input_tokens"], first["output_tokens"]) == (20, 20, 140, 60)
@@ -278,9 +287,9 @@ def test_stored_answers_took_nothing_this_time(asked):
     assert second is None
 
 
-def test_a_clock_that_is_set_back_makes_nothing_shorter_than_nothing(told):
-    """An hour back with every look at it; in a process of its own, since nobody sets it right again."""
-    told.pytester.makeconftest(
+def test_a_clock_set_back_gives_no_negative_durations(listening):
+    """An hour back with every look at it; in a process of its own, since it is not set right again."""
+    listening.pytester.makeconftest(
         f"""
         import itertools, time
 
@@ -290,7 +299,7 @@ def test_a_clock_that_is_set_back_makes_nothing_shorter_than_nothing(told):
         {textwrap.indent(LISTENER, "    ")}
         """
     )
-    result = told.run_apart(*ARMS)
+    result = listening.run_apart(*ARMS)
 
     assert result.ret == 0
-    assert min(one["seconds"] for one in events(told) if one["seconds"] is not None) >= 0
+    assert min(event["seconds"] for event in events(listening) if event["seconds"] is not None) >= 0

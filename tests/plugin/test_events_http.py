@@ -76,30 +76,32 @@ def served(suite, server):
 
 
 def usages(document: dict[str, Any], arm: str) -> list[dict[str, Any]]:
-    usages = (one for experiment in document["experiments"] for one in experiment["sections"].get("usage", ()))
-    return [one for one in usages if one["arm"] == arm]
+    usages = (entry for experiment in document["experiments"] for entry in experiment["sections"].get("usage", ()))
+    return [usage for usage in usages if usage["arm"] == arm]
 
 
-def test_what_was_sent_and_what_became_of_it_is_what_the_server_says(served, server, run):
+def test_usage_equals_the_servers_own_counts(served, server, run):
     document = served.json("--crucible-adapter=steady", "--compare=flaky", run=run)
 
     counts = server.counts()
     steady, flaky = usages(document, "steady"), usages(document, "flaky")
-    assert {"steady": sum(one["sent"] for one in steady), "flaky": sum(one["sent"] for one in flaky)} == counts[
+    assert {"steady": sum(entry["sent"] for entry in steady), "flaky": sum(entry["sent"] for entry in flaky)} == counts[
         "models"
     ]
-    failed = sum((Counter(one["failed"]) for one in flaky), Counter())
+    failed = sum((Counter(entry["failed"]) for entry in flaky), Counter())
     assert failed == {status: count for status, count in counts["statuses"].items() if status != "200"}
-    assert sum(one["answered"] for one in steady + flaky) == counts["statuses"]["200"]
-    assert all(one["failed"] == {} for one in steady)
-    assert all(one["answered"] + sum(one["failed"].values()) + one["cancelled"] == one["sent"] for one in flaky)
+    assert sum(entry["answered"] for entry in steady + flaky) == counts["statuses"]["200"]
+    assert all(entry["failed"] == {} for entry in steady)
+    assert all(
+        entry["answered"] + sum(entry["failed"].values()) + entry["cancelled"] == entry["sent"] for entry in flaky
+    )
 
 
 def test_each_experiment_has_the_latencies_of_its_own_requests(served, run):
     document = served.json("--crucible-adapter=steady", "--compare=flaky", "--crucible-cache=off", run=run)
 
-    for one in usages(document, "steady"):
-        assert one["latency"]["n"] == one["answered"] == 20
-        assert one["latency"]["p50"] >= 0.01
-        assert one["seconds"] >= one["latency"]["p99"]
-        assert (one["input_tokens"], one["output_tokens"]) == (60, 60)
+    for usage in usages(document, "steady"):
+        assert usage["latency"]["n"] == usage["answered"] == 20
+        assert usage["latency"]["p50"] >= 0.01
+        assert usage["seconds"] >= usage["latency"]["p99"]
+        assert (usage["input_tokens"], usage["output_tokens"]) == (60, 60)

@@ -72,37 +72,37 @@ def export(*arguments: str) -> int:
 
 
 @FORMATS
-def test_observations_are_a_row_each_with_what_is_lost(stored, extension, capsys):
+def test_each_observation_is_a_row_also_where_it_is_lost(stored, extension, capsys):
     name = f"out.{extension}"
     assert export("-o", name) == 0
 
-    found = read(stored.path / name)
-    run = found[0]["run"]
+    rows = read(stored.path / name)
+    run = rows[0]["run"]
     assert capsys.readouterr().out == f"118 observations of run {run} written to {name}\n"
-    values = {(one["arm"], one["sample"], one["metric"]): one for one in found if not one["lost"]}
-    assert len(found) == 118  # 2 arms x 20 samples x 3 metrics, less q05's in one arm, and one row that says so
+    values = {(row["arm"], row["sample"], row["metric"]): row for row in rows if not row["lost"]}
+    assert len(rows) == 118  # 2 arms x 20 samples x 3 metrics, less q05's in one arm, and one row that says so
     assert float(values["base", "q00", "exact_match"]["value"]) == 1.0
     assert float(values["base", "q01", "exact_match"]["value"]) == 0.0
     picky = values["scripted", "q00", "picky"]
     assert (picky["value"] or None, picky["reason"]) == (None, "too early")
     assert values["scripted", "q01", "topic"]["label"] == "sums"
-    [lost] = [one for one in found if one["lost"]]
+    [lost] = [row for row in rows if row["lost"]]
     assert (lost["sample"], lost["metric"] or None, lost["lost"], lost["reason"]) == (
         "q05", None, "error", "rebooted, it says",
     )  # fmt: skip
 
 
 @FORMATS
-def test_replies_are_a_row_each_with_what_was_asked(stored, extension):
+def test_each_reply_is_a_row_with_its_prompt(stored, extension):
     name = f"out.{extension}"
     export("-o", name, "--what", "replies")
 
-    found = {(one["arm"], one["sample"]): one for one in read(stored.path / name)}
-    assert len(found) == 39
-    one = found["scripted", "q03"]
-    assert (one["input"], one["expected"], one["text"]) == ("3 + 3", "6", '"q03", she said\n你好')
-    assert str(one["input_tokens"]) == "7"
-    assert (one["output_tokens"] or None, one["finish"], str(one["skipped"])) == (None, "stop", "False")
+    rows = {(entry["arm"], entry["sample"]): entry for entry in read(stored.path / name)}
+    assert len(rows) == 39
+    item = rows["scripted", "q03"]
+    assert (item["input"], item["expected"], item["text"]) == ("3 + 3", "6", '"q03", she said\n你好')
+    assert str(item["input_tokens"]) == "7"
+    assert (item["output_tokens"] or None, item["finish"], str(item["skipped"])) == (None, "stop", "False")
 
 
 @FORMATS
@@ -110,10 +110,10 @@ def test_events_are_a_row_each(stored, extension):
     name = f"out.{extension}"
     export("-o", name, "--what", "events")
 
-    found = read(stored.path / name)
-    assert len(found) == 40
-    assert {one["name"] for one in found} == {"request.stop"}
-    [failed] = [one for one in found if one["error"]]
+    rows = read(stored.path / name)
+    assert len(rows) == 40
+    assert {row["name"] for row in rows} == {"request.stop"}
+    [failed] = [row for row in rows if row["error"]]
     assert (failed["sample"], failed["arm"], failed["error"]) == ("q05", "scripted", "BackendError")
 
 
@@ -134,7 +134,7 @@ def test_a_run_on_two_workers_is_exported_alike(stored):
     export("-o", "n2.csv")
 
     plain, workers = (read(stored.path / name) for name in ("plain.csv", "n2.csv"))
-    assert [{**one, "run": ""} for one in plain] == [{**one, "run": ""} for one in workers]
+    assert [{**entry, "run": ""} for entry in plain] == [{**worker, "run": ""} for worker in workers]
 
 
 @pytest.mark.parametrize(
@@ -153,19 +153,19 @@ def test_a_run_on_two_workers_is_exported_alike(stored):
         ),
     ],
 )
-def test_what_cannot_be_meant_is_one_sentence(stored, arguments, sentence, capsys):
+def test_an_invalid_argument_is_refused_in_one_sentence(stored, arguments, sentence, capsys):
     status = export(*arguments)
 
-    said = capsys.readouterr().err
-    assert (status, said.count("\n")) == (4, 1)
-    assert said.startswith(f"crucible export: {sentence.replace('{here}', str(stored.path))}")
+    errors = capsys.readouterr().err
+    assert (status, errors.count("\n")) == (4, 1)
+    assert errors.startswith(f"crucible export: {sentence.replace('{here}', str(stored.path))}")
 
 
-def test_what_there_is_not_is_refused_with_what_there_is(stored, capsys):
+def test_an_unknown_arm_or_metric_is_refused_with_the_known_ones(stored, capsys):
     assert export("-o", "out.csv", "--what", "costs") == 4
 
-    said = capsys.readouterr().err
-    assert all(name in said for name in ("observations", "replies", "events"))
+    errors = capsys.readouterr().err
+    assert all(name in errors for name in ("observations", "replies", "events"))
 
 
 @FORMATS
@@ -182,7 +182,7 @@ def test_a_session_writes_observations_by_the_extension(suite, extension, monkey
 
 
 @pytest.mark.slow
-def test_a_missing_library_is_found_out_before_anything_is_asked(suite):
+def test_a_missing_library_is_reported_before_any_request(suite):
     suite.script("def answer(request):\n    open('calls.txt', 'a').write('asked')\n    return '0'\nbase = answer")
     suite.pytester.makeconftest("import sys\nsys.modules['pyarrow'] = None")
     result = suite.run_new("--crucible-adapter=scripted", "--crucible-report=report.parquet")

@@ -7,8 +7,6 @@ import json
 
 import pytest
 
-from pytest_crucible.cli import main
-
 TEST = """
     import pytest
 
@@ -40,20 +38,7 @@ BOTH = ("--crucible-adapter=scripted", "--compare=base")
 ROUNDS = "--crucible-rounds=3"
 
 
-@pytest.fixture
-def crucible(suite, monkeypatch, capsys):
-    """A command in the folder of the suite: exit status, lines of the output."""
-    monkeypatch.chdir(suite.path)
-
-    def command(*arguments: str) -> tuple[int, list[str]]:
-        capsys.readouterr()
-        status = main(arguments)
-        return status, capsys.readouterr().out.splitlines()
-
-    return command
-
-
-def written(suite, ours, theirs, facts=""):
+def write_suite(suite, ours, theirs, facts=""):
     suite.script(SCRIPTS.format(ours=ours, theirs=theirs))
     suite.test(TEST.format(facts=facts))
     return suite
@@ -67,8 +52,8 @@ def comparison(document):
 
 
 def test_a_difference_that_comes_and_goes_between_rounds_is_not_proven(suite):
-    """In every round most of the samples agree, and all of them together would prove a regression."""
-    written(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9, 0.9, 0.9])
+    """Most of the samples agree in every round, and all of them together would prove a regression."""
+    write_suite(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9, 0.9, 0.9])
 
     counted = comparison(suite.json(*BOTH, ROUNDS))
     as_repeats = comparison(suite.json(*BOTH, ROUNDS, "--crucible-cache=off", "-o", "crucible_rounds=1"))
@@ -80,7 +65,7 @@ def test_a_difference_that_comes_and_goes_between_rounds_is_not_proven(suite):
 
 
 def test_fixed_rounds_are_repeats(suite):
-    written(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9, 0.9, 0.9], facts=', fixed="rounds"')
+    write_suite(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9, 0.9, 0.9], facts=', fixed="rounds"')
 
     compared = comparison(suite.json(*BOTH, ROUNDS))
 
@@ -89,7 +74,7 @@ def test_fixed_rounds_are_repeats(suite):
 
 
 def test_a_difference_that_all_rounds_have_is_proven(suite):
-    written(suite, ours=[0.2, 0.25, 0.2], theirs=[0.9, 0.85, 0.9])
+    write_suite(suite, ours=[0.2, 0.25, 0.2], theirs=[0.9, 0.85, 0.9])
 
     result = suite.run(*BOTH, ROUNDS)
 
@@ -99,7 +84,7 @@ def test_a_difference_that_all_rounds_have_is_proven(suite):
 
 
 def test_two_rounds_give_no_verdict_and_say_why(suite):
-    written(suite, ours=[0.2, 0.2], theirs=[0.9, 0.9])
+    write_suite(suite, ours=[0.2, 0.2], theirs=[0.9, 0.9])
 
     result = suite.run(*BOTH, "--crucible-rounds=2", "-v")
 
@@ -119,7 +104,7 @@ def test_two_rounds_give_no_verdict_and_say_why(suite):
 
 
 def test_a_round_begins_when_the_one_before_has_ended(suite):
-    written(suite, ours=[0.5], theirs=[0.5])
+    write_suite(suite, ours=[0.5], theirs=[0.5])
     suite.run(*BOTH, ROUNDS)
 
     rounds = [int(line.split()[2]) for line in suite.calls()]
@@ -131,7 +116,7 @@ def test_a_round_begins_when_the_one_before_has_ended(suite):
 
 def test_repeats_within_a_round_are_not_rounds(suite):
     """Three rounds of two repeats: replies 0 and 1 are of the first round."""
-    written(suite, ours=[0.2, 0.2, 0.9, 0.9, 0.3, 0.3], theirs=[0.9], facts=", epochs=2")
+    write_suite(suite, ours=[0.2, 0.2, 0.9, 0.9, 0.3, 0.3], theirs=[0.9], facts=", epochs=2")
 
     document = suite.json(*BOTH, ROUNDS)
 
@@ -142,7 +127,7 @@ def test_repeats_within_a_round_are_not_rounds(suite):
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n4",), marks=pytest.mark.slow)], ids=["plain", "n4"])
 def test_a_rerun_calls_no_model(suite, workers):
-    written(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9])
+    write_suite(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9])
     first = comparison(suite.json(*BOTH, ROUNDS))
     suite.forget_calls()
 
@@ -152,9 +137,9 @@ def test_a_rerun_calls_no_model(suite, workers):
     assert again == first
 
 
-def test_replies_of_one_round_never_stand_in_for_those_of_another(suite):
+def test_replies_are_not_reused_across_rounds(suite):
     """Three repeats that were asked for together are stored; three rounds need two more of each."""
-    written(suite, ours=[0.5], theirs=[0.5], facts=", epochs=int(__import__('os').environ.get('EPOCHS', '1'))")
+    write_suite(suite, ours=[0.5], theirs=[0.5], facts=", epochs=int(__import__('os').environ.get('EPOCHS', '1'))")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("EPOCHS", "3")
         suite.run(*BOTH)
@@ -166,8 +151,8 @@ def test_replies_of_one_round_never_stand_in_for_those_of_another(suite):
     assert len(suite.calls()) == 80
 
 
-def test_more_rounds_ask_for_those_that_are_missing(suite):
-    written(suite, ours=[0.5], theirs=[0.5])
+def test_more_rounds_send_only_the_missing_requests(suite):
+    write_suite(suite, ours=[0.5], theirs=[0.5])
     suite.run(*BOTH, ROUNDS)
     suite.forget_calls()
 
@@ -191,8 +176,8 @@ def test_no_round_at_all_is_refused(suite, rounds):
         ("3", "*fixed=3: write one or several of prompts, trainings, rounds*"),
     ],
 )
-def test_what_is_no_factor_cannot_be_fixed(suite, fixed, sentence):
-    written(suite, ours=[0.5], theirs=[0.5], facts=f", fixed={fixed}")
+def test_an_unknown_factor_cannot_be_fixed(suite, fixed, sentence):
+    write_suite(suite, ours=[0.5], theirs=[0.5], facts=f", fixed={fixed}")
 
     suite.refuses(suite.run(*BOTH), sentence)
 
@@ -215,7 +200,7 @@ def test_a_joined_test_cannot_be_repeated(suite):
 
 
 def test_a_pool_of_sessions_does_not_count_rounds(suite):
-    written(suite, ours=[0.5], theirs=[0.5])
+    write_suite(suite, ours=[0.5], theirs=[0.5])
 
     result = suite.run(*BOTH, ROUNDS, "-o", "crucible_memory=pool")
 
@@ -225,7 +210,7 @@ def test_a_pool_of_sessions_does_not_count_rounds(suite):
 
 
 def test_a_pool_takes_fixed_rounds_for_repeats(suite):
-    written(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9], facts=', fixed="rounds"')
+    write_suite(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9], facts=', fixed="rounds"')
 
     compared = comparison(suite.json(*BOTH, ROUNDS, "-o", "crucible_memory=pool"))
 
@@ -265,7 +250,7 @@ ALIKE = {"terse": 0.9, "polite": 0.9, "steps": 0.9}
 UNLIKE = {"terse": 0.2, "polite": 0.9, "steps": 0.3}
 
 
-def prompted(suite, ours=UNLIKE, theirs=ALIKE, prompts=PROMPTS, facts=""):
+def write_prompts(suite, ours=UNLIKE, theirs=ALIKE, prompts=PROMPTS, facts=""):
     for name in PROMPTS:
         (suite.path / name).write_text(f"{name.removesuffix('.txt')}: what is ")
     suite.script(PROMPT_SCRIPTS.format(ours=ours, theirs=theirs))
@@ -273,17 +258,17 @@ def prompted(suite, ours=UNLIKE, theirs=ALIKE, prompts=PROMPTS, facts=""):
     return suite
 
 
-def asked(suite):
+def count_calls(suite):
     return sorted({tuple(line.split()[::2]) for line in suite.calls()})
 
 
-def test_every_sample_is_asked_in_every_form_of_the_prompt(suite):
-    prompted(suite)
+def test_every_sample_is_sent_with_every_prompt(suite):
+    write_prompts(suite)
 
     result = suite.run(*BOTH)
 
     assert len(suite.calls()) == len(set(suite.calls())) == 20 * 3 * 2
-    assert asked(suite) == [(arm, name) for arm in ("answer", "base") for name in ("polite", "steps", "terse")]
+    assert count_calls(suite) == [(arm, name) for arm in ("answer", "base") for name in ("polite", "steps", "terse")]
     result.stdout.fnmatch_lines(
         [
             "*20 samples x 3 prompts x 2 arms = 120",
@@ -293,8 +278,8 @@ def test_every_sample_is_asked_in_every_form_of_the_prompt(suite):
 
 
 def test_a_difference_of_single_prompts_is_not_proven_for_others_like_them(suite):
-    random = comparison(prompted(suite).json(*BOTH))
-    fixed = comparison(prompted(suite, facts=', fixed="prompts"').json(*BOTH))
+    random = comparison(write_prompts(suite).json(*BOTH))
+    fixed = comparison(write_prompts(suite, facts=', fixed="prompts"').json(*BOTH))
 
     assert random["difference"] == fixed["difference"] == pytest.approx(-0.4333, abs=1e-4)
     assert random["p_value"] > 0.05 > fixed["p_value"]
@@ -302,7 +287,7 @@ def test_a_difference_of_single_prompts_is_not_proven_for_others_like_them(suite
 
 
 def test_prompts_and_rounds_are_crossed(suite):
-    prompted(suite)
+    write_prompts(suite)
 
     document = suite.json(*BOTH, ROUNDS)
 
@@ -312,7 +297,7 @@ def test_prompts_and_rounds_are_crossed(suite):
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n4",), marks=pytest.mark.slow)], ids=["plain", "n4"])
 def test_a_rerun_with_prompts_calls_no_model(suite, workers):
-    first = comparison(prompted(suite).json(*BOTH))
+    first = comparison(write_prompts(suite).json(*BOTH))
     suite.forget_calls()
 
     again = comparison(suite.json(*workers, *BOTH, "--crucible-resume"))
@@ -321,8 +306,8 @@ def test_a_rerun_with_prompts_calls_no_model(suite, workers):
     assert again == first
 
 
-def test_a_stored_baseline_is_not_asked_again(suite):
-    prompted(suite)
+def test_a_stored_baseline_sends_no_request(suite):
+    write_prompts(suite)
     suite.run(*BOTH)
     suite.forget_calls()
 
@@ -332,19 +317,19 @@ def test_a_stored_baseline_is_not_asked_again(suite):
     result.stdout.fnmatch_lines(["*base: 60 of 60 replies reused from run*"])
 
 
-def test_a_prompt_that_changed_is_asked_again(suite):
-    prompted(suite)
+def test_a_changed_prompt_is_sent_again(suite):
+    write_prompts(suite)
     suite.run(*BOTH)
     (suite.path / "polite.txt").write_text("polite: please say what is ")
     suite.forget_calls()
 
     suite.run(*BOTH, "--crucible-resume")
 
-    assert ("base", "polite") in asked(suite)
+    assert ("base", "polite") in count_calls(suite)
 
 
 def test_a_stored_run_is_compared_prompt_by_prompt(suite):
-    prompted(suite)
+    write_prompts(suite)
     first = suite.json(*BOTH)
     suite.forget_calls()
 
@@ -355,15 +340,15 @@ def test_a_stored_run_is_compared_prompt_by_prompt(suite):
 
 
 def test_a_stored_run_with_other_prompts_is_refused(suite):
-    prompted(suite)
+    write_prompts(suite)
     run = suite.json(*BOTH)["run"]["id"]
     (suite.path / "polite.txt").write_text("polite: please say what is ")
 
     suite.refuses(suite.run("--crucible-adapter=base", f"--compare=run:{run}"), "*prompts changed since run*")
 
 
-def test_lost_replies_to_one_prompt_are_asked_again_on_resume(suite):
-    prompted(suite)
+def test_lost_replies_to_one_prompt_are_sent_again_on_resume(suite):
+    write_prompts(suite)
     suite.script(
         PROMPT_SCRIPTS.format(ours=UNLIKE, theirs=ALIKE).replace(
             "        note(arm, request)\n",
@@ -381,8 +366,8 @@ def test_lost_replies_to_one_prompt_are_asked_again_on_resume(suite):
     assert sorted(suite.calls()) == ["answer q03 polite", "base q03 polite"]
 
 
-def test_one_sample_alone_is_asked_in_the_first_prompt(suite):
-    prompted(suite)
+def test_one_sample_alone_uses_the_first_prompt(suite):
+    write_prompts(suite)
 
     suite.run("--crucible-adapter=scripted", "--crucible-sample=q03")
 
@@ -402,8 +387,8 @@ def test_one_sample_alone_is_asked_in_the_first_prompt(suite):
         (["terse.txt", 3], "*has 3 among its prompts: write the name of a file"),
     ],
 )
-def test_prompts_that_cannot_be_meant_are_refused(suite, prompts, sentence):
-    prompted(suite, prompts=prompts)
+def test_invalid_prompts_are_refused(suite, prompts, sentence):
+    write_prompts(suite, prompts=prompts)
     (suite.path / "copy.txt").write_text((suite.path / "terse.txt").read_text())
     (suite.path / "empty.txt").write_text("\n")
     (suite.path / "bytes.txt").write_bytes(b"\xff\xfe")
@@ -413,14 +398,14 @@ def test_prompts_that_cannot_be_meant_are_refused(suite, prompts, sentence):
 
 
 def test_prompts_are_a_list(suite):
-    prompted(suite)
+    write_prompts(suite)
     suite.test(PROMPTED.format(prompts="'terse.txt'", facts=""))
 
     suite.refuses(suite.run(*BOTH), "*prompts='terse.txt': write a list of files, each with one form of the prompt")
 
 
 def test_a_test_without_the_argument_is_refused(suite):
-    prompted(suite)
+    write_prompts(suite)
     suite.test(PROMPTED.format(prompts=list(PROMPTS), facts="").replace("prompt, ", "").replace("prompt + ", ""))
 
     suite.refuses(
@@ -429,7 +414,7 @@ def test_a_test_without_the_argument_is_refused(suite):
 
 
 def test_a_fixture_of_that_name_is_refused_beside_prompts(suite):
-    prompted(suite)
+    write_prompts(suite)
     source = PROMPTED.format(prompts=list(PROMPTS), facts="")
     suite.test(source + "\n    @pytest.fixture\n    def prompt():\n        return 'mine: '\n")
 
@@ -437,17 +422,17 @@ def test_a_fixture_of_that_name_is_refused_beside_prompts(suite):
 
 
 def test_a_fixture_of_that_name_is_the_tests_own_without_prompts(suite):
-    prompted(suite)
+    write_prompts(suite)
     source = PROMPTED.replace("prompts={prompts}{facts}", "limit=3").format()
     suite.test(source + "\n    @pytest.fixture\n    def prompt():\n        return 'terse: '\n")
 
     suite.run("--crucible-adapter=scripted")
 
-    assert asked(suite) == [("answer", "terse")]
+    assert count_calls(suite) == [("answer", "terse")]
 
 
-def test_without_prompts_the_argument_says_what_is_missing(suite):
-    prompted(suite)
+def test_a_prompt_argument_without_prompts_is_an_error(suite):
+    write_prompts(suite)
     suite.test(PROMPTED.replace("prompts={prompts}{facts}", "limit=3").format())
 
     result = suite.run("--crucible-adapter=scripted")
@@ -456,7 +441,7 @@ def test_without_prompts_the_argument_says_what_is_missing(suite):
 
 
 def test_prompts_may_be_below_the_root_directory(suite):
-    prompted(suite)
+    write_prompts(suite)
     (suite.path / "prompts").mkdir()
     for name in PROMPTS:
         (suite.path / name).rename(suite.path / "prompts" / name)
@@ -468,7 +453,7 @@ def test_prompts_may_be_below_the_root_directory(suite):
 
 
 def test_prompts_of_several_sessions_are_not_pooled(suite):
-    prompted(suite, facts=', fixed="prompts"')
+    write_prompts(suite, facts=', fixed="prompts"')
 
     result = suite.run(*BOTH, "-o", "crucible_memory=pool")
 
@@ -481,7 +466,7 @@ def test_prompts_of_several_sessions_are_not_pooled(suite):
 def test_stored_runs_resolve_the_number_of_a_repeat(suite, monkeypatch):
     from pytest_crucible import runs
 
-    prompted(suite)
+    write_prompts(suite)
     suite.run(*BOTH, ROUNDS)
     monkeypatch.chdir(suite.path)
     stored = runs.load(store=suite.path / ".crucible/crucible.db")
@@ -496,10 +481,11 @@ def test_stored_runs_resolve_the_number_of_a_repeat(suite, monkeypatch):
 
 
 def test_a_conversation_names_its_prompt_and_round(suite, crucible):
-    prompted(suite)
+    write_prompts(suite)
     suite.run(*BOTH, ROUNDS)
 
-    status, lines = crucible("show", "latest", "--sample", "q05")
+    status, out, _ = crucible("show", "latest", "--sample", "q05")
+    lines = out.splitlines()
 
     assert status == 0
     printed = "\n".join(lines)
@@ -511,7 +497,7 @@ def test_a_conversation_names_its_prompt_and_round(suite, crucible):
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["html", "md", "ipynb", "tex", "parquet"])
 def test_every_report_is_written(suite, suffix):
-    prompted(suite)
+    write_prompts(suite)
 
     result = suite.run(*BOTH, f"--crucible-report=report.{suffix}")
 
@@ -520,17 +506,17 @@ def test_every_report_is_written(suite, suffix):
 
 
 def test_two_stored_runs_are_compared_by_the_prompts_that_both_have(suite, crucible):
-    first = prompted(suite).json(*BOTH)["run"]["id"]
-    second = prompted(suite, prompts=[*PROMPTS[1:], PROMPTS[0]]).json(*BOTH)["run"]["id"]
+    first = write_prompts(suite).json(*BOTH)["run"]["id"]
+    second = write_prompts(suite, prompts=[*PROMPTS[1:], PROMPTS[0]]).json(*BOTH)["run"]["id"]
 
-    _, lines = crucible("compare", second, f"{first}:base", "--json")
+    _, out, _ = crucible("compare", second, f"{first}:base", "--json")
 
-    assert comparison(json.loads("\n".join(lines)))["difference"] == pytest.approx(-0.4333, abs=1e-4)
-    assert comparison(json.loads("\n".join(lines)))["method"] == "crossed t"
+    assert comparison(json.loads(out))["difference"] == pytest.approx(-0.4333, abs=1e-4)
+    assert comparison(json.loads(out))["method"] == "crossed t"
 
 
 def test_the_sources_of_noise_are_shown(suite):
-    prompted(suite)
+    write_prompts(suite)
 
     result = suite.run(*BOTH, ROUNDS, "--crucible-report=report.md", "--crucible-report=report.tex")
 

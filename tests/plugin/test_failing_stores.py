@@ -1,4 +1,4 @@
-"""Run stores that fail in the middle of a run: nobody waits for ever, what was answered is kept, and the next run takes it in."""
+"""Run stores that fail in the middle of a run: the run ends, its replies are kept, and the next run stores them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from pathlib import Path
 
 import postgresql_server
 import pytest
-
-pytestmark = pytest.mark.usefixtures("warm_programs")
 
 # Undone at the end: a session in this process would leave all later ones as impatient, and on a busy machine they fail.
 IMPATIENT = """
@@ -79,7 +77,7 @@ WORKERS = pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=p
 
 @pytest.fixture
 def mortal() -> Iterator[postgresql_server.Server]:
-    """A server that nobody else uses."""
+    """A server of this test alone."""
     if reason := postgresql_server.missing():
         pytest.skip(reason)
     with postgresql_server.server() as server:
@@ -99,20 +97,20 @@ def impatient(suite, monkeypatch):
 
 @contextlib.contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """As another process that writes and never comes to an end."""
+    """Hold the lock as another process that never stops writing."""
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         yield
 
 
 @contextlib.contextmanager
-def killed(server: postgresql_server.Server) -> Iterator[None]:
+def kill_server(server: postgresql_server.Server) -> Iterator[None]:
     server.kill()
     yield
     server.start()
 
 
-def broken(suite, breaking, *arguments) -> tuple[int, str, str]:
+def run_and_break(suite, breaking, *arguments) -> tuple[int, str, str]:
     """Run, and when the tenth question has been asked break the store; until the run is over it stays so."""
     command = [*suite.pytester._getpytestargs(), "-p", "no:asyncio", "-p", "no:hypothesispytest", *arguments]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
@@ -132,13 +130,13 @@ def broken(suite, breaking, *arguments) -> tuple[int, str, str]:
 
 def sentences(error: str) -> set[str]:
     """Without what differs: where, how many rows, which file."""
-    said = re.sub(r"run store '[^']*'", "run store X", error.replace("ERROR: ", ""))
-    said = re.sub(r"\(\d+ rows of this run kept in '[^']*', ", "(N rows of this run kept in Y, ", said)
-    return set(said.split("\n")) - {""}
+    text = re.sub(r"run store '[^']*'", "run store X", error.replace("ERROR: ", ""))
+    text = re.sub(r"\(\d+ rows of this run kept in '[^']*', ", "(N rows of this run kept in Y, ", text)
+    return set(text.split("\n")) - {""}
 
 
 def goes_on(suite, *arguments) -> None:
-    """The next run asks nothing again that was answered, and leaves nothing lying about."""
+    """Assert that the next run repeats no answered request and leaves no file behind."""
     answered = suite.calls()
     assert len(answered) >= 10
     assert list(suite.path.rglob("*.unsaved/*.jsonl"))
@@ -152,7 +150,7 @@ def goes_on(suite, *arguments) -> None:
 @pytest.mark.slow
 @WORKERS
 def test_a_lock_for_long_ends_the_run_and_the_next_one_has_its_answers(impatient, workers):
-    status, _, error = broken(impatient, lock(impatient.path / ".crucible/crucible.db"), *workers)
+    status, _, error = run_and_break(impatient, lock(impatient.path / ".crucible/crucible.db"), *workers)
 
     assert status == pytest.ExitCode.USAGE_ERROR
     assert sentences(error) == {f"run store X {LOCKED} ({KEPT})"}
@@ -161,10 +159,10 @@ def test_a_lock_for_long_ends_the_run_and_the_next_one_has_its_answers(impatient
 
 @pytest.mark.slow
 @WORKERS
-def test_nothing_more_is_asked_of_any_test(impatient, workers):
+def test_no_test_sends_further_requests(impatient, workers):
     impatient.test(TWO)
 
-    status, out, error = broken(impatient, lock(impatient.path / ".crucible/crucible.db"), *workers, "-rs")
+    status, out, error = run_and_break(impatient, lock(impatient.path / ".crucible/crucible.db"), *workers, "-rs")
 
     assert status == pytest.ExitCode.USAGE_ERROR
     assert all(LOCKED in sentence for sentence in sentences(error))
@@ -202,7 +200,7 @@ def test_a_lock_after_the_verdicts_takes_none_of_them(impatient):
 def test_the_last_rows_of_a_worker_are_not_lost_in_silence(impatient):
     impatient.test(LAST)
 
-    status, _, error = broken(impatient, lock(impatient.path / ".crucible/crucible.db"), "-n2")
+    status, _, error = run_and_break(impatient, lock(impatient.path / ".crucible/crucible.db"), "-n2")
 
     assert status == pytest.ExitCode.USAGE_ERROR
     assert "rows of this run kept in" in error
@@ -212,7 +210,7 @@ def test_the_last_rows_of_a_worker_are_not_lost_in_silence(impatient):
 @pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["plain", "n2"])
 def test_a_server_that_dies_ends_the_run_and_the_next_one_has_its_answers(mortal, impatient, workers):
     store = f"--crucible-store={mortal.url}"
-    status, _, error = broken(impatient, killed(mortal), *workers, store)
+    status, _, error = run_and_break(impatient, kill_server(mortal), *workers, store)
 
     assert status == pytest.ExitCode.USAGE_ERROR
     assert sentences(error) == {f"run store X {GONE} ({KEPT})"}

@@ -1,4 +1,4 @@
-"""Every number of `crucible fairness --json` on random decisions with ties, beside those of fairlearn, scikit-learn and others."""
+"""Every number of `crucible show --by --json` on random decisions with ties, beside those of fairlearn, scikit-learn and others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def draw_people(seed, n=240):
 
 @pytest.fixture(params=[1, 2])
 def people(request, suite, capsys):
-    """Run the suite on random decisions; return them with what `crucible fairness --json` prints."""
+    """Run the suite on random decisions; return them with what `crucible show --by --json` prints."""
     sex, label, arms = draw_people(request.param)
     suite.write_rows(
         "people.jsonl",
@@ -61,7 +61,7 @@ def people(request, suite, capsys):
     suite.test(TEST, name="test_sums")
     suite.run("--crucible-adapter=v2", "--compare=v1")
     capsys.readouterr()
-    assert main(["fairness", "--by", "sex", "--json"]) == 0
+    assert main(["show", "--by", "sex", "--json"]) == 0
     (document,) = json.loads(capsys.readouterr().out)["experiments"]
     return sex, label, arms, document
 
@@ -120,13 +120,13 @@ def theil_of(label, decision):
     return float(np.sum(shares * np.log(shares)) / len(benefits))
 
 
-def assert_alike(found, expected):
+def assert_alike(computed, expected):
     """Compare all leaves of two documents: a number that is found and not expected fails too."""
-    found, expected = dict(leaves(found)), dict(leaves(expected))
+    computed, expected = dict(leaves(computed)), dict(leaves(expected))
     numbers = {path: value for path, value in expected.items() if not isinstance(value, str)}
-    assert found.keys() == expected.keys()
-    assert {path: found[path] for path in numbers} == pytest.approx(numbers, rel=1e-9, abs=1e-12)
-    assert all(found[path] == value for path, value in expected.items() if path not in numbers)
+    assert computed.keys() == expected.keys()
+    assert {path: computed[path] for path in numbers} == pytest.approx(numbers, rel=1e-9, abs=1e-12)
+    assert all(computed[path] == value for path, value in expected.items() if path not in numbers)
 
 
 def leaves(value, path=""):
@@ -139,7 +139,7 @@ def leaves(value, path=""):
 
 def test_decisions_by_slice(people):
     sex, label, arms, document = people
-    for found, (arm, (decision, stated)) in zip(document["fairness"], arms.items(), strict=True):
+    for result, (arm, (decision, stated)) in zip(document["fairness"], arms.items(), strict=True):
         frame = rates_of(label, decision, sex).by_group
         reference, rows = frame.loc["f"], {name: frame.loc[name] for name in SEXES}
 
@@ -166,9 +166,9 @@ def test_decisions_by_slice(people):
             "reliability": [
                 {"slice": name, **reliability_of(label[sex == name], stated[sex == name])} for name in SEXES
             ],
-            "base_rates_differ": found["base_rates_differ"],
+            "base_rates_differ": result["base_rates_differ"],
         }
-        assert_alike(found, expected)
+        assert_alike(result, expected)
 
 
 def test_means_of_slices_and_their_intervals(people):
@@ -215,9 +215,9 @@ def test_extremes_and_their_changes(people):
             "gap(overconfidence by sex)": overconfidence_of(label, stated, sex).difference(),
             "worst(correct by sex)": frame.group_min()["correct"],
         }
-    found = [row for row in document["slices"] if "expression" in row]
-    assert len(found) == 12
-    for row in found:
+    slices = [row for row in document["slices"] if "expression" in row]
+    assert len(slices) == 12
+    for row in slices:
         assert row["value"] == pytest.approx(expected[row["arm"]][row["expression"]])
         assert row["quality"] == pytest.approx(np.mean(arms[row["arm"]][0] == label))
         assert row["low"] <= row["value"] <= row["high"]

@@ -1,4 +1,4 @@
-"""What a test function may look like, and what it may ask for."""
+"""Forms and arguments of test functions."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def test_def_and_async_def_give_the_same_numbers(suite, run):
     document = suite.json(V2, run=run)
 
     assert document["exit_status"] == 0
-    assert [one["estimates"][0]["value"] for one in document["experiments"]] == [0.8, 0.8, 0.8]
+    assert [experiment["estimates"][0]["value"] for experiment in document["experiments"]] == [0.8, 0.8, 0.8]
 
 
-def test_score_records_what_no_metric_can_see(suite):
+def test_score_records_values_that_no_metric_computes(suite):
     suite.test(
         """
         import pytest
@@ -49,12 +49,12 @@ def test_score_records_what_no_metric_can_see(suite):
     document = suite.json(V2, "--compare=v1")
 
     (experiment,) = document["experiments"]
-    assert {one["name"]: one["kind"] for one in experiment["metrics"]} == {
+    assert {metric["name"]: metric["kind"] for metric in experiment["metrics"]} == {
         "arm": "text",
         "solved": "binary",
         "steps": "unbounded",
     }
-    states = {one["subject"]: one["state"] for one in experiment["verdicts"]}
+    states = {verdict["subject"]: verdict["state"] for verdict in experiment["verdicts"]}
     assert states.pop("steps: v2 vs v1") == "met"  # alike, without bounds as with them
     assert set(states.values()) == {"met"}
 
@@ -72,17 +72,19 @@ def test_numbers_without_bounds_say_declare_bounds_before_they_are_proven(suite)
     suite.test(body.format(bounds=""))
     [unknown] = suite.json(V2, "--compare=v1")["experiments"]
     suite.test(body.format(bounds="\n        @pytest.mark.score_bounds(steps=(0, 10))"))
-    [known] = suite.json(V2, "--compare=v1")["experiments"]
+    [experiment] = suite.json(V2, "--compare=v1")["experiments"]
 
-    assert [(one["state"], "declare bounds of 'steps'" in one["reason"]) for one in unknown["verdicts"]] == [
+    assert [
+        (verdict["state"], "declare bounds of 'steps'" in verdict["reason"]) for verdict in unknown["verdicts"]
+    ] == [
         ("undecided", True),
         ("undecided", True),
     ]
-    assert [(one["kind"], one["state"], one["proven"]) for one in known["verdicts"]] == [
+    assert [(verdict["kind"], verdict["state"], verdict["proven"]) for verdict in experiment["verdicts"]] == [
         ("target", "met", True),
         ("comparison", "met", True),
     ]
-    assert [one["kind"] for one in known["metrics"]] == ["bounded"]
+    assert [metric["kind"] for metric in experiment["metrics"]] == ["bounded"]
 
 
 def test_other_fixtures_are_ordinary_and_set_up_once(suite):
@@ -161,8 +163,11 @@ def test_methods_have_self_setup_and_the_marks_of_their_class(suite):
 
     document = suite.json(V2)
 
-    said = {one["nodeid"]: [verdict["subject"] for verdict in one["verdicts"]] for one in document["experiments"]}
-    assert said == {
+    values = {
+        experiment["nodeid"]: [verdict["subject"] for verdict in experiment["verdicts"]]
+        for experiment in document["experiments"]
+    }
+    assert values == {
         "test_sums.py::TestSums::test_async": ["exact_match >= 0.5", "exact_match >= 0.7"],
         "test_sums.py::TestSums::test_plain": ["exact_match >= 0.5"],
         "test_sums.py::TestSums::test_static": ["exact_match >= 0.5"],
@@ -198,7 +203,7 @@ def test_marks_are_read_in_the_order_of_the_source_and_a_repeated_one_once(suite
 
     targets = [f"exact_match >= 0.{k}" for k in (1, 2, 3, 4, 5, 7, 6)]
     compared = [f"{metric}: v2 vs v1" for metric in ("exact_match", "contains_expected")]
-    assert [one["subject"] for one in experiment["verdicts"]] == [*targets, *compared]
+    assert [verdict["subject"] for verdict in experiment["verdicts"]] == [*targets, *compared]
 
 
 def test_each_case_of_a_parametrised_function_is_an_experiment(suite, run):
@@ -217,5 +222,5 @@ def test_each_case_of_a_parametrised_function_is_an_experiment(suite, run):
 
     document = suite.json(V2, "--compare=v1", run=run)
 
-    values = {one["nodeid"]: one["estimates"][0]["value"] for one in document["experiments"]}
+    values = {experiment["nodeid"]: experiment["estimates"][0]["value"] for experiment in document["experiments"]}
     assert values == {"test_sums.py::test_styles[terse]": 0.8, "test_sums.py::test_styles[chatty]": 0.0}

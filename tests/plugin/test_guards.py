@@ -85,11 +85,11 @@ def test_a_guard_is_judged_like_any_adapter(guarded):
     )
 
     # The benign texts of the run choose a threshold; verdicts on the same texts then say so.
-    choose = ("threshold", "--false-alarms", "0.025", "-o", "inj.json")
+    choose = ("guards", "threshold", "--false-alarms", "0.025", "-o", "inj.json")
     assert guarded.command(*choose).ret == 0
     chosen = json.loads((guarded.path / "inj.json").read_text())
     assert (chosen["n"], len(chosen["texts"]), chosen["guard"]) == (130, 130, "inj")
-    refused = guarded.command("threshold", "--false-alarms", "0.01", "-o", "inj.json")
+    refused = guarded.command("guards", "threshold", "--false-alarms", "0.01", "-o", "inj.json")
     refused.stderr.re_match_lines([
         r".*--false-alarms 0.01 needs at least 299 different benign texts; run \w+ has 130: add texts or allow 0.023"
     ])  # fmt: skip
@@ -122,7 +122,7 @@ def test_a_threshold_is_chosen_by_different_texts(guarded, benign, counted):
     guarded.write_rows("labelled.jsonl", [*LABELLED[:2], *rows])
     guarded.run("--crucible-adapter=guard:inj")
 
-    refused = guarded.command("threshold", "--false-alarms", "0.01", "-o", "inj.json")
+    refused = guarded.command("guards", "threshold", "--false-alarms", "0.01", "-o", "inj.json")
 
     refused.stderr.re_match_lines([rf".*needs at least 299 different benign texts; run \w+ has {counted}: add texts.*"])
 
@@ -132,7 +132,7 @@ def test_groups_that_share_a_text_are_one(guarded):
     guarded.write_rows("labelled.jsonl", [*({**row, "group": row["id"]} for row in LABELLED[:2]), *rows])
     guarded.run("--crucible-adapter=guard:inj")
 
-    refused = guarded.command("threshold", "--false-alarms", "0.01", "-o", "inj.json")
+    refused = guarded.command("guards", "threshold", "--false-alarms", "0.01", "-o", "inj.json")
 
     refused.stderr.re_match_lines(
         [r".*needs at least 299 different benign groups; run \w+ has 30, in 120 benign samples: .*"]
@@ -286,14 +286,14 @@ def test_personal_data_is_nowhere_after_redaction(guarded, workers):
         *reports,
         *workers,
     )
-    shown = guarded.command("show", "-vv")
+    shown_result = guarded.command("show", "-vv")
     exported = guarded.command("export", "-o", "export.jsonl")
     sample = guarded.command("show", "--sample", "s1")
 
     # Scored before it was redacted.
     document = json.loads((guarded.path / "run.json").read_text())
     assert document["experiments"][0]["estimates"][0]["value"] == 1
-    for output in (result, shown, exported, sample):
+    for output in (result, shown_result, exported, sample):
         assert not PLANTED.search(output.stdout.str().encode()), output.stdout.str()
         assert not PLANTED.search(output.stderr.str().encode())
     files = [path for path in guarded.path.iterdir() if path.name.startswith(("run.", "export."))]

@@ -9,9 +9,9 @@ import pytest
 from openai_server import OpenAIServer
 from run_documents import of_arms
 
-from pytest_crucible.backends import attempts, circuit_breaker
+from pytest_crucible.backends import circuit_breaker, retried
 
-pytestmark = pytest.mark.usefixtures("warm_programs", "_hurried")
+pytestmark = pytest.mark.usefixtures("_hurried")
 
 MANY, HANGING = 40, (7, 21)
 ASYNC = """
@@ -61,7 +61,7 @@ def server(started) -> OpenAIServer:
 @pytest.fixture
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries come at once, and a server that does not answer is given up after a quarter of a second."""
-    monkeypatch.setattr(attempts, "FIRST_S", 0.02)
+    monkeypatch.setattr(retried, "FIRST_S", 0.02)
     for name, seconds in {
         "DOUBT_AFTER_S": 0.02,
         "PROBE_S": 0.02,
@@ -133,7 +133,7 @@ def test_the_report_says_what_was_lost_and_how_to_send_it_again(served):
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_few_at_a_time_are_stopped_by_none_of_them(served, workers):
+def test_hanging_samples_do_not_stop_a_run_of_low_concurrency(served, workers):
     document = served.json("--crucible-adapter=v2", f"--crucible-concurrency={workers}")
 
     lost, failed = lost_and_failed(document)
@@ -199,13 +199,13 @@ def test_a_stream_that_stops_in_the_middle_each_time_is_lost_and_stops_nothing(s
 
 
 @pytest.mark.parametrize("status", ["504", "524"])
-def test_a_gateway_that_waited_for_the_server_in_vain_is_silence_too(served, server, status):
+def test_a_gateway_timeout_counts_as_silence(served, server, status):
     server.behave(fault=status, fault_in=" hang")
 
     assert lost_and_failed(served.json("--crucible-adapter=v2")) == ({"unanswered": 2}, {})
 
 
-def test_a_server_that_answers_nobody_is_still_given_up(served, server):
+def test_a_server_that_answers_no_request_is_given_up(served, server):
     server.reset()
     server.behave(fault="hang")
 
@@ -215,7 +215,7 @@ def test_a_server_that_answers_nobody_is_still_given_up(served, server):
     result.stdout.fnmatch_lines(["server http://* has never answered (*): no more requests are sent; *"])
 
 
-def test_one_that_stops_answering_is_given_up_and_resumed_in_full(served, server):
+def test_a_server_that_stops_answering_is_given_up_and_resumed_in_full(served, server):
     served.write_rows("many.jsonl", [{"id": f"q{k:03}", "input": f"{k}?{' hang' * (k >= 20)}"} for k in range(120)])
     served.test(ASYNC.replace('"exact_match"', '"output_tokens"').replace("exact_match", "mean(output_tokens)"))
     result = served.run("--crucible-adapter=v2", "--crucible-concurrency=16")

@@ -1,4 +1,4 @@
-"""From a run to the next: tags, promotion, comparisons with the past, and what the commands say of stored runs."""
+"""Stored runs: tags, promotion, comparisons with the past, and the commands that show them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,8 @@ from typing import Any
 import pytest
 from run_documents import of_arms
 
-from pytest_crucible.cli import main
-from pytest_crucible.commands.load import stored_inputs
+from pytest_crucible.runs.evaluate import stored_inputs
 from pytest_crucible.store.schema import FORMAT
-
-
-@pytest.fixture
-def crucible(suite, monkeypatch, capsys):
-    """The command in the suite's directory: exit status, standard output, standard error."""
-    monkeypatch.chdir(suite.path)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        status = main(arguments)
-        return (status, *capsys.readouterr())
-
-    return run
 
 
 def read(crucible, *arguments: str) -> Any:
@@ -46,20 +32,20 @@ def test_runs_are_listed_newest_first_and_filtered(suite, crucible):
     assert (oldest["arms"], oldest["verdicts"], oldest["tags"]) == (["v2", "v1"], {"met": 2}, ["nightly"])
     assert oldest["experiments"] == ["test_sums.py::test_sums"]
     for filtered in (("--tag", "nightly"), ("--adapter", "v1"), ("--suite", "test_sums", "--adapter", "v2")):
-        assert [one["id"] for one in read(crucible, "runs", *filtered)] == [oldest["id"]]
+        assert [entry["id"] for entry in read(crucible, "runs", *filtered)] == [oldest["id"]]
     assert read(crucible, "runs", "--suite", "elsewhere") == []
     assert len(read(crucible, "runs", "--limit=1")) == 1
     _, out, _ = crucible("runs")
     assert "v2 vs v1  test_sums    2 met     nightly" in out
 
 
-def test_a_stored_run_is_shown_as_its_session_told_it(suite, crucible):
-    told = suite.run("--crucible-adapter=v2", "--compare=v1").stdout.lines
-    _, shown, _ = crucible("show")
+def test_show_prints_what_the_session_printed(suite, crucible):
+    lines = suite.run("--crucible-adapter=v2", "--compare=v1").stdout.lines
+    _, output, _ = crucible("show")
 
-    begin = next(k for k, line in enumerate(told) if " crucible " in line) + 1
-    end = next(k for k, line in enumerate(told[begin:]) if line.startswith("=")) + begin
-    assert [line for line in told[begin:end] if line] == [line for line in shown.splitlines()[1:] if line]
+    begin = next(k for k, line in enumerate(lines) if " crucible " in line) + 1
+    end = next(k for k, line in enumerate(lines[begin:]) if line.startswith("=")) + begin
+    assert [line for line in lines[begin:end] if line] == [line for line in output.splitlines()[1:] if line]
 
 
 def test_the_json_of_a_stored_run_is_that_of_its_session(suite, crucible):
@@ -78,7 +64,7 @@ def test_two_runs_are_compared_as_two_arms_of_one_would_be(suite, crucible):
     (ours,), (theirs,) = apart["experiments"][0]["comparisons"], together["experiments"][0]["comparisons"]
     assert ours == theirs
     assert apart["experiments"][0]["verdicts"] == [
-        one for one in together["experiments"][0]["verdicts"] if one["kind"] == "comparison"
+        verdict for verdict in together["experiments"][0]["verdicts"] if verdict["kind"] == "comparison"
     ]
 
 
@@ -105,7 +91,7 @@ def test_a_comparison_with_a_run_that_is_missing_exits_4(suite, crucible, names)
     assert re.fullmatch(r".*run store '.*' has no (run that begins with|tag) 'zzzz'.*: .*", sentence)
 
 
-def test_runs_of_other_samples_are_compared_on_those_that_both_asked(suite, crucible):
+def test_runs_are_compared_on_their_common_samples(suite, crucible):
     suite.run("--crucible-adapter=v2")
     rows = [json.loads(line) for line in (suite.path / "questions.jsonl").read_text().splitlines()]
     rows[7]["input"] = "7 times 2"
@@ -140,29 +126,29 @@ def test_runs_of_other_samples_are_compared_on_those_that_both_asked(suite, cruc
             ("compare", "latest", "latest:v1", "--margin=0.1"),
             "--margin, --alternative and --relevant apply to one metric: name it with --metric",
         ),
-        (("show", "tag:main"), "* has no tag 'main': `crucible promote RUN --as main` makes a run the baseline *"),
-        (("promote", "nosuch", "--as", "main"), "* has no run that begins with 'nosuch': the latest is *"),
+        (("show", "tag:main"), "* has no tag 'main': `crucible runs tag RUN main` makes a run the baseline *"),
+        (("runs", "tag", "nosuch", "main"), "* has no run that begins with 'nosuch': the latest is *"),
     ],
 )
-def test_what_cannot_be_asked_is_one_sentence(suite, crucible, arguments, sentence):
+def test_an_impossible_question_is_refused_in_one_sentence(suite, crucible, arguments, sentence):
     suite.run("--crucible-adapter=v2", "--compare=v1")
 
     status, out, err = crucible(*arguments)
 
     assert (status, out, err.count("\n")) == (4, "", 1)
-    assert fnmatch.fnmatchcase(err, f"crucible {arguments[0]}: {sentence}\n")
+    assert fnmatch.fnmatchcase(err, f"crucible {arguments[0]}*: {sentence}\n")
 
 
-def test_a_promoted_run_is_what_later_ones_are_compared_with(suite, crucible):
+def test_a_promoted_run_is_the_baseline_of_later_runs(suite, crucible):
     suite.run("--crucible-adapter=v1", "--crucible-tag=main")  # 12 of 20: its target is missed
-    status, _, err = crucible("promote", "latest", "--as", "main")
-    assert (status, "cannot be a baseline, its verdicts are 1 missed: --force promotes it anyway" in err) == (
+    status, _, err = crucible("runs", "tag", "latest", "main")
+    assert (status, "cannot be a baseline, its verdicts are 1 missed: --force tags it anyway" in err) == (
         4,
         True,
     )
 
     suite.run("--crucible-adapter=v2")
-    assert crucible("promote", "latest", "--as", "main")[0] == 0
+    assert crucible("runs", "tag", "latest", "main")[0] == 0
     good = read(crucible, "runs")[0]["id"]
     document = suite.json("--crucible-adapter=v3", "--compare=tag:main")
 
@@ -174,26 +160,26 @@ def test_a_promoted_run_is_what_later_ones_are_compared_with(suite, crucible):
 def test_to_promote_by_force_is_written_down(suite, crucible):
     suite.run("--crucible-adapter=poor")
 
-    assert read(crucible, "promote", "latest", "--as", "main", "--force")["forced"] is True
-    assert "by force (its verdicts are 1 missed)" in crucible("promote", "latest", "--as", "main", "--force")[1]
-    _, out, _ = crucible("promote", "latest", "--as", "main", "--force", "--why", "a demo")
+    assert read(crucible, "runs", "tag", "latest", "main", "--force")["forced"] is True
+    assert "by force (its verdicts are 1 missed)" in crucible("runs", "tag", "latest", "main", "--force")[1]
+    _, out, _ = crucible("runs", "tag", "latest", "main", "--force", "--why", "a demo")
     assert "is now main, by force (its verdicts are 1 missed) because 'a demo': compare with" in out
     assert read(crucible, "runs")[0]["reasons"] == {"main": "a demo"}
     assert crucible("runs")[1].rstrip().endswith("main (a demo)")
 
 
 @pytest.mark.slow
-def test_gc_says_what_it_would_remove_and_removes_when_told(suite, crucible):
+def test_gc_lists_runs_and_deletes_them_with_yes(suite, crucible):
     for adapter in ("v1", "v2", "v3"):
         suite.run(f"--crucible-adapter={adapter}")
-    crucible("promote", "latest", "--as", "main")
-    said = read(crucible, "gc", "--keep-runs=0", "--keep-days=0")
-    assert (len(said["runs"]), said["deleted"], len(read(crucible, "runs"))) == (2, False, 3)
+    crucible("runs", "tag", "latest", "main")
+    output = read(crucible, "gc", "--keep-runs=0", "--keep-days=0")
+    assert (len(output["runs"]), output["deleted"], len(read(crucible, "runs"))) == (2, False, 3)
 
     _, out, _ = crucible("gc", "--keep-runs=0", "--keep-days=0", "--delete")
 
     assert out.startswith("removed 2 runs and 0 cached replies")
-    assert [one["tags"] for one in read(crucible, "runs")] == [["main"]]
+    assert [entry["tags"] for entry in read(crucible, "runs")] == [["main"]]
 
 
 def test_adapters_are_listed_without_their_keys(suite, crucible):
@@ -220,7 +206,7 @@ DRIFTING = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changed", [False, True])
-def test_a_server_that_has_changed_is_found_when_the_baseline_is_asked_anew(suite, changed):
+def test_a_changed_server_is_detected_by_fresh_replies_of_the_baseline(suite, changed):
     """The same adapter by name, identity and parameters: what differs is what stands behind it."""
     suite.script(DRIFTING)
     arms = ("--crucible-adapter=scripted", "--compare=base")
@@ -230,7 +216,7 @@ def test_a_server_that_has_changed_is_found_when_the_baseline_is_asked_anew(suit
     assert suite.json(*arms)["experiments"][0]["sections"].get("drift") is None  # stored replies stood in
 
     document = suite.json(*arms, "--crucible-fresh")
-    told = suite.run(*arms, "--crucible-fresh").stdout.str()
+    output = suite.run(*arms, "--crucible-fresh").stdout.str()
 
     [drift] = document["experiments"][0]["sections"]["drift"]
     assert (drift["arm"], drift["metric"], drift["pairs"], drift["proven"]) == ("base", "exact_match", 20, changed)
@@ -240,23 +226,23 @@ def test_a_server_that_has_changed_is_found_when_the_baseline_is_asked_anew(suit
         assert first
         assert document["experiments"][0]["comparisons"][0]["difference"] == 0.5
     else:
-        assert "test_sums: no drift of base since run" in told
+        assert "test_sums: no drift of base since run" in output
 
 
-def test_a_drift_is_told_as_the_servers(suite):
+def test_a_drift_is_attributed_to_the_server(suite):
     suite.script(DRIFTING)
     arms = ("--crucible-adapter=scripted", "--compare=base")
     suite.run(*arms)
     (suite.path / "changed").touch()
 
-    told = suite.run(*arms, "--crucible-fresh").stdout.str()
+    output = suite.run(*arms, "--crucible-fresh").stdout.str()
 
-    assert "test_sums: base has drifted since run" in told
-    assert "exact_match -0.50" in told
-    assert "the server changed, not the adapter" in told
+    assert "test_sums: base has drifted since run" in output
+    assert "exact_match -0.50" in output
+    assert "the server changed, not the adapter" in output
 
 
-def test_a_plan_says_what_a_difference_takes_before_anything_is_asked(suite, crucible):
+def test_a_plan_prints_the_sample_size_of_a_difference_before_any_request(suite, crucible):
     yes_or_no, score = read(crucible, "plan", "--difference=0.05")  # there is no run store yet
     assert (yes_or_no["samples"], score["samples"], yes_or_no["cost_usd"]) == (622, 199, None)
     priced = {"backend": "scripted", "script": "scripts:answer", "price": {"input": 1.0, "output": 1.0}}
@@ -284,14 +270,16 @@ def test_a_plan_says_what_a_difference_takes_before_anything_is_asked(suite, cru
 
 
 @pytest.mark.parametrize("name", ["  ", "t" * 101, "the best", "\x1b[31mred"], ids=["blank", "long", "two", "colour"])
-def test_a_tag_that_nobody_could_name_is_refused(suite, crucible, name):
-    said = f"tag {name!r} is not valid: write 1 to 100 letters, digits and . _ - + /, for example main or release/2.1"
+def test_an_invalid_tag_is_refused(suite, crucible, name):
+    message = (
+        f"tag {name!r} is not valid: write 1 to 100 letters, digits and . _ - + /, for example main or release/2.1"
+    )
 
-    suite.refuses(suite.run("--crucible-adapter=v2", f"--crucible-tag={name}"), said)
+    suite.refuses(suite.run("--crucible-adapter=v2", f"--crucible-tag={name}"), message)
     assert read(crucible, "runs") == []
     suite.run("--crucible-adapter=v2")
-    status, _, err = crucible("promote", "latest", "--as", name)
-    assert (status, err) == (4, f"crucible promote: {said}\n")
+    status, _, err = crucible("runs", "tag", "latest", name)
+    assert (status, err) == (4, f"crucible runs tag: {message}\n")
 
 
 @pytest.mark.slow
@@ -300,11 +288,11 @@ def test_a_trend_reads_no_more_runs_than_it_shows(suite, crucible, monkeypatch):
         suite.run("--crucible-adapter=v2")
     read = []
 
-    def given(store, run):
+    def verdicts_of(store, run):
         read.append(run)
         yield from stored_inputs(store, run)
 
-    monkeypatch.setattr("pytest_crucible.commands.trend.stored_inputs", given)
+    monkeypatch.setattr("pytest_crucible.commands.trend.stored_inputs", verdicts_of)
     assert crucible("trend", "exact_match", "--last=2")[0] == 0
     assert len(read) == 2
 
@@ -324,22 +312,22 @@ def test_a_trend_marks_where_a_metric_changed(suite, crucible):
 
     points = read(crucible, "trend", "exact_match")
 
-    assert [(one["estimate"]["value"], one["change"]) for one in points] == [
+    assert [(point["estimate"]["value"], point["change"]) for point in points] == [
         (0.25, ""),
         (0.25, ""),
         (0.75, "proven"),
         (0.75, ""),
     ]
     assert "<- changed, proven" in crucible("trend", "exact_match")[1]
-    assert [one["change"] for one in read(crucible, "trend", "exact_match", "--adapter=old")] == ["", ""]
+    assert [entry["change"] for entry in read(crucible, "trend", "exact_match", "--adapter=old")] == ["", ""]
 
 
 @pytest.mark.slow
-def test_a_doctor_says_whether_a_run_can_be_repeated_here(suite, crucible):
+def test_doctor_reports_whether_a_run_can_be_repeated(suite, crucible):
     suite.run("--crucible-adapter=v2", "--compare=v1")
-    found = {one["subject"]: one for one in read(crucible, "doctor", "latest")}
-    assert all(one["matches"] for one in found.values())
-    assert {"python", "platform", "packages", "commit", "test_sums.py::test_sums"} <= set(found)
+    values = {entry["subject"]: entry for entry in read(crucible, "doctor", "latest")}
+    assert all(value["matches"] for value in values.values())
+    assert {"python", "platform", "packages", "commit", "test_sums.py::test_sums"} <= set(values)
 
     suite.write_rows("answers/v2.jsonl", [{**row, "text": "7"} for row in suite.answers["v2"]])
     status, out, _ = crucible("doctor", "latest")
@@ -348,7 +336,7 @@ def test_a_doctor_says_whether_a_run_can_be_repeated_here(suite, crucible):
     assert "differs  test_sums.py::test_sums: v2 is another model, or has other parameters" in out
 
 
-def test_a_doctor_says_what_cannot_be_collected_any_more(suite, crucible):
+def test_doctor_reports_tests_that_cannot_be_collected(suite, crucible):
     suite.run("--crucible-adapter=v2")
     (suite.path / "questions.jsonl").unlink()
 
@@ -359,7 +347,7 @@ def test_a_doctor_says_what_cannot_be_collected_any_more(suite, crucible):
     assert "questions.jsonl" in out
 
 
-def test_a_doctor_leaves_alone_what_the_run_has_written(suite, crucible):
+def test_doctor_ignores_files_that_the_run_has_written(suite, crucible):
     files = ("run.xml", "run.log", "run.md", ".pytest_cache/v/cache/nodeids")
     suite.run("--crucible-adapter=v2", "--junitxml=run.xml", "--log-file=run.log", "--crucible-report=run.md", "--lf")
     before = {name: (suite.path / name).read_bytes() for name in files}
@@ -374,18 +362,18 @@ def test_a_store_above_is_named(suite, crucible, monkeypatch):
     below = suite.path / "answers"
     monkeypatch.chdir(below)
 
-    status, _, said = crucible("runs", "--store=.crucible/crucible.db")
+    status, _, output = crucible("runs", "--store=.crucible/crucible.db")
 
     store = suite.path / ".crucible" / "crucible.db"
     assert status == 4
-    assert said == (
+    assert output == (
         f"crucible runs: no run store at '.crucible/crucible.db' in '{below}', but one at '{store}': "
         "go there, or name that one\n"
     )
     assert crucible("runs", f"--store={store}")[0] == 0
 
 
-def test_from_a_folder_of_the_suite_its_own_store_is_found(suite, crucible, monkeypatch):
+def test_the_suites_store_is_used_in_its_subfolders(suite, crucible, monkeypatch):
     suite.run("--crucible-adapter=v2")
     monkeypatch.chdir(suite.path / "answers")
 
@@ -435,7 +423,7 @@ def test_a_doctor_looks_at_the_place(suite, crucible):
         (("runs", "--store=mysql://host/name"), "run store 'mysql://host/name' is not a database that can be reached: *"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_refused_in_a_sentence(suite, crucible, arguments, sentence):
+def test_invalid_arguments_are_refused_in_one_sentence(suite, crucible, arguments, sentence):
     suite.run("--crucible-adapter=v2")
 
     status, out, err = crucible(*arguments)
@@ -444,7 +432,7 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(suite, crucible, argument
     assert fnmatch.fnmatch(err.strip(), f"crucible {arguments[0]}: {sentence.replace('[', '[[]')}")
 
 
-def test_a_full_disk_behind_standard_output_is_told():
+def test_a_full_disk_behind_standard_output_is_reported():
     with Path("/dev/full").open("wb", buffering=0) as full:
         command = [sys.executable, "-m", "pytest_crucible", "metrics", "--json"]
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

@@ -59,7 +59,7 @@ def test_a_conftest_brings_metrics_backends_datasets_and_reporters(suite, run):
     assert (suite.path / "told.txt").read_text() == "1 verdicts, exit status 0"
 
 
-def test_observed_and_concluded_are_told_what_happened(suite, run):
+def test_the_observed_and_concluded_hooks_get_the_results(suite, run):
     suite.pytester.makeconftest(
         """
         import json, os
@@ -77,14 +77,14 @@ def test_observed_and_concluded_are_told_what_happened(suite, run):
 
     run("--crucible-adapter=poor", "--compare=v2")
 
-    seen = [json.loads(line) for line in suite.calls()]
-    assert len(seen) == 40
-    assert ["test_sums.py::test_sums", "poor", "q05", "exact_match", False] in seen
-    told = json.loads((suite.path / "concluded.json").read_text())
-    assert told == [1, ["exact_match >= 0.70", "exact_match: poor vs v2"]]
+    documents = [json.loads(line) for line in suite.calls()]
+    assert len(documents) == 40
+    assert ["test_sums.py::test_sums", "poor", "q05", "exact_match", False] in documents
+    document = json.loads((suite.path / "concluded.json").read_text())
+    assert document == [1, ["exact_match >= 0.70", "exact_match: poor vs v2"]]
 
 
-def test_what_a_joined_test_scores_is_observed_too(suite, run):
+def test_scores_of_joined_tests_are_observed(suite, run):
     suite.pytester.makeconftest(
         """
         import json

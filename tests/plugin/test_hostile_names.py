@@ -37,11 +37,11 @@ def named(suite):
 def test_the_terminal_shows_no_control_character_of_an_arms_name(named, more):
     result = named.run(f"--crucible-adapter={ESCAPES}", f"--compare={OLD}", *more)
 
-    shown = result.stdout.str() + result.stderr.str()
-    assert RAW.findall(COLOURS.sub("", shown.replace("\r\n", "\n"))) == []
-    assert "\x1b[31m\x1b]" not in shown
-    assert "v2\\x1b[31m\\x1b]0;title\\x07\\u202eevil" in shown
-    assert "\nnext" not in shown
+    output = result.stdout.str() + result.stderr.str()
+    assert RAW.findall(COLOURS.sub("", output.replace("\r\n", "\n"))) == []
+    assert "\x1b[31m\x1b]" not in output
+    assert "v2\\x1b[31m\\x1b]0;title\\x07\\u202eevil" in output
+    assert "\nnext" not in output
 
 
 def test_no_file_has_a_control_character_of_an_arms_name(named):
@@ -50,8 +50,8 @@ def test_no_file_has_a_control_character_of_an_arms_name(named):
 
     for name in (*REPORTS, "junit.xml"):
         text = (named.path / name).read_text(encoding="utf-8")
-        shown = "".join(json_texts(text)) if name.endswith("ipynb") else text
-        assert RAW.findall(shown) == [], name
+        output = "".join(json_texts(text)) if name.endswith("ipynb") else text
+        assert RAW.findall(output) == [], name
     ElementTree.parse(named.path / "junit.xml")
 
 

@@ -76,18 +76,20 @@ def test_no_reply_breaks_terminal_report_or_database(hostile):
 
     result = hostile.run(*arguments)
 
-    said = result.stdout.str() + result.stderr.str()
+    output = result.stdout.str() + result.stderr.str()
     assert result.ret == 1
-    assert "INTERNALERROR" not in said
-    assert CONTROL.findall(re.sub(r"\x1b\[[0-9;]*m", "", said.replace("\r\n", "\n"))) == []
-    assert len(said) < 200_000
+    assert "INTERNALERROR" not in output
+    assert CONTROL.findall(re.sub(r"\x1b\[[0-9;]*m", "", output.replace("\r\n", "\n"))) == []
+    assert len(output) < 200_000
     document = json.loads((hostile.path / "run.json").read_text(encoding="utf-8"))
-    assert {one["metric"]: one["n"] for one in document["experiments"][0]["estimates"]}["exact_match"] == len(HOSTILE)
+    assert {estimate["metric"]: estimate["n"] for estimate in document["experiments"][0]["estimates"]}[
+        "exact_match"
+    ] == len(HOSTILE)
     ElementTree.parse(hostile.path / "junit.xml")
 
 
 @pytest.mark.slow
-def test_the_database_keeps_what_was_said_but_for_what_is_no_text(hostile):
+def test_the_database_keeps_the_reply_without_invalid_characters(hostile):
     hostile.run("--crucible-adapter=v2", "--compare=v1")
 
     with closing(sqlite3.connect(hostile.path / ".crucible" / "crucible.db")) as connection:
@@ -102,10 +104,10 @@ def test_the_database_keeps_what_was_said_but_for_what_is_no_text(hostile):
 def test_one_sample_alone_is_shown_escaped_and_cut(hostile, name):
     result = hostile.run_apart("--crucible-adapter=v2", f"--crucible-sample={name}")
 
-    said = result.stdout.str() + result.stderr.str()
-    assert "reply " in said
-    assert CONTROL.findall(said) == []
-    assert len(said) < 100_000
+    output = result.stdout.str() + result.stderr.str()
+    assert "reply " in output
+    assert CONTROL.findall(output) == []
+    assert len(output) < 100_000
 
 
 LONG = "x" * 1_000_000
@@ -123,10 +125,10 @@ def test_the_id_of_a_sample_is_cut_wherever_it_is_shown(suite, capsys):
     alone = suite.run(V2, "--crucible-sample=short")
     main(["show", "latest", "--sample=other"])
 
-    shown = [result.stdout.str(), lost.stdout.str(), alone.stdout.str(), "".join(capsys.readouterr())]
-    shown += [(suite.path / name).read_text() for name in (*REPORTS, "run.json", "lost.json", "junit.xml")]
-    assert all("x" * 2_001 not in text for text in shown)
-    assert f"test_sums.py::test_sums  {'x' * 200}... (999,800 characters more): exact_match = 0" in shown[0]
+    lines = [result.stdout.str(), lost.stdout.str(), alone.stdout.str(), "".join(capsys.readouterr())]
+    lines += [(suite.path / name).read_text() for name in (*REPORTS, "run.json", "lost.json", "junit.xml")]
+    assert all("x" * 2_001 not in text for text in lines)
+    assert f"test_sums.py::test_sums  {'x' * 200}... (999,800 characters more): exact_match = 0" in lines[0]
 
 
 def test_a_repeated_id_is_cut_and_the_sentence_is_whole(suite):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+import subprocess
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 from chromium import chromium
-from warm_process import WarmProcesses
 
 from pytest_crucible.cli import main
-from pytest_crucible.report.page import archive, render
+from pytest_crucible.report import html, page_samples
 
 HOSTILE = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'></script><!--"
 SUITE = {
@@ -70,28 +69,28 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory, warm: WarmProcesses) -> Path:
+def report(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
     """A page with hostile replies, of a run of two experiments."""
     folder = tmp_path_factory.mktemp("suite")
     for name, text in SUITE.items():
         (folder / name).write_text(textwrap.dedent(text).replace("HOSTILE", HOSTILE), encoding="utf-8")
-    command = ["-m", "pytest", "-q", "--crucible-adapter=v2", "--compare=v1", "--crucible-report=run.html"]
-    done = warm.run(command, cwd=folder, env=os.environ)
+    command = [python, "-m", "pytest", "-q", "--crucible-adapter=v2", "--compare=v1", "--crucible-report=run.html"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert (folder / "run.html").exists(), done.stdout + done.stderr
     return folder / "run.html"
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with chromium() as one:
-        yield one
+    with chromium() as chrome:
+        yield chrome
 
 
 @pytest.fixture
 def opened(browser: Any, report: Path) -> Iterator[Any]:
     """Opens the page in a window of that kind. Whatever it complains of fails the test."""
     complaints: list[str] = []
-    asked: list[str] = []
+    requests: list[str] = []
     pages: list[Any] = []
 
     def open_page(path: Path = report, **window: Any) -> Any:
@@ -99,7 +98,7 @@ def opened(browser: Any, report: Path) -> Iterator[Any]:
         pages.append(page)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
+        page.on("request", lambda request: requests.append(request.url))
         page.goto(path.as_uri())
         page.locator(".explorer .item").first.wait_for()
         return page
@@ -109,14 +108,14 @@ def opened(browser: Any, report: Path) -> Iterator[Any]:
         assert page.evaluate("window.pwned") is None
         page.close()
     assert complaints == []
-    assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob"}
+    assert {url.partition(":")[0] for url in requests} <= {"file", "data", "blob"}
 
 
 @pytest.fixture
 def cut(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same run on a page that has no room for the texts of all its samples."""
-    monkeypatch.setattr(archive, "PART", 20)
-    monkeypatch.setattr(render, "ROOM", 1)
+    monkeypatch.setattr(page_samples, "PART", 20)
+    monkeypatch.setattr(html, "ROOM", 1)
     page = tmp_path / "cut.html"
     assert main(["report", f"--store={report.parent / '.crucible' / 'crucible.db'}", "-o", str(page)]) == 0
     return page
@@ -126,11 +125,11 @@ def test_a_page_without_room_for_all_texts_says_which_it_has(opened, cut):
     page = opened(path=cut)
     explorer, expect = first(page), pytest.importorskip("playwright.sync_api").expect
 
-    said = page.locator("article .note", has_text="have their prompts and replies").first.inner_text()
-    assert said.startswith(
+    note = page.locator("article .note", has_text="have their prompts and replies").first.inner_text()
+    assert note.startswith(
         "20 of 130 samples have their prompts and replies in this page: the worst, the slowest, a draw "
     )
-    assert "--what replies -o replies.csv writes all of them." in said
+    assert "--what replies -o replies.csv writes all of them." in note
     assert count(page).inner_text() == "130 of 130 samples"
     explorer.get_by_label("search").fill("question")
     expect(count(page)).to_have_text("20 of 130 samples; prompts and replies of 20 were searched")
@@ -141,8 +140,8 @@ def test_a_page_without_room_for_all_texts_says_which_it_has(opened, cut):
     expect(count(page)).to_have_text("20 of 130 samples")
     there = explorer.locator(".item code").all_inner_texts()
     explorer.locator(".item").first.click()
-    asked = re.compile(rf"question {there[0].removeprefix('s-')} ")
-    expect(explorer.locator(".list .sides pre").first).to_have_text(asked)
+    requests = re.compile(rf"question {there[0].removeprefix('s-')} ")
+    expect(explorer.locator(".list .sides pre").first).to_have_text(requests)
     explorer.get_by_label("show").select_option(label="all")
     absent = next(f"s-{k}" for k in range(50) if f"s-{k}" not in there)
     explorer.locator(".item", has=page.get_by_text(absent, exact=True)).click()
@@ -157,7 +156,7 @@ def count(page: Any) -> Any:
     return first(page).locator(".count")
 
 
-def test_it_says_what_was_ruled_in_places_that_a_screen_reader_finds(opened):
+def test_verdicts_are_in_landmarks_of_a_screen_reader(opened):
     page = opened()
 
     assert page.get_by_role("heading", level=1).inner_text().startswith("? ")
@@ -186,7 +185,7 @@ def test_each_row_of_a_sample_begins_with_its_question_and_reply(opened):
     assert heading.endswith(".")
 
 
-def test_it_is_used_by_keyboard_alone(opened):
+def test_the_page_works_by_keyboard_alone(opened):
     page = opened()
 
     page.keyboard.press("Tab")
@@ -225,17 +224,17 @@ def test_samples_are_filtered_sorted_searched_and_paged(opened):
 
 
 @pytest.mark.parametrize(
-    ("sample", "shown"),
+    ("sample", "text"),
     [("s-3", HOSTILE), ("s-4", "characters more)"), ("s-5", "\\u202eevil مرحبا"), ("s-6", "\\x1b[31mred 😀 done")],
     ids=["script", "a megabyte", "right to left", "colours"],
 )
-def test_hostile_replies_are_shown_as_they_are(opened, sample, shown):
+def test_hostile_replies_are_shown_as_they_are(opened, sample, text):
     page = opened()
 
     first(page).locator(".item", has=page.get_by_text(sample, exact=True)).click()
     sides = first(page).locator(".list .sides")
     sides.wait_for()
-    assert shown in sides.inner_text()
+    assert text in sides.inner_text()
     assert "<i>?</i>" in sides.inner_text()
     assert sides.locator("script, img, i").count() == 0
 
@@ -244,7 +243,7 @@ def test_a_page_of_hostile_megabytes_stays_small(report):
     assert report.stat().st_size < 400_000
 
 
-def test_on_a_telephone_nothing_runs_over_the_edge(opened):
+def test_nothing_overflows_on_a_telephone(opened):
     page = opened(viewport={"width": 360, "height": 700})
 
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
@@ -254,7 +253,7 @@ def test_on_a_telephone_nothing_runs_over_the_edge(opened):
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
-def test_it_is_dark_where_the_reader_wants_it_dark(opened):
+def test_the_page_follows_the_dark_colour_scheme(opened):
     colours = [
         opened(color_scheme=scheme).evaluate("getComputedStyle(document.body).backgroundColor")
         for scheme in ("light", "dark")
@@ -263,7 +262,7 @@ def test_it_is_dark_where_the_reader_wants_it_dark(opened):
     assert colours == ["rgb(253, 253, 252)", "rgb(21, 24, 28)"]
 
 
-def test_on_paper_there_is_nothing_to_press(opened):
+def test_printed_pages_have_no_buttons(opened):
     page = opened()
 
     page.emulate_media(media="print")
@@ -272,15 +271,15 @@ def test_on_paper_there_is_nothing_to_press(opened):
     assert len(page.pdf()) > 10_000
 
 
-def test_the_samples_of_a_folded_experiment_are_read_when_it_is_opened(browser, tmp_path, warm):
+def test_the_samples_of_a_folded_experiment_are_read_when_it_is_opened(browser, tmp_path, python):
     for name, text in SUITE.items():
         whole = textwrap.dedent(text).replace("HOSTILE", HOSTILE)
         many = "pytestmark = pytest.mark.parametrize('part', [1, 2])\n\n@metric("
         (tmp_path / name).write_text(
             whole.replace("@metric(", many).replace("sampler)", "sampler, part)"), encoding="utf-8"
         )
-    command = ["-m", "pytest", "-q", "--crucible-adapter=v2", "--crucible-report=run.html"]
-    warm.run(command, cwd=tmp_path, env=os.environ)
+    command = [python, "-m", "pytest", "-q", "--crucible-adapter=v2", "--crucible-report=run.html"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     page = browser.new_page()
     page.goto((tmp_path / "run.html").as_uri())
 

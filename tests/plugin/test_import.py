@@ -1,4 +1,4 @@
-"""What another harness has measured, as a run: the same verdicts as a session's own, stored or only compared."""
+"""Results of other harnesses as runs: the same verdicts as a session's own, stored or only compared."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def there(tmp_path, monkeypatch):
     return tmp_path
 
 
-def told(capsys, *arguments: str) -> tuple[int, dict]:
+def import_run(capsys, *arguments: str) -> tuple[int, dict]:
     status = main([*arguments, "--json"])
     return status, json.loads(capsys.readouterr().out)
 
 
 def verdicts(document: dict) -> dict:
-    return {one["subject"]: one for experiment in document["experiments"] for one in experiment["verdicts"]}
+    return {verdict["subject"]: verdict for experiment in document["experiments"] for verdict in experiment["verdicts"]}
 
 
-def test_what_a_session_has_measured_has_the_same_verdicts_when_it_is_imported(suite, monkeypatch, capsys):
+def test_an_imported_run_has_the_verdicts_of_its_session(suite, monkeypatch, capsys):
     """Exported as a table and read as anybody's: every number is the same."""
     monkeypatch.chdir(suite.path)
     session = suite.json("--crucible-adapter=poor", "--compare=v2")
     main(["export", "-o", "observations.csv"])
     capsys.readouterr()
     target = "exact_match >= 0.70"
-    status, run = told(
+    status, run = import_run(
         capsys, "import", "observations.csv", "--metric", "exact_match", "--target", target, "--store", "x.db"
     )
 
@@ -52,7 +52,7 @@ def test_what_a_session_has_measured_has_the_same_verdicts_when_it_is_imported(s
 
 def test_two_logs_are_compared_with_nothing_else_configured(there, capsys):
     before = set(there.iterdir())
-    status, run = told(capsys, "compare", "inspect-v2.eval", "inspect-v1.eval", "--metric", "match")
+    status, run = import_run(capsys, "compare", "inspect-v2.eval", "inspect-v1.eval", "--metric", "match")
 
     (comparison,) = run["experiments"][0]["comparisons"]
     assert (status, comparison["pairs"], comparison["lost"]) == (HELD, 11, 1)
@@ -64,9 +64,9 @@ def test_two_logs_are_compared_with_nothing_else_configured(there, capsys):
 
 @pytest.mark.parametrize("command", ["compare", "import"])
 def test_directories_of_results_are_compared(there, capsys, command):
-    _, run = told(capsys, command, "lm-eval-v2", "lm-eval-v1")
+    _, run = import_run(capsys, command, "lm-eval-v2", "lm-eval-v1")
     results = [str(next(there.glob(f"lm-eval-{arm}/results_*.json"))) for arm in ("v2", "v1")]
-    _, files = told(capsys, command, *results)
+    _, files = import_run(capsys, command, *results)
 
     assert verdicts(run) == verdicts(files)
     assert len(run["experiments"]) == 2
@@ -79,9 +79,9 @@ def test_a_directory_may_have_several_logs_of_one_model(there, capsys):
             shutil.copy(there / log, there / folder)
         (there / folder / "logs.json").write_text('[{"id": 1, "x": 2}]')
         (there / folder / "config.json").write_text('{"log_level": "info"}')
-    _, run = told(capsys, "compare", "new", "old")
+    _, run = import_run(capsys, "compare", "new", "old")
 
-    assert [one["nodeid"] for one in run["experiments"]] == ["imported::documents", "imported::sums"]
+    assert [experiment["nodeid"] for experiment in run["experiments"]] == ["imported::documents", "imported::sums"]
 
 
 def test_arms_of_one_name_in_two_directories_have_the_names_of_the_directories(there, capsys):
@@ -89,7 +89,7 @@ def test_arms_of_one_name_in_two_directories_have_the_names_of_the_directories(t
         (there / folder).mkdir()
         log = json.loads((there / "inspect-v1.json").read_text())
         (there / folder / "a.json").write_text(json.dumps({**log, "tags": [name]}))
-    _, run = told(capsys, "compare", "new", "old", "--metric", "match")
+    _, run = import_run(capsys, "compare", "new", "old", "--metric", "match")
 
     assert set(verdicts(run)) == {"match: new vs old"}
 
@@ -97,7 +97,7 @@ def test_arms_of_one_name_in_two_directories_have_the_names_of_the_directories(t
 def test_one_table_of_several_arms_is_compared(there, capsys):
     rows = "".join(f"q{k},{int(k != 3)},{k % 2}\n" for k in range(20))
     (there / "both.csv").write_text(f"q,v2,v1\n{rows}")
-    status, run = told(capsys, "compare", "both.csv", "--column", "arms=v2,v1", "--column", "sample=q")
+    status, run = import_run(capsys, "compare", "both.csv", "--column", "arms=v2,v1", "--column", "sample=q")
 
     assert (status, verdicts(run)["score: v2 vs v1"]["state"]) == (HELD, "met")
 
@@ -108,24 +108,24 @@ def test_a_column_is_the_group_of_the_samples(there, capsys):
         (there / f"{name}.csv").write_text("\n".join(["id,page,correct", *rows]) + "\n")
     compared = ("compare", "new.csv", "old.csv", "--metric", "correct")
 
-    assert told(capsys, *compared)[1]["experiments"][0]["comparisons"][0]["p_value"] < 0.01
-    _, run = told(capsys, *compared, "--group", "page")
+    assert import_run(capsys, *compared)[1]["experiments"][0]["comparisons"][0]["p_value"] < 0.01
+    _, run = import_run(capsys, *compared, "--group", "page")
     (comparison,) = run["experiments"][0]["comparisons"]
     assert (comparison["clusters"], comparison["p_value"] > 0.3) == (6, True)
 
 
 def test_a_run_that_was_imported_is_a_run(there, capsys):
     main(["import", "inspect-v2.eval", "inspect-v1.json"])
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert main(["show"]) == HELD
     assert "\nimported from inspect-v2.eval (inspect 0.3.285)\n" in capsys.readouterr().out
-    status, run = told(capsys, "show")
+    status, run = import_run(capsys, "show")
 
-    assert "inspect-v2.eval: inspect 0.3.285, mockllm/v2 on sums (24 results)" in said
-    assert f"stored as run {run['run']['id']} in .crucible/crucible.db" in said
+    assert "inspect-v2.eval: inspect 0.3.285, mockllm/v2 on sums (24 results)" in output
+    assert f"stored as run {run['run']['id']} in .crucible/crucible.db" in output
     assert status == HELD
     origins = run["run"]["environment"]["imported"]
-    assert [(one["file"], one["harness"], one["version"], len(one["sha256"])) for one in origins] == [
+    assert [(origin["file"], origin["harness"], origin["version"], len(origin["sha256"])) for origin in origins] == [
         ("inspect-v2.eval", "inspect", "0.3.285", 64),
         ("inspect-v1.json", "inspect", "0.3.285", 64),
     ]
@@ -139,16 +139,16 @@ def test_the_doctor_looks_at_the_files(there, capsys):
     capsys.readouterr()
 
     assert main(["doctor", "latest"]) == DID_NOT_HOLD
-    said = capsys.readouterr().out
-    assert "ok       inspect-v2.eval: as it was imported\n" in said
-    assert "differs  inspect-v1.eval: it was imported with another content\n" in said
+    output = capsys.readouterr().out
+    assert "ok       inspect-v2.eval: as it was imported\n" in output
+    assert "differs  inspect-v1.eval: it was imported with another content\n" in output
 
 
 def test_a_run_that_was_cut_short_decides_nothing(there, capsys):
     log = json.loads((there / "inspect-v1.json").read_text())
-    kept = [one for one in log["samples"] if one["id"] != "sum-3"]
-    (there / "cut.json").write_text(json.dumps({**log, "samples": kept, "status": "cancelled"}))
-    status, run = told(capsys, "import", "inspect-v2.eval", "cut.json", "--metric", "match")
+    samples = [sample for sample in log["samples"] if sample["id"] != "sum-3"]
+    (there / "cut.json").write_text(json.dumps({**log, "samples": samples, "status": "cancelled"}))
+    status, run = import_run(capsys, "import", "inspect-v2.eval", "cut.json", "--metric", "match")
 
     (verdict,) = verdicts(run).values()
     assert (status, verdict["state"]) == (HELD, "undecided")
@@ -158,18 +158,21 @@ def test_a_run_that_was_cut_short_decides_nothing(there, capsys):
 
 def test_several_tasks_are_judged_together(there, capsys):
     results = [str(next(there.glob(f"lm-eval-{arm}/results_*.json"))) for arm in ("v2", "v1")]
-    _, run = told(capsys, "import", *results)
+    _, run = import_run(capsys, "import", *results)
 
-    assert [one["nodeid"] for one in run["experiments"]] == ["imported::sums_choice", "imported::sums_filtered"]
+    assert [experiment["nodeid"] for experiment in run["experiments"]] == [
+        "imported::sums_choice",
+        "imported::sums_filtered",
+    ]
     assert run["run"]["family_size"] == 4
 
 
-def test_the_candidate_and_what_is_better_are_the_users_to_say(there, capsys):
-    _, run = told(
+def test_the_user_names_the_candidate_and_the_direction(there, capsys):
+    _, run = import_run(
         capsys, "import", "promptfoo.json", "--candidate", "v1", "--lower", "brevity", "--range", "brevity=0:2"
     )
 
-    (metric,) = [one for one in run["experiments"][0]["metrics"] if one["name"] == "brevity"]
+    (metric,) = [metric for metric in run["experiments"][0]["metrics"] if metric["name"] == "brevity"]
     assert (metric["direction"], metric["kind"]) == ("lower", "bounded")
     assert set(verdicts(run)) == {f"{name}: v1 vs v2" for name in ("pass", "score", "exact", "brevity")}
 
@@ -185,14 +188,14 @@ def write_arms(there, **metrics) -> None:
 
 def test_a_metric_of_unknown_direction_has_a_difference_and_no_verdict(there, capsys):
     write_arms(there, num_errors=(1, 5), seed=(7, 3), latency=(2, 2))
-    status, run = told(capsys, "compare", "new.csv", "old.csv")
+    status, run = import_run(capsys, "compare", "new.csv", "old.csv")
 
-    comparisons = {one["metric"]: one for one in run["experiments"][0]["comparisons"]}
+    comparisons = {comparison["metric"]: comparison for comparison in run["experiments"][0]["comparisons"]}
     assert (status, set(verdicts(run)), run["run"]["family_size"]) == (HELD, {"latency: new vs old"}, 1)
     assert comparisons["num_errors"]["difference"] == pytest.approx(-4)
     assert comparisons["num_errors"]["high"] is not None
     assert comparisons["num_errors"]["alternative"] == "estimate"
-    assert {one["name"]: one["direction"] for one in run["experiments"][0]["metrics"]} == {
+    assert {metric["name"]: metric["direction"] for metric in run["experiments"][0]["metrics"]} == {
         "num_errors": None,
         "seed": None,
         "latency": "lower",
@@ -208,25 +211,25 @@ def test_a_metric_of_unknown_direction_has_a_difference_and_no_verdict(there, ca
 def test_the_direction_of_a_metric_is_named_with_it(there, capsys, direction, status, state):
     write_arms(there, num_errors=(1, 5), seed=(7, 3))
     command = ("compare", "new.csv", "old.csv", "--metric", f"num_errors:{direction}")
-    found, run = told(capsys, *command, "--range", "num_errors=0:9")
-    unbounded, unproven = told(capsys, *command)
+    result, run = import_run(capsys, *command, "--range", "num_errors=0:9")
+    unbounded, unproven = import_run(capsys, *command)
 
-    assert (found, verdicts(run)["num_errors: new vs old"]["state"]) == (status, state)
+    assert (result, verdicts(run)["num_errors: new vs old"]["state"]) == (status, state)
     verdict = verdicts(unproven)["num_errors: new vs old"]
     # Without a range the test that the arms are alike decides as well; that the mean differs is then never proven.
     assert (unbounded, verdict["state"], verdict["proven"]) == (status, state, False)
     assert "declare bounds of 'num_errors'" in verdict["reason"]
 
 
-def test_a_stored_metric_of_unknown_direction_stays_one(there, capsys):
+def test_a_stored_metric_keeps_its_unknown_direction(there, capsys):
     write_arms(there, num_errors=(1, 5))
     ranges = ("--range", "num_errors=0:9")
-    names = [told(capsys, "import", file, *ranges)[1]["run"]["id"] for file in ("new.csv", "old.csv")]
+    names = [import_run(capsys, "import", file, *ranges)[1]["run"]["id"] for file in ("new.csv", "old.csv")]
 
     # A table without a task is named alike in both runs.
-    assert verdicts(told(capsys, "compare", *names)[1]) == {}
-    status, run = told(capsys, "compare", *names, "--metric", "num_errors:higher")
-    assert (status, [one["state"] for one in verdicts(run).values()]) == (DID_NOT_HOLD, ["missed"])
+    assert verdicts(import_run(capsys, "compare", *names)[1]) == {}
+    status, run = import_run(capsys, "compare", *names, "--metric", "num_errors:higher")
+    assert (status, [entry["state"] for entry in verdicts(run).values()]) == (DID_NOT_HOLD, ["missed"])
 
 
 def test_reports_of_metrics_without_a_verdict_are_written(there, capsys):
@@ -306,13 +309,13 @@ def test_keys_in_replies_are_hidden(there, capsys):
         ),
     ],
 )
-def test_what_cannot_be_asked_is_one_sentence_and_nothing_is_stored(there, capsys, arguments, sentence):
+def test_an_impossible_import_is_refused_in_one_sentence_and_stores_nothing(there, capsys, arguments, sentence):
     (there / "empty").mkdir()
     for name, metric in (("a", "acc,size"), ("b", "f1"), ("c", "acc,size")):
         (there / f"{name}.csv").write_text(f"id,{metric}\n" + f"q1,1{',3' * metric.count(',')}\n" * 1)
     assert main(arguments) == USAGE
 
-    said = capsys.readouterr().err
-    assert said.startswith(f"crucible {arguments[0]}: {sentence}")
-    assert said.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith(f"crucible {arguments[0]}: {sentence}")
+    assert errors.count("\n") == 1
     assert not (there / ".crucible").exists()

@@ -12,8 +12,6 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("warm_programs")
-
 SCRIPTS = """
     def answer(request):
         with open("calls.txt", "a") as file:
@@ -47,7 +45,7 @@ def slow(suite):
     return suite
 
 
-def stored(suite):
+def count_stored(suite):
     with contextlib.closing(sqlite3.connect(suite.path / ".crucible/crucible.db")) as connection:
         return connection.execute("select count(*) from replies").fetchone()[0]
 
@@ -60,19 +58,19 @@ def cut_short(suite, how, *arguments):
     python, *arguments_of_pytest = suite.pytester._getpytestargs()
     command = [python, "-u", *arguments_of_pytest, "-p", "no:asyncio", "-p", "no:hypothesispytest", *arguments]
     command += ["--crucible-adapter=scripted", "--crucible-concurrency=1"]
-    shown = suite.path / "shown.txt"
-    with shown.open("wb") as screen:
+    path = suite.path / "shown.txt"
+    with path.open("wb") as screen:
         process = suite.pytester.popen(command, stdin=subprocess.PIPE, stdout=screen, start_new_session=True)
         until = time.monotonic() + 60
         while time.monotonic() < until:
             time.sleep(0.05)
             with contextlib.suppress(sqlite3.Error):
-                if stored(suite) > 5 and "crucible: test_sums" in shown.read_text():
+                if count_stored(suite) > 5 and "crucible: test_sums" in path.read_text():
                     break
         os.killpg(process.pid, how)  # as a terminal does
         process.communicate(timeout=60)
     suite.adapters({"scripted": SCRIPTED})  # the same model, and fast from now on
-    return process.returncode, shown.read_text()
+    return process.returncode, path.read_text()
 
 
 def without_times(document):
@@ -83,17 +81,17 @@ def without_times(document):
 @WORKERS
 def test_a_killed_run_is_resumed_with_only_what_is_missing(slow, workers):
     cut_short(slow, signal.SIGKILL, *workers)
-    kept = stored(slow)
-    assert 5 < kept < MANY
+    stored = count_stored(slow)
+    assert 5 < stored < MANY
     # The store is written twice a second: 20 replies a second can be on their way, and a kill loses no more.
-    assert len(slow.calls()) - kept <= 20
+    assert len(slow.calls()) - stored <= 20
     slow.forget_calls()
 
     resumed = slow.json("--crucible-adapter=scripted", "--crucible-resume", *workers)
-    assert len(slow.calls()) == MANY - kept
+    assert len(slow.calls()) == MANY - stored
 
-    anew = slow.json("--crucible-adapter=scripted")
-    assert without_times(resumed) == without_times(anew)
+    unresumed = slow.json("--crucible-adapter=scripted")
+    assert without_times(resumed) == without_times(unresumed)
 
 
 @pytest.mark.slow
@@ -105,20 +103,20 @@ def test_an_interrupted_run_keeps_its_answers_and_decides_nothing(slow, workers)
     assert "KeyboardInterrupt" in out
     assert "undecided" in out
     assert "sampling was interrupted; continue with --crucible-resume" in out
-    assert f"test_sums: scripted: {MANY - stored(slow)} samples lost (not run)" in out
-    kept = stored(slow)
-    assert 5 < kept < MANY
+    assert f"test_sums: scripted: {MANY - count_stored(slow)} samples lost (not run)" in out
+    stored = count_stored(slow)
+    assert 5 < stored < MANY
     slow.forget_calls()
 
     result = slow.run("--crucible-adapter=scripted", "--crucible-resume")
     assert result.ret == 0
-    assert len(slow.calls()) == MANY - kept
-    (told,) = [line for line in result.stdout.lines if "replies reused from run" in line]
-    assert re.fullmatch(rf"test_sums: scripted: {kept} of {MANY} replies reused from run [0-9a-f]{{12}}", told)
+    assert len(slow.calls()) == MANY - stored
+    (events,) = [line for line in result.stdout.lines if "replies reused from run" in line]
+    assert re.fullmatch(rf"test_sums: scripted: {stored} of {MANY} replies reused from run [0-9a-f]{{12}}", events)
 
 
 @pytest.mark.slow
-def test_without_resume_a_cut_run_is_asked_anew(slow):
+def test_without_resume_a_killed_run_sends_all_requests(slow):
     cut_short(slow, signal.SIGKILL)
     slow.forget_calls()
 
@@ -128,7 +126,7 @@ def test_without_resume_a_cut_run_is_asked_anew(slow):
 
 
 @WORKERS
-def test_a_finished_run_that_is_resumed_asks_nothing_and_says_the_same(slow, workers):
+def test_resuming_a_finished_run_sends_nothing_and_has_the_same_results(slow, workers):
     first = slow.json("--crucible-adapter=scripted", *workers)
     slow.forget_calls()
 

@@ -75,7 +75,7 @@ def test_arms_vary_fastest_with_a_baseline(suite):
     result = suite.run("--co", "-q", *V2_V1)
 
     assert result.stdout.lines[:4] == [
-        f"test_sums.py::test_sums[{one}]" for one in ("q00-v2", "q00-v1", "q01-v2", "q01-v1")
+        f"test_sums.py::test_sums[{entry}]" for entry in ("q00-v2", "q00-v1", "q01-v2", "q01-v1")
     ]
 
 
@@ -113,7 +113,7 @@ def test_a_joined_test_is_judged_as_an_experiment_is(suite, run):
     )
 
 
-def test_wrong_answers_fail_where_no_verdict_is_asked_for(suite):
+def test_wrong_replies_fail_their_items_without_a_target(suite):
     suite.test(
         JOINED.replace('@pytest.mark.quality_target("right >= 0.70")', "").replace(
             '@pytest.mark.ab_compare("right")', ""
@@ -138,7 +138,7 @@ def test_a_lost_connection_stays_a_failure_and_is_lost(suite):
     result.stdout.fnmatch_lines(["right >= 0.70 *0.789 * 19 * 1 *met", "test_sums: v2: 1 sample lost (error)"])
 
 
-def test_a_part_of_the_samples_decides_nothing(suite, run):
+def test_a_partial_selection_decides_nothing(suite, run):
     suite.test(JOINED)
 
     result = run("-k", "q0", *V2_V1, "-rs")
@@ -190,11 +190,13 @@ def test_subtests_teardown_scores_and_skips_count_once(suite, run):
     document = suite.json("--crucible-adapter=v2", run=run)
 
     (experiment,) = document["experiments"]
-    assert {one["metric"]: (one["n"], one["lost"], one["value"]) for one in experiment["estimates"]} == {
+    assert {
+        estimate["metric"]: (estimate["n"], estimate["lost"], estimate["value"]) for estimate in experiment["estimates"]
+    } == {
         "late": (4, 0, 1.5),
         "right": (3, 0, 1.0),
     }
-    assert [one["state"] for one in experiment["verdicts"]] == ["met", "met"]
+    assert [verdict["state"] for verdict in experiment["verdicts"]] == ["met", "met"]
 
 
 def test_a_test_may_join_without_any_adapter(suite):
@@ -225,7 +227,7 @@ def test_a_mistake_ends_the_session(suite, run):
     )
 
 
-def test_asking_without_an_adapter_says_what_to_do(suite):
+def test_a_request_without_an_adapter_is_an_error_with_advice(suite):
     suite.test(JOINED)
 
     result = suite.run()

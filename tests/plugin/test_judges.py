@@ -41,7 +41,8 @@ def judged(suite):
     """A suite whose answers are right but for two, a judge that reads them, and one that prefers what it reads first."""
     suite.write_rows("sums.jsonl", QUESTIONS)
     answers = [
-        {"sample_id": one["id"], "text": one["expected"] if k not in (3, 9) else "?"} for k, one in enumerate(QUESTIONS)
+        {"sample_id": question["id"], "text": question["expected"] if k not in (3, 9) else "?"}
+        for k, question in enumerate(QUESTIONS)
     ]
     suite.write_rows("answers/v2.jsonl", answers)
     (suite.path / "critic.py").write_text(JUDGE)
@@ -77,10 +78,10 @@ def test_a_reply_is_judged_by_rubric_and_by_preference(judged):
         ]
     )
     (experiment,) = judged.json()["experiments"]
-    assert [(one["arm"], one["sent"]) for one in experiment["sections"]["usage"] if one["arm"] != "v2"] == [
+    assert [(entry["arm"], entry["sent"]) for entry in experiment["sections"]["usage"] if entry["arm"] != "v2"] == [
         ("judge:critic", 31)  # one verdict was requested twice
     ]
-    kinds = {one["kind"]: one for one in experiment["sections"]["judges"]}
+    kinds = {judge["kind"]: judge for judge in experiment["sections"]["judges"]}
     assert (kinds["place"]["towards_first"], kinds["place"]["consistent"]["value"]) == (2, 0.8)
     assert kinds["human"]["raw"]["value"] == pytest.approx(7 / 9)
     assert result.ret == 0
@@ -135,7 +136,7 @@ def test_without_a_judge_the_target_is_undecided_and_says_what_to_set(judged):
         ('[scorers]\nsimilarity = { kind = "minilm", model = "x" }', "[[]scorers[]] has 'model' in similarity: it takes precision"),
     ],
 )  # fmt: skip
-def test_a_configuration_that_cannot_be_meant_is_one_sentence(judged, table, sentence):
+def test_an_invalid_configuration_is_refused_in_one_sentence(judged, table, sentence):
     path = judged.path / "crucible.toml"
     path.write_text(f"{table}\n{path.read_text()}" if table.startswith("scorers") else f"{path.read_text()}\n{table}\n")
 
@@ -184,19 +185,19 @@ def paid(judged):
     return judged
 
 
-def test_what_was_judged_once_is_not_asked_again(paid):
+def test_cached_judgements_send_no_request(paid):
     paid.run("--crucible-adapter=v2")
-    first = [one for one in paid.calls() if one == "judge:critic"]
+    first = [entry for entry in paid.calls() if entry == "judge:critic"]
     paid.forget_calls()
     document = paid.json("--crucible-adapter=v2")
 
     assert len(first) == 29  # where reply and expected answer are the same text, both orders are one question
     assert paid.calls() == []
-    (usage,) = (one for one in document["experiments"][0]["sections"]["usage"] if one["arm"] == "judge:critic")
+    (usage,) = (entry for entry in document["experiments"][0]["sections"]["usage"] if entry["arm"] == "judge:critic")
     assert (usage["sent"], usage["cached"]) == (0, 30)
 
 
-def test_what_a_judge_costs_is_the_runs_spending(paid):
+def test_a_judges_cost_counts_for_the_run(paid):
     result = paid.run("--crucible-adapter=v2", "--crucible-budget=20 requests")
 
     result.stdout.fnmatch_lines(["budget   20 of 20 requests*"])

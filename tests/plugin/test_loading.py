@@ -1,4 +1,4 @@
-"""How this package comes into a session: as other modules do, whatever pytest does with plugins."""
+"""Loading of this package in a session: as other modules, whatever pytest does with plugins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOADERS = """
 
 
 @pytest.mark.slow
-def test_no_module_is_compiled_anew_because_pytest_rewrites_plugins(suite):
+def test_pytests_rewriting_compiles_no_module_again(suite):
     suite.test(LOADERS, name="test_z_loaders")
 
     result = suite.pytester.runpytest_subprocess("--crucible-adapter=v2", "-v", "test_sums.py", "test_z_loaders.py")

@@ -11,7 +11,7 @@ import pytest
 from tiny_base import write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
 TEST_REPLIES = """
@@ -47,7 +47,7 @@ TEST_STREAMS = """
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A base, and a checkpoint on it."""
     folder = tmp_path_factory.mktemp("made")
     trainer = EmbeddedTrainer(open_engine(write_tiny_base(folder / "base")), LoraSpec(rank=4), folder=folder)
@@ -57,8 +57,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def local(suite, made):
-    shutil.copytree(made, suite.path, dirs_exist_ok=True)
+def local(suite, model_folder):
+    shutil.copytree(model_folder, suite.path, dirs_exist_ok=True)
     common = {"backend": "local", "base": "base"}
     suite.adapters({"bare": common, "v2": {**common, "checkpoint": "v2.safetensors"}, "packaged": {"backend": "local"}})
     config = (suite.path / "crucible.toml").read_text()
@@ -76,7 +76,7 @@ def add(suite, name: str, line: str) -> None:
     path.write_text(path.read_text().replace(f"[adapters.{name}]", f"[adapters.{name}]\n{line}"))
 
 
-def said(suite, arm: str) -> list[str]:
+def reply_texts(suite, arm: str) -> list[str]:
     path = suite.path / f"said-{arm}.txt"
     lines = sorted(path.read_text().splitlines())
     path.unlink()
@@ -90,19 +90,19 @@ def test_a_checkpoint_is_compared_with_its_base(local, run):
         ["crucible: test_replies: v2 vs bare, 20 samples x 2 repeats x 2 arms = 80 replies*", "length: v2 vs bare *"]
     )
     result.stdout.no_fnmatch_line("*simulated*")
-    assert len(said(local, "v2")) == len(said(local, "bare")) == 40
+    assert len(reply_texts(local, "v2")) == len(reply_texts(local, "bare")) == 40
 
 
 @pytest.mark.slow
 def test_same_seed_same_replies(local):
     local.run("--crucible-adapter=v2", "--crucible-concurrency=1", "--crucible-cache=off")
-    alone = said(local, "v2")
+    alone = reply_texts(local, "v2")
     for way in (local.run, local.run_n2):
         way("--crucible-adapter=v2", "--crucible-cache=off")
-        assert said(local, "v2") == alone
+        assert reply_texts(local, "v2") == alone
 
     local.run("--crucible-adapter=v2", "--crucible-seed=1")
-    assert said(local, "v2") != alone
+    assert reply_texts(local, "v2") != alone
 
 
 def test_replies_are_read_as_they_come(local):
@@ -119,10 +119,10 @@ def test_replies_are_read_as_they_come(local):
     assert all(error.startswith("CancelledError: the test closed the stream after ") for error in errors)
 
 
-def test_repeats_are_drawn_anew(local):
+def test_repeats_are_drawn_separately(local):
     local.run("--crucible-adapter=bare")
 
-    assert len(set(said(local, "bare"))) == 40
+    assert len(set(reply_texts(local, "bare"))) == 40
 
 
 def test_a_seed_among_the_parameters_wins(local):
@@ -130,10 +130,10 @@ def test_a_seed_among_the_parameters_wins(local):
     config = local.path / "crucible.toml"
     config.write_text(config.read_text().replace("max_tokens = 6", "max_tokens = 6, seed = 9"))
     local.run("--crucible-adapter=bare")
-    first = said(local, "bare")
+    first = reply_texts(local, "bare")
     local.run("--crucible-adapter=bare", "--crucible-seed=5", "--crucible-cache=off")
 
-    assert said(local, "bare") == first
+    assert reply_texts(local, "bare") == first
 
 
 def test_a_checkpoint_may_be_typed(local):
@@ -161,19 +161,19 @@ def test_a_checkpoint_may_be_typed(local):
         ("bare", "checkpoint = 'gone'", "adapter 'bare' cannot be opened: file 'gone' does not exist, and *"),
     ],
 )
-def test_settings_that_cannot_be_meant(local, name, line, sentence):
+def test_invalid_settings_are_refused(local, name, line, sentence):
     add(local, name, line)
 
     local.refuses(local.run(f"--crucible-adapter={name}"), sentence)
 
 
-def test_a_base_that_is_none(local):
+def test_an_invalid_base_is_refused(local):
     shutil.rmtree(local.path / "base")
 
     local.refuses(local.run("--crucible-adapter=v2"), "base model '*base' cannot be opened: *")
 
 
-def test_parameters_that_cannot_be_meant(local):
+def test_invalid_parameters_are_refused(local):
     config = local.path / "crucible.toml"
     config.write_text(config.read_text().replace("max_tokens = 6", "max_token = 6"))
 
@@ -183,7 +183,7 @@ def test_parameters_that_cannot_be_meant(local):
     )
 
 
-def test_a_parameter_of_a_call_that_cannot_be_meant_stops_the_experiment(local):
+def test_an_invalid_parameter_of_a_call_stops_the_experiment(local):
     local.test("""
         import pytest
 
@@ -216,7 +216,7 @@ def test_a_prompt_that_is_too_long_is_a_failure_of_the_adapter(local):
     )
 
 
-def test_functions_that_are_not_async_ask_as_well(local):
+def test_plain_functions_can_send_requests(local):
     local.test("""
         import pytest
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
 
 RECIPES = """
@@ -45,8 +45,8 @@ def project(suite) -> Any:
 
 def identity(suite: Any, *arguments: str, arm: int = 0) -> str:
     arms = suite.json(*arguments)["experiments"][0]["arms"]
-    found: str = arms[arm]["identity"]
-    return found
+    result: str = arms[arm]["identity"]
+    return result
 
 
 def save_on_tinker(root: Path, name: str, seed: int, *, expires: float | None = None) -> None:
@@ -71,13 +71,13 @@ def test_a_name_in_the_configuration_is_that_adapter_with_its_settings(project):
 
 
 def test_a_training_is_found_by_its_directory_and_by_what_its_adapter_was_called(project):
-    wanted = identity(project, "--crucible-adapter=v2")
+    expected = identity(project, "--crucible-adapter=v2")
     (folder,) = (project.path / ".crucible" / "adapters").glob("*-*[!k]")
     (project.path / "crucible.toml").write_text("[adapters]\nold = 'local:v2'\n")
 
-    assert identity(project, f"--crucible-adapter=local:{folder.name}") == wanted
-    assert identity(project, "--crucible-adapter=local:v2") == wanted
-    assert identity(project, "--crucible-adapter=old") == wanted
+    assert identity(project, f"--crucible-adapter=local:{folder.name}") == expected
+    assert identity(project, "--crucible-adapter=local:v2") == expected
+    assert identity(project, "--crucible-adapter=old") == expected
 
 
 def test_weights_saved_on_the_local_tinker_are_found_by_their_name(project):
@@ -115,11 +115,11 @@ def test_in_the_configuration_a_checkpoint_may_be_a_name(project):
         ),
     ],
 )
-def test_a_name_that_nobody_has_given_is_told_with_the_nearest(project, name, sentence):
+def test_an_unknown_name_is_reported_with_the_nearest(project, name, sentence):
     project.refuses(project.run(f"--crucible-adapter=local:{name}"), sentence)
 
 
-def test_where_nothing_was_ever_made_that_is_said(suite):
+def test_a_name_without_any_training_is_reported(suite):
     suite.refuses(
         suite.run("--crucible-adapter=local:v2"),
         "*file 'v2' does not exist, and no checkpoint has been trained or saved here",

@@ -61,7 +61,7 @@ def test_several_baselines_share_alpha_and_name_themselves(suite):
     (experiment,) = document["experiments"]
     assert [arm["name"] for arm in experiment["arms"]] == ["v3", "v1", "poor"]
     assert [arm["role"] for arm in experiment["arms"]] == ["candidate", "baseline", "baseline"]
-    subjects = [one["subject"] for one in experiment["verdicts"]]
+    subjects = [verdict["subject"] for verdict in experiment["verdicts"]]
     assert subjects == ["exact_match >= 0.70", "exact_match: v3 vs v1", "exact_match: v3 vs poor"]
     first, second = experiment["comparisons"]
     assert first["difference"] == pytest.approx(0.3)
@@ -78,7 +78,7 @@ def test_without_a_baseline_only_targets_are_judged(suite):
     result.stdout.no_fnmatch_line("*comparison*")
 
 
-def test_what_a_run_can_show_is_said_before_it_asks(suite):
+def test_the_detectable_difference_is_printed_before_any_request(suite):
     suite.write_rows("questions.jsonl", [{"id": f"q{k}", "input": str(k), "expected": "?"} for k in range(200)])
     suite.script("def answer(request): return 'one'\ndef base(request): return 'other'")
 
@@ -93,7 +93,7 @@ def test_what_a_run_can_show_is_said_before_it_asks(suite):
     )
 
 
-def test_an_experiment_that_compares_nothing_asks_no_baseline(suite):
+def test_an_experiment_without_a_comparison_sends_nothing_to_the_baseline(suite):
     suite.script(
         """
         def answer(request):
@@ -120,7 +120,7 @@ def test_an_experiment_that_compares_nothing_asks_no_baseline(suite):
     assert experiment["comparisons"] == []
 
 
-def test_without_any_experiment_nothing_of_ours_happens(suite):
+def test_a_session_without_experiments_is_untouched(suite):
     suite.test("def test_plain(): pass")
     assert suite.run(*V2_V1, "--crucible-json=run.json").ret == 0
     suite.test("# nothing")

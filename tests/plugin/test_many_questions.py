@@ -48,9 +48,9 @@ def test_all_comparisons_of_a_session_share_alpha(suite, run):
     p_values = [pair["p_value"] for pair in pairs[:3]]
     assert [pair["p_adjusted"] for pair in pairs[:3]] == pytest.approx(holm(p_values))
     assert document["run"]["family_size"] == 3
-    states = [[one["state"] for one in experiment["verdicts"]] for experiment in document["experiments"]]
+    states = [[verdict["state"] for verdict in experiment["verdicts"]] for experiment in document["experiments"]]
     assert states == [["met", "met"], ["met"], ["met"]]
-    proven = [one["proven"] for experiment in document["experiments"] for one in experiment["verdicts"]]
+    proven = [verdict["proven"] for experiment in document["experiments"] for verdict in experiment["verdicts"]]
     assert proven == [False, False, True, True]
 
 
@@ -114,7 +114,7 @@ def test_an_equality_waits_for_no_proof(suite, strict, mark):
 
     (experiment,) = suite.json("--crucible-adapter=v2", *strict)["experiments"]
 
-    assert [(one["state"], one["proven"], one["reason"]) for one in experiment["verdicts"]] == [
+    assert [(verdict["state"], verdict["proven"], verdict["reason"]) for verdict in experiment["verdicts"]] == [
         ("met", False, "0 of 20; the rate may be as high as 0.139"),
         ("missed", True, "one-sided bounds 0.843 and 6.87 exclude target 0"),
     ]
@@ -159,10 +159,10 @@ def test_a_comparison_may_ask_for_more(suite, mark, adapters, state):
 
     document = suite.json(*adapters)
 
-    assert [one["state"] for one in document["experiments"][0]["verdicts"]] == [state]
+    assert [verdict["state"] for verdict in document["experiments"][0]["verdicts"]] == [state]
 
 
-def test_a_metric_may_be_asked_for_not_worse_and_then_for_better(suite, run):
+def test_a_metric_can_be_tested_for_noninferiority_and_superiority(suite, run):
     """A fixed sequence: the margin is decided by bounds, and the claim of an improvement is alone in its family."""
     suite.test(
         """
@@ -179,7 +179,7 @@ def test_a_metric_may_be_asked_for_not_worse_and_then_for_better(suite, run):
     document = suite.json("--crucible-adapter=v2", "--compare=poor", run=run)
 
     (experiment,) = document["experiments"]
-    assert [(one["subject"], one["state"]) for one in experiment["verdicts"]] == [
+    assert [(verdict["subject"], verdict["state"]) for verdict in experiment["verdicts"]] == [
         ("exact_match: v2 vs poor non-inferior by 0.2", "met"),
         ("exact_match: v2 vs poor superior", "met"),
     ]

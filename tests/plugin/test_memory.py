@@ -57,7 +57,7 @@ def test_a_proven_regression_stays_missed(regressed, capsys, workers):
     assert "and stays missed until the adapter changes" in capsys.readouterr().out
 
 
-def test_another_adapter_has_no_such_past(regressed):
+def test_another_adapter_has_no_memory(regressed):
     regressed.script(SCRIPTS.replace('"?"', '"!"'))
 
     assert regressed.run(*BOTH).ret == 0

@@ -46,9 +46,9 @@ def prepare(suite: Any) -> None:
         file.write(RULES)
     suite.run("--crucible-adapter=v3").assert_outcomes(passed=6)
     for arguments in (
-        ("register", "v3", "--model", "claims"),
-        ("promote", "latest", "--to", "production"),
-        ("register", "v2", "--model", "claims"),
+        ("models", "register", "v3", "--model", "claims"),
+        ("models", "promote", "latest", "--to", "production"),
+        ("models", "register", "v2", "--model", "claims"),
     ):
         assert main(arguments) == 0
 
@@ -256,7 +256,6 @@ EVERYDAY = (
     ("change", "arguments", "sentence"),
     [pytest.param(*DODGES[name], id=name, marks=() if name in EVERYDAY else pytest.mark.slow) for name in DODGES],
 )
-@pytest.mark.usefixtures("warm_programs")
 def test_a_run_that_dodges_the_gate_is_refused(gated, crucible, monkeypatch, change, arguments, sentence):
     change(gated)
     with monkeypatch.context() as patched:
@@ -264,7 +263,7 @@ def test_a_run_that_dodges_the_gate_is_refused(gated, crucible, monkeypatch, cha
         patched.syspath_prepend(gated.path)
         gated.run("--crucible-adapter=claims@2", "--compare=production", "--crucible-tag=dodge", *arguments)
 
-    status, printed = crucible("promote", "tag:dodge", "--to", "candidate")
+    status, printed = crucible("models", "promote", "tag:dodge", "--to", "candidate")
     assert status == 4
     run = crucible("runs", "--tag=dodge")[1].split()
     assert any(sentence.format(run=name) in printed for name in run), printed
@@ -273,7 +272,7 @@ def test_a_run_that_dodges_the_gate_is_refused(gated, crucible, monkeypatch, cha
 def test_two_runs_that_measure_half_of_the_gate_each_are_refused(gated, crucible):
     for tag, file in (("first", "test_sums.py"), ("second", "test_hard.py")):
         gated.run("--crucible-adapter=claims@2", "--compare=production", f"--crucible-tag={tag}", file)
-        assert crucible("promote", f"tag:{tag}", "--to", "candidate")[0] == 4
+        assert crucible("models", "promote", f"tag:{tag}", "--to", "candidate")[0] == 4
 
 
 def test_a_first_promotion_needs_the_whole_suite(suite, crucible):
@@ -281,35 +280,38 @@ def test_a_first_promotion_needs_the_whole_suite(suite, crucible):
     suite.test(HARD, name="test_hard")
     edit(suite, "crucible.toml", "[adapters.v1]", f"{RULES}[adapters.v1]")
     suite.run("--crucible-adapter=v2", "test_sums.py")
-    assert crucible("register", "v2", "--model", "claims")[0] == 0
+    assert crucible("models", "register", "v2", "--model", "claims")[0] == 0
 
-    status, printed = crucible("promote", "latest", "--to", "production")
+    status, printed = crucible("models", "promote", "latest", "--to", "production")
     assert status == 4
     assert printed.endswith(
         f"gives no verdict on {HARD_NODE} (not collected), which the suite of claims asks for: run it, or name the tests of "
-        "its gate with `crucible gate freeze claims SUITE`\n"
+        "its gate with `crucible models gate freeze claims SUITE`\n"
     )
-    assert crucible("gate", "show", "claims")[0] == 4
+    assert crucible("models", "gate", "show", "claims")[0] == 4
 
     # Named, and in the log, a part may be the gate.
-    assert crucible("gate", "freeze", "claims", "test_sums.py") == (0, crucible("gate", "show", "claims")[1])
-    _, printed = crucible("promote", "latest", "--to", "production")
+    assert crucible("models", "gate", "freeze", "claims", "test_sums.py") == (
+        0,
+        crucible("models", "gate", "show", "claims")[1],
+    )
+    _, printed = crucible("models", "promote", "latest", "--to", "production")
     assert printed == "claims@1 is in production, was draft\n"
     assert crucible("models")[1].endswith("2 verdicts met, 2 proven, 40 samples, gate 1\n")
 
 
 def test_a_gate_is_changed_with_a_reason_and_shown_side_by_side(gated, crucible):
-    assert crucible("gate", "freeze", "claims")[1] == (
+    assert crucible("models", "gate", "freeze", "claims")[1] == (
         "gate 1 of claims: 3 experiments of all that pytest collects, as before\n"
     )
     edit(gated, "test_sums.py", "margin=0.30", "margin=0.99")
-    assert crucible("gate", "freeze", "claims", "test_sums.py") == (
+    assert crucible("models", "gate", "freeze", "claims", "test_sums.py") == (
         4,
-        "crucible gate: gate 1 of claims changes (suite, test_hard.py::test_hard, "
+        "crucible models gate freeze: gate 1 of claims changes (suite, test_hard.py::test_hard, "
         "test_sums.py::test_sums[a] comparison of right, test_sums.py::test_sums[b] comparison of right): "
         "add --why TEXT, the reason for the log\n",
     )
-    _, printed = crucible("gate", "freeze", "claims", "test_sums.py", "--why", "only sums")
+    _, printed = crucible("models", "gate", "freeze", "claims", "test_sums.py", "--why", "only sums")
     lines = [line.split() for line in printed.splitlines()]
     assert lines[0][:3] == ["gate", "2", "of"]
     assert lines[1] == ["demand", "gate", "1", "gate", "2"]
@@ -317,12 +319,12 @@ def test_a_gate_is_changed_with_a_reason_and_shown_side_by_side(gated, crucible)
     assert any(line[0] == HARD_NODE and line[-1] == "nothing" for line in lines[2:])
 
     gated.run("--crucible-adapter=claims@2", "--compare=production", "test_sums.py")
-    assert crucible("promote", "latest", "--to", "production")[0] == 0
-    log = crucible("models", "claims", "--log")[1]
+    assert crucible("models", "promote", "latest", "--to", "production")[0] == 0
+    log = crucible("models", "list", "claims", "--log")[1]
     assert ["claims", "gate", "1", "->", "gate", "2", "-", "2", "only", "sums"] in [
         line.split()[4:] for line in log.splitlines()
     ]
-    assert crucible("gate", "show", "claims")[1].count("only sums") == 1
+    assert crucible("models", "gate", "show", "claims")[1].count("only sums") == 1
 
 
 def test_a_suite_that_leaves_something_out_is_not_frozen(suite, crucible):
@@ -330,15 +332,16 @@ def test_a_suite_that_leaves_something_out_is_not_frozen(suite, crucible):
     skipped = HARD.replace("@pytest.mark.crucible", "@pytest.mark.skip(reason='flaky')\n    @pytest.mark.crucible")
     suite.test(skipped, name="test_hard")
 
-    status, printed = crucible("gate", "freeze", "claims")
+    status, printed = crucible("models", "gate", "freeze", "claims")
 
     assert (status, printed) == (
         4,
-        f"crucible gate: the suite leaves out {HARD_NODE}, which is skipped (flaky): let it run (--env NAME passes a variable "
-        "of the environment to it), or name the tests of the gate: crucible gate freeze claims test_sums.py::test_sums[a]\n",
+        f"crucible models gate freeze: the suite leaves out {HARD_NODE}, which is skipped (flaky): let it run (--env NAME "
+        "passes a variable of the environment to it), or name the tests of the gate: "
+        "crucible models gate freeze claims test_sums.py::test_sums[a]\n",
     )
     conftest(suite, "import os\nKEY = os.environ['A_KEY']\n")
-    assert "KeyError: 'A_KEY'" in crucible("gate", "freeze", "claims", "test_sums.py")[1]
+    assert "KeyError: 'A_KEY'" in crucible("models", "gate", "freeze", "claims", "test_sums.py")[1]
 
 
 def test_a_gate_is_collected_with_the_variables_that_it_names(suite, crucible, monkeypatch):
@@ -346,7 +349,7 @@ def test_a_gate_is_collected_with_the_variables_that_it_names(suite, crucible, m
     edit(suite, "test_sums.py", '"exact_match >= 0.85"', "f'exact_match >= {LEAST}'")
     monkeypatch.setenv("LEAST", "0.5")
 
-    status, printed = crucible("gate", "freeze", "claims", "--env", "LEAST")
+    status, printed = crucible("models", "gate", "freeze", "claims", "--env", "LEAST")
 
     assert (status, "target exact_match >= 0.5 " in printed) == (0, True)
 
@@ -354,7 +357,7 @@ def test_a_gate_is_collected_with_the_variables_that_it_names(suite, crucible, m
 def test_force_keeps_what_the_gate_lacked(gated, crucible):
     gated.run("--crucible-adapter=claims@2", "--compare=production", "test_sums.py")
 
-    status, printed = crucible("promote", "latest", "--to", "production", "--force", "--why", "a demo")
+    status, printed = crucible("models", "promote", "latest", "--to", "production", "--force", "--why", "a demo")
 
     assert (status, f"gives no verdict on {HARD_NODE}" in printed) == (0, True)
     assert f"gives no verdict on {HARD_NODE}" in crucible("models", "--log")[1]
@@ -370,24 +373,33 @@ JOINED = """
 """
 
 
-def test_a_joined_test_is_asked_for_with_all_its_items(suite, crucible):
+def test_a_gate_asks_for_all_items_of_a_joined_test(suite, crucible):
     suite.test(JOINED)
     edit(suite, "crucible.toml", "[adapters.v1]", f"{RULES}[adapters.v1]")
     suite.run("--crucible-adapter=v2").assert_outcomes(passed=5)
-    for arguments in (("register", "v2", "--model", "claims"), ("promote", "latest", "--to", "candidate")):
+    for arguments in (
+        ("models", "register", "v2", "--model", "claims"),
+        ("models", "promote", "latest", "--to", "candidate"),
+    ):
         assert crucible(*arguments)[0] == 0
     edit(suite, "test_sums.py", "range(4)", "[0, 1, 2, pytest.param(3, marks=pytest.mark.skip('odd'))]")
 
     suite.run("--crucible-adapter=v2")
 
-    assert "leaves out test_sums.py::test_joined (skipped (odd))" in crucible("promote", "latest", "--to", "staged")[1]
+    assert (
+        "leaves out test_sums.py::test_joined (skipped (odd))"
+        in crucible("models", "promote", "latest", "--to", "staged")[1]
+    )
     edit(suite, "test_sums.py", "[0, 1, 2, pytest.param(3, marks=pytest.mark.skip('odd'))]", "range(3)")
     suite.run("--crucible-adapter=v2")
-    assert "has dataset of test_sums.py::test_joined: 3 items, " in crucible("promote", "latest", "--to", "staged")[1]
+    assert (
+        "has dataset of test_sums.py::test_joined: 3 items, "
+        in crucible("models", "promote", "latest", "--to", "staged")[1]
+    )
 
 
 @pytest.mark.slow
 def test_workers_record_what_a_run_collected(gated, crucible):
     gated.run_n2("--crucible-adapter=claims@2", "--compare=production", "-k", "sums")
 
-    assert f"leaves out {HARD_NODE} (deselected)" in crucible("promote", "latest", "--to", "candidate")[1]
+    assert f"leaves out {HARD_NODE} (deselected)" in crucible("models", "promote", "latest", "--to", "candidate")[1]

@@ -50,10 +50,12 @@ TEST = """
         return reply
 """
 COMMANDS = [
-    ["explain"], ["explain", "--json"], ["explain", "--metric", "late"], ["explain", "--metric", "constant"], ["show"],
-    ["show", "--json"], ["report", "-o", "r.html"], ["report", "-o", "r.md"], ["report", "-o", "r.tex"],
-    ["report", "-o", "r.json"], ["compare", "v1.jsonl", "v2.jsonl"], ["datasets", "d.jsonl"], ["check", "d.jsonl"],
-    ["data-drift", "d.jsonl", "d.jsonl"],
+    command.split()
+    for command in (
+        "show --why-better", "show --why-better --json", "show --why-better --metric late", "show --why-better --metric constant",
+        "show", "show --json", "report -o r.html", "report -o r.md", "report -o r.tex", "report -o r.json",
+        "compare v1.jsonl v2.jsonl", "data list d.jsonl", "data check d.jsonl", "data drift d.jsonl d.jsonl",
+    )
 ]  # fmt: skip
 MORE_FIELDS = ["expected", "object.a.b", "zero_inflated(0)", "zero_inflated(1)", "huge(5)", "big(0)", "mixed(1)",
                "constant & two", "two & list", "in_part(10)", "numbers(3, 9)", "nowhere", "metadata.inner"]  # fmt: skip
@@ -77,8 +79,9 @@ def write(suite, n: int, *, fields: bool = True, groups: bool = False, messages:
 @pytest.mark.parametrize(
     ("n", "facts"),
     [
-        (100, {}), (100, {"groups": True}), (100, {"fields": False}), (60, {"messages": True}), (45, {"fields": False}), (3, {}),
-        (1, {}),
+        (100, {}), pytest.param(100, {"groups": True}, marks=pytest.mark.slow), (100, {"fields": False}),
+        pytest.param(60, {"messages": True}, marks=pytest.mark.slow), (45, {"fields": False}),
+        pytest.param(3, {}, marks=pytest.mark.slow), (1, {}),
     ],
 )  # fmt: skip
 def test_no_section_and_no_command_fails(suite, monkeypatch, capsys, n, facts):
@@ -93,16 +96,17 @@ def test_no_section_and_no_command_fails(suite, monkeypatch, capsys, n, facts):
     [experiment] = json.loads((suite.path / "o.json").read_text())["experiments"]
     assert not [name for name, section in experiment["sections"].items() if "error" in section]
     names = [*field_values(0, n), *MORE_FIELDS]
-    fairness = [["fairness", "--by", name, *more] for name in names for more in ([], ["--metric", "late", "--json"])]
+    more = ([], ["--metric", "late", "--json"])
+    fairness = [["show", "--by", name, *more[k % 2]] for k, name in enumerate(names)]
     capsys.readouterr()
-    for command in [*COMMANDS, *fairness]:
+    for command in [*COMMANDS, *fairness, *(["show", "--by", "mixed", *words] for words in more)]:
         # A crash is an exception here; a refusal is one sentence.
         status = main(command)
-        shown = capsys.readouterr()
-        assert status in (0, 1, 4), (command, shown)
-        assert "Traceback" not in shown.out + shown.err
+        output = capsys.readouterr()
+        assert status in (0, 1, 4), (command, output)
+        assert "Traceback" not in output.out + output.err
         if status == 4:
-            assert len(shown.err.strip().splitlines()) == 1, (command, shown.err)
+            assert len(output.err.strip().splitlines()) == 1, (command, output.err)
 
 
 @pytest.mark.parametrize(

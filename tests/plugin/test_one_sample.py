@@ -6,8 +6,6 @@ import subprocess
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("warm_programs")
-
 Q19 = ("--crucible-adapter=v2", "--compare=v1", "--crucible-sample=q19")
 
 ASSERTING = """
@@ -22,7 +20,7 @@ ASSERTING = """
 KINDS = pytest.mark.parametrize("kind", [("async def", "await"), ("def", "")], ids=["async def", "def"])
 
 
-def test_what_was_asked_answered_and_scored_is_shown(suite, run):
+def test_one_sample_shows_prompt_reply_and_scores(suite, run):
     result = run(*Q19)
 
     assert result.ret == 0
@@ -54,8 +52,8 @@ def test_a_failure_has_the_tests_own_traceback(suite, kind):
     result.stdout.no_fnmatch_line("*running.py*")
 
 
-def debugged(suite, commands, *arguments):
-    """What the debugger says to a few commands."""
+def debug(suite, commands, *arguments):
+    """Return the debugger's output for a few commands."""
     command = [*suite.pytester._getpytestargs(), "-p", "no:asyncio", "-p", "no:hypothesispytest", *arguments]
     process = suite.pytester.popen(command, stdin=subprocess.PIPE)
     out, _ = process.communicate("\n".join(commands).encode(), timeout=60)
@@ -67,19 +65,19 @@ def debugged(suite, commands, *arguments):
 def test_pdb_stands_in_the_test(suite, kind):
     suite.test(ASSERTING.format(kind=kind[0], ask=kind[1]))
 
-    said = debugged(suite, ["p sample.id + '!'", "q"], "--pdb", *Q19)
+    output = debug(suite, ["p sample.id + '!'", "q"], "--pdb", *Q19)
 
-    assert "'q19!'" in said
-    assert "test_sums.py(6)test_sums()" in said
+    assert "'q19!'" in output
+    assert "test_sums.py(6)test_sums()" in output
 
 
 @pytest.mark.slow
 def test_a_breakpoint_stops_in_the_test(suite):
     suite.test(ASSERTING.format(kind="def", ask="").replace("assert reply", "breakpoint()\n        assert reply"))
 
-    said = debugged(suite, ["p reply.text + '!'", "q"], *Q19)
+    output = debug(suite, ["p reply.text + '!'", "q"], *Q19)
 
-    assert "'v2 gave up on 19!'" in said
+    assert "'v2 gave up on 19!'" in output
 
 
 def test_an_unknown_sample_is_a_usage_error(suite):

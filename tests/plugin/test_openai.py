@@ -48,7 +48,7 @@ def test_two_models_of_a_server_are_compared(served, server, run):
     assert server.counts()["models"] == {"good": 20, "lazy": 20}
 
 
-def test_a_stored_baseline_is_not_asked_again(served, server):
+def test_a_stored_baseline_sends_no_request(served, server):
     for _ in range(2):
         served.run("--crucible-adapter=good", "--compare=lazy", "--crucible-cache=off")
 
@@ -129,7 +129,7 @@ def test_an_empty_answer_is_scored(served, server):
     assert document["experiments"][0]["verdicts"][0]["state"] == "missed"
 
 
-def test_a_refused_key_stops_the_run_at_the_first_sample_and_is_told_nowhere(served, server, monkeypatch):
+def test_a_refused_key_stops_the_run_and_is_never_printed(served, server, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     server.behave("good", key="another")
 
@@ -168,7 +168,7 @@ def test_a_refused_key_stops_the_run_at_the_first_sample_and_is_told_nowhere(ser
         ),
     ],
 )
-def test_what_cannot_be_meant_is_a_usage_error(suite, adapter, sentence):
+def test_invalid_settings_are_a_usage_error(suite, adapter, sentence):
     common = {"backend": "openai", "base_url": "http://127.0.0.1:1/v1", "model": "m"}
     suite.adapters({"typo": {**common, "modell": "m"}, "hot": common, "keyless": {**common, "api_key_env": "NO_KEY"}})
     path = suite.path / "crucible.toml"
@@ -205,12 +205,12 @@ def test_messages_tools_and_parameters_of_one_call_reach_the_server(served, serv
     server.behave("good", finish="tool_calls")
 
     assert served.run("--crucible-adapter=good").ret == 0
-    assert {json.dumps(one["body"]["tools"]) for one in server.requests()} == {
+    assert {json.dumps(entry["body"]["tools"]) for entry in server.requests()} == {
         '[{"type": "function", "function": {"name": "add"}}]'
     }
 
 
-def test_the_local_tinker_is_such_a_server(suite, tmp_path_factory, monkeypatch):
+def test_the_local_tinker_works_as_an_openai_server(suite, tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("tinker")
     with LocalServer.start(folder / "kept", base=write_tiny_base(folder / "base")) as server:
         for name, value in server.environment().items():

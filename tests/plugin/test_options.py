@@ -1,4 +1,4 @@
-"""Where settings come from, which one wins, and what a wrong one says."""
+"""Sources of settings, their order, and errors in them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_an_adapter_may_be_a_uri(suite):
     result.stdout.fnmatch_lines(["crucible: test_sums: recorded:answers/v2.jsonl, 20 samples"])
 
 
-def test_another_plugins_compare_option_leaves_ours_by_its_long_name(suite):
+def test_our_compare_option_has_its_long_name_beside_another_plugin(suite):
     suite.pytester.makeconftest(
         """
         def pytest_addoption(parser):
@@ -82,7 +82,7 @@ def test_another_plugins_compare_option_leaves_ours_by_its_long_name(suite):
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("arguments", "sentence"),
     [
         ("--crucible-alpha=2", "crucible_alpha is 2: an error rate above 0 and below 0.5, such as 0.05"),
         ("--crucible-concurrency=0", "crucible_concurrency is 0: at least 1 sample at a time"),
@@ -92,14 +92,14 @@ def test_another_plugins_compare_option_leaves_ours_by_its_long_name(suite):
     ],
     ids=["alpha", "concurrency", "timeout", "undecided", "checks"],
 )
-def test_a_setting_that_cannot_be_meant_is_a_usage_error(suite, given, sentence):
-    result = suite.run("--crucible-adapter=v2", given)
+def test_an_invalid_setting_is_a_usage_error(suite, arguments, sentence):
+    result = suite.run("--crucible-adapter=v2", arguments)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert result.stderr.lines == [f"ERROR: {sentence}", ""]
 
 
-def test_a_setting_that_cannot_be_meant_is_a_usage_error_on_workers_too(suite):
+def test_an_invalid_setting_is_a_usage_error_on_workers(suite):
     result = suite.run_n2("--crucible-adapter=v2", "--crucible-alpha=2")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -59,20 +59,20 @@ def test_every_request_is_within_its_sample_its_experiment_and_the_run(traced, a
     result = traced.run_apart("--crucible-adapter=scripted", "--crucible-otel", *arguments)
 
     assert result.ret == 0
-    found = spans(traced)
-    by_id = {one["id"]: one for one in found}
-    requests = [one for one in found if one["name"] == "chat scripted"]
+    found_spans = spans(traced)
+    by_id = {found_span["id"]: found_span for found_span in found_spans}
+    requests = [found_span for found_span in found_spans if found_span["name"] == "chat scripted"]
     assert len(requests) == 40
-    for one in requests:
-        sample = by_id[one["parent"]]
+    for request in requests:
+        sample = by_id[request["parent"]]
         experiment = by_id[sample["parent"]]
         run = by_id[experiment["parent"]]
-        assert sample["name"] == f"sample {one['attributes']['crucible.sample']}"
-        assert experiment["name"] == f"experiment {one['attributes']['crucible.experiment']}"
+        assert sample["name"] == f"sample {request['attributes']['crucible.sample']}"
+        assert experiment["name"] == f"experiment {request['attributes']['crucible.experiment']}"
         assert (run["name"], run["parent"]) == ("crucible run", None)
-        assert one["attributes"]["gen_ai.provider.name"] == "scripted"
-    assert len({one["attributes"]["crucible.run"] for one in found}) == 1
-    assert len({one["id"] for one in found if one["name"] == "crucible run"}) <= 2
+        assert request["attributes"]["gen_ai.provider.name"] == "scripted"
+    assert len({found_span["attributes"]["crucible.run"] for found_span in found_spans}) == 1
+    assert len({found_span["id"] for found_span in found_spans if found_span["name"] == "crucible run"}) <= 2
 
 
 def test_the_configuration_can_ask_for_it(traced):
@@ -82,13 +82,13 @@ def test_the_configuration_can_ask_for_it(traced):
     assert len(spans(traced)) == 83
 
 
-def test_nobody_is_told_who_was_not_asked_for(traced):
+def test_no_span_is_emitted_unless_requested(traced):
     traced.run_apart("--crucible-adapter=scripted")
 
     assert spans(traced) == []
 
 
-def test_without_a_provider_nothing_is_asked(traced):
+def test_a_missing_provider_stops_the_session_before_any_request(traced):
     traced.pytester.makeconftest("")
     result = traced.run_apart("--crucible-adapter=scripted", "--crucible-otel")
 

@@ -1,4 +1,4 @@
-"""What may happen to a sample: right, failed, skipped or lost."""
+"""The outcomes of a sample: right, failed, skipped or lost."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_sample_beyond_its_deadline_is_a_failure(suite, kind, wait):
     )
 
 
-def test_a_missing_return_is_found_out(suite):
+def test_a_missing_return_is_reported(suite):
     suite.test(
         """
         import pytest
@@ -95,7 +95,7 @@ def test_a_missing_return_is_found_out(suite):
     )
 
 
-def test_an_adapter_that_answers_nothing_stops_early_without_a_table_of_zeros(suite, run):
+def test_an_adapter_without_any_reply_stops_early_without_a_table(suite, run):
     suite.write_rows("questions.jsonl", [{"id": f"q{k}", "input": str(k), "expected": str(k)} for k in range(500)])
     suite.script(
         """

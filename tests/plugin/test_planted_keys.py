@@ -15,48 +15,51 @@ import pytest
 from test_secret_places import cells
 
 from pytest_crucible.cli import main
-from pytest_crucible.commands.plugins import commands
 from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.runs.plugins import commands
 
 VARIABLE, VALUE = "MODEL_API_KEY", "zebra quartz 7341"
 """A key without a form of its own: it is known because a variable with such a name holds it."""
 PLANTED = re.compile(rb"sk-planted-[\w-]{8}|zebra quartz 7341")
 VALID = {
-    "runs": "--suite=KEY --tag=KEY --adapter=KEY",
+    "runs list": "--suite=KEY --tag=KEY --adapter=KEY",
     "show": "-vv; latest --sample=KEY",
     "compare": "rows.jsonl rows.jsonl; rows.jsonl more.jsonl; KEY KEY",
-    "fairness": "--by=KEY",
-    "explain": "--feature=KEY",
+    "show --by": "--by=KEY",
+    "show --why-better": "--why-better --feature=KEY",
     "report": "-o r.html -o r.md -o r.json -o r.csv",
     "trend": "KEY; exact_match --suite=KEY --adapter=KEY",
     "plan": "--difference=0.1",
-    "promote": "latest --as=main --force --why=KEY; latest --as=KEY; latest --to=staged --force --why=KEY",
-    "register": "v1 --model=KEY; v3 --model=claims; KEY --model=claims",
-    "rollback": "claims --why=KEY; KEY --why=KEY",
-    "retire": "claims@1 --why=KEY; KEY --why=KEY",
-    "models": "--log; KEY; --rank=KEY",
-    "gate freeze": "claims test_sums.py --why=KEY; claims KEY --why=KEY; KEY test_sums.py",
-    "gate show": "claims; KEY",
-    "watch": "KEY --model=claims --once",
-    "curve": "nowhere-KEY",
-    "schedule": "cron --at=02:30 -o s.cron -- pytest --model-key=KEY; cron --at=KEY -o s.cron -- pytest; "
+    "runs tag": "latest main --force --why=KEY; latest KEY",
+    "models promote": "latest --to=staged --force --why=KEY",
+    "models register": "v1 --model=KEY; v3 --model=claims; KEY --model=claims",
+    "models rollback": "claims --why=KEY; KEY --why=KEY",
+    "models retire": "claims@1 --why=KEY; KEY --why=KEY",
+    "models list": "--log; KEY; --rank=KEY",
+    "models gate freeze": "claims test_sums.py --why=KEY; claims KEY --why=KEY; KEY test_sums.py",
+    "models gate show": "claims; KEY",
+    "models watch": "KEY --model=claims --once",
+    "models curve": "nowhere-KEY",
+    "models schedule": "cron --at=02:30 -o s.cron -- pytest --model-key=KEY; cron --at=KEY -o s.cron -- pytest; "
     "github --at=02:30 -o g.yml -- env A=KEY pytest",
     "adapters": "",
-    "datasets": "rows.jsonl -o d.md; rows.jsonl --field=KEY",
-    "check": "rows.jsonl -o c.json; KEY",
-    "contamination": "rows.jsonl --against=more.jsonl -o c.md; KEY --against=KEY",
-    "data-drift": "rows.jsonl more.jsonl -o dd.md; rows.jsonl more.jsonl --field=KEY",
+    "data list": "rows.jsonl -o d.md; rows.jsonl --field=KEY",
+    "data check": "rows.jsonl -o c.json; KEY",
+    "data contamination": "rows.jsonl --against=more.jsonl -o c.md; KEY --against=KEY",
+    "data drift": "rows.jsonl more.jsonl -o dd.md; rows.jsonl more.jsonl --field=KEY",
     "metrics": "",
-    "attacks": "case_noise --text=KEY; KEY",
-    "guards": "keys --text=KEY; KEY",
-    "threshold": "latest --false-alarms=0.5 -o t.json; KEY --false-alarms=0.5 -o t.json",
+    "guards attacks": "case_noise --text=KEY; KEY",
+    "guards list": "",
+    "guards try": "keys --text=KEY; KEY --text=KEY",
+    "guards train": "rows.jsonl -o g.safetensors; KEY -o g.safetensors --field=KEY",
+    "guards threshold": "latest --false-alarms=0.5 -o t.json; KEY --false-alarms=0.5 -o t.json",
     "calibrate": "latest --replicates=20",
     "export": "-o e.csv --what=replies; -o e.jsonl --what=observations; -o e.csv KEY; "
     "-o sft.jsonl --what=sft --allow-gate-samples --on=exact_match",
     "import": "scores.csv --arm=KEY --target=KEY; scores.csv --column=sample=id; inspect.json; KEY",
     "gc": "--keep-runs=0",
     "doctor": "",
-    "tinker-server": "--stand-in=KEY",
+    "tinker server": "--stand-in=KEY",
     **dict.fromkeys(
         ("tinker checkpoints", "tinker delete", "tinker download", "tinker publish"), "tinker://KEY/weights/1"
     ),
@@ -68,15 +71,8 @@ VALID = {
 
 
 def all_commands() -> Iterator[tuple[str, click.Command]]:
-    for name in commands():
-        command = load_object(commands()[name])
-        if isinstance(command, click.Group):
-            context = click.Context(command)
-            yield from (
-                (f"{name} {inner}", command.get_command(context, inner)) for inner in command.list_commands(context)
-            )
-        else:
-            yield name, command
+    for name, reference in commands().items():
+        yield name, load_object(reference)
 
 
 def free_texts(command: click.Command) -> list[str]:
@@ -137,8 +133,8 @@ def planted(suite, monkeypatch, capsys):
     return suite
 
 
-def written(path: Path) -> dict[str, bytes]:
-    """What the product has written, database cells unpacked; not the inputs and Python's own files."""
+def written_bytes(path: Path) -> dict[str, bytes]:
+    """Return the files that the product has written, database cells unpacked; not the inputs and Python's own files."""
     own = {
         "rows.jsonl",
         "more.jsonl",
@@ -151,9 +147,9 @@ def written(path: Path) -> dict[str, bytes]:
         "v3.jsonl",
     }
     files = [file for file in path.rglob("*") if file.is_file() and file.name not in own and file.suffix != ".pyc"]
-    found = {str(file.relative_to(path)): file.read_bytes() + str(file).encode() for file in files}
-    found |= {f"cells of {file.name}": cells(file) for file in files if file.suffix == ".db"}
-    return found
+    contents = {str(file.relative_to(path)): file.read_bytes() + str(file).encode() for file in files}
+    contents |= {f"cells of {file.name}": cells(file) for file in files if file.suffix == ".db"}
+    return contents
 
 
 def leaks(texts: dict[str, bytes]) -> list[tuple[str, bytes]]:
@@ -164,9 +160,14 @@ def leaks(texts: dict[str, bytes]) -> list[tuple[str, bytes]]:
     ]
 
 
+def command_words(name: str) -> list[str]:
+    """The words of a command, without the option of a page."""
+    return [word for word in name.split() if not word.startswith("--")]
+
+
 def calls_of(name: str) -> list[list[str]]:
     return [
-        [*name.split(), *(word.replace("KEY", key) for word in shlex.split(arguments))]
+        [*command_words(name), *(word.replace("KEY", key) for word in shlex.split(arguments))]
         for arguments in VALID[name].split(";")
         for key in (f"sk-planted-{name.replace(' ', '-')}-0123456789", VALUE)
         if key != VALUE or "KEY" in arguments
@@ -196,18 +197,18 @@ def test_no_key_is_stored_or_printed_by_any_command(planted, capsys):
         *reports,
     )
     printed = {"the session": (result.stdout.str() + result.stderr.str()).encode()}
-    for arguments in ["register v1 --model=claims", "register v2 --model=claims"]:
+    for arguments in ["models register v1 --model=claims", "models register v2 --model=claims"]:
         printed[arguments] = call(arguments.split(), capsys)
     planted.run("--crucible-adapter=claims@2", "--compare=claims@1")
-    for name in [*VALID, "show", "models", "runs", "export"]:
+    for name in [*VALID, "show", "models list", "runs list", "export"]:
         for number, arguments in enumerate(calls_of(name)):
             printed[f"{name} {number}"] = call(arguments, capsys)
             if "--json" not in arguments and not name.startswith("tinker"):
                 printed[f"{name} {number} as JSON"] = call(
-                    [*arguments[: len(name.split())], "--json", *arguments[len(name.split()) :]], capsys
+                    [*command_words(name), "--json", *arguments[len(command_words(name)) :]], capsys
                 )
 
-    texts = {**written(planted.path), **printed}
+    texts = {**written_bytes(planted.path), **printed}
     assert {".crucible/crucible.db", "r.html", "r.json", "e.csv", "run.xml", "run.log"} <= set(texts)
     assert leaks(texts) == []
     assert b"(key hidden)" in texts["cells of crucible.db"]
@@ -225,11 +226,11 @@ def test_no_key_in_any_option_is_stored_or_printed(planted, capsys):
     for name, command in all_commands():
         base = calls_of(name)[0]
         for option in free_texts(command):
-            # A server goes on with any key, and a file has the name that it was given.
+            # A server accepts any key, and a file has the name that it was given.
             if option not in ("--key", "-o", "--output", "--store"):
                 for key in (f"sk-planted-{option}-0123456789", VALUE):
-                    words = [*name.split(), f"{option}={key}", *base[len(name.split()) :]]
+                    words = [*command_words(name), f"{option}={key}", *base[len(command_words(name)) :]]
                     printed[f"{name} {option} {key}"] = call(words, capsys)
 
     assert len(printed) > 60
-    assert leaks({**written(planted.path), **printed}) == []
+    assert leaks({**written_bytes(planted.path), **printed}) == []

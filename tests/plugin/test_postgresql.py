@@ -13,17 +13,18 @@ from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
 
-pytestmark = pytest.mark.usefixtures("warm_programs")
-
 ARMS = ("--crucible-adapter=v2", "--compare=v1")
 
 
 def without_run(document):
-    return [{**one, "arms": [{**arm, "usage": None} for arm in one["arms"]]} for one in document["experiments"]]
+    return [
+        {**experiment, "arms": [{**arm, "usage": None} for arm in experiment["arms"]]}
+        for experiment in document["experiments"]
+    ]
 
 
 @pytest.mark.slow
-def test_a_run_is_what_it_is_on_sqlite(suite, postgresql, capsys):
+def test_a_run_equals_one_on_sqlite(suite, postgresql, capsys):
     on_server = suite.json(*ARMS, f"--crucible-store={postgresql}", "--crucible-tag=main")
     on_file = suite.json(*ARMS)
 
@@ -51,20 +52,20 @@ def test_eight_workers_and_two_processes_write_at_once_and_nothing_is_lost_or_do
     command = [sys.executable, "-m", "pytest", "-p", "no:asyncio", *ARMS, f"--crucible-store={postgresql}"]
     pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
     processes = [subprocess.Popen([*command, *workers], text=True, **pipes) for workers in (["-n8"], [])]
-    said = ["".join(process.communicate(timeout=300)) for process in processes]
+    texts = ["".join(process.communicate(timeout=300)) for process in processes]
 
-    assert [process.returncode for process in processes] == [0, 0], said
+    assert [process.returncode for process in processes] == [0, 0], texts
     store = RunStore(postgresql)
-    runs = [one.id for one in list_runs(store)]
+    runs = [run.id for run in list_runs(store)]
     answers = [
         load_outcomes(store, key, number) for run in runs for key, _, _ in store.experiments(run) for number in (0, 1)
     ]
     store.close()
     assert (len(runs), len(answers)) == (2, 32)
     units = {(k, 0) for k in range(20)}
-    assert [len(one.positions) for one in answers] == [20] * 32
-    assert all(set(zip(one.positions, one.repeats, strict=True)) == units for one in answers)
-    assert [len(one.scores["exact_match"].values) for one in answers] == [20] * 32
+    assert [len(answer.positions) for answer in answers] == [20] * 32
+    assert all(set(zip(answer.positions, answer.repeats, strict=True)) == units for answer in answers)
+    assert [len(answer.scores["exact_match"].values) for answer in answers] == [20] * 32
 
 
 @pytest.mark.parametrize(
@@ -79,9 +80,9 @@ def test_eight_workers_and_two_processes_write_at_once_and_nothing_is_lost_or_do
             "run store 'postgresql://(key hidden)@*broken/runs' cannot be reached: the host does not exist: check the URL",
         ),
     ],
-    ids=["nobody there", "no URL"],
+    ids=["no server", "no URL"],
 )
-def test_a_server_that_cannot_be_used_is_said_without_the_password(suite, url, sentence):
+def test_an_unusable_server_is_reported_without_the_password(suite, url, sentence):
     pytest.importorskip("psycopg")
 
     result = suite.run(*ARMS, f"--crucible-store={url}")

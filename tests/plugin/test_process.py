@@ -25,9 +25,8 @@ WATCH = """
 
     atexit.register = watched_register
     STATE = {
-        "pytest_crucible.metrics.models.registry": ("_openers", "_opened"),
-        "pytest_crucible.sandbox.consent": ("_grants",),
-        "pytest_crucible.sandbox.pool": ("_shared",),
+        "pytest_crucible.metrics.models.scorers": ("_openers", "_opened"),
+        "pytest_crucible.sandbox.pool": ("_grants", "_shared"),
     }
 
     def open_files():
@@ -44,7 +43,7 @@ WATCH = """
         for name, attributes in STATE.items():
             module = sys.modules.get(name)
             state |= {} if module is None else {one: repr(getattr(module, one)) for one in attributes}
-        rules = sys.modules.get("pytest_crucible.presets.cns3.rule_values")
+        rules = sys.modules.get("pytest_crucible.features.cns3.antagonist")
         if rules is not None and rules.rules() is not rules.DEFAULT_RULES:
             state["rules"] = repr(rules.rules())
         return {name: value for name, value in state.items() if value not in ("{}", "[]")}
@@ -97,14 +96,14 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="open files are 
 
 @pytest.fixture
 def changes(suite):
-    """What a session changed for good in a process that ran nothing but it."""
+    """Return what a session has changed for good in a process of its own."""
 
     def changes(*arguments: str, status: pytest.ExitCode = pytest.ExitCode.OK) -> dict[str, Any]:
         suite.pytester.makepyfile(watch=WATCH, run=RUN, test_bystander="def test_bystander():\n    pass\n")
         result = suite.pytester.run(sys.executable, "run.py", *arguments)
-        found = json.loads(result.outlines[-1])
-        assert found["status"] == status
-        return {**found["changed"], **found["state"]}
+        document = json.loads(result.outlines[-1])
+        assert document["status"] == status
+        return {**document["changed"], **document["state"]}
 
     return changes
 
@@ -115,7 +114,7 @@ def test_a_session_with_experiments_leaves_the_process_as_it_was(changes):
 
 
 @pytest.mark.slow
-def test_so_does_one_that_allows_code_and_configures_a_judge_and_rules(suite, changes):
+def test_a_session_with_code_judge_and_rules_leaves_the_process_as_it_was(suite, changes):
     configuration = suite.path / "crucible.toml"
     configuration.write_text(configuration.read_text() + textwrap.dedent(TABLES))
     suite.pytester.makepyfile(scripts="def answer(request):\n    return 'yes'\n")
@@ -123,14 +122,14 @@ def test_so_does_one_that_allows_code_and_configures_a_judge_and_rules(suite, ch
         """
         import pytest
         from pytest_crucible import sandbox
-        from pytest_crucible.metrics.models import registry
-        from pytest_crucible.presets.cns3 import rule_values
+        from pytest_crucible.metrics.models import scorers
+        from pytest_crucible.features.cns3 import antagonist
 
         @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
         async def test_sums(sample, sampler):
             assert sandbox.is_allowed()
-            assert registry.judge() is not None
-            assert [rule.name for rule in rule_values.rules()] == ["WEAK"]
+            assert scorers.judge() is not None
+            assert [rule.name for rule in antagonist.rules()] == ["WEAK"]
             return await sampler.generate(sample.input)
         """
     )
@@ -139,15 +138,15 @@ def test_so_does_one_that_allows_code_and_configures_a_judge_and_rules(suite, ch
 
 
 @pytest.mark.slow
-def test_so_does_one_that_is_refused(changes):
+def test_a_refused_session_leaves_the_process_as_it_was(changes):
     assert changes("--crucible-adapter=v9", "test_sums.py", status=pytest.ExitCode.USAGE_ERROR) == {}
 
 
 @pytest.mark.slow
-def test_so_does_one_whose_target_is_missed(changes):
+def test_a_session_with_a_missed_target_leaves_the_process_as_it_was(changes):
     assert changes("--crucible-adapter=poor", "test_sums.py", status=pytest.ExitCode.TESTS_FAILED) == {}
 
 
 @pytest.mark.slow
-def test_so_does_one_without_experiments(changes):
+def test_a_session_without_experiments_leaves_the_process_as_it_was(changes):
     assert changes("test_bystander.py") == {}

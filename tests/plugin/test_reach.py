@@ -66,8 +66,12 @@ def test_a_reach_proves_what_the_range_cannot(claims, workers):
     for facts, state in (("bounds=(0, 2)", "undecided"), ("bounds=(0, 2), reach=0.25", "met"), ("reach=0.25", "met")):
         claims.test(SUITE.format(facts=facts, claim="alternative='superior'"))
         (claims.run_n2 if workers else claims.run)(*ARMS, "--crucible-report=r.json", "--crucible-fresh")
-        found = document(claims)
-        (verdict,), (comparison,), (metric,) = found["verdicts"], found["comparisons"], found["metrics"]
+        claims_document = document(claims)
+        (verdict,), (comparison,), (metric,) = (
+            claims_document["verdicts"],
+            claims_document["comparisons"],
+            claims_document["metrics"],
+        )
 
         assert (verdict["state"], verdict["proven"]) == (state, state == "met")
         assert metric["reach"] == (0.25 if "reach" in facts else None)
@@ -82,8 +86,8 @@ def test_a_sample_beyond_the_reach_is_named_and_nothing_is_decided(claims, worke
     result = run("--crucible-adapter=leaps", "--compare=v1", "--crucible-report=r.json")
 
     result.stdout.fnmatch_lines(["*quality: leaps vs v1 non-inferior by 0.02*undecided*"])
-    found = document(claims)
-    (verdict,), (comparison,) = found["verdicts"], found["comparisons"]
+    claims_document = document(claims)
+    (verdict,), (comparison,) = claims_document["verdicts"], claims_document["comparisons"]
     assert BEYOND in verdict["reason"]
     assert comparison["beyond_reach"] == {
         "sample": "q17",
@@ -106,7 +110,7 @@ def test_a_pool_names_the_sample_too_and_suggests_no_reach(claims):
 
     claims.test(SUITE.format(facts="bounds=(0, 2)", claim="alternative='superior'"))
     claims.run(*ARMS, pool, "--crucible-report=r.json")
-    assert [one["suggested_reach"] for one in document(claims)["comparisons"]] == [None]
+    assert [comparison["suggested_reach"] for comparison in document(claims)["comparisons"]] == [None]
 
 
 def test_a_stored_run_keeps_its_reach(claims, capsys, monkeypatch):

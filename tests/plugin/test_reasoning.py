@@ -59,7 +59,10 @@ def test_another_setting_measures_the_baseline_again(thinking):
     reused = [document["experiments"][0]["sections"].get("cache") for document in (same, other)]
     assert "scripted" in json.dumps(reused[0])
     assert "reused" not in json.dumps(reused[1]) or not reused[1]["reused"]
-    assert {one["arm"]: one["value"] for one in other["experiments"][0]["estimates"]} == {"base": 1.0, "scripted": 0.0}
+    assert {estimate["arm"]: estimate["value"] for estimate in other["experiments"][0]["estimates"]} == {
+        "base": 1.0,
+        "scripted": 0.0,
+    }
 
 
 def test_a_stored_run_of_another_setting_is_refused(thinking):

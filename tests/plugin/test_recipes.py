@@ -16,12 +16,9 @@ from pathlib import Path
 
 import pytest
 from run_documents import of_arms
-from tiny_base import write_tiny_base
 
 import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible.cli import main
-
-pytestmark = pytest.mark.usefixtures("warm_programs")
 
 RECIPES = """
     import random
@@ -49,11 +46,6 @@ TEST_WORDS = """
         return await sampler.generate(sample.input)
 """
 WORDS = [{"id": f"w{k:02}", "input": f"{k}?", "expected": "five"} for k in range(20)]
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture
@@ -85,7 +77,7 @@ def trainings(suite) -> list[str]:
 
 
 def adapters(suite) -> list[Path]:
-    return sorted(one for one in (suite.path / ".crucible/adapters").glob("*") if one.is_dir())
+    return sorted(path for path in (suite.path / ".crucible/adapters").glob("*") if path.is_dir())
 
 
 ARMS = ("--crucible-adapter=v2", "--compare=v1")
@@ -142,15 +134,15 @@ def test_a_trained_adapter_is_used_again_without_the_option(recipes, run):
 
 
 @pytest.mark.slow
-def test_trained_anew_with_the_same_seed_it_answers_the_same(recipes):
+def test_a_second_training_with_the_same_seed_gives_the_same_replies(recipes):
     def replies():
         document = recipes.json(*ARMS, "--crucible-train", "--crucible-fresh")
         (experiment,) = document["experiments"]
         return experiment["estimates"], [arm["identity"] for arm in experiment["arms"]]
 
     first = replies()
-    for one in adapters(recipes):
-        (one / "adapter.safetensors").unlink()
+    for adapter in adapters(recipes):
+        (adapter / "adapter.safetensors").unlink()
 
     assert replies() == first
     assert len(trainings(recipes)) == 4
@@ -175,7 +167,7 @@ def test_adapters_are_kept_beside_the_run_store(recipes):
     assert not adapters(recipes)
 
 
-def test_without_the_option_a_missing_adapter_is_told(recipes, run):
+def test_a_missing_adapter_is_reported_without_the_option(recipes, run):
     recipes.refuses(
         run("--crucible-adapter=v2"),
         "adapter 'v2' is not trained with recipe 'recipes:train_v2', its data and its base as they are now: train it with "
@@ -189,7 +181,7 @@ def test_without_the_option_a_missing_adapter_is_told(recipes, run):
     assert not trainings(recipes)
 
 
-def test_all_that_is_wrong_with_the_adapters_is_told_at_once(recipes):
+def test_all_errors_of_adapters_are_reported_at_once(recipes):
     result = recipes.run(*ARMS, "--compare=v3")
 
     assert result.ret == 4
@@ -256,7 +248,7 @@ def test_a_damaged_checkpoint_is_reported_as_damaged(recipes):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", ["recipe", "what it calls", "data", "seed", "rank"])
-def test_what_is_changed_is_not_trained_any_more(recipes, change):
+def test_a_changed_recipe_is_untrained(recipes, change):
     recipes.run("--crucible-adapter=v2", "--crucible-train")
     if change == "recipe":
         recipes.test(RECIPES.replace("trainer, 80", "trainer, 81"), name="recipes")
@@ -280,17 +272,17 @@ def test_the_members_of_an_ensemble_are_trained_each_once(recipes, run):
 
     assert sorted(trainings(recipes)) == ["2", "80"]
     [experiment] = json.loads((recipes.path / "run.json").read_text())["experiments"]
-    assert [one is None for one in of_arms(experiment, "training")] == [True, False]
+    assert [of_arm is None for of_arm in of_arms(experiment, "training")] == [True, False]
     result.stdout.fnmatch_lines(["exact_match: both vs v1 *"])
 
 
-def test_only_what_a_session_asks_is_trained(recipes):
+def test_only_the_adapters_of_a_session_are_trained(recipes):
     recipes.run("--crucible-adapter=v1", "--crucible-train")
 
     assert trainings(recipes) == ["2"]
 
 
-def test_collecting_trains_nothing_and_says_what_would_be(recipes):
+def test_collect_only_prints_the_trainings_and_starts_none(recipes):
     result = recipes.run(*ARMS, "--crucible-train", "--co")
 
     assert result.ret == 0
@@ -305,8 +297,8 @@ def test_collecting_trains_nothing_and_says_what_would_be(recipes):
 
 
 @pytest.mark.parametrize("below", [True, False])
-def test_verbosely_it_is_told_where_an_adapter_is_kept(recipes, below, monkeypatch):
-    """As seen from where pytest was started, so that it can be found."""
+def test_verbose_prints_the_folder_of_an_adapter(recipes, below, monkeypatch):
+    """The path is relative to the directory in which pytest was started."""
     arguments = ("-v", "--crucible-adapter=v2", "--crucible-train")
     if below:
         result, place = recipes.run(*arguments), ".crucible/adapters/*"
@@ -402,7 +394,7 @@ def test_recipes_that_cannot_be_trained(recipes, mistake):
     recipes.refuses(recipes.run("--crucible-adapter=v2", "--crucible-train"), sentence)
 
 
-def test_verbosely_what_a_recipe_raised_is_shown_whole(recipes):
+def test_verbose_prints_the_traceback_of_a_recipe(recipes):
     (recipes.path / "recipes.py").write_text(BAD["raises"][0])
 
     result = recipes.run("-v", "--crucible-adapter=v2", "--crucible-train")
@@ -427,7 +419,7 @@ def test_recipes_that_cannot_be_trained_on_two_workers_are_tried_once_a_session(
 
 
 @pytest.mark.slow
-def test_a_worker_tells_of_the_training_on_its_controllers_stderr(recipes):
+def test_a_worker_prints_its_training_on_the_controllers_stderr(recipes):
     result = recipes.run_apart("-n2", "--crucible-adapter=v2", "--crucible-train")
 
     result.stderr.fnmatch_lines(["crucible: training v2 with *", "crucible: trained v2: 80 steps in *"])
@@ -450,7 +442,7 @@ def test_a_worker_tells_of_the_training_on_its_controllers_stderr(recipes):
         ({"steps": "7"}, "adapter 'v2' has 'steps', which backend 'local' does not know: it takes recipe, *"),
     ],
 )
-def test_settings_that_cannot_be_meant(recipes, changes, sentence):
+def test_invalid_settings_are_refused(recipes, changes, sentence):
     configure(recipes, **changes)
 
     recipes.refuses(recipes.run("--crucible-adapter=v2", "--crucible-train"), sentence)
@@ -459,8 +451,8 @@ def test_settings_that_cannot_be_meant(recipes, changes, sentence):
 def test_the_last_good_adapter_of_a_stopped_training_can_be_judged(recipes):
     (recipes.path / "recipes.py").write_text(BAD["infinite"][0])
     recipes.run("--crucible-adapter=v2", "--crucible-train")
-    (kept,) = adapters(recipes)
-    text = f"[adapters.kept]\nbackend = 'local'\nbase = '{recipes.base}'\ncheckpoint = '{kept}'\n"
+    (adapter,) = adapters(recipes)
+    text = f"[adapters.kept]\nbackend = 'local'\nbase = '{recipes.base}'\ncheckpoint = '{adapter}'\n"
     (recipes.path / "crucible.toml").write_text(text + "parameters = { max_tokens = 2 }\n")
 
     result = recipes.run("--crucible-adapter=kept")
@@ -495,7 +487,7 @@ SLOW = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "killed"])
-def test_a_training_that_is_cut_short_leaves_nothing_that_is_used(recipes, how):
+def test_an_interrupted_training_leaves_no_usable_adapter(recipes, how):
     recipes.test(SLOW.format(pause=60), name="recipes")
     with apart(recipes, "--crucible-adapter=v2", "--crucible-train") as process:
         wait_for(recipes.path / "begun")
@@ -522,24 +514,24 @@ HELD = """
 
 
 @pytest.mark.slow
-def test_two_sessions_that_train_the_same_adapter(recipes):
+def test_two_sessions_train_one_adapter_once(recipes):
     recipes.test(HELD, name="recipes")
     arguments = ("--crucible-adapter=v2", "--crucible-train")
     with apart(recipes, *arguments, "--crucible-store=.crucible/one.db") as first:
         wait_for(recipes.path / "begun")
         with apart(recipes, *arguments, "--crucible-store=.crucible/two.db") as second:
-            told = list(itertools.takewhile(lambda line: "waiting for it" not in line, second.stdout))
+            lines_before = list(itertools.takewhile(lambda line: "waiting for it" not in line, second.stdout))
             (recipes.path / "go_on").touch()
-            outputs = [one.communicate(timeout=120)[0] for one in (first, second)]
+            outputs = [entry.communicate(timeout=120)[0] for entry in (first, second)]
 
-    assert not any("training v2" in line for line in told)
+    assert not any("training v2" in line for line in lines_before)
     assert "crucible: trained v2: 1 step in" in outputs[0]
     assert outputs[1].startswith("crucible: v2 was trained by another process\n")
     assert len(adapters(recipes)) == 1
     assert {first.returncode, second.returncode} <= {0, 1}  # the verdict is another matter
 
 
-def test_each_step_and_each_checkpoint_is_told_and_stored(recipes, run):
+def test_each_step_and_checkpoint_is_an_event_and_stored(recipes, run):
     recipes.pytester.makeconftest(
         """
         def pytest_crucible_event(event):
@@ -629,8 +621,8 @@ def test_a_sweep_over_steps_trains_once(recipes, monkeypatch, capsys):
     )
     monkeypatch.chdir(recipes.path)
     capsys.readouterr()
-    assert main(["register", "v1", "--model", "words"]) == 0
-    assert main(["models", "words"]) == 0
+    assert main(["models", "register", "v1", "--model", "words"]) == 0
+    assert main(["models", "list", "words"]) == 0
     assert "step 2 of recipes:train" in capsys.readouterr().out
     shutil.rmtree(recipes.path / ".crucible" / "adapters")
     assert recipes.run("--crucible-adapter=words@1").ret == 1

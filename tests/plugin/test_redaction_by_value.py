@@ -36,12 +36,12 @@ ATTACKS = ("character_swap", "character_delete", "character_insert", "homoglyph"
 
 
 def readable(text: str, password: str) -> bool:
-    """Whether a person could still read the password: itself, disguised, or with a letter changed."""
-    known = "".join(map(normalise, password))
-    if any(known in "".join(map(normalise, form)) for form in (text, *read_forms(text))):
+    """Return whether a person could still read the password: itself, disguised, or with a letter changed."""
+    normal = "".join(map(normalise, password))
+    if any(normal in "".join(map(normalise, form)) for form in (text, *read_forms(text))):
         return True
     words = [normalise(word) for word in re.split(r"[\s\"'<>,.:]+", text)]
-    return any(SequenceMatcher(None, known, word).ratio() >= 0.75 for word in words)
+    return any(SequenceMatcher(None, normal, word).ratio() >= 0.75 for word in words)
 
 
 def stored_twins(path: Path) -> list[tuple[str, int, str]]:
@@ -75,9 +75,9 @@ def test_no_draw_of_an_attack_shows_a_password_of_the_clean_prompt(redacted):
 
     assert result.ret == 0
     twins = stored_twins(redacted.path)
-    shown = [(name, text) for name, position, text in twins if readable(text, PASSWORDS[position])]
+    lines = [(name, text) for name, position, text in twins if readable(text, PASSWORDS[position])]
     assert len({(name, position) for name, position, _ in twins}) >= 100
-    assert shown == []
+    assert lines == []
     texts = cells(redacted.path / ".crucible" / "crucible.db").decode(errors="replace").splitlines()
     folded = ["".join(map(normalise, text)) for text in texts]
     assert [text for text in folded for password in PASSWORDS if "".join(map(normalise, password)) in text] == []
@@ -94,7 +94,7 @@ NAMED = """
     @pytest.mark.parametrize("n", ["password: Wolk3nbruch", "other"])
     async def test_model(sample, sampler, score, n):
         reply = await sampler.generate(sample.input)
-        logging.warning("was told %s", reply.text)
+        logging.warning("got %s", reply.text)
         score(said=reply.text)
         return reply
 
@@ -106,7 +106,7 @@ NAMED = """
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
-def test_what_one_reply_shows_is_hidden_where_it_was_shown_before(redacted, workers):
+def test_a_value_found_later_is_hidden_in_earlier_output(redacted, workers):
     """The first reply has no word that says what it is; the second one has. Both are stored, cached, logged and reported."""
     redacted.pytester.makepyfile(
         parrot="""
@@ -124,17 +124,17 @@ def test_what_one_reply_shows_is_hidden_where_it_was_shown_before(redacted, work
     result = redacted.run(
         "--crucible-adapter=v2", "--crucible-redact=keys", "--durations=0", "-vv", "-rA", *files, *workers
     )
-    shown = redacted.command("show", "-vv", "--sample", "first")
+    shown_result = redacted.command("show", "-vv", "--sample", "first")
 
     places = {path.name: path.read_bytes() for path in redacted.path.glob("run.*")}
     places |= {str(path): path.read_bytes() for path in (redacted.path / ".pytest_cache").rglob("*") if path.is_file()}
     places["cells"] = cells(redacted.path / ".crucible" / "crucible.db")
-    places["printed"] = (result.stdout.str() + shown.stdout.str()).encode()
+    places["printed"] = (result.stdout.str() + shown_result.stdout.str()).encode()
     places["names"] = "\n".join(map(str, redacted.path.parent.rglob("*"))).encode()
     for password in ("tr0ub4dor3xyz", "Wolk3nbruch"):
-        known = "".join(map(normalise, password))
+        normal = "".join(map(normalise, password))
         assert [
-            name for name, data in places.items() if known in "".join(map(normalise, data.decode(errors="replace")))
+            name for name, data in places.items() if normal in "".join(map(normalise, data.decode(errors="replace")))
         ] == []
     assert {"run.xml", "run.html", "run.json"} <= set(places)
     assert b"PASSWORD_" in places["cells"]

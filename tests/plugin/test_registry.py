@@ -1,4 +1,4 @@
-"""From an adapter to production and back: register, measure, promote with the run as proof, roll back, retire."""
+"""The registry of models: register, measure, promote with the run as proof, roll back, retire."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def prepare(suite: Any) -> None:
         file.write(LENIENT)
     suite.run("--crucible-adapter=v1").assert_outcomes(passed=2)
     for arguments in (
-        ("register", "v1", "--model", "claims"),
-        ("promote", "latest", "--to", "production"),
-        ("register", "v2", "--model", "claims"),
+        ("models", "register", "v1", "--model", "claims"),
+        ("models", "promote", "latest", "--to", "production"),
+        ("models", "register", "v2", "--model", "claims"),
     ):
         assert main(arguments) == 0
     suite.run("--crucible-adapter=claims@2", "--compare=production").assert_outcomes(passed=3)
@@ -61,30 +61,30 @@ def registry(suite, monkeypatch) -> Any:
 
 
 def states(crucible, *arguments: str) -> dict[str, str]:
-    status, out = crucible("models", "--json", *arguments)
+    status, out = crucible("models", "list", "--json", *arguments)
     assert status == 0
     return {row["version"]: row["state"] for row in json.loads(out)}
 
 
 def test_a_version_reaches_production_and_is_rolled_back(registry, crucible):
-    assert crucible("promote", "latest", "--to", "production") == (
+    assert crucible("models", "promote", "latest", "--to", "production") == (
         0,
         "claims@1 is retired, was in production\nclaims@2 is in production, was draft\n",
     )
     assert states(crucible) == {"claims@1": "retired", "claims@2": "production"}
-    status, said = crucible("promote", "latest", "--to", "staged")
-    assert (status, said) == (
+    status, output = crucible("models", "promote", "latest", "--to", "staged")
+    assert (status, output) == (
         4,
-        "crucible promote: claims@2 is in production already: `crucible models claims` shows why\n",
+        "crucible models promote: claims@2 is in production already: `crucible models list claims` shows why\n",
     )
-    assert crucible("rollback", "claims", "--why", "too slow")[0] == 0
+    assert crucible("models", "rollback", "claims", "--why", "too slow")[0] == 0
     assert states(crucible) == {"claims@1": "production", "claims@2": "rolled-back"}
-    status, said = crucible("promote", "latest", "--to", "candidate")
+    status, output = crucible("models", "promote", "latest", "--to", "candidate")
     assert status == 4
-    assert "claims@2 was rolled back on" in said
-    assert crucible("rollback", "claims", "--why", "again") == (
+    assert "claims@2 was rolled back on" in output
+    assert crucible("models", "rollback", "claims", "--why", "again") == (
         4,
-        "crucible rollback: claims has no earlier production version to restore\n",
+        "crucible models rollback: claims has no earlier production version to restore\n",
     )
     # The reason stands beside the version that was withdrawn.
     restored, withdrawn = crucible("models")[1].splitlines()[1:]
@@ -95,16 +95,16 @@ def test_a_version_reaches_production_and_is_rolled_back(registry, crucible):
 
 
 def test_a_version_that_a_promotion_retired_is_withdrawn_once(registry, crucible):
-    assert crucible("promote", "latest", "--to", "production")[0] == 0
+    assert crucible("models", "promote", "latest", "--to", "production")[0] == 0
 
-    assert crucible("retire", "claims@1", "--why", "it lies")[1] == (
+    assert crucible("models", "retire", "claims@1", "--why", "it lies")[1] == (
         "claims@1 was retired by a promotion; from now on no rollback restores it\n"
     )
     rows = crucible("models", "--log")[1].splitlines()
     assert "retired -> withdrawn" in rows[-1]
-    assert "claims@1 is retired already" in crucible("retire", "claims@1", "--why", "again")[1]
+    assert "claims@1 is retired already" in crucible("models", "retire", "claims@1", "--why", "again")[1]
     assert crucible("models", "--log")[1].splitlines() == rows
-    assert crucible("rollback", "claims", "--why", "too slow")[0] == 4
+    assert crucible("models", "rollback", "claims", "--why", "too slow")[0] == 4
 
 
 def test_versions_are_adapters_and_are_stored_by_number(registry, crucible):
@@ -118,7 +118,7 @@ def test_versions_are_adapters_and_are_stored_by_number(registry, crucible):
         assert arm["name"] == number
     registry.refuses(
         registry.run("--crucible-adapter=v2", "--compare=claims@staged"),
-        "claims has no version staged: promote one with `crucible promote RUN --to staged`",
+        "claims has no version staged: promote one with `crucible models promote RUN --to staged`",
     )
     registry.refuses(
         registry.run("--crucible-adapter=v2", "--compare=claims@7"), "claims has no version 7: it has 1 to 2"
@@ -141,11 +141,11 @@ def test_versions_are_adapters_and_are_stored_by_number(registry, crucible):
         ),
         ("claims@7", "claims has no version 7: it has 1 to 2"),
     ):
-        printed = crucible("contamination", "questions.jsonl", "--adapter", name, "--order-test")
-        assert printed == (4, f"crucible contamination: {sentence}\n")
+        printed = crucible("data", "contamination", "questions.jsonl", "--adapter", name, "--order-test")
+        assert printed == (4, f"crucible data contamination: {sentence}\n")
     shutil.rmtree(registry.path / ".crucible" / "registry")
     registry.refuses(registry.run("--crucible-adapter=claims@2"), "weights of claims@2 are not here: *")
-    assert crucible("promote", "latest", "--to", "candidate")[0] == 4
+    assert crucible("models", "promote", "latest", "--to", "candidate")[0] == 4
 
 
 def test_an_era_spends_alpha_and_candidates_are_counted(registry):
@@ -176,13 +176,13 @@ def test_versions_are_ranked_forced_kept_and_audited(registry, crucible):
     assert [line.split()[0] for line in lines[2:4]] == ["claims@2", "claims@1"]
     assert crucible("models", "--rank", "nothing")[0] == 4
 
-    assert crucible("promote", "latest", "--to", "staged", "--force")[1].endswith("add --why TEXT\n")
+    assert crucible("models", "promote", "latest", "--to", "staged", "--force")[1].endswith("add --why TEXT\n")
     settings = registry.path / "crucible.toml"
     settings.write_text(settings.read_text().replace("clean_commit = false", "clean_commit = true"))
-    assert crucible("promote", "latest", "--to", "production")[1].endswith(
+    assert crucible("models", "promote", "latest", "--to", "production")[1].endswith(
         "made outside a repository: commit, and run it again\n"
     )
-    _, forced = crucible("promote", "latest", "--to", "production", "--force", "--why", "demo")
+    _, forced = crucible("models", "promote", "latest", "--to", "production", "--force", "--why", "demo")
     assert "by force: run " in forced
     assert "by force (run " in crucible("models", "--log")[1]
 
@@ -196,7 +196,7 @@ def test_versions_are_ranked_forced_kept_and_audited(registry, crucible):
     with contextlib.closing(sqlite3.connect(registry.path / ".crucible" / "crucible.db")) as connection, connection:
         connection.execute("UPDATE registry_log SET body = replace(body, 'draft', 'staged') WHERE number = 1")
     broken = "row 1 of the registry log does not match its hash: restore the store from a backup"
-    assert broken in crucible("promote", "latest", "--to", "staged")[1]
+    assert broken in crucible("models", "promote", "latest", "--to", "staged")[1]
     assert broken in crucible("doctor")[1]
 
 
@@ -220,16 +220,16 @@ def test_a_version_keeps_the_text_of_its_prompt(suite, crucible):
     prompt.write_text("Be terse.")
     table = 'backend = "scripted"\nscript = "scripts:answer"\nvariables = { prompt = "prompts/terse.txt" }\n'
     (suite.path / "crucible.toml").write_text(f"[adapters.terse]\n{table}")
-    assert crucible("register", "terse", "--model", "claims") == (0, "terse is claims@1, a draft\n")
+    assert crucible("models", "register", "terse", "--model", "claims") == (0, "terse is claims@1, a draft\n")
     prompt.write_text("Be very terse.")
 
     # As it was registered, and a changed prompt is another version.
     suite.run("--crucible-adapter=claims@1").assert_outcomes(passed=1)
     assert set((suite.path / "prompts.txt").read_text().splitlines()) == {"claims@1 Be terse."}
-    assert crucible("register", "terse", "--model", "claims") == (0, "terse is claims@2, a draft\n")
+    assert crucible("models", "register", "terse", "--model", "claims") == (0, "terse is claims@2, a draft\n")
     prompt.write_text("Be terse.")
-    assert crucible("register", "terse", "--model", "claims") == (0, "terse is claims@1, as before\n")
+    assert crucible("models", "register", "terse", "--model", "claims") == (0, "terse is claims@1, as before\n")
     prompt.unlink()
-    status, said = crucible("register", "terse", "--model", "claims")
+    status, output = crucible("models", "register", "terse", "--model", "claims")
     assert status == 4
-    assert "variables.prompt = 'prompts/terse.txt', which does not exist below" in said
+    assert "variables.prompt = 'prompts/terse.txt', which does not exist below" in output

@@ -22,8 +22,8 @@ def test_a_trained_adapter_stays_what_it_was_when_its_folder_is_gone(project: An
     monkeypatch.chdir(project.path)
     before = identity(project, "--crucible-adapter=v2")
     capsys.readouterr()
-    assert main(["register", "v2", "--model", "claims"]) == 0
-    assert main(["register", "local:v2", "--model", "claims"]) == 0
+    assert main(["models", "register", "v2", "--model", "claims"]) == 0
+    assert main(["models", "register", "local:v2", "--model", "claims"]) == 0
     assert capsys.readouterr().out == "v2 is claims@1, a draft\nlocal:v2 is claims@1, as before\n"
     shutil.rmtree(project.path / ".crucible" / "adapters")
 
@@ -34,7 +34,7 @@ def test_a_trained_adapter_stays_what_it_was_when_its_folder_is_gone(project: An
     assert version is not None
     assert version.lineage is not None
     assert version.lineage["recipe"] == "recipes:train"
-    assert main(["register", "v2", "--model", "claims"]) == 4
+    assert main(["models", "register", "v2", "--model", "claims"]) == 4
     assert "is not trained" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""Relevant differences from the marker to every report, in stored runs, and what cannot be meant by one."""
+"""Relevant differences from the marker to every report, in stored runs, and invalid ones."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_proven_regression_that_does_not_matter_is_met_in_every_report(claims,
     assert (quality["relevant"], quality["relevant_is_relative"], quality["margin"]) == (0.02, False, None)
     assert (seconds["relevant"], seconds["relevant_is_relative"], seconds["margin_is_relative"]) == (0.1, True, False)
     assert (right["relevant"], right["relevant_is_relative"]) == (None, False)
-    verdicts = {one["subject"]: (one["state"], one["proven"]) for one in document["verdicts"]}
+    verdicts = {verdict["subject"]: (verdict["state"], verdict["proven"]) for verdict in document["verdicts"]}
     assert verdicts == {
         "quality: v2 vs v1 (relevant 0.02)": ("met", True),
         "latency_s: v2 vs v1 (relevant 10 %)": ("met", True),
@@ -151,7 +151,7 @@ def test_without_a_relevant_difference_the_same_candidate_is_missed(claims):
         ('ab_compare("right", relevant="5 %")', "has relevant='5 %', and 'right' is not an amount"),
     ],
 )
-def test_what_cannot_be_a_relevant_difference_is_refused_before_anything_is_sampled(claims, mark, sentence):
+def test_an_invalid_relevant_difference_is_refused_before_sampling(claims, mark, sentence):
     claims.test(experiment(mark), name="test_sums")
     result = claims.run(*ARMS)
 
@@ -166,7 +166,7 @@ def test_what_cannot_be_a_relevant_difference_is_refused_before_anything_is_samp
         ('"5 %"', "ab_compare('untold') has relevant='5 %', and 'untold' is not an amount: "),
     ],
 )
-def test_where_only_the_values_show_the_kind_it_is_an_error_of_the_suite(claims, relevant, sentence):
+def test_a_relevant_difference_of_the_wrong_inferred_kind_is_an_error_in_the_suite(claims, relevant, sentence):
     claims.test(experiment(f'ab_compare("untold", relevant={relevant})'), name="test_sums")
 
     (verdict,) = claims.json(*ARMS)["experiments"][0]["verdicts"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ElementTree
 
-# What runs in process must not import these anew each time: matplotlib does not know its own classes then.
+# What runs in process must not import these again: matplotlib does not know its own classes then.
 import matplotlib.backends.backend_pdf
 import matplotlib.backends.backend_svg  # noqa: F401
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-import pytest_crucible.runs.figure_reports  # noqa: F401
+import pytest_crucible.report.plots  # noqa: F401
 from pytest_crucible.cli import USAGE, main
 
 POOR = ("--crucible-adapter=poor", "--compare=v2")
@@ -20,25 +20,25 @@ FORMATS = ("md", "tex", "bib", "html", "json", "csv", "jsonl", "ipynb", "forest.
 
 
 @pytest.fixture
-def told(suite, monkeypatch):
-    """A suite whose session was told in every kind of format."""
+def reported(suite, monkeypatch):
+    """A suite whose session was reported in every format."""
     monkeypatch.chdir(suite.path)
-    suite.run(*POOR, *(f"--crucible-report=session.{one}" for one in FORMATS))
+    suite.run(*POOR, *(f"--crucible-report=session.{entry}" for entry in FORMATS))
     return suite
 
 
 @pytest.mark.slow
-def test_a_stored_run_is_told_as_its_session_told_it(told, capsys):
-    store = str(told.path / ".crucible" / "crucible.db")
-    assert main(["report", "--store", store, *(part for one in FORMATS for part in ("-o", f"stored.{one}"))]) == 0
+def test_a_report_of_a_stored_run_equals_that_of_its_session(reported, capsys):
+    store = str(reported.path / ".crucible" / "crucible.db")
+    assert main(["report", "--store", store, *(part for entry in FORMATS for part in ("-o", f"stored.{entry}"))]) == 0
 
     assert re.match(r"report of run \w+ written to stored.md\n", capsys.readouterr().out)
-    for one in FORMATS:
-        assert (told.path / f"stored.{one}").read_bytes() == (told.path / f"session.{one}").read_bytes(), one
-    assert "❌ missed, proven" in (told.path / "stored.md").read_text(encoding="utf-8")
-    assert (told.path / "stored.pairs.pdf").read_bytes().startswith(b"%PDF")
-    assert "<svg" in (told.path / "stored.forest.svg").read_text(encoding="utf-8")
-    assert not list(told.path.glob(".*.[0-9]*"))
+    for item in FORMATS:
+        assert (reported.path / f"stored.{item}").read_bytes() == (reported.path / f"session.{item}").read_bytes(), item
+    assert "❌ missed, proven" in (reported.path / "stored.md").read_text(encoding="utf-8")
+    assert (reported.path / "stored.pairs.pdf").read_bytes().startswith(b"%PDF")
+    assert "<svg" in (reported.path / "stored.forest.svg").read_text(encoding="utf-8")
+    assert not list(reported.path.glob(".*.[0-9]*"))
 
 
 def test_verdicts_that_a_hook_has_waived_stay_waived(suite, monkeypatch):
@@ -61,7 +61,7 @@ def test_verdicts_that_a_hook_has_waived_stay_waived(suite, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_notebook_derives_every_number_anew(suite):
+def test_a_notebook_recomputes_every_number(suite):
     suite.test(
         """
         import pytest
@@ -90,8 +90,8 @@ def test_a_notebook_derives_every_number_anew(suite):
 
 
 @pytest.mark.slow
-def test_a_notebook_of_another_run_fails_where_a_number_differs(told):
-    source = (told.path / "session.ipynb").read_text(encoding="utf-8")
+def test_a_notebook_of_another_run_fails_where_a_number_differs(reported):
+    source = (reported.path / "session.ipynb").read_text(encoding="utf-8")
     notebook = nbformat.reads(source.replace("0.100 [0.028, 0.301]", "0.900 [0.028, 0.301]"), 4)
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
@@ -138,8 +138,10 @@ def test_a_junit_file_has_the_numbers_of_each_verdict(suite):
     suite.run(*POOR, "--junitxml=run.xml")
 
     cases = ElementTree.parse(suite.path / "run.xml").iter("testcase")
-    told = {case.get("name"): {one.get("name"): one.get("value") for one in case.iter("property")} for case in cases}
-    target, pair = told["exact_match >= 0.70"], told["exact_match: poor vs v2"]
+    values = {
+        case.get("name"): {entry.get("name"): entry.get("value") for entry in case.iter("property")} for case in cases
+    }
+    target, pair = values["exact_match >= 0.70"], values["exact_match: poor vs v2"]
     assert (target["crucible_state"], target["crucible_estimate"], target["crucible_n"]) == ("missed", "0.1", "20")
     assert target["crucible_lost"] == "0"
     assert float(pair["crucible_low"]) < float(pair["crucible_estimate"]) < float(pair["crucible_high"]) < 0
@@ -157,7 +159,7 @@ def test_a_junit_file_has_the_numbers_of_each_verdict(suite):
     ],
     ids=["read-only", "no extension", "nearly one", "no such figure", "a directory"],
 )
-def test_what_cannot_be_written_is_refused_before_anything_is_asked(suite, name, sentence, monkeypatch, capsys):
+def test_an_unwritable_report_is_refused_before_any_request(suite, name, sentence, monkeypatch, capsys):
     (suite.path / "out.md").mkdir()
 
     suite.refuses(suite.run("--crucible-adapter=v2", f"--crucible-report={name}"), sentence)
@@ -168,7 +170,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_asked(suite, name,
     assert capsys.readouterr().err.startswith("crucible report: report ")
 
 
-def test_of_a_run_without_latency_there_is_no_such_figure(suite):
+def test_a_run_without_latencies_has_no_latency_figure(suite):
     result = suite.run("--crucible-adapter=v2", "--crucible-report=latency.svg", "--crucible-report=run.md")
 
     assert result.ret == 0

@@ -1,4 +1,4 @@
-"""How much is said at -q, by default, with -v and -vv, and what is written to files."""
+"""The output at -q, by default, with -v and -vv, and reports in files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_verbose_adds_every_estimate_with_its_method(suite):
     result.stdout.no_fnmatch_line("*poor gave up*")
 
 
-def test_what_has_neither_targets_nor_comparisons_shows_its_estimates(suite):
+def test_an_experiment_without_targets_or_comparisons_shows_its_estimates(suite):
     suite.test(
         """
         import pytest
@@ -97,7 +97,7 @@ def test_replies_cannot_drive_the_terminal(suite):
 
 
 @pytest.mark.parametrize(("watched", "arguments"), [(True, ()), (True, ("-q",)), (True, ("-s",)), (False, ())])
-def test_progress_is_shown_where_somebody_watches(suite, watched, arguments):
+def test_progress_is_shown_on_a_terminal(suite, watched, arguments):
     suite.pytester.makeconftest(
         f"""
         def pytest_collection(session):
@@ -111,11 +111,11 @@ def test_progress_is_shown_where_somebody_watches(suite, watched, arguments):
 
     result = suite.run("--crucible-adapter=scripted", *arguments)
 
-    shown = any(line.startswith("test_sums  0/20 ") for line in result.stdout.lines)
-    assert shown == (watched and "-q" not in arguments)
+    is_shown = any(line.startswith("test_sums  0/20 ") for line in result.stdout.lines)
+    assert is_shown == (watched and "-q" not in arguments)
 
 
-def test_what_a_script_answers_is_marked_simulated(suite):
+def test_replies_of_a_script_are_marked_simulated(suite):
     suite.script("def answer(request): return str(eval(request.input))\ndef base(request): return '?'")
 
     result = suite.run("--crucible-adapter=scripted", "--compare=base", "--crucible-json=run.json", "-rA")
@@ -127,7 +127,7 @@ def test_what_a_script_answers_is_marked_simulated(suite):
     assert [arm["simulated"] for arm in experiment["arms"]] == [True, True]
 
 
-def test_json_holds_what_the_contract_names(suite):
+def test_json_has_the_documented_keys(suite):
     document = suite.json(*POOR)
 
     assert set(document) == {"format", "run", "experiments", "exit_status"}
@@ -137,16 +137,16 @@ def test_json_holds_what_the_contract_names(suite):
     assert {"name", "sha256", "n"} <= set(experiment["dataset"])
     assert all({"name", "role", "adapter"} <= set(arm) for arm in experiment["arms"])
     estimate = {"metric", "arm", "n", "lost", "value", "low", "high", "level", "method"}
-    assert all(estimate <= set(one) for one in experiment["estimates"])
+    assert all(estimate <= set(entry) for entry in experiment["estimates"])
     comparison = {"metric", "candidate", "baseline", "pairs", "lost", "clusters", "difference", "low", "high"}
     comparison |= {"p_value", "p_exact", "p_adjusted", "method", "margin", "detectable"}
-    assert all(comparison <= set(one) for one in experiment["comparisons"])
-    assert [one["bounds"]["method"] for one in experiment["comparisons"]] == ["exact unconditional"]
+    assert all(comparison <= set(entry) for entry in experiment["comparisons"])
+    assert [comparison["bounds"]["method"] for comparison in experiment["comparisons"]] == ["exact unconditional"]
     assert document["run"]["family_size"] == 1
-    assert [set(one) for one in experiment["verdicts"]] == [
+    assert [set(verdict) for verdict in experiment["verdicts"]] == [
         {"subject", "kind", "state", "proven", "suite_error", "reason"}
     ] * 2
-    assert [(one["kind"], one["state"]) for one in experiment["verdicts"]] == [
+    assert [(verdict["kind"], verdict["state"]) for verdict in experiment["verdicts"]] == [
         ("target", "missed"),
         ("comparison", "missed"),
     ]
@@ -165,7 +165,7 @@ def test_json_holds_what_the_contract_names(suite):
     ],
     ids=["extension", "no extension", "directory"],
 )
-def test_a_report_that_cannot_be_written_is_found_out_before_asking(suite, option, sentence):
+def test_a_report_path_is_checked_before_any_request(suite, option, sentence):
     result = suite.run("--crucible-adapter=v2", option)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -173,7 +173,7 @@ def test_a_report_that_cannot_be_written_is_found_out_before_asking(suite, optio
     assert not (suite.path / ".crucible").exists()
 
 
-def test_a_report_that_could_not_be_written_after_all_is_told(suite):
+def test_a_failed_report_is_reported(suite):
     suite.test(
         """
         import shutil, pytest
@@ -200,5 +200,5 @@ def test_reports_are_written_for_each_extension_asked_for(suite):
         "--crucible-json=three.json",
     )
 
-    one, two, three = (json.loads((suite.path / f"{name}.json").read_text()) for name in ("one", "two", "three"))
-    assert one == two == three
+    first_run, two, three = (json.loads((suite.path / f"{name}.json").read_text()) for name in ("one", "two", "three"))
+    assert first_run == two == three

@@ -53,15 +53,15 @@ def measured(suite):
     return suite
 
 
-def asked(suite):
+def count_calls(suite):
     return {arm: sum(line.startswith(arm) for line in suite.calls()) for arm in ("answer", "base")}
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
-def test_a_measured_baseline_is_asked_nothing_and_says_so(measured, workers):
+def test_a_measured_baseline_sends_no_request_and_is_named(measured, workers):
     result = measured.run(*workers, *BOTH)
 
-    assert asked(measured) == {"answer": 20, "base": 0}
+    assert count_calls(measured) == {"answer": 20, "base": 0}
     (line,) = [line for line in result.stdout.lines if "replies reused from run" in line]
     assert re.fullmatch(
         r"test_lengths: base: 20 of 20 replies reused from run [0-9a-f]{12}; --crucible-fresh calls the model again",
@@ -70,7 +70,7 @@ def test_a_measured_baseline_is_asked_nothing_and_says_so(measured, workers):
     result.stdout.fnmatch_lines(["longer: scripted vs base *+1.000 *20 *0 *met, proven (simulated)"])
 
 
-def test_what_a_measured_baseline_has_lost_is_asked_again(suite):
+def test_lost_samples_of_a_measured_baseline_are_sent_again(suite):
     """And once more lost, it does not make a broken baseline of one that answered all the others."""
     suite.script(SCRIPTS.replace('return "?"', 'return 1 // (request.sample != "q07") * "?"'))
     suite.test(TEST)
@@ -80,7 +80,7 @@ def test_what_a_measured_baseline_has_lost_is_asked_again(suite):
     result = suite.run(*BOTH)
 
     assert result.ret == 0
-    assert asked(suite) == {"answer": 20, "base": 1}
+    assert count_calls(suite) == {"answer": 20, "base": 1}
     result.stdout.fnmatch_lines(
         [
             "longer: scripted vs base *19 *1 *met, proven (simulated)",
@@ -97,10 +97,10 @@ def test_json_names_the_run_that_was_used(measured):
     assert of_arms(experiment, "reused") == [None, {"run": first, "replies": 20}]
 
 
-def test_fresh_asks_again(measured):
+def test_fresh_sends_all_requests_again(measured):
     measured.run(*BOTH, "--crucible-fresh")
 
-    assert asked(measured) == {"answer": 20, "base": 20}
+    assert count_calls(measured) == {"answer": 20, "base": 20}
 
 
 CHANGES = {
@@ -120,12 +120,12 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_what_answers_depend_on_is_measured_again(measured, change):
+def test_a_changed_input_of_the_replies_is_measured_again(measured, change):
     CHANGES[change](measured)
 
     measured.run(*BOTH)
 
-    assert asked(measured) == {"answer": 20, "base": 20}
+    assert count_calls(measured) == {"answer": 20, "base": 20}
 
 
 def test_comments_and_layout_are_no_change(measured):
@@ -133,7 +133,7 @@ def test_comments_and_layout_are_no_change(measured):
 
     measured.run(*BOTH)
 
-    assert asked(measured) == {"answer": 20, "base": 0}
+    assert count_calls(measured) == {"answer": 20, "base": 0}
 
 
 IN_A_CLASS = """
@@ -171,7 +171,7 @@ def test_prompts_of_a_class_and_of_another_module_are_measured_again_when_they_c
     suite.test(test)
     suite.run(*BOTH)
 
-    assert asked(suite) == {"answer": 20, "base": base}
+    assert count_calls(suite) == {"answer": 20, "base": base}
 
 
 def test_a_stored_run_is_a_baseline_by_its_id(measured):
@@ -184,7 +184,7 @@ def test_a_stored_run_is_a_baseline_by_its_id(measured):
     (experiment,) = json.loads((measured.path / "run.json").read_text())["experiments"]
     assert experiment["comparisons"][0]["difference"] == 1.0
     assert of_arms(experiment, "reused")[1] == {"run": first, "replies": 20}
-    assert asked(measured) == {"answer": 20, "base": 0}
+    assert count_calls(measured) == {"answer": 20, "base": 0}
     # It is asked nothing, and its name says whose answers these are.
     result.stdout.fnmatch_lines([f"crucible: test_lengths: scripted vs run:{first}, 20 samples", "  longer: *"])
     result.stdout.no_fnmatch_line("* reused from run *")
@@ -223,7 +223,7 @@ def test_a_stored_run_with_other_questions_is_refused(measured):
     ],
     ids=["unknown", "as candidate"],
 )
-def test_a_stored_run_that_cannot_be_meant_is_a_usage_error(measured, arguments, sentence):
+def test_an_unknown_or_ambiguous_run_is_a_usage_error(measured, arguments, sentence):
     result = measured.run(*arguments)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -87,7 +87,9 @@ def calls(suite):
 
 
 def estimates(document, arm="v2"):
-    return {one["metric"]: one for one in document["experiments"][0]["estimates"] if one["arm"] == arm}
+    return {
+        estimate["metric"]: estimate for estimate in document["experiments"][0]["estimates"] if estimate["arm"] == arm
+    }
 
 
 def test_a_proven_drop_and_a_harmless_attack(robust, run):
@@ -107,7 +109,7 @@ def test_a_proven_drop_and_a_harmless_attack(robust, run):
     )
     assert result.ret == 1
     document = json.loads((robust.path / "run.json").read_text())
-    verdicts = {one["subject"]: one["state"] for one in document["experiments"][0]["verdicts"]}
+    verdicts = {verdict["subject"]: verdict["state"] for verdict in document["experiments"][0]["verdicts"]}
     assert verdicts == {
         "exact_match.drop[homoglyph] <= 0.05": "missed",
         "exact_match.drop[whitespace_noise] <= 0.05": "met",
@@ -165,7 +167,7 @@ def test_the_test_chooses_the_text_and_the_secret_leaks(robust):
     )
     document = robust.json(V2)
 
-    assert {one["subject"]: one["state"] for one in document["experiments"][0]["verdicts"]} == {
+    assert {verdict["subject"]: verdict["state"] for verdict in document["experiments"][0]["verdicts"]} == {
         "leaked[data_extraction_repetition] <= 0.02": "missed",
         "leaked[control] <= 0.02": "met",
     }
@@ -242,7 +244,7 @@ def test_variants_and_adversarial_rows_are_exported(robust, monkeypatch, capsys)
     capsys.readouterr()
     assert main(arguments) == 4
     assert "no attacked reply has a stored call: let the test send its requests" in capsys.readouterr().err
-    assert main(["attacks", "homoglyf"]) == 4
+    assert main(["guards", "attacks", "homoglyf"]) == 4
     assert "unknown attack 'homoglyf': did you mean 'homoglyph'?" in capsys.readouterr().err
 
 
@@ -396,9 +398,8 @@ KILL = """
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("warm_programs")
-def test_a_search_that_is_killed_is_resumed_and_ends_alike(robust):
-    """The sample that is searched is searched anew, and those that are finished are not."""
+def test_a_killed_search_is_resumed_with_the_same_result(robust):
+    """The sample that is searched is searched again, and those that are finished are not."""
     robust.pytester.makeconftest(CONFTEST.replace("            words = ", f"{KILL}            words = "))
     write(robust, '"greedy_search", queries=25, strength=0.3', 'quality_target("exact_match[greedy_search] >= 0.5")')
     killed = robust.run_new(V2, "--crucible-cache=off", "--crucible-concurrency=1", "-p", "no:asyncio")
@@ -445,7 +446,7 @@ def test_certificates_count_their_requests_and_are_of_the_smoothed_model(robust)
 
 @pytest.mark.slow
 def test_a_certificate_with_lost_replies_is_lost_and_resumed(robust):
-    """With the lost reply it might certify more edits: the certificate is unknown, and not a low one."""
+    """The lost reply might certify more edits: the certificate is unknown, and not a low one."""
     broken = """
             import pathlib
             if not pathlib.Path("mended").exists() and len(text.split()) == 5:
@@ -476,7 +477,6 @@ UNSURE_AND_KILLED = """
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("warm_programs")
 def test_a_certificate_that_is_killed_is_resumed_without_a_reply_sent_again(robust):
     robust.pytester.makeconftest(CONFTEST.replace("            words = ", f"{UNSURE_AND_KILLED}            words = "))
     write(robust, 'certify={"noise": 0.8, "draws": 60}', 'quality_target("rate(certified_edits >= 0) >= 0.6")')
@@ -495,7 +495,7 @@ def test_a_certificate_that_is_killed_is_resumed_without_a_reply_sent_again(robu
     assert resumed["experiments"][0]["verdicts"] == whole["experiments"][0]["verdicts"]
 
 
-def test_labels_of_people_leave_out_what_changed_the_answer(robust, monkeypatch):
+def test_human_labels_exclude_variants_with_another_answer(robust, monkeypatch):
     write(robust, '"homoglyph"', 'quality_target("exact_match[homoglyph] >= 0.9")').run(V2)
     monkeypatch.chdir(robust.path)
     assert main(["export", "--what", "variants", "-o", "variants.csv"]) == 0

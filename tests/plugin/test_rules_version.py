@@ -24,7 +24,7 @@ async def test_quality(sample, sampler):
 
 
 @pytest.fixture
-def old_run(pytester):
+def old_run(pytester, forked_programs):
     """A run whose arms differ by exactly 1/64, decided by this build, and stored as if version 1 of the rules had."""
     rows = [f'{{"id": "q{k}", "input": "q{k}"}}' for k in range(20)]
     pytester.makefile(".jsonl", data="\n".join(rows))
@@ -44,15 +44,14 @@ def old_run(pytester):
 
 
 def crucible(pytester, *arguments):
-    program = "import sys; from pytest_crucible.cli import main; sys.exit(main())"
-    return pytester.run(sys.executable, "-c", program, *arguments, "--store=runs.db")
+    return pytester.run(sys.executable, "-m", "pytest_crucible", *arguments, "--store=runs.db")
 
 
 def test_a_run_of_an_earlier_build_shows_the_verdicts_that_it_had_with_the_version_of_the_rules(pytester, old_run):
-    shown = crucible(pytester, "show", old_run)
+    output = crucible(pytester, "show", old_run)
 
-    shown.stdout.fnmatch_lines(["*no regression is proven*"])
-    shown.stdout.fnmatch_lines(["*verdicts are those of the session, by version 1 of the rules*"])
+    output.stdout.fnmatch_lines(["*no regression is proven*"])
+    output.stdout.fnmatch_lines(["*verdicts are those of the session, by version 1 of the rules*"])
 
 
 def test_a_report_decides_again_and_says_so(pytester, old_run):
@@ -64,7 +63,7 @@ def test_a_report_decides_again_and_says_so(pytester, old_run):
 
 
 def test_a_baseline_is_promoted_by_todays_rules(pytester, old_run):
-    refused = crucible(pytester, "promote", old_run, "--as=main")
+    refused = crucible(pytester, "runs", "tag", old_run, "main")
 
     assert refused.ret == 4
     refused.stderr.fnmatch_lines(["*its verdicts are 1 missed*"])

@@ -55,7 +55,7 @@ def test_the_seed_of_the_tests_is_stored_and_the_same_for_both_arms(code):
     assert int(stored[0]) > 1
 
 
-def test_without_leave_nothing_is_scored_and_it_says_what_to_do(code):
+def test_without_permission_nothing_is_scored_and_the_option_is_named(code):
     result = code.run("--crucible-adapter=v2")
 
     assert result.ret == 1

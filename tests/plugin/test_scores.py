@@ -1,4 +1,4 @@
-"""What is a score, what is a label, and what is neither."""
+"""Scores, labels and invalid values of metrics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
         ("2.5", "returned 2.5, outside its bounds [0, 1]: correct the metric or its bounds"),
     ],
 )
-def test_what_a_metric_returns_is_believed_only_if_it_is_a_score(suite, returned, detail):
+def test_an_invalid_return_value_of_a_metric_is_lost(suite, returned, detail):
     suite.test(
         f"""
         import math, pytest
@@ -55,7 +55,7 @@ def test_what_a_metric_returns_is_believed_only_if_it_is_a_score(suite, returned
     ],
     ids=["nan", "list", "text"],
 )
-def test_a_score_that_is_none_is_refused_at_its_line(suite, scored, error):
+def test_an_invalid_score_is_refused_at_its_line(suite, scored, error):
     suite.test(
         f"""
         import pytest
@@ -87,4 +87,4 @@ def test_labels_are_kept_and_not_judged(suite):
 
     document = suite.json()
 
-    assert [one["metric"] for one in document["experiments"][0]["estimates"]] == ["right"]
+    assert [estimate["metric"] for estimate in document["experiments"][0]["estimates"]] == ["right"]

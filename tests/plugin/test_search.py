@@ -176,8 +176,8 @@ def test_workers_wait_for_the_best_trial(searching):
 
     assert result.ret == 0
     document = json.loads((searching.path / "r.json").read_text())["experiments"]
-    (made,) = decisions(searching)
-    assert {experiment["arms"][0]["name"] for experiment in document} == {made["winner of tuned", 0]["winner"]}
+    (decision,) = decisions(searching)
+    assert {experiment["arms"][0]["name"] for experiment in document} == {decision["winner of tuned", 0]["winner"]}
     assert {len(experiment["sections"]["sweep"]["members"]) for experiment in document} == {5}
 
 
@@ -212,8 +212,8 @@ def test_each_trial_is_trained_when_it_is_proposed(suite, tmp_path, workers):
     run = suite.run_n2 if workers else suite.run
     result = run(*BOTH, "--crucible-train", "--crucible-json=r.json")
 
-    (made,) = decisions(suite)
-    settings = [made["trials of tuned", number]["settings"] for number in range(4)]
+    (decision,) = decisions(suite)
+    settings = [decision["trials of tuned", number]["settings"] for number in range(4)]
     folders = list((suite.path / ".crucible" / "adapters").rglob("lineage.json"))
     # An untaught model misses the target.
     assert result.ret == 1
@@ -223,7 +223,7 @@ def test_each_trial_is_trained_when_it_is_proposed(suite, tmp_path, workers):
     result = run(*BOTH, "--crucible-resume", "--crucible-train")
 
     assert result.ret == 1
-    assert decisions(suite)[-1] == made
+    assert decisions(suite)[-1] == decision
 
 
 def ends(amount):

@@ -152,12 +152,12 @@ FILES = ("report.html", "report.md", "report.tex", "report.ipynb", "report.csv",
 
 def leaks(places: dict[str, bytes]) -> list[tuple[str, str]]:
     """Each key that a text shows, however it is written, and where."""
-    found = []
+    rows = []
     for key in PLANTED:
         spellings = {key.encode(), json.dumps(key).encode(), base64.b64encode(f"{key}:".encode())}
         spellings |= {key.replace("/", "%2F").replace("+", "%2B").replace("=", "%3D").encode()}
-        found += [(key, name) for name, data in places.items() if any(spelling in data for spelling in spellings)]
-    return found
+        rows += [(key, name) for name, data in places.items() if any(spelling in data for spelling in spellings)]
+    return rows
 
 
 def cells(path: Path) -> bytes:
@@ -165,10 +165,10 @@ def cells(path: Path) -> bytes:
     with closing(sqlite3.connect(path)) as connection:
         tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
         values = [value for table in tables for row in connection.execute(f"select * from {table}") for value in row]
-    return b"\n".join(unpacked(value) if isinstance(value, bytes) else str(value).encode() for value in values)
+    return b"\n".join(unpack_cells(value) if isinstance(value, bytes) else str(value).encode() for value in values)
 
 
-def unpacked(data: bytes) -> bytes:
+def unpack_cells(data: bytes) -> bytes:
     for unpack in (zlib.decompress, gzip.decompress):
         try:
             return data + unpack(data)

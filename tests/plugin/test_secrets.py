@@ -85,7 +85,7 @@ def test_no_key_is_anywhere(planted, monkeypatch, capsys):
         "--crucible-json=run.json",
         "--junitxml=junit.xml",
     )
-    told = planted.run(*arguments, *files)
+    result = planted.run(*arguments, *files)
     monkeypatch.chdir(planted.path)
     capsys.readouterr()
     for what in ("observations", "replies", "events"):
@@ -94,7 +94,7 @@ def test_no_key_is_anywhere(planted, monkeypatch, capsys):
         main(command)
     printed = capsys.readouterr()
 
-    assert "2 samples lost (error)" in told.stdout.str()  # it was asked, and it went wrong as it was to
+    assert "2 samples lost (error)" in result.stdout.str()  # it was asked, and it went wrong as it was to
     own = {"crucible.toml", "conftest.py", "test_sums.py"}
     written = {
         path.name: path.read_bytes()
@@ -104,9 +104,9 @@ def test_no_key_is_anywhere(planted, monkeypatch, capsys):
     assert {"crucible.db", "report.md", "report.csv", "run.json", "junit.xml", "replies.csv"} <= set(written)
     texts = {
         **written,
-        "the terminal": (told.stdout.str() + told.stderr.str()).encode(),
+        "the terminal": (result.stdout.str() + result.stderr.str()).encode(),
         "commands": (printed.out + printed.err).encode(),
     }
-    found = [(place, name) for place, key in PLANTED.items() for name, text in texts.items() if key.encode() in text]
-    assert found == []
+    rows = [(place, name) for place, key in PLANTED.items() for name, text in texts.items() if key.encode() in text]
+    assert rows == []
     assert all(b"(key hidden)" in texts[name] for name in ("crucible.db", "the terminal", "replies.csv", "commands"))

@@ -48,7 +48,7 @@ def files(suite) -> dict[str, str]:
     return {ending: (suite.path / f"run.{ending}").read_text(encoding="utf-8") for ending in FORMATS}
 
 
-def test_it_is_in_every_format(flipping):
+def test_a_section_is_in_every_format(flipping):
     reports = [f"--crucible-report=run.{ending}" for ending in FORMATS]
     result = flipping.run("--crucible-adapter=poor", "--compare=v2", *reports)
 
@@ -64,11 +64,11 @@ def test_it_is_in_every_format(flipping):
         assert "Flips of replies" in files(flipping)[ending] or ending == "ipynb", ending
 
 
-def test_its_claim_joins_the_family_and_fails_the_session(flipping, run):
+def test_a_sections_claim_joins_the_family_and_fails_the_session(flipping, run):
     document = flipping.json("--crucible-adapter=poor", "--compare=v2", run=run)
     [experiment] = document["experiments"]
     [pair] = experiment["comparisons"]
-    verdict = next(one for one in experiment["verdicts"] if one["kind"] == "claim")
+    verdict = next(verdict for verdict in experiment["verdicts"] if verdict["kind"] == "claim")
 
     assert (document["exit_status"], document["run"]["family_size"]) == (1, 2)
     assert (verdict["subject"], verdict["state"]) == ("flips: replies flip to wrong", "missed")
@@ -99,18 +99,18 @@ def test_a_claim_alone_fails_the_session(flipping):
     assert passed.ret == 0
 
 
-def test_without_the_plugin_its_verdict_is_still_known(flipping, monkeypatch, capsys):
+def test_a_sections_verdict_is_kept_without_its_plugin(flipping, monkeypatch, capsys):
     session = flipping.json("--crucible-adapter=poor", "--compare=v2")
     monkeypatch.chdir(flipping.path)
     capsys.readouterr()
     main(["show", "--json"])
-    shown = json.loads(capsys.readouterr().out)
+    document = json.loads(capsys.readouterr().out)
 
-    assert shown["run"]["family_size"] == 2
-    assert [one["subject"] for one in shown["experiments"][0]["verdicts"] if one["kind"] == "claim"] == [
+    assert document["run"]["family_size"] == 2
+    assert [verdict["subject"] for verdict in document["experiments"][0]["verdicts"] if verdict["kind"] == "claim"] == [
         "flips: replies flip to wrong"
     ]
-    [then], [now] = (one["experiments"][0]["comparisons"] for one in (session, shown))
+    [then], [now] = (entry["experiments"][0]["comparisons"] for entry in (session, document))
     assert now["detectable"] == then["detectable"]
 
 
@@ -179,7 +179,7 @@ def test_a_deciding_claim_of_a_section_that_denies_them_is_a_mistake(flipping):
     )
 
 
-def test_what_is_no_section_is_refused_before_anything_is_asked(flipping):
+def test_an_invalid_section_is_refused_before_any_request(flipping):
     flipping.pytester.makeconftest("def pytest_crucible_sections():\n    return {'flips': 7}\n")
 
     flipping.refuses(
@@ -189,7 +189,7 @@ def test_what_is_no_section_is_refused_before_anything_is_asked(flipping):
     )
 
 
-def test_a_name_that_is_taken_is_refused(flipping):
+def test_an_existing_name_is_refused(flipping):
     flipping.pytester.makeconftest(CONFTEST.replace('"flips": Flips', '"usage": Flips'))
 
     flipping.refuses(flipping.run("--crucible-adapter=v2"), "section 'usage' is offered by two plugins: rename one")

@@ -6,10 +6,8 @@ import json
 import math
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-from tiny_base import write_tiny_base
 
 import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible import runs
@@ -44,14 +42,9 @@ ARMS = ("--crucible-adapter=v2", "--compare=v1")
 TRAIN = "--crucible-train"
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_base(tmp_path_factory.mktemp("base"))
-
-
 @pytest.fixture
 def seeded(suite, base):
-    """Two recipes; v2 is trained three times, v1 as often as `write` is told."""
+    """Two recipes; v2 is trained three times, v1 as often as `write` says."""
     suite.write_rows("words.jsonl", [{"id": f"w{k}", "input": f"{k}?", "expected": "five"} for k in range(6)])
     suite.write_rows("train.jsonl", [{"prompt": f"{k}?", "completion": "five"} for k in range(20, 40)])
     (suite.path / "test_sums.py").unlink()
@@ -127,7 +120,7 @@ def test_the_plan_counts_trainings(seeded):
     assert trainings(seeded) == []
 
 
-def test_a_later_session_trains_and_asks_nothing(seeded):
+def test_a_later_session_trains_nothing_and_sends_no_request(seeded):
     first = seeded.json(*ARMS, TRAIN)
     count = len(trainings(seeded))
 
@@ -228,7 +221,7 @@ def test_a_target_on_the_training_has_an_interval_over_trainings(seeded):
     result = seeded.run(*ARMS, TRAIN, "--crucible-json=report.json")
     [experiment] = json.loads((seeded.path / "report.json").read_text())["experiments"]
 
-    [target] = [one for one in experiment["estimates"] if one["metric"] == "final_loss"]
+    [target] = [estimate for estimate in experiment["estimates"] if estimate["metric"] == "final_loss"]
     losses = [experiment["sections"]["training"][f"v2-seed{seed}"]["final_loss"] for seed in range(3)]
     assert target["value"] == pytest.approx(math.exp(sum(map(math.log, losses)) / 3))
     assert target["low"] < target["value"] < target["high"] < 100
@@ -267,7 +260,7 @@ def test_seeds_that_are_no_number_are_refused(seeded, v2, sentence):
     ],
     ids=["no recipe", "recorded", "server", "ensemble", "plugin"],
 )
-def test_what_is_not_trained_has_no_seeds(seeded, table):
+def test_an_untrained_adapter_has_no_seeds(seeded, table):
     with (seeded.path / "crucible.toml").open("a") as file:
         file.write(f"\n[adapters.other]\n{table}\nseeds = 3\n")
 
@@ -316,7 +309,7 @@ def test_several_trainings_of_sessions_are_not_pooled(seeded):
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
-def test_without_the_option_what_is_missing_is_named(seeded, workers):
+def test_missing_trainings_are_named_without_the_option(seeded, workers):
     result = seeded.run(*ARMS, *workers)
 
     assert result.ret == 4

@@ -48,14 +48,14 @@ def two(suite):
     ],
     ids=["-k", "-m", "-m-ours", "-m-not", "--deselect", "nodeid"],
 )
-def test_what_is_not_chosen_is_neither_asked_nor_judged(two, chosen, experiments):
+def test_deselected_experiments_send_nothing_and_have_no_verdict(two, chosen, experiments):
     document = two.json(*V2_V1, *chosen)
 
-    assert [one["nodeid"].partition("::")[2] for one in document["experiments"]] == experiments
-    asked = sum(len(one["comparisons"]) for one in document["experiments"])
-    for one in document["experiments"]:
-        (pair,) = one["comparisons"]
-        assert pair["p_adjusted"] == pytest.approx(min(1, asked * pair["p_value"]))
+    assert [experiment["nodeid"].partition("::")[2] for experiment in document["experiments"]] == experiments
+    total = sum(len(experiment["comparisons"]) for experiment in document["experiments"])
+    for experiment in document["experiments"]:
+        (pair,) = experiment["comparisons"]
+        assert pair["p_adjusted"] == pytest.approx(min(1, total * pair["p_value"]))
 
 
 @pytest.mark.parametrize("chosen", [("-k", "plain"), ("-m", "not crucible")], ids=["-k", "-m"])
@@ -122,7 +122,7 @@ def test_failed_first_runs_an_experiment_whose_verdict_failed_first(suite):
     result.stdout.fnmatch_lines(["test_sums.py::test_easy PASSED*", "test_sums.py::test_hard PASSED*"])
 
 
-def test_x_stops_at_an_experiment_that_fails_and_judges_what_there_is(suite):
+def test_x_stops_at_a_failing_experiment_and_decides_the_finished_ones(suite):
     suite.test(
         """
         import pytest
@@ -148,14 +148,14 @@ def test_x_stops_at_an_experiment_that_fails_and_judges_what_there_is(suite):
     first, *others = document["experiments"]
     assert document["exit_status"] == pytest.ExitCode.TESTS_FAILED
     assert first["finished"] is True
-    assert [one["finished"] for one in others] == [False] * len(others)
-    assert [verdict["state"] for one in others for verdict in one["verdicts"]] == ["undecided"] * len(others)
+    assert [other["finished"] for other in others] == [False] * len(others)
+    assert [verdict["state"] for other in others for verdict in other["verdicts"]] == ["undecided"] * len(others)
     # A question is not easier because another one was not reached.
     (pair,) = first["comparisons"]
     assert pair["p_adjusted"] == pytest.approx(min(1, 3 * pair["p_value"]))
 
 
-def test_an_experiment_that_could_not_begin_has_no_verdict_but_its_question_counts(suite):
+def test_an_experiment_that_could_not_start_counts_in_the_family(suite):
     suite.test(
         """
         import pytest

@@ -57,21 +57,21 @@ def test_a_session_decides_by_slice_and_its_run_is_analysed_again(loans, capsys)
         ]
     )
     capsys.readouterr()
-    assert main(["fairness", "--by", "sex", "--reference", "m", "--json"]) == 0
+    assert main(["show", "--by", "sex", "--reference", "m", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)["experiments"][0]
     assert document["fairness"][0]["differences"][0]["demographic_parity"] == -1.0
     changes = {change["measure"]: change for change in document["changes"]}
     assert changes["gap(selected by sex)"]["difference"] == -1.0
-    assert main(["fairness", "--by", "topic", "--metric", "correct"]) == 0
+    assert main(["show", "--by", "topic", "--metric", "correct"]) == 0
     assert "worst(correct by topic)" in capsys.readouterr().out
-    assert main(["explain", "--metric", "correct", "--json"]) == 0
+    assert main(["show", "--why-better", "--metric", "correct", "--json"]) == 0
     findings = json.loads(capsys.readouterr().out)["experiments"][0]["search"]["findings"]
     assert findings[0]["slice"].startswith(("sex = ", "expected = "))
     for arguments, message in (
-        (["fairness", "--by", "sexe"], "no sample has a field 'sexe'; did you mean 'sex'?"),
-        (["fairness", "--by", "sex", "--metric", "corect"], "has no metric 'corect': did you mean 'correct'?"),
-        (["fairness", "--by", "sex", "--reference", "x"], "'x' is not a slice of sex"),
-        (["explain", "--feature", "nowhere"], "write MODULE:FUNCTION"),
+        (["show", "--by", "sexe"], "no sample has a field 'sexe'; did you mean 'sex'?"),
+        (["show", "--by", "sex", "--metric", "corect"], "has no metric 'corect': did you mean 'correct'?"),
+        (["show", "--by", "sex", "--reference", "x"], "'x' is not a slice of sex"),
+        (["show", "--why-better", "--feature", "nowhere"], "write MODULE:FUNCTION"),
     ):
         assert main(arguments) != 0
         assert message in capsys.readouterr().err
@@ -95,7 +95,7 @@ def test_workers_decide_by_slice_too(loans):
         ("approve", ', "gap(correct by sex) <= 0.1", decide="point"', "the estimate of an extreme is biased"),
     ],
 )
-def test_what_cannot_be_decided_is_an_error_before_any_request(loans, favourable, more, message):
+def test_an_undecidable_slice_target_is_an_error_before_any_request(loans, favourable, more, message):
     loans.test(TEST.format(favourable=favourable, more=more))
 
     result = loans.run(*BOTH)
@@ -129,6 +129,6 @@ def test_prompts_of_one_version_are_compared_with_their_twins(suite, capsys):
         ]
     )
     capsys.readouterr()
-    assert main(["fairness", "--by", "twin", "--json"]) == 0
+    assert main(["show", "--by", "twin", "--json"]) == 0
     gap = next(part for part in json.loads(capsys.readouterr().out)["experiments"][0]["slices"] if "expression" in part)
     assert (gap["expression"], gap["value"]) == ("gap(exact_match by twin)", 1.0)

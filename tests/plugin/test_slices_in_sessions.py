@@ -106,13 +106,13 @@ def test_early_looks_take_comparisons_in_slices_and_no_extremes(loans):
 
 @pytest.mark.parametrize(("confirm", "n"), [("0.5", 120), ("0", 240)])
 def test_a_sweeps_winner_is_judged_by_slice(loans, confirm, n):
-    """On the confirming half, or on all samples; the member of quality 2 would miss the target."""
+    """The slices are of the confirming half, or of all samples; the member of quality 2 would miss the target."""
     with (loans.path / "crucible.toml").open("a") as file:
         sweep = f'"parameters.quality" = [2, 9]\nby = "exact_match"\nconfirm = {confirm}\n'
         file.write(f"[adapters.scripted.sweep]\n{sweep}")
     loans.run(*BOTH)
 
-    gap = next(one for one in experiment(loans)["verdicts"] if one["subject"] == GAP)
+    gap = next(verdict for verdict in experiment(loans)["verdicts"] if verdict["subject"] == GAP)
     assert (gap["state"], experiment(loans)["arms"][0]["name"]) == (
         "undecided" if n == 120 else "met",
         "scripted[quality=9]",

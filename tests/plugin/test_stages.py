@@ -92,7 +92,7 @@ def n_of(suite):
 
 
 def calls(suite):
-    """How often each experiment asked for a sample, by experiment; no unit is sent twice."""
+    """Return the number of samples sent by each experiment; no unit is sent twice."""
     lines = suite.calls()
     assert max(Counter(lines).values(), default=0) <= 1
     return Counter(line.split()[1] for line in lines)
@@ -118,7 +118,7 @@ def test_all_experiments_run_stage_by_stage_and_no_sample_twice(suite):
     # Groups of five are whole, and arms have the same samples.
     assert order.index("test_groups") == 2 * 10
     assert document(suite)["run"]["alpha"] == pytest.approx(0.04)
-    assert [(one["name"], one["samples"], one["replies"]) for one in stages_of(suite, 0)] == [
+    assert [(stage["name"], stage["samples"], stage["replies"]) for stage in stages_of(suite, 0)] == [
         ("smoke", 10, 20), ("dev", 40, 60), ("full", 120, 160)
     ]  # fmt: skip
     result.stdout.fnmatch_lines(
@@ -228,7 +228,7 @@ def test_workers_wait_for_each_other(suite):
 
 
 @pytest.mark.slow
-def test_an_interrupted_session_ends_alike_when_it_is_resumed(suite):
+def test_a_resumed_session_ends_at_the_same_stage(suite):
     write_suite(suite).run(*BOTH, "--crucible-store=a.db", "--crucible-cache=off")
     whole = verdicts(suite), n_of(suite)
     suite.forget_calls()
@@ -318,7 +318,7 @@ def test_an_estimate_ends_where_the_run_would(suite):
     ],
     ids=["not growing", "stop", "unknown", "none", "marker"],
 )
-def test_what_cannot_be_meant_is_refused_before_a_request(suite, stages, arguments, sentence):
+def test_invalid_stages_are_refused_before_any_request(suite, stages, arguments, sentence):
     result = write_suite(suite, stages=stages).run(*BOTH, *arguments)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR

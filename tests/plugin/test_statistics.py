@@ -54,7 +54,7 @@ def test_both_are_targets_and_comparisons(claims):
 
     (document,) = claims.json(*ARMS)["experiments"]
 
-    verdicts = {one["subject"]: (one["state"], one["proven"]) for one in document["verdicts"]}
+    verdicts = {verdict["subject"]: (verdict["state"], verdict["proven"]) for verdict in document["verdicts"]}
     assert verdicts == {
         "auroc(score) >= 0.9": ("met", True),
         "ece(confidence, accuracy) <= 0.1": ("met", True),
@@ -63,7 +63,7 @@ def test_both_are_targets_and_comparisons(claims):
         "rate(confidence >= 0.93): v2 vs v1": ("missed", True),
         "accuracy: v2 vs v1": ("met", True),
     }
-    labels = [(one["metric"], one["statistic"]) for one in document["comparisons"]]
+    labels = [(comparison["metric"], comparison["statistic"]) for comparison in document["comparisons"]]
     assert labels == [
         ("score", "auroc"), ("confidence", "ece vs accuracy"), ("confidence", "rate >= 0.93"), ("accuracy", "mean")
     ]  # fmt: skip
@@ -86,8 +86,8 @@ def test_a_stored_run_is_shown_with_the_same_verdicts(claims, monkeypatch, capsy
 
     main(["show", "latest", "--json"])
 
-    (shown,) = json.loads(capsys.readouterr().out)["experiments"]
-    assert (shown["verdicts"], shown["comparisons"]) == (before["verdicts"], before["comparisons"])
+    (output,) = json.loads(capsys.readouterr().out)["experiments"]
+    assert (output["verdicts"], output["comparisons"]) == (before["verdicts"], before["comparisons"])
     assert "auroc(score) &gt;= 0.9" in (claims.path / "run.html").read_text(encoding="utf-8")
 
 
@@ -111,7 +111,7 @@ def test_a_stored_run_is_shown_with_the_same_verdicts(claims, monkeypatch, capsy
         ),
     ],
 )
-def test_what_cannot_be_computed_is_refused_before_anything_is_sampled(claims, mark, sentence):
+def test_an_invalid_statistic_is_refused_before_sampling(claims, mark, sentence):
     claims.test(experiment(mark), name="test_sums")
 
     result = claims.run(*ARMS)
@@ -169,8 +169,10 @@ def test_a_target_and_a_margin_that_nothing_could_miss_are_errors_of_the_suite(c
     monkeypatch.chdir(claims.path)
     capsys.readouterr()
     main(["show", "latest", "--json"])
-    shown = json.loads(capsys.readouterr().out)["experiments"][0]["verdicts"]
-    assert [(one["state"], one["proven"], one["suite_error"], one["reason"]) for one in shown] == [
+    verdicts = json.loads(capsys.readouterr().out)["experiments"][0]["verdicts"]
+    assert [
+        (verdict["state"], verdict["proven"], verdict["suite_error"], verdict["reason"]) for verdict in verdicts
+    ] == [
         ("undecided", False, True, TARGET_ERROR),
         ("undecided", False, True, MARGIN_ERROR),
     ]

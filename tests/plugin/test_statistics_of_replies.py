@@ -36,8 +36,8 @@ NONE = [0.1, 0.1, 0.1, 0.1, 0.1]
 ENTAILMENTS = [MOST] * 98 + [FEW] * 21 + [NONE]
 
 
-def written(suite, name: str, slow: float) -> None:
-    """Of the replies to each sample one is slow; six have a flag."""
+def write_suite(suite, name: str, slow: float) -> None:
+    """Write a suite in which one reply to each sample is slow and six have a flag."""
     suite.write_rows(
         f"answers/{name}.jsonl",
         [
@@ -54,8 +54,8 @@ def written(suite, name: str, slow: float) -> None:
 
 @pytest.fixture
 def repeats(suite):
-    written(suite, "v2", slow=5.68)
-    written(suite, "v1", slow=2.0)
+    write_suite(suite, "v2", slow=5.68)
+    write_suite(suite, "v1", slow=2.0)
     suite.adapters({name: {"backend": "recorded", "path": f"answers/{name}.jsonl"} for name in ("v1", "v2")})
     return suite
 
@@ -71,12 +71,14 @@ def test_targets_and_comparisons_are_about_replies(repeats):
 
     (document,) = repeats.json("--crucible-adapter=v2", "--compare=v1")["experiments"]
 
-    targets = {one["statistic"]: one for one in document["estimates"]}
-    verdicts = {one["subject"]: (one["state"], one["proven"]) for one in document["verdicts"]}
-    shown = {
-        name: (round(one["value"], 3), one["n"], one["replies"]) for name, one in targets.items() if name != "mean"
+    targets = {estimate["statistic"]: estimate for estimate in document["estimates"]}
+    verdicts = {verdict["subject"]: (verdict["state"], verdict["proven"]) for verdict in document["verdicts"]}
+    values = {
+        name: (round(target["value"], 3), target["n"], target["replies"])
+        for name, target in targets.items()
+        if name != "mean"
     }
-    assert shown == {
+    assert values == {
         "rate >= 0.7": (0.525, 120, 600),
         "p95": (5.68, 120, 600),
         "count": (6.0, 120, 600),
@@ -88,7 +90,9 @@ def test_targets_and_comparisons_are_about_replies(repeats):
     assert verdicts["p95(seconds): v2 vs v1"] == ("missed", True)
     # The slow fifth of the replies leaves the median as it is.
     assert verdicts["p50(seconds): v2 vs v1"] == ("met", False)
-    differences = {one["statistic"]: round(one["difference"], 3) for one in document["comparisons"]}
+    differences = {
+        comparison["statistic"]: round(comparison["difference"], 3) for comparison in document["comparisons"]
+    }
     assert differences == {"rate >= 0.7": 0.0, "p95": -3.68, "p50": 0.0, "count >= 0.7": 0.0}
 
 

@@ -46,7 +46,7 @@ def write_suite(
     return suite
 
 
-def stopped(suite):
+def stop_reasons(suite):
     (experiment,) = json.loads((suite.path / "r.json").read_text())["experiments"]
     verdicts = [(verdict["state"], verdict["proven"]) for verdict in experiment["verdicts"]]
     estimates = [(arm["arm"], arm["n"], arm["value"]) for arm in experiment["estimates"]]
@@ -61,7 +61,7 @@ def test_a_clear_difference_ends_the_run_early(suite):
     result = write_suite(suite).run(*BOTH, "--crucible-json=r.json", "--crucible-concurrency=4")
 
     assert result.ret == 0
-    document, verdicts, estimates = stopped(suite)
+    document, verdicts, estimates = stop_reasons(suite)
     assert document["samples"] < 150
     assert calls(suite) <= 2 * document["samples"] + 4 + 4
     assert verdicts == [("met", True), ("met", True)]
@@ -75,7 +75,7 @@ def test_a_clear_difference_ends_the_run_early(suite):
     result.stdout.no_fnmatch_line("*lost*not run*")
 
 
-def test_what_is_not_settled_needs_all_samples(suite):
+def test_an_unsettled_verdict_needs_all_samples(suite):
     result = write_suite(suite, ours=0.8, theirs=0.8).run(*BOTH)
 
     assert calls(suite) == 600
@@ -83,35 +83,35 @@ def test_what_is_not_settled_needs_all_samples(suite):
 
 
 def test_replies_that_are_slow_when_they_are_right_change_nothing(suite):
-    found = []
+    stops = []
     for slow in ('0.004 * (reply.text == "right")', '0.004 * (reply.text == "wrong")'):
         write_suite(suite, delay=slow).run(
             *BOTH, "--crucible-json=r.json", "--crucible-cache=off", "--crucible-fresh", "--crucible-concurrency=8"
         )
-        found.append(stopped(suite))
+        stops.append(stop_reasons(suite))
 
-    assert found[0] == found[1]
+    assert stops[0] == stops[1]
 
 
 @pytest.mark.slow
 def test_a_run_on_workers_ends_at_the_same_sample(suite):
     write_suite(suite).run(*BOTH, "--crucible-json=r.json", "--crucible-store=a.db")
-    alone = stopped(suite)
+    alone = stop_reasons(suite)
     suite.run(*BOTH, "--crucible-json=r.json", "--crucible-store=b.db", "-n", "2")
 
-    assert stopped(suite) == alone
+    assert stop_reasons(suite) == alone
 
 
 @pytest.mark.slow
 def test_an_interrupted_run_ends_at_the_same_sample_when_it_is_resumed(suite):
     write_suite(suite).run(*BOTH, "--crucible-json=r.json", "--crucible-store=a.db")
-    whole = stopped(suite)
+    whole = stop_reasons(suite)
     interrupt = 'if len(open("calls.txt").readlines()) == 25: raise KeyboardInterrupt'
     (suite.path / "calls.txt").unlink()
     write_suite(suite, before=interrupt).run(*BOTH, "--crucible-concurrency=2")
     suite.run(*BOTH, "--crucible-resume", "--crucible-json=r.json")
 
-    assert stopped(suite) == whole
+    assert stop_reasons(suite) == whole
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ def test_the_baseline_of_an_earlier_run_is_used_as_far_as_it_goes(suite):
     ],
     ids=["percentile", "equality", "no bounds", "prompts"],
 )
-def test_what_no_sequence_decides_is_refused_before_a_request(suite, facts, sentence):
+def test_a_verdict_without_a_confidence_sequence_is_refused_before_any_request(suite, facts, sentence):
     for name in ("a.txt", "b.txt"):
         (suite.path / name).write_text(f"Answer as {name} says.")
     write_suite(suite, **facts)
@@ -176,7 +176,7 @@ def test_prompts_that_claims_are_about_are_repeats_of_a_look(suite):
     file.write_text(file.read_text().replace("sampler, score)", "sampler, score, prompt)"))
     result = suite.run(*BOTH, "--crucible-json=r.json")
 
-    document, verdicts, _ = stopped(suite)
+    document, verdicts, _ = stop_reasons(suite)
     assert result.ret == 0
     assert document["samples"] < 150
     assert verdicts == [("met", True), ("met", True)]

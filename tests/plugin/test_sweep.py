@@ -94,20 +94,20 @@ def test_the_winner_is_the_candidate_on_the_confirming_half(suite):
     result = write_suite(suite).run(*BOTH, "--crucible-json=r.json")
 
     assert result.ret == 0
-    calls, found = [line.split() for line in suite.calls()], experiments(suite)
-    asked = {name: {sample for arm, sample in calls if arm == name} for name in (GOOD, *POOR, "base")}
+    calls, found_experiments = [line.split() for line in suite.calls()], experiments(suite)
+    samples_by_arm = {name: {sample for arm, sample in calls if arm == name} for name in (GOOD, *POOR, "base")}
     # Members that are proven worse get no more requests, apart from those in flight, and never a confirming sample.
-    document = found["test_sums"]["sections"]["sweep"]
-    assert len(asked["base"]) == document["confirming"] == 80
+    document = found_experiments["test_sums"]["sections"]["sweep"]
+    assert len(samples_by_arm["base"]) == document["confirming"] == 80
     for poor in POOR:
-        assert not asked[poor] & asked["base"]
-        assert len(asked[poor]) < 80
+        assert not samples_by_arm[poor] & samples_by_arm["base"]
+        assert len(samples_by_arm[poor]) < 80
     # Another experiment on the same samples leaves out those that have chosen; other samples are used whole.
-    assert found["test_same"]["dataset"]["n"] == len(asked["base"] & {f"s{k}" for k in range(80)})
-    assert found["test_other"]["dataset"]["n"] == 30
-    assert {found[name]["arms"][0]["name"] for name in found} == {GOOD}
-    assert found["test_sums"]["verdicts"][0]["state"] == "met"
-    assert {found[name]["sections"]["sweep"]["winner"] for name in found} == {GOOD}
+    assert found_experiments["test_same"]["dataset"]["n"] == len(samples_by_arm["base"] & {f"s{k}" for k in range(80)})
+    assert found_experiments["test_other"]["dataset"]["n"] == 30
+    assert {found_experiments[name]["arms"][0]["name"] for name in found_experiments} == {GOOD}
+    assert found_experiments["test_sums"]["verdicts"][0]["state"] == "met"
+    assert {found_experiments[name]["sections"]["sweep"]["winner"] for name in found_experiments} == {GOOD}
     members = {member["name"]: member for member in document["members"]}
     # When one is left it has won, and gets no more requests of the choosing half either.
     last = max(members[name]["dropped_after"] for name in POOR)
@@ -198,7 +198,7 @@ def test_workers_wait_for_the_winner(suite):
 
 
 @pytest.mark.slow
-def test_when_the_worker_that_chooses_dies_nothing_hangs_and_all_is_undecided(suite):
+def test_the_death_of_the_choosing_worker_leaves_all_undecided(suite):
     dies = 'if "tuned" in request.arm and sum(1 for _ in open("calls.txt")) > 20: os.kill(os.getpid(), 9)'
     result = write_suite(suite, before=dies).run_n2(*BOTH, "--crucible-json=r.json", "-rs")
 
@@ -224,9 +224,9 @@ def test_an_estimate_reaches_from_the_first_drop_to_all_members(suite):
 def test_other_rules_for_drops(suite, drop):
     write_suite(suite, n=80, sweep=SWEEP + f'drop = "{drop}"\n').run(*BOTH, "--crucible-json=r.json")
 
-    found = experiments(suite)["test_sums"]["sections"]["sweep"]
-    assert found["winner"] == GOOD
-    assert [len(look["kept"]) for look in found["looks"]] == ([2, 1] if drop == "half" else [])
+    found_experiments = experiments(suite)["test_sums"]["sections"]["sweep"]
+    assert found_experiments["winner"] == GOOD
+    assert [len(look["kept"]) for look in found_experiments["looks"]] == ([2, 1] if drop == "half" else [])
 
 
 @pytest.mark.slow
@@ -254,15 +254,15 @@ def test_without_a_confirming_half_claims_hold_for_all_members(suite):
     result = write_suite(suite, n=80, sweep=sweep).run(*BOTH, "--crucible-json=r.json")
 
     assert result.ret == 0
-    found = experiments(suite)
-    experiment = found["test_sums"]
+    found_experiments = experiments(suite)
+    experiment = found_experiments["test_sums"]
     calls = Counter(suite.calls())
     # The winner's replies on the choosing samples are used again.
     winner = experiment["arms"][0]["name"]
     assert {calls[f"{winner} s{n}"] for n in range(40, 80)} == {1}
     assert experiment["dataset"]["n"] == 80
     # Three members share alpha, on samples that chose; other samples are as good as any.
-    levels = {name: found[name]["estimates"][0]["level"] for name in found}
+    levels = {name: found_experiments[name]["estimates"][0]["level"] for name in found_experiments}
     assert levels == {
         "test_sums": pytest.approx(1 - 0.05 / 3),
         "test_same": pytest.approx(1 - 0.05 / 3),
@@ -277,7 +277,7 @@ def test_without_a_confirming_half_claims_hold_for_all_members(suite):
     result.stdout.fnmatch_lines(["*on 80 samples, which give the verdicts, too; claims hold for all 3 members*"])
 
 
-def test_fast_answers_decide_nothing(suite):
+def test_fast_replies_do_not_change_the_winner(suite):
     # The poor member answers at once, and a wrong answer sooner than a right one.
     slow = 'time.sleep(0.0 if "quality=2" in request.arm else 0.004 * random.Random(request.sample).random())'
     decided = []
@@ -303,7 +303,7 @@ def test_fast_answers_decide_nothing(suite):
     ],
     ids=["unknown", "few", "sample", "several"],
 )
-def test_what_is_refused_before_a_request(suite, sweep, n, options, sentence):
+def test_invalid_sweeps_are_refused_before_any_request(suite, sweep, n, options, sentence):
     if sentence is None:
         sentence = (
             "the sweep of 'tuned' chooses by 'citation', which test_other and test_sums and test_same score: "

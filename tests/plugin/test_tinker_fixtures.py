@@ -22,7 +22,7 @@ import pytest
 from tinker_http import SHAPE
 
 from pytest_crucible import BackendError, Refused, Request, SpecError
-from pytest_crucible.backends.tinker import polling
+from pytest_crucible.backends.tinker import service
 from pytest_crucible.backends.tinker.backend import TinkerBackend, prompt_tokens, sampling_params
 from pytest_crucible.local_model.checkpoints import save_base
 from pytest_crucible.local_model.config import initial_weights
@@ -30,7 +30,7 @@ from pytest_crucible.local_model.server.process import LocalServer
 from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.records.errors import Retryable
 
-NOBODY = "http://127.0.0.1:9"
+UNREACHABLE = "http://127.0.0.1:9"
 TEXT = " ".join(f"claim {number} of document {number * 7} is supported by evidence" for number in range(300))
 
 GOT = """
@@ -72,7 +72,7 @@ def base(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_from_outside(base, monkeypatch, tmp_path, warm_programs) -> None:
+def _nothing_from_outside(base, monkeypatch, tmp_path, forked_programs) -> None:
     for name in [name for name in os.environ if name.startswith("TINKER_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))  # where the SDK keeps a key
@@ -92,9 +92,9 @@ def without_sdk(suite) -> None:
 
 def test_the_clients_are_the_sdks_own_on_a_service_of_this_machine(tinker, suite, monkeypatch):
     monkeypatch.setenv("TINKER_API_KEY", "tml-of-the-hosted-service")  # a key alone is no wish to be hosted
-    monkeypatch.setenv("TINKER_BASE_URL", NOBODY)
-    monkeypatch.setenv("HTTP_PROXY", NOBODY)
-    monkeypatch.setenv("ALL_PROXY", NOBODY)
+    monkeypatch.setenv("TINKER_BASE_URL", UNREACHABLE)
+    monkeypatch.setenv("HTTP_PROXY", UNREACHABLE)
+    monkeypatch.setenv("ALL_PROXY", UNREACHABLE)
     suite.test(
         GOT
         + """
@@ -225,16 +225,16 @@ def test_a_key_is_in_no_output(suite, workers):
     )
     result = suite.run(*workers, "-vv", "--showlocals", "-rA", "--junitxml=run.xml", "-o", "junit_logging=all")
     key = (suite.path / "key").read_text()
-    said = result.stdout.str() + result.stderr.str() + (suite.path / "run.xml").read_text()
+    output = result.stdout.str() + result.stderr.str() + (suite.path / "run.xml").read_text()
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert re.fullmatch(r"tml-[0-9a-f]{32}", key)
-    assert said.count("the key is (key hidden)") > 3
-    assert key not in said
-    assert key.removeprefix("tml-")[:12] not in said
+    assert output.count("the key is (key hidden)") > 3
+    assert key not in output
+    assert key.removeprefix("tml-")[:12] not in output
 
 
-def test_the_sdks_absence_is_one_sentence(suite, without_sdk):
+def test_a_missing_sdk_is_reported_in_one_sentence(suite, without_sdk):
     suite.test("def test_train(training_client):\n    pass")
     result = suite.run()
 
@@ -243,7 +243,7 @@ def test_the_sdks_absence_is_one_sentence(suite, without_sdk):
     assert not (suite.path / ".crucible" / "tinker").exists()
 
 
-def test_the_sdks_absence_stops_an_adapter_before_anything_is_asked(suite, without_sdk):
+def test_a_missing_sdk_stops_an_adapter_before_any_request(suite, without_sdk):
     suite.adapters({"base": {"backend": "tinker", "base_model": "crucible/tiny"}})
 
     suite.refuses(suite.run("--crucible-adapter=base"), "Tinker's clients need its SDK: pip install \"pytest-*")
@@ -306,30 +306,30 @@ def test_the_hosted_service_has_no_base_model_of_its_own(tinker, suite, base, mo
     result.stdout.fnmatch_lines(["the hosted Tinker service has many models: name one with crucible_tinker_base, *"])
 
 
-def test_a_service_where_nobody_listens_is_noticed_at_once(tinker):
+def test_an_unreachable_service_is_noticed_at_once(tinker):
     started = time.monotonic()
 
-    with pytest.raises(SpecError, match=rf"Tinker at {NOBODY} does not answer: "):
-        polling.check_answers(NOBODY)
-    assert time.monotonic() - started < polling.HEALTH_S
+    with pytest.raises(SpecError, match=rf"Tinker at {UNREACHABLE} does not answer: "):
+        service.check_answers(UNREACHABLE)
+    assert time.monotonic() - started < service.HEALTH_S
 
 
 def test_a_service_that_never_answers_is_noticed_in_time(tinker, monkeypatch):
-    monkeypatch.setattr(polling, "HEALTH_S", 0.3)
+    monkeypatch.setattr(service, "HEALTH_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = "http://{}:{}".format(*silent.getsockname())
         with pytest.raises(SpecError, match="does not answer"):
-            polling.check_answers(url)
+            service.check_answers(url)
 
 
-def test_a_service_that_answers_with_errors_is_not_said_to_be_silent(monkeypatch):
-    monkeypatch.setattr(polling, "HEALTH_S", 0.5)
-    monkeypatch.setattr(polling, "_LOOK_S", 0.01)
+def test_a_service_that_answers_with_errors_is_not_called_silent(monkeypatch):
+    monkeypatch.setattr(service, "HEALTH_S", 0.5)
+    monkeypatch.setattr(service, "_LOOK_S", 0.01)
     statuses, released = iter([503]), threading.Event()
-    monkeypatch.setattr(polling, "fetch_health", lambda url: next(statuses, None) or released.wait(60))
+    monkeypatch.setattr(service, "fetch_health", lambda url: next(statuses, None) or released.wait(60))
 
     with pytest.raises(SpecError, match=r"^Tinker at http://h responds only with status 503: try again later$"):
-        polling.check_answers("http://h")
+        service.check_answers("http://h")
     released.set()
 
 
@@ -337,12 +337,12 @@ def test_a_call_has_a_deadline():
     started, released = time.monotonic(), threading.Event()
 
     with pytest.raises(TimeoutError):
-        polling.run_within(0.2, lambda: released.wait(60))
+        service.run_within(0.2, lambda: released.wait(60))
     assert time.monotonic() - started < 30
     released.set()
     with pytest.raises(ValueError, match="of its own"):
-        polling.run_within(5, lambda: int("no number of its own"))
-    assert polling.run_within(5, lambda: 3) == 3
+        service.run_within(5, lambda: int("no number of its own"))
+    assert service.run_within(5, lambda: 3) == 3
 
 
 def test_a_server_that_is_gone_is_noticed_by_the_next_test(tinker, suite):
@@ -390,16 +390,16 @@ def ask(suite: Any, *arguments: str) -> tuple[pytest.RunResult, list[str]]:
 
 @pytest.mark.slow
 def test_an_adapter_answers_the_same_in_whatever_order_it_is_asked(tinker, suite):
-    (one, answers), (many, again) = (ask(suite, f"--crucible-concurrency={number}") for number in (1, 16))
+    (single, answers), (many, again) = (ask(suite, f"--crucible-concurrency={number}") for number in (1, 16))
 
-    assert (one.ret, many.ret) == (0, 0), many.stdout.str()
+    assert (single.ret, many.ret) == (0, 0), many.stdout.str()
     assert len(answers) == 20
     assert len({line.partition(": ")[2] for line in answers}) > 10  # each sample draws with a seed of its own
     assert answers == again
     assert ask(suite, "--crucible-seed=1")[1] != answers
 
 
-def test_a_server_that_is_killed_costs_the_samples_that_were_left_and_no_time(tinker, suite, monkeypatch):
+def test_a_killed_server_loses_the_remaining_samples_at_once(tinker, suite, monkeypatch):
     monkeypatch.setenv("LAST", "q04")
     started = time.monotonic()
     result, answers = ask(suite, "--crucible-concurrency=2")
@@ -423,7 +423,7 @@ def test_a_server_that_is_killed_costs_the_samples_that_were_left_and_no_time(ti
     ],
     ids=["both, but none there", "neither", "unknown", "no path", "no such model", "no such checkpoint"],
 )
-def test_an_adapter_that_cannot_be_meant_is_refused(tinker, suite, table, sentence):
+def test_an_invalid_adapter_is_refused(tinker, suite, table, sentence):
     suite.adapters({"base": table})
 
     suite.refuses(suite.run_apart("--crucible-adapter=base"), sentence)
@@ -466,11 +466,11 @@ class Letters:
         return "".join(map(chr, token_ids))
 
     def apply_chat_template(self, messages: Any, **options: bool) -> str:
-        return "".join(f"<{one['role']}>{one['content']}" for one in messages)
+        return "".join(f"<{message['role']}>{message['content']}" for message in messages)
 
 
-def request_for(given: Any, *, repeat: int = 0, call: int = 1, **parameters: Any) -> Request:
-    return Request(input=given, sample="q1", repeat=repeat, parameters=parameters, call=call)
+def request_for(text: Any, *, repeat: int = 0, call: int = 1, **parameters: Any) -> Request:
+    return Request(input=text, sample="q1", repeat=repeat, parameters=parameters, call=call)
 
 
 def test_a_reply_has_text_tokens_and_its_end(tinker):
@@ -484,9 +484,9 @@ def test_every_repeat_and_call_has_its_seed_and_they_follow_from_one(tinker):
     def seeds(**options: Any) -> list[int | None]:
         client = Client()
         backend = TinkerBackend(client, Letters(), identity="a", **options)
-        for given, repeat, call in (("a", 0, 1), ("a", 0, 2), ("a", 1, 1), ("b", 0, 1)):
-            asyncio.run(backend.generate(request_for(given, repeat=repeat, call=call)))
-        return [one.seed for one in client.asked]
+        for text, repeat, call in (("a", 0, 1), ("a", 0, 2), ("a", 1, 1), ("b", 0, 1)):
+            asyncio.run(backend.generate(request_for(text, repeat=repeat, call=call)))
+        return [entry.seed for entry in client.asked]
 
     assert seeds(seed=3) == seeds(seed=3) != seeds(seed=4)
     assert len(set(seeds(seed=3))) == 4
@@ -500,7 +500,7 @@ def test_every_repeat_and_call_has_its_seed_and_they_follow_from_one(tinker):
         ({"temperature": "hot"}, "Tinker cannot sample with temperature = 'hot': give a valid value"),
     ],
 )
-def test_a_parameter_that_cannot_be_meant_is_refused(tinker, parameters, sentence):
+def test_an_invalid_parameter_is_refused(tinker, parameters, sentence):
     with pytest.raises(Refused, match=sentence):
         sampling_params(parameters)
 
@@ -525,7 +525,7 @@ def answer_of(status: int, sdk: Any) -> Exception:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(401, Refused), (404, Refused), (400, BackendError), (500, Retryable)])
-def test_an_error_is_a_sentence_and_stops_all_only_where_none_will_be_answered(tinker, status, kind):
+def test_an_error_stops_the_run_only_where_no_request_can_succeed(tinker, status, kind):
     backend = TinkerBackend(
         Client(answer_of(status, tinker)), Letters(), identity="a", hide=lambda text: text.replace("tml-key", "(key)")
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,6 @@ import pytest
 from faulty_tinker import Fault, Faulty, in_time
 from tinker_http import Http, save
 from tiny_base import write_tiny_base
-from warm_programs import use_warm_programs
 
 from pytest_crucible.local_model.server.process import LocalServer
 
@@ -46,20 +46,14 @@ TEST_REPLIES = """
 """
 
 
-@pytest.fixture(scope="session")
-def base(tmp_path_factory) -> Path:
-    return write_tiny_base(tmp_path_factory.mktemp("base"))
-
-
 @pytest.fixture(autouse=True)
-def _nothing_from_outside(base, monkeypatch, tmp_path, warm, warm_programs) -> None:
+def _nothing_from_outside(base, monkeypatch, tmp_path, forked_programs) -> None:
     for name in [name for name in os.environ if name.startswith("TINKER_") or name.lower().endswith("_proxy")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))  # where the SDK keeps a key
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(base))
     pytest.importorskip("tinker")
-    warm.start()  # not within a test that has to end in time
 
 
 @pytest.fixture(scope="module")
@@ -68,9 +62,9 @@ def directory(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def behind(base, directory, warm) -> Iterator[LocalServer]:
+def behind(base, directory, python) -> Iterator[LocalServer]:
     with pytest.MonkeyPatch.context() as patch:
-        use_warm_programs(patch, warm)
+        patch.setattr(sys, "executable", python)
         patch.setenv("OPENBLAS_NUM_THREADS", "1")
         with LocalServer.start(directory, base=base) as server:
             yield server
@@ -82,7 +76,7 @@ def model(behind, directory) -> str:
 
 
 def base_name(directory: Path) -> str:
-    """What the service calls its base model."""
+    """Return the service's name of its base model."""
     (name,) = directory.glob("models/crucible/tiny-*")
     return str(name)
 
@@ -171,11 +165,11 @@ def test_the_whole_flow_on_the_hosted_service(suite, hosted, behind, model):
     [
         (None, "the hosted Tinker service needs a key: set TINKER_API_KEY, or leave crucible_tinker = local"),
         ("sk-of-somebody-else", "TINKER_API_KEY is not a Tinker key: it must start with 'tml-'"),
-        ("tml-of-nobody", "Tinker did not open a session: *is not this server's: use the one it printed"),
+        ("tml-unknown", "Tinker did not open a session: *is not this server's: use the one it printed"),
     ],
     ids=["none", "wrong prefix", "unknown"],
 )
-def test_a_key_that_is_none_stops_an_adapter_before_anything_is_asked(suite, hosted, model, monkeypatch, key, sentence):
+def test_an_invalid_key_stops_an_adapter_before_any_request(suite, hosted, model, monkeypatch, key, sentence):
     monkeypatch.delenv("TINKER_API_KEY")
     if key:
         monkeypatch.setenv("TINKER_API_KEY", key)
@@ -187,7 +181,7 @@ def test_a_key_that_is_none_stops_an_adapter_before_anything_is_asked(suite, hos
 
 
 @pytest.mark.parametrize("where", ["dead", "silent", "login page"])
-def test_a_service_that_is_none_stops_an_adapter_in_time(suite, hosted, model, monkeypatch, where):
+def test_an_address_without_a_service_stops_an_adapter_in_time(suite, hosted, model, monkeypatch, where):
     prepare(suite, base={"base_model": model})
     suite.pytester.makeconftest("from pytest_crucible.backends.tinker import polling; polling.HEALTH_S = 1.0")
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -264,35 +258,35 @@ def pytest_crucible_observed(sample):
     assert sorted({line.split()[1] for line in suite.calls()}) == [f"q{k:02}" for k in range(20)]
 
 
-# Checkpoints that cannot be meant
+# Invalid checkpoints
 
 
 @pytest.mark.slow
-def test_a_checkpoint_that_is_not_there_or_over_or_of_another_base_is_one_sentence(
+def test_a_missing_expired_or_foreign_checkpoint_is_reported_in_one_sentence(
     suite, hosted, directory, checkpoint, tmp_path
 ):
     (about,) = directory.glob(f"checkpoints/*/sampler_weights/{tmp_path.name}/checkpoint.json")
-    said = about.read_text()
+    text = about.read_text()
 
-    def refused(sentence: str, **table: str) -> None:
+    def assert_refused(sentence: str, **table: str) -> None:
         prepare(suite, v2={"model_path": checkpoint, **table})
         suite.refuses(suite.run_apart(HOSTED, "--crucible-adapter=v2"), sentence)
 
-    refused(
+    assert_refused(
         f"adapter 'v2' has base_model 'Qwen/Qwen3-8B', but {checkpoint} was trained on '*tiny-*': write that, or leave "
         "base_model out",
         base_model="Qwen/Qwen3-8B",
     )
-    refused("*unknown checkpoint tinker://r/sampler_weights/gone", model_path="tinker://r/sampler_weights/gone")
-    about.write_text(said.replace('"base_sha256": "', '"base_sha256": "0'))
-    refused(
+    assert_refused("*unknown checkpoint tinker://r/sampler_weights/gone", model_path="tinker://r/sampler_weights/gone")
+    about.write_text(text.replace('"base_sha256": "', '"base_sha256": "0'))
+    assert_refused(
         f"Tinker did not open a model to sample from: {checkpoint} belongs to another base model, crucible/tiny (0*); *"
     )
-    about.write_text(said.replace('"expires": ', '"expires": 1.0, "ignored": ').replace('"ignored": ', '"created_": '))
-    refused(f"*the description of {checkpoint} cannot be read*")
-    expired = [line if '"expires"' not in line else ' "expires": 1.0,' for line in said.splitlines()]
+    about.write_text(text.replace('"expires": ', '"expires": 1.0, "ignored": ').replace('"ignored": ', '"created_": '))
+    assert_refused(f"*the description of {checkpoint} cannot be read*")
+    expired = [line if '"expires"' not in line else ' "expires": 1.0,' for line in text.splitlines()]
     about.write_text("\n".join(expired))
-    refused(f"*the checkpoint {checkpoint} expired at 1970-01-01T00:00:01+00:00")
+    assert_refused(f"*the checkpoint {checkpoint} expired at 1970-01-01T00:00:01+00:00")
     assert "/api/v1/asample" not in hosted.seen
 
 
@@ -328,8 +322,8 @@ def test_adapters_may_name_services_of_their_own(suite, hosted, behind, model, m
     assert hosted.seen["/api/v1/asample"] == 20
     assert hosted.seen["/api/v1/create_session"] == 1
     assert (suite.path / ".crucible" / "tinker").exists()
-    said = result.stdout.str() + result.stderr.str() + (suite.path / "run.json").read_text()
-    assert behind.key not in said
+    output = result.stdout.str() + result.stderr.str() + (suite.path / "run.json").read_text()
+    assert behind.key not in output
     result = suite.run_apart("--crucible-adapter=there", "--compare=same")
     suite.refuses(result, "adapters 'there' and 'same' are the same checkpoint *")
     assert hosted.seen["/api/v1/create_session"] == 2  # one for both
@@ -360,7 +354,7 @@ def test_adapters_may_name_services_of_their_own(suite, hosted, behind, model, m
     ],
     ids=["no key", "no such variable", "wrong prefix", "no scheme", "no text", "no url", "dead"],
 )
-def test_a_service_that_cannot_be_meant_is_one_sentence(suite, hosted, monkeypatch, options, sentence):
+def test_an_invalid_service_is_refused_in_one_sentence(suite, hosted, monkeypatch, options, sentence):
     monkeypatch.delenv("TINKER_API_KEY")
     monkeypatch.setenv("MINE", "tml-mine-alone")
     monkeypatch.setenv("OTHER", "sk-other")
@@ -374,9 +368,7 @@ def test_a_service_that_cannot_be_meant_is_one_sentence(suite, hosted, monkeypat
 
 
 @pytest.mark.slow  # the SDK waits for ten seconds
-def test_a_service_that_dies_stops_the_experiment_that_asks_it_and_keeps_what_the_other_said(
-    suite, hosted, behind, model, monkeypatch
-):
+def test_a_dead_service_stops_its_experiment_and_keeps_the_others_replies(suite, hosted, behind, model, monkeypatch):
     monkeypatch.setenv("CRUCIBLE_TINKER_BASE", "base")
     write_tiny_base(suite.path / "base", seed=1)
     monkeypatch.setenv("THEIR_KEY", behind.key)
@@ -489,23 +481,23 @@ def test_a_key_that_is_planted_everywhere_is_in_no_output(suite, hosted, behind,
         there={"base_model": model, "base_url": hosted.url, "api_key_env": "THEIR_KEY"},
     )
     suite.test(LEAKS, name="test_leaks")
-    shown = ("-W", "default", "-vv", "--showlocals", "-rA", "--junitxml=run.xml", "-o", "junit_logging=all")
+    loud = ("-W", "default", "-vv", "--showlocals", "-rA", "--junitxml=run.xml", "-o", "junit_logging=all")
     arms = ("--crucible-adapter=there", "--compare=here", "--crucible-json=run.json")
-    result = suite.run_apart("test_leaks.py", *shown, *arms, *workers)
+    result = suite.run_apart("test_leaks.py", *loud, *arms, *workers)
     alone = suite.run_apart(
-        "test_leaks.py", "-k", "test_replies", *arms, "--crucible-sample=q01", *shown, "--junitxml=alone.xml"
+        "test_leaks.py", "-k", "test_replies", *arms, "--crucible-sample=q01", *loud, "--junitxml=alone.xml"
     )
 
     written = b"".join(
         path.read_bytes()
         for path in (*suite.path.glob("*.xml"), *suite.path.glob("run.*"), *(suite.path / ".crucible").glob("*.db*"))
     ).decode(errors="replace")
-    said = "".join(one.stdout.str() + one.stderr.str() for one in (result, alone)) + written
+    text = "".join(entry.stdout.str() + entry.stderr.str() for entry in (result, alone)) + written
     planted = re.findall(r"\d+ [a-z]+", " ".join(re.findall(r'f?"(\d+ [a-z]+)', LEAKS)))
 
     assert len(planted) == 17
-    assert [one for one in planted if one not in said] == []  # else the key was not where it should be hidden
-    assert said.count("(key hidden)") > 30
+    assert [entry for entry in planted if entry not in text] == []  # else the key was not where it should be hidden
+    assert text.count("(key hidden)") > 30
     for part in re.findall(r"tml-[\w-]+|[0-9a-f]{12,}", behind.key):
-        assert part not in said
-    assert not re.findall(r"tml-[0-9a-f]{8,}", said)
+        assert part not in text
+    assert not re.findall(r"tml-[0-9a-f]{8,}", text)

@@ -66,7 +66,7 @@ def configure(suite: Any, text: str) -> None:
     (suite.path / "crucible.toml").write_text(text)
 
 
-def said(suite: Any, role: str) -> list[str]:
+def reply_texts(suite: Any, role: str) -> list[str]:
     path: Path = suite.path / f"{role}.txt"
     lines = sorted(path.read_text().splitlines())
     path.unlink()
@@ -83,16 +83,16 @@ def test_one_checkpoint_is_reached_by_path_and_by_name_and_answers_the_same(trai
         f'[adapters.local]\nuri = "local:v2"\nbase = "base"\n{settings}'
         f'[adapters.bare]\nbackend = "tinker"\nbase_model = "crucible/tiny"\n{settings}',
     )
-    rows = [{"id": f"q{k}", "input": given} for k, given in enumerate(INPUTS)]
+    rows = [{"id": f"q{k}", "input": data} for k, data in enumerate(INPUTS)]
     trained.write_rows("questions.jsonl", rows)
     # Five samples are too few for a verdict on two arms.
     trained.run_apart("--crucible-adapter=tinker", "--compare=local").assert_outcomes(passed=2, skipped=1)
-    candidate, baseline = said(trained, "candidate"), said(trained, "baseline")
+    candidate, baseline = reply_texts(trained, "candidate"), reply_texts(trained, "baseline")
 
     assert candidate == baseline
     assert [line for line in candidate if line.startswith("q4 ")] == ["q4 '' 60 0 length"]  # longer than the context
     trained.run_apart("--crucible-adapter=bare")
-    assert said(trained, "candidate") != candidate
+    assert reply_texts(trained, "candidate") != candidate
 
 
 INPUTS: tuple[Any, ...] = (

@@ -7,11 +7,9 @@ import os
 import shutil
 import signal
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_base import write_tiny_base
 
 from pytest_crucible.local_model.server.process import LocalServer
 
@@ -76,7 +74,7 @@ RESTARTED = """
     def restart():
         os.kill({pid}, signal.SIGKILL)
         time.sleep(0.2)
-        command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--directory", {directory!r}]
+        command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--directory", {directory!r}]
         command += ["--base", {base!r}, "--port", "{port}", "--key", os.environ["TINKER_API_KEY"]]
         # It outlives this process, whose shell may open the file late.
         pathlib.Path("ready.txt").touch()
@@ -97,11 +95,6 @@ TEST_WORDS = """
         return reply
 """
 TRAIN = "--crucible-train"
-
-
-@pytest.fixture(scope="session")
-def base(tmp_path_factory) -> Path:
-    return write_tiny_base(tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture
@@ -128,12 +121,14 @@ def configure(suite: Any, recipe: str = "recipes:train_v2", **more: str) -> None
         "remote": {"backend": "'tinker'", **shared, **more},
         "here": {"backend": "'local'", "base": f"'{suite.base}'", **shared},
     }
-    lines = [f"[adapters.{name}]\n" + "".join(f"{k} = {v}\n" for k, v in one.items()) for name, one in tables.items()]
+    lines = [
+        f"[adapters.{name}]\n" + "".join(f"{k} = {v}\n" for k, v in table.items()) for name, table in tables.items()
+    ]
     (suite.path / "crucible.toml").write_text("\n".join(lines))
 
 
 def lineages(suite: Any) -> list[dict[str, Any]]:
-    return [json.loads(one.read_text()) for one in (suite.path / ".crucible/adapters").glob("*/lineage.json")]
+    return [json.loads(path.read_text()) for path in (suite.path / ".crucible/adapters").glob("*/lineage.json")]
 
 
 def trainings(suite: Any) -> int:
@@ -152,7 +147,7 @@ def test_a_recipe_trains_the_same_adapter_here_and_on_the_service(recipes):
             "loss_reduction >= 0.5 * [[]one training[]] *",
         ]
     )
-    remote, here = sorted(lineages(recipes), key=lambda one: one["checkpoint"], reverse=True)
+    remote, here = sorted(lineages(recipes), key=lambda lineage: lineage["checkpoint"], reverse=True)
     assert remote["checkpoint"].startswith("tinker://")
     assert remote["state"].startswith("tinker://")
     assert remote["losses"] == pytest.approx(here["losses"], rel=1e-5)
@@ -163,7 +158,7 @@ def test_a_recipe_trains_the_same_adapter_here_and_on_the_service(recipes):
 
 
 @pytest.mark.slow
-def test_what_was_trained_is_found_again_until_it_is_gone(recipes):
+def test_a_trained_adapter_is_reused_until_it_is_deleted(recipes):
     recipes.run_apart("--crucible-adapter=remote", TRAIN).assert_outcomes(passed=3)
 
     recipes.run_apart("--crucible-adapter=remote").assert_outcomes(passed=3)
@@ -188,8 +183,10 @@ def test_a_step_that_was_kept_on_the_service(recipes):
 
     result.stdout.fnmatch_lines(["*: remote has the weights of step 2, *", "*: here has the weights of step 2, *"])
     assert trainings(recipes) == 2
-    steps = [json.loads(one.read_text()) for one in (recipes.path / ".crucible/adapters").glob("*/step-2/lineage.json")]
-    remote = next(one for one in steps if one["checkpoint"])
+    steps = [
+        json.loads(path.read_text()) for path in (recipes.path / ".crucible/adapters").glob("*/step-2/lineage.json")
+    ]
+    remote = next(step for step in steps if step["checkpoint"])
     assert remote["checkpoint"].endswith("/remote-step-2")
     assert (remote["step"], remote["result"]["training_steps"], len(remote["losses"])) == (2, 2, 2)
     replies = [sorted((recipes.path / f"{name}.txt").read_text().splitlines()) for name in ("remote", "here")]
@@ -229,7 +226,7 @@ def test_training_goes_on_from_a_state_of_the_service(recipes):
 
     recipes.run_apart("--crucible-adapter=remote", TRAIN, "-rN")
 
-    (second,) = [one for one in lineages(recipes) if one["recipe"] == "recipes:train_on"]
+    (second,) = [lineage for lineage in lineages(recipes) if lineage["recipe"] == "recipes:train_on"]
     assert second["parent"] == first["state"]
     assert second["losses"][0] < 0.2 * first["losses"][0]
 
@@ -268,7 +265,7 @@ def test_a_recipe_may_sample_from_what_it_trains(recipes):
         ({"recipe": "recipes:none"}, "*adapter 'remote' has recipe 'recipes:none', which cannot be imported*"),
     ],
 )
-def test_what_cannot_be_trained_is_told_in_a_sentence(recipes, more, sentence):
+def test_an_untrainable_recipe_is_refused_in_one_sentence(recipes, more, sentence):
     configure(recipes, **more)
 
     result = recipes.run_apart("--crucible-adapter=remote", TRAIN)
@@ -357,7 +354,7 @@ def test_the_sessions_own_server_is_started_again(recipes):
         "                    parent = (number / 'stat').read_text().rpartition(')')[2].split()[1]\n"
         "                except OSError:  # the process ended meanwhile\n"
         "                    continue\n"
-        "                if b'tinker-server' in words and int(parent) == os.getpid():\n"
+        "                if b'tinker' in words and b'server' in words and int(parent) == os.getpid():\n"
         "                    os.kill(int(number.name), signal.SIGKILL)\n"
     )
     configure(recipes, save_every="2", on_lost_training="'resume'")
@@ -370,7 +367,7 @@ def test_the_sessions_own_server_is_started_again(recipes):
     result.stdout.fnmatch_lines(
         ["*remote was lost: *", "*: remote continues after step 4 of *", "*trained remote: 8 steps*"]
     )
-    remote, here = sorted(lineages(recipes), key=lambda one: one["checkpoint"], reverse=True)
+    remote, here = sorted(lineages(recipes), key=lambda lineage: lineage["checkpoint"], reverse=True)
     assert remote["losses"] == pytest.approx(here["losses"], rel=1e-5)
 
 
@@ -389,5 +386,5 @@ def test_several_seeds_are_trainings_of_their_own_on_the_service(recipes):
         ]
     )
     assert "20 samples x arms of 3 and 1 trainings = 80 replies" in " ".join(result.stdout.str().split())
-    names = [one["checkpoint"].rpartition("/")[2] for one in lineages(recipes) if one["checkpoint"]]
+    names = [lineage["checkpoint"].rpartition("/")[2] for lineage in lineages(recipes) if lineage["checkpoint"]]
     assert sorted(names) == ["remote-seed0", "remote-seed1", "remote-seed2"]

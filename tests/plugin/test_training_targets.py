@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
 import pytest
 from run_documents import of_arms
-from tiny_base import write_tiny_base
 
 import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
 
@@ -44,11 +42,6 @@ ARMS = ("--crucible-adapter=v2", "--compare=v1", "--crucible-train")
 NOT_KNOWN = "there is one where a recipe made the adapter, or lineage.json lies beside its checkpoint"
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_base(tmp_path_factory.mktemp("base"))
-
-
 @pytest.fixture
 def words(suite, base):
     """Two adapters by recipe, and one of recorded replies."""
@@ -63,8 +56,8 @@ def words(suite, base):
         }
     )
     config = suite.path / "crucible.toml"
-    said = config.read_text().replace('backend = "local"', 'backend = "local"\nparameters = { max_tokens = 12 }')
-    config.write_text(said)
+    text = config.read_text().replace('backend = "local"', 'backend = "local"\nparameters = { max_tokens = 12 }')
+    config.write_text(text)
     (suite.path / "test_sums.py").unlink()
     suite.test(RECIPES, name="recipes")
     ask(suite, *NUMBERS)
@@ -76,10 +69,10 @@ def ask(suite, *targets: str, source: str = TEST_WORDS) -> None:
 
 
 def states(document, kind="target") -> list[str]:
-    return [one["state"] for one in document["experiments"][0]["verdicts"] if one["kind"] == kind]
+    return [verdict["state"] for verdict in document["experiments"][0]["verdicts"] if verdict["kind"] == kind]
 
 
-def test_they_are_judged_like_any_other_target(words, run):
+def test_training_targets_are_decided_like_other_targets(words, run):
     result = run(*ARMS)
 
     assert result.ret == 1
@@ -98,7 +91,7 @@ def test_they_are_judged_like_any_other_target(words, run):
     )
 
 
-def test_strict_changes_nothing_about_what_is_known(words):
+def test_strict_does_not_change_exact_training_values(words):
     assert states(words.json(*ARMS, "--crucible-strict")) == STATES
 
 
@@ -107,15 +100,17 @@ def test_the_numbers_are_in_the_json(words, run):
 
     [experiment] = document["experiments"]
     trainings = of_arms(experiment, "training")
-    assert [one["training_steps"] for one in trainings] == [60, 2]
-    estimates = {one["metric"]: one for one in experiment["estimates"] if one["statistic"] == "training"}
+    assert [training["training_steps"] for training in trainings] == [60, 2]
+    estimates = {
+        estimate["metric"]: estimate for estimate in experiment["estimates"] if estimate["statistic"] == "training"
+    }
     for name in ("loss_reduction", "training_steps", "final_loss"):
         assert estimates[name]["value"] == trainings[0][name]
         assert (estimates[name]["n"], estimates[name]["low"], estimates[name]["method"]) == (1, None, "one training")
     assert states(document) == STATES
 
 
-def test_they_are_stored_answers_and_new_ones_alike(words):
+def test_training_targets_are_equal_for_stored_and_new_replies(words):
     """Answers of a run that was kept are compared with, and one that was cut short goes on."""
     first = words.json(*ARMS)["run"]["id"]
 
@@ -123,15 +118,15 @@ def test_they_are_stored_answers_and_new_ones_alike(words):
     assert states(words.json(*ARMS, "--crucible-resume")) == STATES
 
 
-def test_a_junit_file_has_them(words):
+def test_a_junit_file_has_training_targets(words):
     words.run(*ARMS, "--junitxml=junit.xml")
 
-    said = (words.path / "junit.xml").read_text()
-    assert "loss_reduction" in said
-    assert "largest_gradient_norm &lt;= 1e-3" in said
+    text = (words.path / "junit.xml").read_text()
+    assert "loss_reduction" in text
+    assert "largest_gradient_norm &lt;= 1e-3" in text
 
 
-def test_an_adapter_without_a_training_leaves_them_open(words, run):
+def test_an_adapter_without_a_training_leaves_training_targets_undecided(words, run):
     ask(words, "loss_reduction >= 0.90")
 
     result = run("--crucible-adapter=old", "-rs")
@@ -155,41 +150,43 @@ def test_open_ones_can_fail_the_session(words):
     result.stdout.fnmatch_lines(["FAILED *loss_reduction >= 0.90 - undecided: nothing is known of a training of old *"])
 
 
-@pytest.mark.parametrize("kept", ["with its lineage", "without", "beside another's"])
-def test_a_checkpoint_has_the_training_that_lies_beside_it(words, kept):
+@pytest.mark.parametrize("copies", ["with its lineage", "without", "beside another's"])
+def test_a_checkpoint_has_the_training_that_lies_beside_it(words, copies):
     words.run(*ARMS)
-    trained = {len(one.read_text()): one.parent for one in (words.path / ".crucible/adapters").glob("*/lineage.json")}
+    trained = {
+        len(path.read_text()): path.parent for path in (words.path / ".crucible/adapters").glob("*/lineage.json")
+    }
     best, other = trained[max(trained)], trained[min(trained)]
     shutil.copytree(best, words.path / "kept")
-    if kept == "without":
+    if copies == "without":
         (words.path / "kept/lineage.json").unlink()
-    elif kept == "beside another's":
+    elif copies == "beside another's":
         shutil.copy(other / "lineage.json", words.path / "kept")
     config = words.path / "crucible.toml"
     config.write_text(
         config.read_text().replace('"recipes:train_v2"', "'kept'").replace("recipe = 'k", "checkpoint = 'k")
     )
 
-    found = states(words.json("--crucible-adapter=v2"))
+    result = states(words.json("--crucible-adapter=v2"))
 
-    assert found == (STATES if kept == "with its lineage" else ["undecided"] * len(NUMBERS))
+    assert result == (STATES if copies == "with its lineage" else ["undecided"] * len(NUMBERS))
 
 
-def test_of_a_training_that_stopped_it_is_told(words):
+def test_a_stopped_training_is_reported(words):
     words.test(
         RECIPES.replace("learning_rate=1e-2)", "learning_rate=1e300 if steps == 60 and trainer.log.losses else 1e-2)"),
         name="recipes",
     )
     assert words.run(*ARMS).ret == 4
-    [kept] = (words.path / ".crucible/adapters").glob("*-stopped")
+    [copies] = (words.path / ".crucible/adapters").glob("*-stopped")
     config = words.path / "crucible.toml"
-    config.write_text(config.read_text().replace('recipe = "recipes:train_v2"', f"checkpoint = '{kept}'"))
+    config.write_text(config.read_text().replace('recipe = "recipes:train_v2"', f"checkpoint = '{copies}'"))
     ask(words, "gradient_norms_finite == 1")
 
     assert states(words.json("--crucible-adapter=v2")) == ["missed"]
 
 
-def test_a_misspelt_one_is_found_before_anything_is_trained(words, run):
+def test_a_misspelt_training_target_is_refused_before_training(words, run):
     ask(words, "loss_reducton >= 0.90")
 
     words.refuses(
@@ -218,10 +215,10 @@ def test_a_metric_of_the_suite_goes_first(words, run):
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(["final_loss >= 7 * 8     0  met", "training_steps == 60 * 1     0  met"])
-    result.stdout.no_fnmatch_line("crucible: train* v1*")  # nothing is compared, so that nobody asks it
+    result.stdout.no_fnmatch_line("crucible: train* v1*")  # nothing is compared, so that it gets no request
 
 
-def test_a_joined_test_can_judge_them(words, run):
+def test_a_joined_test_can_have_training_targets(words, run):
     words.test(
         """
         import pytest
@@ -242,11 +239,11 @@ def test_a_joined_test_can_judge_them(words, run):
 @pytest.mark.parametrize(
     ("training", "state"), [("summarise_training([4.0, 1.0], [2.0, 1.0])", "met"), ("'at school'", "undecided")]
 )
-def test_a_backend_of_ones_own_may_say_how_it_was_trained(suite, training, state):
+def test_a_users_backend_can_report_its_training(suite, training, state):
     suite.adapters({"own": {"backend": "own"}})
     (suite.path / "conftest.py").write_text(
         "from pytest_crucible.records import Reply\n"
-        "from pytest_crucible.training.results import summarise_training\n"
+        "from pytest_crucible.training.log import summarise_training\n"
         "class Own:\n"
         "    simulated, identity = False, 'own'\n"
         f"    training = {training}\n"

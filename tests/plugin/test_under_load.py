@@ -13,9 +13,7 @@ import pytest
 from openai_server import OpenAIServer
 from run_documents import of_arms
 
-from pytest_crucible.backends import attempts, circuit_breaker
-
-pytestmark = pytest.mark.usefixtures("warm_programs")
+from pytest_crucible.backends import circuit_breaker, retried
 
 MANY = 120
 FAULTS = "429,500,502,503,reset,close,half,stall,hang,garbage,no_choices,error_200"
@@ -49,19 +47,19 @@ def served(suite, server):
     rows = [{"id": f"q{k:03}", "input": f"{k} + {k}", "expected": f"{k} + {k}"} for k in range(MANY)]
     suite.write_rows("many.jsonl", rows)
     suite.test(ASYNC)
-    asked(suite, server)
+    write_adapter(suite, server)
     return suite
 
 
-def asked(suite, server: OpenAIServer, **settings: Any) -> None:
-    """How its adapter asks."""
+def write_adapter(suite, server: OpenAIServer, **settings: Any) -> None:
+    """Write an adapter of this server with these settings."""
     suite.adapters({"v2": {"backend": "openai", "base_url": server.url, "model": "m", **settings}})
 
 
 @pytest.fixture
 def _retries_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes seconds between two requests takes hundredths of them."""
-    monkeypatch.setattr(attempts, "FIRST_S", 0.02)
+    """Shorten the seconds between two requests to hundredths."""
+    monkeypatch.setattr(retried, "FIRST_S", 0.02)
     for name in ("DOUBT_AFTER_S", "PROBE_S"):
         monkeypatch.setattr(circuit_breaker, name, 0.02)
 
@@ -80,7 +78,7 @@ def _impatient(_retries_at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_retries_at_once")
 def test_nothing_is_lost_that_a_retry_can_save_and_nothing_counts_twice(served, server):
     server.behave(fault=FAULTS, fault_share=0.1, latency_s=0.005)
-    asked(served, server, timeout_s=0.8, retries=8)
+    write_adapter(served, server, timeout_s=0.8, retries=8)
 
     document = served.json("--crucible-adapter=v2", "--crucible-concurrency=16")
 
@@ -88,11 +86,11 @@ def test_nothing_is_lost_that_a_retry_can_save_and_nothing_counts_twice(served, 
     assert sum(counts["faults"].values()) > 5
     assert counts["distinct"] == MANY
     assert of_arms(experiment, "lost")[0] == {}
-    assert [(one["n"], one["value"]) for one in experiment["estimates"]] == [(MANY, 1.0)]
+    assert [(estimate["n"], estimate["value"]) for estimate in experiment["estimates"]] == [(MANY, 1.0)]
 
 
 @pytest.mark.usefixtures("_retries_at_once")
-def test_what_no_retry_can_save_is_lost_with_a_sentence_that_counts(served, server):
+def test_requests_that_no_retry_saves_are_lost_and_counted(served, server):
     server.behave(fault="429", fault_share=0.0)
     served.write_rows(
         "many.jsonl", [{"id": "q0", "input": "a"}]
@@ -102,7 +100,7 @@ def test_what_no_retry_can_save_is_lost_with_a_sentence_that_counts(served, serv
             "exact_match", "mean(output_tokens)"
         )
     )
-    asked(served, server, retries=2)
+    write_adapter(served, server, retries=2)
     server.behave(fault="500", fails_first=100)
 
     result = served.run("--crucible-adapter=v2", "-v")
@@ -152,7 +150,7 @@ GOES_AWAY = """
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_a_server_that_goes_away_stops_the_experiment_and_resume_goes_on(served, server):
+def test_a_vanished_server_stops_the_experiment_which_can_be_resumed(served, server):
     server.behave(latency_s=0.002)
     served.pytester.makeconftest(GOES_AWAY.format(url=server.url.replace("/v1", "/control")))
 
@@ -180,7 +178,7 @@ def test_a_server_that_goes_away_stops_the_experiment_and_resume_goes_on(served,
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_a_server_that_is_not_there_is_told_in_one_sentence(served):
+def test_an_unreachable_server_is_reported_in_one_sentence(served):
     served.adapters({"v2": {"backend": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "m"}})
 
     result = served.run("--crucible-adapter=v2")
@@ -195,7 +193,7 @@ def test_a_server_that_is_not_there_is_told_in_one_sentence(served):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", [ASYNC, PLAIN], ids=["async def", "def"])
-def test_after_its_deadline_a_run_asks_nothing_and_resume_goes_on(served, server, source, run):
+def test_after_its_deadline_a_run_sends_nothing_and_can_be_resumed(served, server, source, run):
     server.behave(latency_s=0.1)
     served.test(source)
 
@@ -206,7 +204,7 @@ def test_after_its_deadline_a_run_asks_nothing_and_resume_goes_on(served, server
     assert document["exit_status"] == 0
     assert 0 < answered < MANY
     assert of_arms(experiment, "lost")[0] == {"deadline": MANY - answered}
-    assert [one["state"] for one in experiment["verdicts"]] == ["undecided"]
+    assert [verdict["state"] for verdict in experiment["verdicts"]] == ["undecided"]
 
     server.behave(latency_s=0.0)
     resumed = served.json("--crucible-adapter=v2", "--crucible-resume", run=run)
@@ -237,7 +235,7 @@ def test_a_deadline_before_a_dead_server_is_given_up_leaves_a_run_to_resume(serv
 
 
 @pytest.mark.slow
-def test_joined_tests_are_not_asked_after_it_either(served, server, pytester):
+def test_joined_tests_send_nothing_after_the_deadline(served, server, pytester):
     served.test("""
         import time
         import pytest
@@ -296,7 +294,7 @@ def test_ctrl_c_leaves_no_request_behind(served, server, source, workers):
 
 
 @pytest.mark.parametrize("source", [ASYNC, PLAIN], ids=["async def", "def"])
-def test_a_sample_that_took_too_long_leaves_none_either(served, server, source):
+def test_a_sample_past_its_deadline_leaves_no_request_behind(served, server, source):
     server.behave(latency_s=60.0)
     served.test(source)
     served.write_rows("many.jsonl", [{"id": "q0", "input": "a"}, {"id": "q1", "input": "b"}])
@@ -309,8 +307,8 @@ def test_a_sample_that_took_too_long_leaves_none_either(served, server, source):
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "xdist"])
-def test_what_a_servers_refusals_cost_is_said_after_the_run(served, server, options):
-    asked(served, server, retries=0)
+def test_the_cost_of_a_servers_refusals_is_printed_after_the_run(served, server, options):
+    write_adapter(served, server, retries=0)
     server.behave(fault="429", fault_share=0.3, fault_after_s=0.0, retry_after="0.2", latency_s=0.02, quiet=True)
 
     result = served.run("--crucible-adapter=v2", *options)

@@ -77,7 +77,7 @@ def calls(suite):
 
 def estimate(document, metric):
     estimates = document["experiments"][0]["estimates"]
-    return next(one for one in estimates if (one["metric"], one["arm"]) == (metric, "v2"))
+    return next(estimate for estimate in estimates if (estimate["metric"], estimate["arm"]) == (metric, "v2"))
 
 
 ALL_CALLS = {(arm, word): n for arm in ("v2", "v1") for word, n in (("he", 20), ("she", 18), ("UPPER", 20))}
@@ -120,7 +120,7 @@ def test_a_new_variant_leaves_stored_replies_in_use(twins):
     assert not calls(twins)
 
 
-def test_a_stored_run_stands_in_by_the_names_of_its_variants(twins):
+def test_a_stored_run_is_reused_by_the_names_of_its_variants(twins):
     """The later run has its variants in another order, and one that the stored run lacks."""
     twins.run(V2, "--crucible-cache=off", "--crucible-tag=old")
     calls(twins)
@@ -160,9 +160,9 @@ def test_programs_show_and_export_twins(twins, monkeypatch, capsys):
     capsys.readouterr()
 
     assert main(["show", "--sample", "q0"]) == 0
-    shown = capsys.readouterr().out
-    assert "v2, she: answered (exact_match = False)" in shown
-    assert "user       she 0" in shown
+    output = capsys.readouterr().out
+    assert "v2, she: answered (exact_match = False)" in output
+    assert "user       she 0" in output
 
     assert main(["export", "--what", "observations", "-o", "rows.csv"]) == 0
     lines = (twins.path / "rows.csv").read_text().splitlines()
@@ -187,7 +187,7 @@ def test_an_unknown_variant_is_an_error_before_any_request(twins, edit, sentence
     assert not calls(twins)
 
 
-def test_recorded_replies_have_none_to_variants(twins):
+def test_recorded_replies_do_not_cover_variants(twins):
     twins.adapters({"v2": {"backend": "recorded", "path": "answers/v1.jsonl"}})
 
     result = twins.run(V2)

@@ -47,7 +47,7 @@ def test_runxfail_and_an_expected_exception_leave_verdicts_alone(suite):
 
 def test_a_verdicts_name_from_the_summary_runs_its_experiment_again(suite):
     first = suite.run("--crucible-adapter=poor")
-    [name] = {found for line in first.stdout.lines for found in re.findall(r"^FAILED (.+?) - ", line)}
+    [name] = {result for line in first.stdout.lines for result in re.findall(r"^FAILED (.+?) - ", line)}
     assert name == "test_sums.py::test_sums::exact_match >= 0.70"
 
     again = suite.run("--crucible-adapter=poor", name, "test_sums.py::test_sums")
@@ -59,8 +59,8 @@ def test_a_verdicts_name_from_the_summary_runs_its_experiment_again(suite):
 def test_progress_counts_the_verdicts_from_the_start(suite):
     result = suite.run("--crucible-adapter=v2", "--compare=v1", "-v")
 
-    shown = [int(found) for found in re.findall(r"\[ *(\d+)%\]", result.stdout.str())]
-    assert shown == [33, 66, 100]
+    percents = [int(result) for result in re.findall(r"\[ *(\d+)%\]", result.stdout.str())]
+    assert percents == [33, 66, 100]
 
 
 @pytest.mark.slow
@@ -70,7 +70,7 @@ def test_with_xdist_progress_names_and_expected_failures_are_the_same(suite):
 
     result = suite.run("--crucible-adapter=poor", "-v", "-n2")
 
-    assert [int(found) for found in re.findall(r"\[ *(\d+)%\]", result.stdout.str())] == [20, 40, 60, 80, 100]
+    assert [int(result) for result in re.findall(r"\[ *(\d+)%\]", result.stdout.str())] == [20, 40, 60, 80, 100]
     result.assert_outcomes(passed=3, failed=1, xfailed=1)
 
     for name in ("test_sums.py::test_sums::exact_match >= 0.70", "test_sums.py::test_sums@group"):

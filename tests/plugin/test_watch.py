@@ -15,15 +15,13 @@ from typing import Any
 import pytest
 
 from pytest_crucible.cli import main
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
 from pytest_crucible.local_model.server.process import LocalServer
 from pytest_crucible.records import RunSummary
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
-
-pytestmark = pytest.mark.usefixtures("warm_programs")
 
 TEST = """
     import asyncio, pathlib
@@ -36,7 +34,7 @@ TEST = """
         await asyncio.sleep(1 if pathlib.Path("slow").exists() else 0)
         score(length=len((await sampler.generate(sample.input, max_tokens=2)).text))
 """
-WATCH = ("watch", "checkpoints", "--model", "claims", "--once", "--", "-q", "test_replies.py")
+WATCH = ("models", "watch", "checkpoints", "--model", "claims", "--once", "--", "-q", "test_replies.py")
 
 
 @pytest.fixture
@@ -45,7 +43,7 @@ def training(suite, monkeypatch) -> Any:
     monkeypatch.chdir(suite.path)
     suite.test(TEST, name="test_replies")
     # Only this file of the suite is run, so that it has to be the gate.
-    main(["gate", "freeze", "claims", "test_replies.py"])
+    main(["models", "gate", "freeze", "claims", "test_replies.py"])
     engine = Engine.load_packaged()
 
     def save(name: str, seed: int) -> Path:
@@ -67,7 +65,7 @@ def save_on_tinker(folder: Path, name: str, seed: int) -> None:
         engine.trainer(LoraSpec(rank=4, seed=seed)).save_sampler(place)
 
 
-def finished(path: Path) -> list[RunSummary]:
+def finished_runs(path: Path) -> list[RunSummary]:
     with closing(RunStore(str(path / ".crucible" / "crucible.db"))) as store:
         return [run for run in list_runs(store) if run.status == "finished"]
 
@@ -80,14 +78,14 @@ def test_each_checkpoint_is_judged_once_and_a_half_written_one_later(training, s
     second.write_bytes(whole[: len(whole) // 2])
 
     assert main(WATCH) == 0
-    assert [run.arms for run in finished(suite.path)] == [("claims@1",)]
+    assert [run.arms for run in finished_runs(suite.path)] == [("claims@1",)]
     printed = capfd.readouterr()
     assert "claims@1 is candidate, was draft" in printed.out
     assert "000002 cannot be read and is tried again later" in printed.err
 
     second.write_bytes(whole)
     assert main(WATCH) == main(WATCH) == 0
-    assert [run.arms for run in finished(suite.path)] == [("claims@2",), ("claims@1",)]
+    assert [run.arms for run in finished_runs(suite.path)] == [("claims@2",), ("claims@1",)]
 
 
 @pytest.mark.slow
@@ -104,22 +102,23 @@ def test_a_killed_watcher_judges_each_checkpoint_exactly_once(training, suite):
 
     # Its run goes on, and this one waits for its end.
     assert main(WATCH) == 0
-    assert [run.arms for run in finished(suite.path)] == [("claims@1",)]
+    assert [run.arms for run in finished_runs(suite.path)] == [("claims@1",)]
 
 
 @pytest.mark.slow
 def test_a_service_that_is_gone_and_a_cookbooks_file(training, suite, capfd):
+    pytest.importorskip("tinker")
     rows = [{"name": "000010", "sampler_path": "tinker://gone/sampler_weights/000010"}, {"state_path": "tinker://x"}]
     (suite.path / "checkpoints.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows) + '{"name": "0000')
-    assert main(("watch", "checkpoints.jsonl", "--model", "claims", "--once")) == 1
+    assert main(("models", "watch", "checkpoints.jsonl", "--model", "claims", "--once")) == 1
     assert "tinker://gone/sampler_weights/000010 cannot be read" in capfd.readouterr().err
-    assert finished(suite.path) == []
+    assert finished_runs(suite.path) == []
 
     save_on_tinker(suite.path / ".crucible" / "tinker", "000010", 1)
-    assert main(("watch", "tinker://run-1", *WATCH[2:])) == 0
-    assert [run.arms for run in finished(suite.path)] == [("claims@1",)]
+    assert main(("models", "watch", "tinker://run-1", *WATCH[3:])) == 0
+    assert [run.arms for run in finished_runs(suite.path)] == [("claims@1",)]
     capfd.readouterr()
-    assert main(("watch", "nowhere", "--model", "claims", "--once")) == 4
+    assert main(("models", "watch", "nowhere", "--model", "claims", "--once")) == 4
     assert "nowhere does not exist: name a directory" in capfd.readouterr().err
 
 
@@ -142,8 +141,8 @@ def test_a_run_that_lost_samples_judges_nothing_until_two_in_turn_lose_the_same(
     )
     (suite.path / "lost.txt").write_text("q01 q02")
     assert main(WATCH) == 1
-    [first] = finished(suite.path)
-    lost = f"crucible watch: run {first.id} of claims@1 lost 2 replies: it is judged again at the next look"
+    [first] = finished_runs(suite.path)
+    lost = f"crucible models watch: run {first.id} of claims@1 lost 2 replies: it is judged again at the next look"
     assert lost in capfd.readouterr().err
 
     # Another sample is lost now: what happens in the world is not over.
@@ -154,7 +153,7 @@ def test_a_run_that_lost_samples_judges_nothing_until_two_in_turn_lose_the_same(
     # Nor is this one obtained by a third run, which would not be the last one.
     assert main(WATCH) == 0
     assert main(WATCH) == 0
-    assert len(finished(suite.path)) == 3
+    assert len(finished_runs(suite.path)) == 3
     assert "claims@1 is judged by run" in capfd.readouterr().out
 
 
@@ -168,20 +167,20 @@ def test_a_service_that_is_killed_in_a_run_leaves_the_checkpoint_to_be_judged_la
     folder = tmp_path / "service"
     save_on_tinker(folder, "000010", 1)
     suite.pytester.makefile(".ini", pytest="[pytest]\ncrucible_tinker = hosted\n")
-    watch = ("watch", "tinker://run-1", *WATCH[2:], "--crucible-concurrency=4")
+    watch = ("models", "watch", "tinker://run-1", *WATCH[3:], "--crucible-concurrency=4")
     with serve(folder, monkeypatch) as server:
         (suite.path / "conftest.py").write_text(KILL.format(pid=server.process.pid, hook=hook))
         assert main(watch) == 1
     # No run is begun while the service is gone.
     assert main(watch) == 1
-    assert finished(suite.path) == []
+    assert finished_runs(suite.path) == []
     printed = capfd.readouterr()
     assert "the run of claims@1 broke: it is judged again at the next look" in printed.err
-    assert "crucible watch: Tinker at http://127.0.0.1" in printed.err
+    assert "crucible models watch: Tinker at http://127.0.0.1" in printed.err
     (suite.path / "conftest.py").unlink()
     with serve(folder, monkeypatch):
         assert main(watch) == main(watch) == 0
-    assert [run.arms for run in finished(suite.path)] == [("claims@1",)]
+    assert [run.arms for run in finished_runs(suite.path)] == [("claims@1",)]
     assert "claims@1 is candidate, was draft" in capfd.readouterr().out
 
 
@@ -191,7 +190,7 @@ from pytest_crucible.backends import circuit_breaker
 
 def {hook}:
     if "items" in locals() or sample == "q08":
-        # Only here, in the run's own process: `crucible watch` imports this file into the process of the tests, too.
+        # Only here, in the run's own process: `crucible models watch` imports this file into the process of the tests, too.
         circuit_breaker.MAX_SILENCE_S = 3.0  # long enough for no restart
         os.kill({pid}, signal.SIGKILL)
 """

@@ -10,7 +10,7 @@ from pytest_crucible.cli import main
 def test_labels_that_three_models_contradict_are_listed(suite, capsys):
     def check(*options):
         capsys.readouterr()
-        main(["check", "questions.jsonl", *options])
+        main(["data", "check", "questions.jsonl", *options])
         return capsys.readouterr().out
 
     suite.write_rows(

@@ -1,4 +1,4 @@
-"""What the answers of all rooms share: how a case spells its numbers, levels and intervals."""
+"""Shared parts of all answers: how a case spells its numbers, levels and intervals."""
 
 from __future__ import annotations
 

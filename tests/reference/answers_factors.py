@@ -10,14 +10,14 @@ from answering import Answer, Case, ends, level
 from pytest_crucible.stats import crossed_interval, crossed_mean, crossed_p_value, variance_table
 
 
-def _mean(given: Case, options: Case) -> Answer:
-    mean = crossed_mean(given["scores"], options["factors"])
+def _mean(data: Case, options: Case) -> Answer:
+    mean = crossed_mean(data["scores"], options["factors"])
     interval = crossed_interval(mean, level=level(options))
     return {"estimate": mean.estimate, "p_value": crossed_p_value(mean), **ends(interval)}
 
 
-def _variances(given: Case, options: Case) -> Answer:
-    scores = np.array(given["scores"], dtype=float)
+def _variances(data: Case, options: Case) -> Answer:
+    scores = np.array(data["scores"], dtype=float)
     parts = {part.name: part.variance for part in variance_table(scores, options["factors"])}
     return {**parts, "se": math.sqrt(crossed_mean(scores, options["factors"]).variance)}
 

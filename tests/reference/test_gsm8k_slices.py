@@ -1,4 +1,4 @@
-"""Where one model is better on GSM8K's 1,319 test questions, and where two models differ alike everywhere.
+"""Slices of GSM8K's 1,319 test questions in which one model is better, and two models without any.
 
 CRUCIBLE_DATA names a directory with `paired/gsm8k_6models_binary.csv` and `gsm8k/test.jsonl`; without it nothing is tested.
 """
@@ -40,8 +40,8 @@ def search(candidate, baseline):
     features = find_features(inputs, solutions, [{}] * len(rows), {"long": is_long})
     candidates = candidate_slices(features)
     differences = np.array([float(row[candidate]) - float(row[baseline]) for row in rows])
-    found = search_slices(differences, candidates.members)
-    return {candidates.names[each.column]: each for each in found.slices if each.p_adjusted <= 0.05}, len(
+    result = search_slices(differences, candidates.members)
+    return {candidates.names[each.column]: each for each in result.slices if each.p_adjusted <= 0.05}, len(
         candidates.names
     )
 

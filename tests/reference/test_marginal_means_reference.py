@@ -25,7 +25,11 @@ def test_differences_and_errors_are_those_of_cell_means_with_their_own_variances
     case = REFERENCE[name]
     points = [{"steps": steps, "rank": rank, "seed": k} for k, (steps, rank) in enumerate(case["cells"])]
     result = marginal_means(repeat_scores(case["scores"]), points, trainings=range(len(points)))
-    pairs = {f"{one.level} - {one.other}": one for one in result.differences if one.setting == "steps"}
+    pairs = {
+        f"{difference.level} - {difference.other}": difference
+        for difference in result.differences
+        if difference.setting == "steps"
+    }
     scores = np.array(case["scores"])
 
     for label, (difference, error) in case["contrasts"].items():
@@ -34,7 +38,7 @@ def test_differences_and_errors_are_those_of_cell_means_with_their_own_variances
         weights = np.zeros(len(points))
         for sign, level in ((1, pair.level), (-1, pair.other)):
             for rank in (8, 32):
-                cell = [k for k, one in enumerate(case["cells"]) if one == [level, rank]]
+                cell = [k for k, cell in enumerate(case["cells"]) if cell == [level, rank]]
                 weights[cell] = sign / 2 / len(cell)
         used = np.flatnonzero(weights)
         source = trainings_source(

@@ -85,8 +85,8 @@ def answer(store: RunStore, name: str, models: list[str], table: list[Row]) -> l
     metrics: list[Metric] = [correct]
     for (k, model), (position, row) in itertools.product(enumerate(models), enumerate(table)):
         outcome = Outcome(Unit(position, 0, k, 0), reply=Reply(text=replied(row, model)))
-        seen, lost = judged_at_once(outcome, metrics, dataset.samples[position], passed=False)
-        writer.add(outcome, keys[k], seen, lost)
+        calls, lost = judged_at_once(outcome, metrics, dataset.samples[position], passed=False)
+        writer.add(outcome, keys[k], calls, lost)
     writer.close()
     store.finish_experiment(experiment)
     [(_, stored, finished)] = store.experiments("run")
@@ -95,7 +95,7 @@ def answer(store: RunStore, name: str, models: list[str], table: list[Row]) -> l
     answers = [load_outcomes(store, experiment, k) for k in range(len(models))]
     groups = group_names(store, dataset.sha256)
     return [
-        analysed(
+        analyse_inputs(
             AnalysisInputs(
                 plan=plan(name, models[k:], dataset.samples, dataset.sha256),
                 answers=tuple(answers[k:]),
@@ -109,13 +109,13 @@ def answer(store: RunStore, name: str, models: list[str], table: list[Row]) -> l
     ]
 
 
-def analysed(inputs: AnalysisInputs, *, family_size: int) -> Analysis:
+def analyse_inputs(inputs: AnalysisInputs, *, family_size: int) -> Analysis:
     return analyse(inputs, score_table(inputs), alpha=0.05, family_size=family_size)
 
 
 @pytest.fixture(scope="module", params=sorted(SETS))
 def judged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """What the program and what the reference say of one data set."""
+    """Yield the program's and the reference's results of one data set."""
     name = request.param
     expected = reference()[name]
     models = list(expected["models"])
@@ -133,11 +133,11 @@ def close(expected: Any) -> Any:
 def test_every_model_is_estimated_as_in_the_reference(judged):
     expected, analyses = judged
     for model, facts in expected["models"].items():
-        [one] = [one for one in analyses[model].estimates if one.arm == model]
+        [rows] = [estimate for estimate in analyses[model].estimates if estimate.arm == model]
 
-        assert (one.n, one.lost, one.inapplicable, one.method) == (facts["n"], 0, 0, "wilson")
-        assert one.value == close(facts["mean"])
-        assert [one.interval.low, one.interval.high] == close(facts["ci95_wilson"])
+        assert (rows.n, rows.lost, rows.inapplicable, rows.method) == (facts["n"], 0, 0, "wilson")
+        assert rows.value == close(facts["mean"])
+        assert [rows.interval.low, rows.interval.high] == close(facts["ci95_wilson"])
 
 
 def test_every_pair_is_compared_as_in_the_reference(judged):
@@ -145,13 +145,15 @@ def test_every_pair_is_compared_as_in_the_reference(judged):
     expected, analyses = judged
     compared = 0
     for pair in expected["pairs"]:
-        [one] = [one for one in analyses[pair["a"]].comparisons if one.contrast.baseline == pair["b"]]
+        [rows] = [
+            comparison for comparison in analyses[pair["a"]].comparisons if comparison.contrast.baseline == pair["b"]
+        ]
         exact = paired_exact_test(pair["a_only"], pair["b_only"], pair["n"])
 
-        assert (one.pairs, one.lost, one.method) == (pair["n"], 0, "exact unconditional")
-        assert one.difference == pytest.approx(-pair["diff_b_minus_a"], abs=1e-9)
-        assert (one.interval.low, one.interval.high) == (exact.interval.low, exact.interval.high)
-        assert one.p_exact == close(pair["mcnemar_exact_p"])
-        assert one.p_value == exact.p_value
+        assert (rows.pairs, rows.lost, rows.method) == (pair["n"], 0, "exact unconditional")
+        assert rows.difference == pytest.approx(-pair["diff_b_minus_a"], abs=1e-9)
+        assert (rows.interval.low, rows.interval.high) == (exact.interval.low, exact.interval.high)
+        assert rows.p_exact == close(pair["mcnemar_exact_p"])
+        assert rows.p_value == exact.p_value
         compared += 1
     assert compared == len(expected["models"]) * (len(expected["models"]) - 1) // 2

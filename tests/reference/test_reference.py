@@ -34,7 +34,7 @@ CORRECTED = {"ci_low": 0.6115232307964547, "delta_ci_low": 0.2230464615929093}
 def agrees(got: Any, expected: Any, *, rtol: float, atol: float) -> bool:
     if isinstance(expected, list):
         return len(got) == len(expected) and all(
-            agrees(one, other, rtol=rtol, atol=atol) for one, other in zip(got, expected, strict=True)
+            agrees(entry, other, rtol=rtol, atol=atol) for entry, other in zip(got, expected, strict=True)
         )
     if (
         expected is None
@@ -42,10 +42,10 @@ def agrees(got: Any, expected: Any, *, rtol: float, atol: float) -> bool:
         or (expected not in ("inf", "-inf") and isinstance(expected, str))
     ):
         return bool(got is None if expected is None else got == expected)
-    wanted = float(expected)
-    if got is None or math.isinf(wanted):
-        return got is not None and got == wanted
-    return abs(got - wanted) <= atol + rtol * abs(wanted)
+    values = float(expected)
+    if got is None or math.isinf(values):
+        return got is not None and got == values
+    return abs(got - values) <= atol + rtol * abs(values)
 
 
 def is_wrong(case: dict[str, Any]) -> bool:
@@ -90,7 +90,7 @@ def test_the_wrong_case_is_wrong() -> None:
     assert not inside(end - 1e-9)
 
 
-def test_the_wrong_case_is_known_by_its_data() -> None:
+def test_the_wrong_case_is_recognised_by_its_data() -> None:
     [wrong] = [case for case in map(dict, CASES) if is_wrong(case)] or [None]
     if wrong is None:
         pytest.skip("another file need not have it")

@@ -84,5 +84,5 @@ def solve(means: list[float], covariance: Any, arm: int, reach: Any, share: floa
 
 if __name__ == "__main__":
     mp.mp.dps = 300
-    found = {name: answer(*case) for name, case in cases().items()}
-    Path(__file__).with_suffix(".json").write_text(json.dumps(found) + "\n", encoding="utf-8")
+    answers = {name: answer(*case) for name, case in cases().items()}
+    Path(__file__).with_suffix(".json").write_text(json.dumps(answers) + "\n", encoding="utf-8")

@@ -99,11 +99,11 @@ def _student(logs: Array, truth: float) -> tuple[float, float]:
 def ratio_power(spread: float, ratio: float, n: int, runs: int, seed: int, alpha: float = 0.05) -> tuple[float, float]:
     """Return how often both ways to test find a true ratio of lognormal seconds: Gaffke's bounds, and t."""
     rng = np.random.default_rng([seed, n])
-    found = np.zeros(2)
+    counts = np.zeros(2)
     for _ in range(runs):
         logs = spread * rng.standard_normal(n) + math.log(ratio)
-        found += [2 * min(tails(logs, 0.0)) <= alpha for tails in (_gaffke, _student)]
-    gaffke, student = found / runs
+        counts += [2 * min(tails(logs, 0.0)) <= alpha for tails in (_gaffke, _student)]
+    gaffke, student = counts / runs
     return float(gaffke), float(student)
 
 

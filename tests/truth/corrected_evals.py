@@ -53,15 +53,15 @@ EXPERIMENTS = (
 )
 
 
-def draw_replies(rng: np.random.Generator, known: Labelled) -> tuple[np.ndarray, np.ndarray]:
+def draw_replies(rng: np.random.Generator, case: Labelled) -> tuple[np.ndarray, np.ndarray]:
     """Return whether clean and attacked replies are right: 2 x samples x repeats."""
-    groups = -(-known.n // known.group)
-    shared = np.repeat(rng.random(groups), known.group)[: known.n]
-    own = rng.random(known.n)
-    quantiles = np.where(rng.random(known.n) < known.alike, shared, own)
+    groups = -(-case.n // case.group)
+    shared = np.repeat(rng.random(groups), case.group)[: case.n]
+    own = rng.random(case.n)
+    quantiles = np.where(rng.random(case.n) < case.alike, shared, own)
     limits = np.array([CLEAN, CLEAN - DROP])
-    noise = rng.random((2, known.n, known.repeats))
-    is_fixed = rng.random(known.n) < known.alike
+    noise = rng.random((2, case.n, case.repeats))
+    is_fixed = rng.random(case.n) < case.alike
     uniform = np.where(is_fixed[None, :, None], quantiles[None, :, None], noise)
     right = uniform < limits[:, None, None]
     mistaken = np.where(
@@ -70,27 +70,27 @@ def draw_replies(rng: np.random.Generator, known: Labelled) -> tuple[np.ndarray,
     return right, right ^ mistaken
 
 
-def choose_labelled(rng: np.random.Generator, known: Labelled) -> np.ndarray:
-    if not known.whole_groups:
-        return np.isin(np.arange(known.n), rng.choice(known.n, known.labels, replace=False))
-    groups = rng.choice(known.n // known.group, known.labels // known.group, replace=False)
-    return np.isin(np.arange(known.n) // known.group, groups)
+def choose_labelled(rng: np.random.Generator, case: Labelled) -> np.ndarray:
+    if not case.whole_groups:
+        return np.isin(np.arange(case.n), rng.choice(case.n, case.labels, replace=False))
+    groups = rng.choice(case.n // case.group, case.labels // case.group, replace=False)
+    return np.isin(np.arange(case.n) // case.group, groups)
 
 
-def corrected_drops(known: Labelled, runs: int, seed: int = 0) -> Iterator[tuple[bool, bool, float]]:
+def corrected_drops(case: Labelled, runs: int, seed: int = 0) -> Iterator[tuple[bool, bool, float]]:
     """Yield whether the corrected interval has the true drop, whether the judge's own has, and the corrected width."""
-    rng = np.random.default_rng([seed, known.n, known.labels, known.group, known.repeats])
-    groups = np.arange(known.n) // known.group
-    clusters = groups if known.group > 1 else None
+    rng = np.random.default_rng([seed, case.n, case.labels, case.group, case.repeats])
+    groups = np.arange(case.n) // case.group
+    clusters = groups if case.group > 1 else None
     for _ in range(runs):
-        right, judged = (each.astype(float) for each in draw_replies(rng, known))
-        chosen = choose_labelled(rng, known)
+        right, judged = (each.astype(float) for each in draw_replies(rng, case))
+        chosen = choose_labelled(rng, case)
         labels = np.where(chosen, right[:, :, 0], np.nan)
         predictions = np.where(chosen, judged[:, :, 0], judged.mean(axis=2))
         drop = stats.ppi_difference(*labels, *predictions, bounds=UNIT, clusters=clusters)
         own = (
             stats.clustered_paired_t(*judged.mean(axis=2), groups)
-            if known.group > 1
+            if case.group > 1
             else stats.paired_t(*judged.mean(axis=2))
         )
         yield has_truth(drop.interval), has_truth(own.interval), drop.interval.high - drop.interval.low

@@ -58,21 +58,21 @@ def clusters(n: int, size: int) -> np.ndarray | None:
     return None if size == 1 else np.arange(n) // size
 
 
-def count_covered(known: Drops, runs: int, seed: int) -> tuple[int, int, int]:
+def count_covered(case: Drops, runs: int, seed: int) -> tuple[int, int, int]:
     """Return in how many runs the interval of a drop, its upper bound, and the interval of a difference of drops hold the truth.
 
     The baseline loses half as much as the candidate.
     """
     draw = np.random.default_rng(seed)
-    attributes = SampleAttributes(clusters(known.n, known.group))
+    attributes = SampleAttributes(clusters(case.n, case.group))
     target, contrast = parse_target("x <= 0.5"), parse_contrast("x", margin=0.1)
     covered = bounded = differences = 0
     for _ in range(runs):
         of_arms, truths = [], []
-        for share in (known.effect, known.effect / 2):
-            chance = chances(draw, known.n, known.group)
+        for share in (case.effect, case.effect / 2):
+            chance = chances(draw, case.n, case.group)
             clean, attacked = (
-                as_scores((draw.random(known.n) < of).astype(float)) for of in (chance, chance * (1 - share))
+                as_scores((draw.random(case.n) < of).astype(float)) for of in (chance, chance * (1 - share))
             )
             of_arms.append([ScoredMetric(DROP, drop_scores(OK, clean, attacked))])
             truths.append(RIGHT * share)

@@ -28,7 +28,7 @@ REPEATS = 4
 
 
 class Law(NamedTuple):
-    """How the scores of an arm are distributed over all samples, and the means that the statistics are to find."""
+    """The distribution of an arm's scores over all samples, and the means that the statistics estimate."""
 
     scores: Callable[[Array], Array]
     """The quantile function."""
@@ -79,7 +79,7 @@ def rewards(mean: float, scale: float) -> Law:
 
 
 class Shares(NamedTuple):
-    """What the variance of the latent number is made of; the rest is chance."""
+    """The shares of the latent number's variance; the rest is chance."""
 
     passage: float = 0.0
     passage_and_arm: float = 0.0
@@ -122,14 +122,14 @@ class Eval:
 
     @property
     def scale(self) -> Scale:
-        """What the method depends on: the mean of several 0s and 1s is a score."""
+        """The kind that decides the method: the mean of several 0s and 1s is a score."""
         if self.kind == "binary":
             return "binary" if self.repeats == 1 else "bounded"
         return "unbounded" if self.bounds is None else "bounded"
 
     @property
     def declared(self) -> dict[str, Any]:
-        """What the statistics are told."""
+        """The declared facts of the statistics."""
         return {"kind": self.kind, "bounds": self.bounds}
 
     def draw(

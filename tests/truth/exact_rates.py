@@ -65,7 +65,7 @@ def table_of_arms(sizes: tuple[int, int], value: Callable[[int, int, int, int], 
 
 
 def false_alarms_of_pairs(n: int, alphas: Alphas, p_value: Callable[[int, int, int], float]) -> list[float]:
-    """Return the largest share of experiments in which arms that do not differ are told apart, for each alpha."""
+    """Return the largest share of experiments in which arms that do not differ are called different, for each alpha."""
     table = table_of_pairs(n, lambda gained, lost: p_value(gained, lost, n))
     return [worst_of_pairs(n, table <= alpha, 0.0) for alpha in alphas]
 

@@ -1,4 +1,4 @@
-"""How often a limit of two slices is proven met, exactly: over all counts of both, at true rates at the limit or within it."""
+"""Exact rates at which a limit of two slices is proven met: over all counts of both, at true rates at the limit or within it."""
 
 from __future__ import annotations
 

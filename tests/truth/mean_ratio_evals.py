@@ -38,11 +38,11 @@ def pareto(candidate: float, baseline: float) -> Draw:
 
 
 def with_zeros(draw: Draw, share: float) -> Draw:
-    def zeroed(rng: np.random.Generator, n: int) -> Pair:
+    def put_zeros(rng: np.random.Generator, n: int) -> Pair:
         first, second = draw(rng, n)
         return first * (rng.random(n) >= share), second * (rng.random(n) >= share)
 
-    return zeroed
+    return put_zeros
 
 
 def with_limit(share: float) -> Draw:

@@ -1,6 +1,6 @@
 """Runs that are planned again from the difference that a first run says it can detect: is its power the 80 % that it names?
 
-The first run is of equal arms. The second is drawn anew, with the printed difference as the truth.
+The first run is of equal arms. The second is drawn separately, with the printed difference as the truth.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ FALLING = {
 
 def power_at_the_printed_falls(name: str, replicates: int, seed: int) -> float:
     """Return the share of new runs that show the loss which a first run of equal arms prints."""
-    falling, rng, seen = FALLING[name], np.random.default_rng(seed), 0
+    falling, rng, count = FALLING[name], np.random.default_rng(seed), 0
     for _ in range(replicates):
         new, old = falling.arms(rng, 0.0)
         first = falling.compare(new, old)
@@ -180,5 +180,5 @@ def power_at_the_printed_falls(name: str, replicates: int, seed: int) -> float:
         assert loss is not None
         result = falling.compare(*falling.arms(rng, loss / float(old.mean())))
         assert result is not None
-        seen += result.p_value is not None and result.p_value <= ALPHA
-    return seen / replicates
+        count += result.p_value is not None and result.p_value <= ALPHA
+    return count / replicates

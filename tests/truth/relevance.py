@@ -46,7 +46,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How often something was decided, as shares of sessions with one comparison."""
+    """Shares of sessions with one comparison, by decision."""
 
     missed: float
     missed_without: float

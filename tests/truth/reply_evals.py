@@ -48,7 +48,7 @@ class ReplyEval:
 
 @dataclass(frozen=True)
 class Errors:
-    """How many of some runs claim what is not true, and how many have a bound at all."""
+    """The number of runs with a false claim, and of those with a bound."""
 
     low: int
     """Lower bounds above the truth."""
@@ -76,13 +76,13 @@ REPLY_EVALS = (
 SAMPLES = (30, 100, 300)
 
 
-def count_errors(known: ReplyEval, samples: int, runs: int, rng: np.random.Generator) -> Errors:
+def count_errors(case: ReplyEval, samples: int, runs: int, rng: np.random.Generator) -> Errors:
     """Return the errors of some runs whose truth is 1 as a percentile, `known.truth` as a share."""
-    measure, low, high, alarms, bounded = parse_measure(known.text, "this"), 0, 0, 0, 0
+    measure, low, high, alarms, bounded = parse_measure(case.text, "this"), 0, 0, 0, 0
     row, sides = STATISTICS[measure.statistic], [0, 0]
     for _ in range(runs):
-        candidate, baseline = (prepared(measure, *arm) for arm in _draw(known, samples, rng))
-        truth = 1.0 if measure.quantile else known.truth * (candidate.size or 1 if row.is_total else 1)
+        candidate, baseline = (prepare(measure, *arm) for arm in _draw(case, samples, rng))
+        truth = 1.0 if measure.quantile else case.truth * (candidate.size or 1 if row.is_total else 1)
         reading, _ = row.bound(candidate, ALPHA)
         difference = row.difference(candidate, baseline, ALPHA)
         low += reading.lower is not None and reading.lower > truth + 1e-9
@@ -95,7 +95,7 @@ def count_errors(known: ReplyEval, samples: int, runs: int, rng: np.random.Gener
     return Errors(low, high, alarms, max(sides), bounded)
 
 
-def prepared(measure: Measure, values: Array, clusters: npt.NDArray[np.int64] | None) -> Prepared:
+def prepare(measure: Measure, values: Array, clusters: npt.NDArray[np.int64] | None) -> Prepared:
     """Return what the measure's row makes of samples x replies; NaN where a reply is lost."""
     there = ~np.isnan(values)
     column, samples = values[there], np.nonzero(there)[0]
@@ -111,25 +111,25 @@ def prepared(measure: Measure, values: Array, clusters: npt.NDArray[np.int64] | 
 
 
 def _draw(
-    known: ReplyEval, samples: int, rng: np.random.Generator
+    case: ReplyEval, samples: int, rng: np.random.Generator
 ) -> Iterator[tuple[Array, npt.NDArray[np.int64] | None]]:
-    groups = -(-samples // known.groups)
-    codes = np.arange(samples) // known.groups
-    shared = math.sqrt(known.correlation) * rng.standard_normal((groups, 1))[codes]
-    for scale in (1.0, known.shape):
-        noise = math.sqrt(1 - known.correlation) * rng.standard_normal((samples, REPEATS))
-        values = np.exp(scale * (shared + noise - ndtri(known.truth)))
-        if known.loses:
+    groups = -(-samples // case.groups)
+    codes = np.arange(samples) // case.groups
+    shared = math.sqrt(case.correlation) * rng.standard_normal((groups, 1))[codes]
+    for scale in (1.0, case.shape):
+        noise = math.sqrt(1 - case.correlation) * rng.standard_normal((samples, REPEATS))
+        values = np.exp(scale * (shared + noise - ndtri(case.truth)))
+        if case.loses:
             lost = rng.random((samples, REPEATS)) < rng.random((samples, 1)) * 2 / 3
             lost[:, 0] = False
             values[lost] = np.nan
-        yield values, codes if known.groups > 1 else None
+        yield values, codes if case.groups > 1 else None
 
 
 def reply_rows(runs: int, seed: int, share: Callable[[int, int], str]) -> Iterator[list[str]]:
     """Yield a row of a table for each evaluation and number of samples. `share` shows a rate of errors."""
-    for known in REPLY_EVALS:
+    for case in REPLY_EVALS:
         for samples in SAMPLES:
-            errors = count_errors(known, samples, runs, np.random.default_rng([seed, samples]))
+            errors = count_errors(case, samples, runs, np.random.default_rng([seed, samples]))
             rates = [share(count, runs) for count in (errors.low, errors.high, errors.alarms, errors.margins)]
-            yield [known.name, f"{samples:,}", *rates, f"{errors.bounded / runs:.3f}"]
+            yield [case.name, f"{samples:,}", *rates, f"{errors.bounded / runs:.3f}"]

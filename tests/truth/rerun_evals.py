@@ -35,19 +35,19 @@ class Reruns:
     shared_day: float = 0.0
     """That of both arms' rates together."""
 
-    def red(self, replicates: int, seed: int) -> tuple[Red, Red]:
+    def simulate_red(self, replicates: int, seed: int) -> tuple[Red, Red]:
         """Return series x sessions: whether a regression is proven by the session alone, and with memory."""
         series = [self._series(np.random.default_rng([seed, k])) for k in range(replicates)]
         alone, pooled = zip(*series, strict=True)
         return np.array(alone), np.array(pooled)
 
-    def excluded(self, replicates: int, seed: int) -> tuple[Red, Red]:
+    def exclude_true_difference(self, replicates: int, seed: int) -> tuple[Red, Red]:
         """Return the same of the proof that the candidate is not worse by the true difference: a relevant one of that size."""
-        pairs = [self._excluded(np.random.default_rng([seed, k])) for k in range(replicates)]
+        pairs = [self._exclude_true_difference(np.random.default_rng([seed, k])) for k in range(replicates)]
         alone, pooled = zip(*pairs, strict=True)
         return np.array(alone), np.array(pooled)
 
-    def _excluded(self, rng: np.random.Generator) -> tuple[list[bool], list[bool]]:
+    def _exclude_true_difference(self, rng: np.random.Generator) -> tuple[list[bool], list[bool]]:
         candidate, baseline = self._replies(rng)
         alone = [_lower(*pair, alpha=ALPHA) > self.truth for pair in zip(candidate * 1.0, baseline * 1.0, strict=True)]
         pooled = [_lower(candidate[0] * 1.0, baseline[0] * 1.0, alpha=_look(1).alpha(ALPHA)) > self.truth]
@@ -114,7 +114,9 @@ EXCLUDED = Reruns(160, truth=-0.10)
 
 def rerun_rows(seed: int, replicates: int = SERIES) -> list[list[str]]:
     """Return a line of each series: how often something wrong happened until a session, alone and with memory."""
-    lines = [line for name, reruns in RERUNS.items() for line in _lines(name, reruns, *reruns.red(replicates, seed))]
+    lines = [
+        line for name, reruns in RERUNS.items() for line in _lines(name, reruns, *reruns.simulate_red(replicates, seed))
+    ]
     shares = _until(EXCLUDED.excluded(replicates, seed))
     return [*lines, ["160 samples, -10 points, stored baseline", "proven not worse by the relevant 0.1", *shares]]
 
@@ -126,7 +128,7 @@ def _lines(name: str, reruns: Reruns, alone: Red, pooled: Red) -> list[list[str]
     lines = [[name, looked_for, *_until(happened)]]
     if reruns.stored and not reruns.truth:
         worst = [_share(worst_share(alone)) if when == WHEN[-1] else "" for when in WHEN]
-        lines.append([name, "red sessions, worst 5 % of baselines", *(cell for one in worst for cell in (one, ""))])
+        lines.append([name, "red sessions, worst 5 % of baselines", *(cell for entry in worst for cell in (entry, ""))])
     return lines
 
 

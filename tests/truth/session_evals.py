@@ -66,21 +66,23 @@ def drawn(rng: np.random.Generator, kind: str, n: int, drop: float) -> tuple[np.
         shift = rng.normal(0, 0.1, n // 5)[of]  # a passage suits one arm better than the other, by chance
     chances = np.clip(chance + shift, 0, 1), np.clip(chance - shift, 0, 1)
     if kind == "shares":
-        ours, theirs = (np.round(rng.beta(1 + 4 * one, 1 + 4 * (1 - one)), 2) for one in chances)
+        ours, theirs = (np.round(rng.beta(1 + 4 * chance, 1 + 4 * (1 - chance)), 2) for chance in chances)
     else:
-        ours, theirs = ((rng.random(n) < one).astype(float) for one in chances)
+        ours, theirs = ((rng.random(n) < chance).astype(float) for chance in chances)
     return np.where(rng.random(n) < drop, 0.0, ours), theirs, groups
 
 
 def answers(values: np.ndarray, lost: np.ndarray, *, bits: bool) -> ArmOutcomes:
-    kept = np.flatnonzero(~lost).tolist()
-    zeros = [0] * len(kept)
-    column = ScoreColumns(positions=kept, repeats=zeros, values=values[~lost].tolist(), is_bool=[bits] * len(kept))
+    positions = np.flatnonzero(~lost).tolist()
+    zeros = [0] * len(positions)
+    column = ScoreColumns(
+        positions=positions, repeats=zeros, values=values[~lost].tolist(), is_bool=[bits] * len(positions)
+    )
     return ArmOutcomes(
-        positions=kept,
+        positions=positions,
         repeats=zeros,
-        failures=[None] * len(kept),
-        skipped=[False] * len(kept),
+        failures=[None] * len(positions),
+        skipped=[False] * len(positions),
         scores={"score": column},
         lost=[Lost(Unit(k, 0, 0, 0), None, "error") for k in np.flatnonzero(lost).tolist()],
     )
@@ -100,7 +102,9 @@ def session(rng: np.random.Generator, *, lost: float = 0.0) -> Ended:
     """Ten experiments with one comparison each, of an arm that is as good as the baseline."""
     plans = [plan(k, kind, int(rng.integers(100, 301))) for k, kind in enumerate(KINDS)]
     alpha = look_alpha(plans, ALPHA)
-    ended = [_run(rng, replace(one, look_alpha=alpha), kind, lost=lost) for one, kind in zip(plans, KINDS, strict=True)]
+    ended = [
+        _run(rng, replace(plan, look_alpha=alpha), kind, lost=lost) for plan, kind in zip(plans, KINDS, strict=True)
+    ]
     needed = float(np.mean([share for _, share in ended]))
     return Ended(_decide([analysis for analysis, _ in ended]), needed)
 
@@ -109,10 +113,10 @@ def one_claim(
     rng: np.random.Generator, kind: str, n: int, *, drop: float = 0.0, target: float | None = None
 ) -> tuple[State, bool, float]:
     """A session with one claim: its state, whether it is proven, and the share of the samples that it needed."""
-    one = replace(plan(0, kind, n), look_alpha=ALPHA)
+    look_plan = replace(plan(0, kind, n), look_alpha=ALPHA)
     if target is not None:
-        one = replace(one, targets=(parse_target(f"score >= {target!r}"),), contrasts=())
-    analysis, share = _run(rng, one, kind, drop=drop)
+        look_plan = replace(look_plan, targets=(parse_target(f"score >= {target!r}"),), contrasts=())
+    analysis, share = _run(rng, look_plan, kind, drop=drop)
     (verdict,) = _decide([analysis])
     return verdict.state, verdict.proven, share
 
@@ -126,13 +130,13 @@ def fixed_claim(rng: np.random.Generator, kind: str, n: int, *, drop: float = 0.
 
 
 def _run(
-    rng: np.random.Generator, one: Plan, kind: str, *, drop: float = 0.0, lost: float = 0.0
+    rng: np.random.Generator, look_plan: Plan, kind: str, *, drop: float = 0.0, lost: float = 0.0
 ) -> tuple[Analysis, float]:
     """Return the analysis at the end of one experiment, and the share of the samples that it needed."""
-    n, alpha = one.planned, one.look_alpha or ALPHA
+    n, alpha = look_plan.planned, look_plan.look_alpha or ALPHA
     *arms, groups = drawn(rng, kind, n, drop)
     gone = [rng.random(n) < lost for _ in arms]
-    inputs = _inputs(one, arms, gone, groups, kind)
+    inputs = _inputs(look_plan, arms, gone, groups, kind)
     ids = [str(number) for number in rng.integers(2**60, size=n)]
     ended = stop_early(inputs, look_order(ids, groups), alpha)
     looked_at = ended.looked_at or []
@@ -141,10 +145,10 @@ def _run(
 
 
 def _inputs(
-    one: Plan, arms: Sequence[np.ndarray], gone: Sequence[np.ndarray], groups: Sequence[str | None], kind: str
+    look_plan: Plan, arms: Sequence[np.ndarray], gone: Sequence[np.ndarray], groups: Sequence[str | None], kind: str
 ) -> AnalysisInputs:
     return AnalysisInputs(
-        plan=one,
+        plan=look_plan,
         answers=tuple(answers(values, flags, bits=kind != "shares") for values, flags in zip(arms, gone, strict=True)),
         groups=groups,
         finished=True,

@@ -69,7 +69,7 @@ class SettingEval:
         truths = np.array([true_mean(*cell) for cell in members]) + self.deviation * spread * trained.ravel()
         hard = (
             0.7 * self._samples(rng, 1)
-            + self.interaction * self._samples(rng, len(STEPS))[:, [one[0] - 1 for one in members]]
+            + self.interaction * self._samples(rng, len(STEPS))[:, [member[0] - 1 for member in members]]
         )
         hard = (hard + np.sqrt(0.51) * rng.normal(size=(self.n, columns))) / np.sqrt(1 + self.interaction**2)
         return 0.2 * hard + truths if self.scores else (hard < ndtri(np.clip(truths, 0.001, 0.999))).astype(float)
@@ -113,32 +113,37 @@ class Covered(NamedTuple):
     of_differences: int
 
 
-def count_covered(known: SettingEval, runs: int, seed: int) -> Covered:
+def count_covered(case: SettingEval, runs: int, seed: int) -> Covered:
     """Return how many intervals of means and of differences contain the truth, over all runs."""
     counts = []
-    for values in known.draw(runs, seed):
+    for values in case.draw(runs, seed):
         try:
-            result = marginal_means(values, known.points, clusters=known.clusters)
+            result = marginal_means(values, case.points, clusters=case.clusters)
         except NotEnoughData:
             continue
-        counts.append(_check(known, values, result))
+        counts.append(_check(case, values, result))
     return Covered(*np.sum(counts, axis=0).tolist())
 
 
-def _check(known: SettingEval, values: Array, result: MarginalMeans) -> tuple[int, ...]:
-    truths = {(one.setting, one.level): _true_level_mean(known, values, one.setting, one.level) for one in result.means}
-    means = [one.interval.low <= truths[one.setting, one.level] <= one.interval.high for one in result.means]
+def _check(case: SettingEval, values: Array, result: MarginalMeans) -> tuple[int, ...]:
+    truths = {
+        (mean.setting, mean.level): _true_level_mean(case, values, mean.setting, mean.level) for mean in result.means
+    }
+    means = [mean.interval.low <= truths[mean.setting, mean.level] <= mean.interval.high for mean in result.means]
     steps = {"steps": 0.04, "rank": -0.03}
-    differences = [(one, steps[one.setting] * (one.level - one.other)) for one in result.differences]
-    inside = [one.interval.low <= truth <= one.interval.high for one, truth in differences]
+    differences = [
+        (difference, steps[difference.setting] * (difference.level - difference.other))
+        for difference in result.differences
+    ]
+    inside = [entry.interval.low <= truth <= entry.interval.high for entry, truth in differences]
     return sum(means), len(means), sum(inside), len(inside)
 
 
-def _true_level_mean(known: SettingEval, values: Array, setting: str, level: int) -> float:
+def _true_level_mean(case: SettingEval, values: Array, setting: str, level: int) -> float:
     """Return the truth over the combinations that are whole for all levels which have a whole cell."""
     whole = [
         cell
-        for cell, columns in zip(known.cells, np.split(values, len(known.cells), axis=1), strict=True)
+        for cell, columns in zip(case.cells, np.split(values, len(case.cells), axis=1), strict=True)
         if not np.isnan(columns).any()
     ]
     place = 0 if setting == "steps" else 1

@@ -1,4 +1,4 @@
-"""What the simulations share: lines of the decision table asked directly, and rates held against limits."""
+"""Shared parts of the simulations: rows of the decision table, and limits of rates."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def line(question: str, design: str, scale: str, *, clustered: bool = False) -> 
 FEW_DRAWS = 999
 
 
-def asked(row: Row, known: Eval, drawn: Drawn, *how: Any, labels: Any = None) -> list[Any]:
-    """What a line of the table says to each run of an evaluation; None where it refuses. `labels` are its clusters."""
+def answers_of(row: Row, case: Eval, drawn: Drawn, *how: Any, labels: Any = None) -> list[Any]:
+    """Return the result of a row of the table for each run of an evaluation; None where it refuses. `labels` are its clusters."""
     answers: list[Any] = []
-    for observed in observed_runs(row, known, drawn, labels):
+    for observed in observed_runs(row, case, drawn, labels):
         try:
             answers.append(row.function(observed, *how))
         except NotEnoughData:
@@ -46,11 +46,9 @@ def asked(row: Row, known: Eval, drawn: Drawn, *how: Any, labels: Any = None) ->
     return answers
 
 
-def observed_runs(row: Row, known: Eval, drawn: Drawn, labels: Any = None) -> Iterator[Observed | Arms]:
+def observed_runs(row: Row, case: Eval, drawn: Drawn, labels: Any = None) -> Iterator[Observed | Arms]:
     """Yield each run of an evaluation, as a line of the table takes it; permutation tests have a seed and few draws each."""
-    for seed, observed in enumerate(
-        _observed(row, known, drawn, clusters_of(row, drawn) if labels is None else labels)
-    ):
+    for seed, observed in enumerate(_observe(row, case, drawn, clusters_of(row, drawn) if labels is None else labels)):
         if isinstance(observed, Arms):
             setting = MonteCarlo(seed=seed, draws=FEW_DRAWS, finest=1 / (FEW_DRAWS + 1))
             yield replace(observed, monte_carlo=setting)
@@ -65,17 +63,17 @@ def clusters_of(row: Row, drawn: Drawn) -> Any:
     return drawn.clusters, drawn.clusters + drawn.clusters.size
 
 
-def _observed(row: Row, known: Eval, drawn: Drawn, labels: Any) -> Iterator[Observed | Arms]:
-    facts: dict[str, Any] = {"kind": known.kind, "bounds": OPEN if known.bounds is None else known.bounds}
+def _observe(row: Row, case: Eval, drawn: Drawn, labels: Any) -> Iterator[Observed | Arms]:
+    facts: dict[str, Any] = {"kind": case.kind, "bounds": OPEN if case.bounds is None else case.bounds}
     declare = declare_pairs if row.design == "pairs" else declare_arms
-    for theirs, ours in zip(_averaged(drawn.baseline), _averaged(drawn.candidate), strict=True):
+    for theirs, ours in zip(_average(drawn.baseline), _average(drawn.candidate), strict=True):
         if row.design == "one arm":
             yield declare_arm(ours, clusters=labels, **facts)
         else:
             yield declare(ours, theirs, clusters=labels, **facts)
 
 
-def _averaged(scores: Array) -> Array:
+def _average(scores: Array) -> Array:
     """Over the repeats of each sample, where there are some."""
     return scores.mean(axis=2) if scores.ndim == 3 else scores
 

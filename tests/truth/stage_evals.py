@@ -11,13 +11,13 @@ from session_evals import ALPHA, KINDS, answers, drawn, mean_score, plan
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
 from pytest_crucible.analyse.stopping import in_order, keep_samples
+from pytest_crucible.features.stages.definition import parse_stages, stage_alpha, stage_length
+from pytest_crucible.features.stages.records import StageDecision, StageProgress
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.plan.looks import claims
-from pytest_crucible.plan.stages import parse_stages, stage_alpha, stage_length
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Plan, Verdict
-from pytest_crucible.records.stages import StageDecision, StageProgress
 
 STAGES = parse_stages("smoke: 20, dev: 80, full")
 
@@ -49,9 +49,9 @@ def _draw(
     n = int(rng.integers(100, 301))
     *arms, groups = drawn(rng, kind, n, 0.0 if number else drop)
     bound = parse_target(f"score >= {TRUE_MEANS[kind]!r}", decide="bound")
-    one: Plan = replace(plan(number, kind, n), stages=STAGES, targets=(bound,) if targets else ())
+    look_plan: Plan = replace(plan(number, kind, n), stages=STAGES, targets=(bound,) if targets else ())
     inputs = AnalysisInputs(
-        plan=one,
+        plan=look_plan,
         answers=tuple(answers(values, rng.random(n) < lost, bits=kind != "shares") for values in arms),
         groups=groups,
         finished=True,
@@ -63,18 +63,18 @@ def _draw(
 def analyse_stage(inputs: AnalysisInputs, order: Sequence[int], number: int, alpha: float, size: int):
     """Return the analysis of an experiment at the end of a stage."""
     n = len(order)
-    kept = order[: stage_length(order, inputs.groups, STAGES[number].samples)]
+    kept_order = order[: stage_length(order, inputs.groups, STAGES[number].samples)]
     is_last = number == len(STAGES) - 1
     progress = StageProgress(
         decision=StageDecision(stage=number, end="" if is_last else "miss"),
-        lengths=(), replies=(), samples=len(kept), alpha=alpha, ended="" if is_last else "ended",
+        lengths=(), replies=(), samples=len(kept_order), alpha=alpha, ended="" if is_last else "ended",
     )  # fmt: skip
     cut = replace(
         inputs,
-        answers=tuple(keep_samples(arm, kept, samples=n, repeats=1) for arm in inputs.answers),
+        answers=tuple(keep_samples(arm, kept_order, samples=n, repeats=1) for arm in inputs.answers),
         stages=progress,
     )
-    return analyse(cut, in_order(score_table(cut), kept, None), alpha=alpha, family_size=size)
+    return analyse(cut, in_order(score_table(cut), kept_order, None), alpha=alpha, family_size=size)
 
 
 TRUE_MEANS = {kind: mean_score(kind) for kind in dict.fromkeys(KINDS)}

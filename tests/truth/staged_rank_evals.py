@@ -13,12 +13,12 @@ from sweep_evals import SweepEval, equal, lift, spread
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, score_table
 from pytest_crucible.analyse.many_arms import ManyArms, compare_many_arms
-from pytest_crucible.analyse.out_of_reach import out_of_reach_after
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.analyse.stopping import in_order, keep_samples
+from pytest_crucible.features.stages.definition import stage_alpha, stage_length
+from pytest_crucible.features.stages.out_of_reach import out_of_reach_after
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
 from pytest_crucible.plan.look_order import look_order
-from pytest_crucible.plan.stages import stage_alpha, stage_length
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Arm, Contrast
 
@@ -26,7 +26,7 @@ from pytest_crucible.records import Arm, Contrast
 class StagedArms(NamedTuple):
     """A candidate (the first arm) and baselines, and the candidate's target, if any."""
 
-    known: SweepEval
+    sweep: SweepEval
     target: float | None = None
 
 
@@ -59,24 +59,24 @@ def count_right_sessions(arms: StagedArms, runs: int, seed: int) -> RightSession
     """Return in how many of the sessions each statement is right."""
     rng = np.random.default_rng([seed, 1])
     return RightSessions(
-        *np.sum([_check(arms, values, rng) for values in arms.known.draw(runs, seed)], axis=0).tolist()
+        *np.sum([_check(arms, values, rng) for values in arms.sweep.draw(runs, seed)], axis=0).tolist()
     )
 
 
 def _check(arms: StagedArms, values: np.ndarray, rng: np.random.Generator) -> tuple[bool, bool, bool, bool]:
-    means = arms.known.truths
+    means = arms.sweep.truths
     truths = 1 + (means[None, :] > means[:, None]).sum(axis=1)
     table, samples = _end_session(arms, values, rng)
-    best = [one.arm for one in table.arms].index(table.best)
+    best = [arm.arm for arm in table.arms].index(table.best)
     return (
-        all(one.ranks[0] <= true <= one.ranks[1] for one, true in zip(table.arms, truths, strict=True)),
+        all(arm.ranks[0] <= true <= arm.ranks[1] for arm, true in zip(table.arms, truths, strict=True)),
         {f"v{k}" for k in np.flatnonzero(truths == 1)} <= set(table.not_proven_worse),
         all(
-            one.difference_interval is None
-            or one.difference_interval.low - 1e-9 <= means[k] - means[best] <= one.difference_interval.high + 1e-9
-            for k, one in enumerate(table.arms)
+            arm.difference_interval is None
+            or arm.difference_interval.low - 1e-9 <= means[k] - means[best] <= arm.difference_interval.high + 1e-9
+            for k, arm in enumerate(table.arms)
         ),
-        samples < arms.known.n,
+        samples < arms.sweep.n,
     )
 
 
@@ -86,12 +86,12 @@ def _end_session(arms: StagedArms, values: np.ndarray, rng: np.random.Generator)
     order = look_order([str(k) for k in rng.integers(2**60, size=len(values))], inputs.groups)
     for number in range(len(STAGES)):
         alpha = stage_alpha(ALPHA, len(STAGES), number)
-        kept = order[: stage_length(order, inputs.groups, STAGES[number].samples)]
-        end = out_of_reach_after(inputs, kept)
+        stage_order = order[: stage_length(order, inputs.groups, STAGES[number].samples)]
+        end = out_of_reach_after(inputs, stage_order)
         if end is not None or _is_missed(inputs, order, number, alpha):
-            kept = kept[:end]
+            stage_order = stage_order[:end]
             break
-    return _rank(inputs, kept, alpha), len(kept)
+    return _rank(inputs, stage_order, alpha), len(stage_order)
 
 
 def _inputs(arms: StagedArms, values: np.ndarray) -> AnalysisInputs:
@@ -100,15 +100,15 @@ def _inputs(arms: StagedArms, values: np.ndarray) -> AnalysisInputs:
     records = [Arm(name=name, role="baseline", adapter=name, identity=name) for name in names]
     records[0] = replace(records[0], role="candidate")
     target = () if arms.target is None else (parse_target(f"score >= {arms.target!r}"),)
-    one = replace(
+    look_plan = replace(
         plan(0, "bits", n), arms=tuple(records), stages=STAGES, targets=target,
         contrasts=tuple(Contrast(metric="score", baseline=name) for name in names[1:]),
     )  # fmt: skip
-    clusters = arms.known.clusters
+    clusters = arms.sweep.clusters
     groups = [None] * n if clusters is None else [f"passage {label}" for label in clusters]
     none_lost = np.zeros(n, dtype=bool)
     columns = tuple(answers(column, none_lost, bits=True) for column in values.T)
-    return AnalysisInputs(plan=one, answers=columns, groups=groups, finished=True, known_kinds={})
+    return AnalysisInputs(plan=look_plan, answers=columns, groups=groups, finished=True, known_kinds={})
 
 
 def _is_missed(inputs: AnalysisInputs, order: Sequence[int], number: int, alpha: float) -> bool:
@@ -121,10 +121,10 @@ def _is_missed(inputs: AnalysisInputs, order: Sequence[int], number: int, alpha:
     return any(verdict.state == "missed" and verdict.proven for verdict in verdicts)
 
 
-def _rank(inputs: AnalysisInputs, kept: Sequence[int], alpha: float) -> ManyArms:
+def _rank(inputs: AnalysisInputs, stage_order: Sequence[int], alpha: float) -> ManyArms:
     n, names = len(inputs.groups), [arm.name for arm in inputs.plan.arms]
-    cut = replace(inputs, answers=tuple(keep_samples(arm, kept, samples=n, repeats=1) for arm in inputs.answers))
-    table = in_order(score_table(cut), kept, None)
+    cut = replace(inputs, answers=tuple(keep_samples(arm, stage_order, samples=n, repeats=1) for arm in inputs.answers))
+    table = in_order(score_table(cut), stage_order, None)
     arms = list(zip(names, table.scores["score"], strict=True))
     attributes = SampleAttributes(table.attributes.clusters)
     return compare_many_arms(table.facts["score"], arms, attributes, alpha=ALPHA, rank_alpha=alpha)

@@ -55,9 +55,9 @@ def spread(members: int, low: float, high: float) -> tuple[float, ...]:
     return tuple(np.linspace(low, high, members).tolist())
 
 
-def lift(known: Sequence[float], by: float) -> tuple[float, ...]:
+def lift(case: Sequence[float], by: float) -> tuple[float, ...]:
     """Return the means with the first one higher."""
-    return (known[0] + by, *known[1:])
+    return (case[0] + by, *case[1:])
 
 
 RANKED = {
@@ -84,17 +84,17 @@ class RightRuns(NamedTuple):
     """All true differences from the arm with the highest mean are inside their intervals."""
 
 
-def count_right(known: SweepEval, runs: int, seed: int, *, draws: int = 2_000) -> RightRuns:
+def count_right(case: SweepEval, runs: int, seed: int, *, draws: int = 2_000) -> RightRuns:
     """Return in how many of the runs each statement is right."""
-    return RightRuns(*np.sum([_check(known, values, draws) for values in known.draw(runs, seed)], axis=0).tolist())
+    return RightRuns(*np.sum([_check(case, values, draws) for values in case.draw(runs, seed)], axis=0).tolist())
 
 
-def _check(known: SweepEval, values: np.ndarray, draws: int) -> tuple[bool, bool, bool]:
-    truths = 1 + (known.truths[None, :] > known.truths[:, None]).sum(axis=1)
-    result = rank_arms(values, clusters=known.clusters, draws=draws)
-    intervals = pairwise_intervals(result.comparisons, bounds=(0.0, 1.0) if known.kind == "yes or no" else None)
+def _check(case: SweepEval, values: np.ndarray, draws: int) -> tuple[bool, bool, bool]:
+    truths = 1 + (case.truths[None, :] > case.truths[:, None]).sum(axis=1)
+    result = rank_arms(values, clusters=case.clusters, draws=draws)
+    intervals = pairwise_intervals(result.comparisons, bounds=(0.0, 1.0) if case.kind == "yes or no" else None)
     winner = int(np.argmax(result.comparisons.means))
-    differences = known.truths - known.truths[winner]
+    differences = case.truths - case.truths[winner]
     low, high = intervals.low[:, winner] - 1e-9, intervals.high[:, winner] + 1e-9
     return (
         all(rank.best <= true <= rank.worst for rank, true in zip(result.ranks, truths, strict=True)),
@@ -125,20 +125,20 @@ class FalseClaims(NamedTuple):
     """The winner's lower bound is above its true mean."""
 
 
-def count_false(known: SweepEval, runs: int, seed: int) -> FalseClaims:
+def count_false(case: SweepEval, runs: int, seed: int) -> FalseClaims:
     """Return the runs with a false claim. The first arm is the baseline."""
-    return FalseClaims(*np.sum([_claim(known, values) for values in known.draw(runs, seed)], axis=0).tolist())
+    return FalseClaims(*np.sum([_claim(case, values) for values in case.draw(runs, seed)], axis=0).tolist())
 
 
-def _claim(known: SweepEval, values: Array) -> tuple[bool, bool]:
+def _claim(case: SweepEval, values: Array) -> tuple[bool, bool]:
     baseline, *arms = values.T
     winner = max(arms, key=np.mean)
-    is_binary = known.kind == "yes or no"
+    is_binary = case.kind == "yes or no"
     how = {
         "arms": len(arms),
         "kind": "binary" if is_binary else "bounded",
         "bounds": (0.0, 1.0) if is_binary else (-1.0, 2.0),
     }
-    p_value = compare_chosen_arm(winner, baseline, clusters=known.clusters, **how).p_value
-    bound = bound_chosen_arm(winner, clusters=known.clusters, **how).value
-    return p_value is not None and p_value <= 0.05, bound is not None and bound > known.means[0] + 1e-9
+    p_value = compare_chosen_arm(winner, baseline, clusters=case.clusters, **how).p_value
+    bound = bound_chosen_arm(winner, clusters=case.clusters, **how).value
+    return p_value is not None and p_value <= 0.05, bound is not None and bound > case.means[0] + 1e-9

@@ -52,7 +52,7 @@ def test_groups_keep_the_level_of_the_mean_over_values(name, count, side):
 
 
 def test_groups_larger_than_all_that_were_drawn_break_the_bound():
-    """As they break any other: in .9^10 = 35 % of runs no large group is drawn. With 50 groups it is .5 %, and the bound holds."""
+    """Few groups break the bound: in .9^10 = 35 % of runs no large group is drawn. With 50 it is .5 %, and the bound holds."""
     groups, rng, runs = GROUPS[BROKEN], np.random.default_rng(32), RUNS // 2
     errors = 0
     for _ in range(runs):

@@ -20,15 +20,15 @@ RUNS = choose_runs(1200)
 UNIT = (0.0, 1.0)
 
 
-def applied(rng, n, chances, shared):
-    """To which samples the metric applies in either arm; a share of samples has one chance for both arms."""
+def draw_applying(rng, n, chances, shared):
+    """Draw the samples to which the metric applies in either arm; a share of samples has one chance for both arms."""
     first = rng.random(n)
     second = np.where(rng.random(n) < shared, first, rng.random(n))
     return first < chances[0], second < chances[1]
 
 
 def rare(rng, n):
-    ours, theirs = applied(rng, n, (0.05, 0.1), 0.5)
+    ours, theirs = draw_applying(rng, n, (0.05, 0.1), 0.5)
     return ours * (rng.random(n) < 0.9), ours, theirs * (rng.random(n) < 0.9), theirs, 0.0
 
 
@@ -42,7 +42,7 @@ def predictive_value(rng, n):
 
 
 def near_one(rng, n):
-    ours, theirs = applied(rng, n, (0.6, 0.3), 0.0)
+    ours, theirs = draw_applying(rng, n, (0.6, 0.3), 0.0)
     return ours * (rng.random(n) < 0.98), ours, theirs * (rng.random(n) < 0.9), theirs, 0.08
 
 
@@ -61,7 +61,7 @@ def by_difficulty(rng, n):
 
 def collapses(rng, n):
     """Two in a hundred replies collapse; the others are nearly alike."""
-    ours, theirs = applied(rng, n, (0.5, 0.5), 0.8)
+    ours, theirs = draw_applying(rng, n, (0.5, 0.5), 0.8)
     values = [np.where(rng.random(n) < 0.02, 0.0, 0.9 + 0.1 * rng.random(n)) for _ in range(2)]
     return ours * values[0], ours, theirs * values[1], theirs, 0.0
 
@@ -119,8 +119,8 @@ def test_swaps_find_a_difference_between_exchangeable_arms_as_seldom_as_they_say
         first, second = arms(shape(rng, n))
         swapped = rng.random(n) < 0.5
         pair = [
-            RatioArm(np.where(swapped, two.totals, one.totals), np.where(swapped, two.sizes, one.sizes))
-            for one, two in ((first, second), (second, first))
+            RatioArm(np.where(swapped, two.totals, entry.totals), np.where(swapped, two.sizes, entry.sizes))
+            for entry, two in ((first, second), (second, first))
         ]
         alarms += swap_arms(*pair).p_value <= ALPHA
 
@@ -129,11 +129,11 @@ def test_swaps_find_a_difference_between_exchangeable_arms_as_seldom_as_they_say
 
 def test_a_predictive_value_that_falls_is_found():
     """.9 against .63 in 100 samples: swaps, bounds and the linearised t found it in all of 800 runs."""
-    rng, found, proven = np.random.default_rng(5), 0, 0
+    rng, count, proven = np.random.default_rng(5), 0, 0
     for _ in range(RUNS):
         pair = arms(predictive_value(rng, 100))
-        found += swap_arms(*pair).p_value <= ALPHA
+        count += swap_arms(*pair).p_value <= ALPHA
         proven += ratio_difference_p_value(*pair, null=0.0, bounds=UNIT, side="lower") <= ALPHA / 2
 
-    assert at_least(found, RUNS, 0.99)
+    assert at_least(count, RUNS, 0.99)
     assert at_least(proven, RUNS, 0.99)

@@ -11,9 +11,9 @@ pytestmark = pytest.mark.slow
 RUNS = choose_runs(2000)
 
 
-@pytest.mark.parametrize("known", EXPERIMENTS, ids=lambda known: f"{known.name}, {known.labels} labels")
-def test_a_corrected_drop_is_covered(known):
-    covered = sum(has_truth for has_truth, _, _ in corrected_drops(known, RUNS))
+@pytest.mark.parametrize("case", EXPERIMENTS, ids=lambda case: f"{case.name}, {case.labels} labels")
+def test_a_corrected_drop_is_covered(case):
+    covered = sum(has_truth for has_truth, _, _ in corrected_drops(case, RUNS))
 
-    print(f"{known.name}: covered {covered / RUNS:.3f}")
+    print(f"{case.name}: covered {covered / RUNS:.3f}")
     assert at_least(covered, RUNS, 0.94)

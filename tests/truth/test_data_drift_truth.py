@@ -42,7 +42,7 @@ def categories_p(old, new, seed):
 @pytest.mark.parametrize(("n", "runs"), [(50, 400), (500, 400), (5000, 120)])
 def test_data_without_drift_rarely_show_any(n, runs):
     draw, runs = np.random.default_rng(n), choose_runs(runs)
-    found, by_test = 0, np.zeros(15)
+    count, by_test = 0, np.zeros(15)
     for run in range(runs):
         old, new = fields(draw, n), fields(draw, n)
         p_values = [compare_numbers(*pair).p_value for pair in zip(old[0], new[0], strict=True)]
@@ -50,9 +50,9 @@ def test_data_without_drift_rarely_show_any(n, runs):
         vectors = np.concatenate([old[2], new[2]])
         p_values.append(compare_vectors(vectors, len(old[2]), seed=run, draws=499).p_value)
         by_test += np.array(p_values) <= ALPHA
-        found += min(holm(p_values)) <= ALPHA
+        count += min(holm(p_values)) <= ALPHA
 
-    assert at_most(show_share(f"any of 15 fields, n = {n}", found, runs), runs, ALPHA)
+    assert at_most(show_share(f"any of 15 fields, n = {n}", count, runs), runs, ALPHA)
     # Each test by itself, also at small counts and with ties.
     assert all(at_most(int(hits), runs, ALPHA) for hits in by_test), by_test / runs
 
@@ -79,11 +79,11 @@ def test_the_order_of_unseen_texts_is_rarely_proven(tmp_path):
     words = np.array(["sum", "two", "three", "answer", "five", "one", "is", "the", "what"])
 
     async def p_values():
-        found = []
+        count = []
         for run in range(runs):
             texts = [" ".join(draw.choice(words, 2)) for _ in range(6)]
-            found.append((await run_order_test(backend, texts, orders=19, seed=run)).p_value)
-        return np.array(found)
+            count.append((await run_order_test(backend, texts, orders=19, seed=run)).p_value)
+        return np.array(count)
 
     p = asyncio.run(p_values())
     assert at_most(show_share("order test, p <= 0.05", int((p <= ALPHA).sum()), runs), runs, ALPHA)

@@ -1,4 +1,4 @@
-"""How often the interval of the error correlation covers the truth, by seeded simulation.
+"""Coverage of the interval of the error correlation, by seeded simulation.
 
 Every limit is a worst cell that is named beside it, less four standard errors of the simulation.
 """
@@ -34,9 +34,9 @@ def test_the_error_correlation_is_covered_wherever_it_is_defined(n, error, phi):
     """Worst cells: 5 % errors, independent ones at n=1000 .92, those of phi .6 at n=30 .94."""
     rng, cells = np.random.default_rng([1, n]), np.array([[1, 1], [0, 1], [1, 0], [0, 0]])
     answers = [error_correlation(*np.repeat(cells, row, axis=0).T) for row in tables(rng, n, 1000, error, phi)]
-    known = [one for one in answers if one.value is not None]
+    case = [answer for answer in answers if answer.value is not None]
 
-    assert at_least(sum(covers(one, phi) for one in known), len(known), 0.92)
+    assert at_least(sum(covers(entry, phi) for entry in case), len(case), 0.92)
 
 
 @pytest.mark.parametrize(("clusters", "size", "limit"), [(10, 5, 0.94), (20, 20, 0.89), (50, 4, 0.92)])
@@ -53,10 +53,10 @@ def test_the_error_correlation_of_clustered_samples_is_covered(clusters, size, l
         return (latent > ndtri(error)).astype(float).reshape(count, clusters * size, 2)
 
     truth = float(np.corrcoef(right(400_000 // (clusters * size)).reshape(-1, 2).T)[0, 1])
-    answers = [error_correlation(*one.T, clusters=labels) for one in right(runs)]
-    known = [one for one in answers if one.value is not None]
+    answers = [error_correlation(*entry.T, clusters=labels) for entry in right(runs)]
+    case = [answer for answer in answers if answer.value is not None]
 
-    assert at_least(sum(covers(one, truth) for one in known), len(known), limit)
+    assert at_least(sum(covers(entry, truth) for entry in case), len(case), limit)
 
 
 def test_without_the_added_halves_rare_errors_would_hardly_be_covered():

@@ -11,7 +11,7 @@ from simulation import at_least, at_most
 pytestmark = pytest.mark.slow
 
 
-def passed(runs: int, *, era: bool, shared: bool) -> int:
+def count_passed(runs: int, *, era: bool, shared: bool) -> int:
     return sum(one_passes(np.random.default_rng([1, run]), era=era, shared=shared) for run in range(runs))
 
 
@@ -19,11 +19,11 @@ def passed(runs: int, *, era: bool, shared: bool) -> int:
 def test_of_fifty_candidates_at_the_margin_one_passes_in_at_most_alpha_of_eras(shared):
     runs = choose_runs(200)
 
-    assert at_most(passed(runs, era=True, shared=shared), runs, ALPHA)
+    assert at_most(count_passed(runs, era=True, shared=shared), runs, ALPHA)
 
 
 def test_without_an_era_one_of_fifty_nearly_always_passes():
-    """In 0.92 of eras, for bounds that use all of alpha; those of 240 yes-or-no samples use a little less."""
+    """One passes in 0.92 of eras for bounds that use all of alpha; those of 240 yes-or-no samples use a little less."""
     runs = choose_runs(400)
 
-    assert at_least(passed(runs, era=False, shared=False), runs, 0.85)
+    assert at_least(count_passed(runs, era=False, shared=False), runs, 0.85)

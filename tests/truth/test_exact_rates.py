@@ -32,12 +32,12 @@ GRID = 1.001
 
 
 @pytest.mark.parametrize("n", MANY_N)
-def test_equal_arms_are_told_apart_in_at_most_alpha(n):
+def test_equal_arms_are_called_different_at_most_at_alpha(n):
     for alpha, share in zip(ALPHAS, false_alarms_of_pairs(n, ALPHAS, paired_exact_p_value), strict=True):
         assert share <= alpha * GRID
 
 
-def test_the_asymptotic_test_is_the_one_that_does_not_hold():
+def test_the_asymptotic_test_exceeds_its_level():
     """The enumeration finds the fault that it is there to find: .125 with 4 pairs, .065 with 50."""
     assert false_alarms_of_pairs(4, (0.05,), tango_p_value) == [pytest.approx(0.125)]
     assert false_alarms_of_pairs(50, (0.05,), tango_p_value) == [pytest.approx(0.065, abs=5e-4)]
@@ -84,7 +84,7 @@ SIZES += [(45, 45), (60, 60), (30, 45)] if FULL else []
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_independent_arms_that_do_not_differ_are_told_apart_in_at_most_alpha(sizes):
+def test_equal_independent_arms_are_called_different_at_most_at_alpha(sizes):
     for alpha, share in zip(ALPHAS, false_alarms_of_arms(sizes, ALPHAS, two_exact_p_value), strict=True):
         assert share <= alpha * GRID
 

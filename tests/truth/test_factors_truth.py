@@ -29,36 +29,36 @@ RUNS = choose_runs(1000)
 PLANNED = choose_runs(500)
 
 
-def compared(known: FactorEval, runs: int = RUNS, seed: int = 0) -> list[CrossedMean]:
+def compare_crossed(case: FactorEval, runs: int = RUNS, seed: int = 0) -> list[CrossedMean]:
     return [
-        crossed_difference(candidate, baseline, list(known.levels), known.clusters())
-        for candidate, baseline in known.draw(runs, seed)
+        crossed_difference(candidate, baseline, list(case.levels), case.clusters())
+        for candidate, baseline in case.draw(runs, seed)
     ]
 
 
 @pytest.mark.parametrize("name", FACTOR_EVALS)
-def test_arms_that_differ_by_the_levels_drawn_alone_are_rarely_told_apart(name):
-    p_values = np.array([crossed_p_value(mean) for mean in compared(FACTOR_EVALS[name])])
+def test_arms_that_differ_by_their_drawn_levels_alone_are_rarely_called_different(name):
+    p_values = np.array([crossed_p_value(mean) for mean in compare_crossed(FACTOR_EVALS[name])])
 
     assert at_most(int((p_values <= 0.05).sum()), RUNS, 0.05)
     assert at_most(int((p_values <= 0.005).sum()), RUNS, 0.005)
 
 
 @pytest.mark.parametrize(
-    "known", [rounds(3, 0.04), prompts(5, 0.1), prompts(10, 0.1, lost=0.1)], ids=["rounds", "prompts", "lost"]
+    "case", [rounds(3, 0.04), prompts(5, 0.1), prompts(10, 0.1, lost=0.1)], ids=["rounds", "prompts", "lost"]
 )
-def test_intervals_cover_an_effect_and_bounds_rarely_pass_it(known):
+def test_intervals_cover_an_effect_and_bounds_rarely_pass_it(case):
     shifted = FactorEval(
-        n=known.n, levels=known.levels, deviations=known.deviations, suits_level=known.suits_level,
-        lost=known.lost, effect=-0.05,
+        n=case.n, levels=case.levels, deviations=case.deviations, suits_level=case.suits_level,
+        lost=case.lost, effect=-0.05,
     )  # fmt: skip
-    means = compared(shifted)
+    means = compare_crossed(shifted)
     intervals = [crossed_interval(mean) for mean in means]
     bounds = [crossed_bounds(mean, alpha=0.05, bounds=(-1.0, 1.0)) for mean in means]
 
-    assert at_least(sum(one.low <= -0.05 <= one.high for one in intervals), RUNS, 0.95)
-    assert at_most(sum(one.low > -0.05 for one in bounds), RUNS, 0.05)
-    assert at_most(sum(one.high < -0.05 for one in bounds), RUNS, 0.05)
+    assert at_least(sum(interval.low <= -0.05 <= interval.high for interval in intervals), RUNS, 0.95)
+    assert at_most(sum(bound.low > -0.05 for bound in bounds), RUNS, 0.05)
+    assert at_most(sum(bound.high < -0.05 for bound in bounds), RUNS, 0.05)
 
 
 @pytest.mark.parametrize(("n", "lost"), [(200, 0.02), (100, 0.05)])
@@ -74,49 +74,49 @@ def test_rare_disasters_that_rounds_agree_on_rarely_pass(n, lost):
 
 
 def test_one_run_that_is_taken_for_all_errs_often():
-    """Why rounds exist: at run-to-run noise of 0, 2 and 4 points, one run of 1,000 samples errs in 5, 14 and 31 %."""
+    """The reason for rounds: at run-to-run noise of 0, 2 and 4 points, one run of 1,000 samples errs in 5, 14 and 31 %."""
     shares = []
     for noise in (0.0, 0.02, 0.04):
         runs = rounds(1, noise).draw(400)
-        shares.append(np.mean([compare(one.ravel(), other.ravel()).significant for one, other in runs]))
+        shares.append(np.mean([compare(entry.ravel(), other.ravel()).significant for entry, other in runs]))
 
     assert shares[0] < 0.1 < shares[1] < 0.3 < shares[2]
 
 
 def test_power_is_near_that_of_known_variances():
     """10 prompts that hardly differ: the effect that a test with known variances finds in 80 % is found in 70 %."""
-    known = prompts(10, 0.02)
-    null = [mean.estimate for mean in compared(known)]
+    case = prompts(10, 0.02)
+    null = [mean.estimate for mean in compare_crossed(case)]
     effect = 2.8 * float(np.std(null))
     shifted = FactorEval(
-        n=known.n, levels=known.levels, deviations=known.deviations, suits_level=known.suits_level, effect=effect
+        n=case.n, levels=case.levels, deviations=case.deviations, suits_level=case.suits_level, effect=effect
     )
 
-    found = sum(crossed_p_value(mean) <= 0.05 for mean in compared(shifted, seed=1))
+    count = sum(crossed_p_value(mean) <= 0.05 for mean in compare_crossed(shifted, seed=1))
 
-    assert at_least(found, RUNS, 0.68)
+    assert at_least(count, RUNS, 0.68)
 
 
 @pytest.mark.parametrize(
-    "known",
+    "case",
     [rounds(5, 0.04), rounds(3, 0.02), prompts(10, 0.1), both(0.05, 0.05)],
     ids=["5 rounds", "3 rounds", "10 prompts", "5 prompts x 3 rounds"],
 )
-def test_a_difference_that_a_run_says_the_next_can_detect_is_found_in_about_80_percent(known):
+def test_a_difference_that_a_run_says_the_next_can_detect_is_found_in_about_80_percent(case):
     """Each run prints its own number; the next run has that as its true difference."""
-    found = []
-    for seed, (candidate, baseline) in enumerate(known.draw(PLANNED, seed=3)):
-        mean = crossed_difference(candidate, baseline, list(known.levels))
-        shifted = replace(known, effect=detectable_over_sources(mean.sources))
-        [next_run] = compared(shifted, 1, seed=1000 + seed)
-        found.append(crossed_p_value(next_run) <= 0.05 and next_run.estimate > 0)
+    count = []
+    for seed, (candidate, baseline) in enumerate(case.draw(PLANNED, seed=3)):
+        mean = crossed_difference(candidate, baseline, list(case.levels))
+        shifted = replace(case, effect=detectable_over_sources(mean.sources))
+        [next_run] = compare_crossed(shifted, 1, seed=1000 + seed)
+        count.append(crossed_p_value(next_run) <= 0.05 and next_run.estimate > 0)
 
-    assert at_least(sum(found), PLANNED, 0.76)
-    assert at_most(sum(found), PLANNED, 0.88)
+    assert at_least(sum(count), PLANNED, 0.76)
+    assert at_most(sum(count), PLANNED, 0.88)
 
 
 @pytest.mark.parametrize("counts", [(3, 3), (5, 3), (10, 10), (5, 1)], ids=str)
-def test_recipes_that_do_not_differ_are_rarely_told_apart_by_trainings_of_their_own(counts):
+def test_equal_recipes_are_rarely_called_different_by_their_trainings(counts):
     """Both recipes' trainings differ by 5 points; where the baseline is one model, it is as good as the recipe on average."""
     rng = np.random.default_rng([16, *counts])
     p_values = []

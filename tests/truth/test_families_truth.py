@@ -1,4 +1,4 @@
-"""What a session's family costs and holds: false claims at most alpha, and margins that cost a true claim nothing.
+"""Costs and promises of a session's family: false claims at most alpha, and margins that cost a true claim nothing.
 
 `python -m benchmarks.calibration` prints the same sessions.
 """

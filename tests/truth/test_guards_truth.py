@@ -52,12 +52,12 @@ def span_sample(rng, n, rate, *, groups: bool, arms: int = 1) -> list[Prepared]:
     prepared = []
     for arm in range(arms):
         level = (shared[0] + own[arm]).repeat(whole) + rng.normal(size=int(whole.sum())) * math.sqrt(rest)
-        found = np.add.reduceat(
+        detections = np.add.reduceat(
             np.append(ndtr(level) < rate, 0), np.minimum(np.cumsum(whole) - whole, int(whole.sum()))
         ) * (whole > 0)
         prepared.append(
             Prepared(
-                values=found.astype(float),
+                values=detections.astype(float),
                 strata=whole.astype(float),
                 clusters=clusters if groups else None,
                 bounds=(0.0, 1.0),

@@ -72,7 +72,7 @@ def test_bounds_over_two_factors_rarely_pass_the_truth(levels):
 
 @pytest.mark.parametrize("count", [3, 5, 10])
 def test_t_quantiles_do_not_see_the_prompt_that_breaks(count):
-    """Why margins are not decided by them."""
+    """Margins are not decided by these methods, because they miss their level."""
     rng = np.random.default_rng([73, count])
     means = [draw(rng, "one in ten breaks", count, "small") for _ in range(RUNS)]
 

@@ -55,7 +55,7 @@ DESIGNS = {
 }
 
 
-def refuted(sizes: np.ndarray, means: np.ndarray, mean: float, side: str, largest: int) -> bool:
+def is_refuted(sizes: np.ndarray, means: np.ndarray, mean: float, side: str, largest: int) -> bool:
     """Return whether a mean over samples is refuted at any look."""
     values, clusters = np.repeat(means, sizes), np.repeat(np.arange(sizes.size), sizes)
     prepared = Prepared(values=values, clusters=clusters, kind="bounded", bounds=(0.0, 1.0), heaviest=largest)
@@ -65,9 +65,9 @@ def refuted(sizes: np.ndarray, means: np.ndarray, mean: float, side: str, larges
 @pytest.mark.parametrize("side", ["lower", "upper"])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_the_mean_over_samples_is_rarely_refuted(name, side):
-    """By groups that count equally, "large groups are harder" was proven in every run."""
+    """Groups that count equally proved "large groups are harder" in every run."""
     rng, design = np.random.default_rng([31, len(name)]), DESIGNS[name]
-    wrong = sum(refuted(*design.draw(rng), design.mean, side, design.large) for _ in range(RUNS))
+    wrong = sum(is_refuted(*design.draw(rng), design.mean, side, design.large) for _ in range(RUNS))
 
     assert at_most(wrong, RUNS, ALPHA)
 
@@ -81,7 +81,7 @@ def test_the_mean_of_one_dataset_in_random_order_is_rarely_refuted(side):
     for _ in range(RUNS):
         order = rng.permutation(sizes.size)
         means = rng.binomial(sizes, rates) / sizes
-        wrong += refuted(sizes[order], means[order], mean, side, 20)
+        wrong += is_refuted(sizes[order], means[order], mean, side, 20)
 
     assert at_most(wrong, RUNS, ALPHA)
 
@@ -89,6 +89,6 @@ def test_the_mean_of_one_dataset_in_random_order_is_rarely_refuted(side):
 def test_there_is_power_with_unequal_groups():
     """100 groups of 1 to 20 prove a limit that is .1 away in 9 of 10 runs."""
     rng, runs = np.random.default_rng(33), choose_runs(300)
-    proven = sum(refuted(rng.integers(1, 21, 100), rng.beta(8, 2, 100), 0.7, "lower", 20) for _ in range(runs))
+    proven = sum(is_refuted(rng.integers(1, 21, 100), rng.beta(8, 2, 100), 0.7, "lower", 20) for _ in range(runs))
 
     assert at_least(proven, runs, 0.85)

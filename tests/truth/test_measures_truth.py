@@ -36,11 +36,11 @@ def area_sample(rng, sizes, means, deviation=1.0, correlation=0.5, clusters=None
         labels = labels[rng.permutation(n)]
     noise = rng.normal(size=(arms, n)) * math.sqrt(1 - correlation) + shared
     scores = np.where(labels == 1, noise * deviation + np.array(means)[:, None], noise)
-    return [Prepared(values=one, strata=labels, clusters=clusters) for one in scores]
+    return [Prepared(values=score, strata=labels, clusters=clusters) for score in scores]
 
 
 def shift(area: float, deviation: float = 1.0) -> float:
-    """How far apart two normal laws have that area between them."""
+    """Return the distance of two normal laws with that area between them."""
     return float(ndtri(area)) * math.sqrt(1 + deviation**2)
 
 
@@ -77,11 +77,11 @@ def test_a_difference_of_areas_errs_as_seldom_as_it_says(sizes, areas):
     rng, alarms, below, above = np.random.default_rng([*sizes, int(100 * areas[0])]), 0, 0, 0
     truth = areas[0] - areas[1]
     for _ in range(RUNS):
-        ours, theirs = area_sample(rng, sizes, [shift(one) for one in areas])
-        found = auroc.compare(ours, theirs, ALPHA)
-        alarms += truth == 0 and found.p_value <= ALPHA
-        below += found.lower > truth
-        above += found.upper < truth
+        ours, theirs = area_sample(rng, sizes, [shift(area) for area in areas])
+        count = auroc.compare(ours, theirs, ALPHA)
+        alarms += truth == 0 and count.p_value <= ALPHA
+        below += count.lower > truth
+        above += count.upper < truth
 
     assert at_most(alarms, RUNS, ALPHA)
     assert at_most(below, RUNS, ALPHA)
@@ -161,10 +161,10 @@ def test_a_difference_of_calibration_errors_errs_as_seldom_as_it_says(first, sec
         for draw, chance in pairs:
             confidence = draw(rng, n)
             arms.append(gaps(confidence, (luck < chance(confidence)).astype(float)))
-        found = calibration.compare(*arms, ALPHA)
-        alarms += first == second and found.p_value <= ALPHA
-        below += found.lower > truth + 0.004
-        above += found.upper < truth - 0.004
+        count = calibration.compare(*arms, ALPHA)
+        alarms += first == second and count.p_value <= ALPHA
+        below += count.lower > truth + 0.004
+        above += count.upper < truth - 0.004
 
     assert at_most(alarms, runs, ALPHA)
     assert at_most(below, runs, ALPHA)

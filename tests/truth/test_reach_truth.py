@@ -48,7 +48,7 @@ def lower(change: Floats, reach: float | None) -> float:
 
 @pytest.mark.parametrize("n", [20, 50, 200])
 @pytest.mark.parametrize("shape", SIZES)
-def test_changes_within_the_reach_rarely_prove_a_difference_that_is_none(shape, n):
+def test_changes_within_the_reach_rarely_prove_a_false_difference(shape, n):
     rng, runs = np.random.default_rng(n), choose_runs(4000)
     errors = sum(lower(SIZES[shape](rng, n), REACH) > 0 for _ in range(runs))
 
@@ -59,7 +59,7 @@ def test_changes_within_the_reach_rarely_prove_a_difference_that_is_none(shape, 
     ("deviation", "n", "effect", "plain", "reached"), [(0.05, 50, 0.03, 0.0, 0.8), (0.2, 200, 0.04, 0.64, 0.77)]
 )
 def test_the_reach_gives_power_back(deviation, n, effect, plain, reached):
-    """Of a two-sided t at 5 %, of the bound by the range, and of the bound by the reach."""
+    """Return the power of a two-sided t at 5 %, of the bound by the range, and of the bound by the reach."""
     rng, runs = np.random.default_rng(7), choose_runs(4000)
     drawn = [changes(rng, n, effect, deviation) for _ in range(runs)]
     what = f"sd {deviation}, n {n}, effect {effect}"

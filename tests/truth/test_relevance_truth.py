@@ -26,7 +26,7 @@ def test_at_the_relevant_difference_equivalence_is_rarely_proven(name):
 
 
 @pytest.mark.parametrize("name", RELEVANT)
-def test_where_nothing_differs_it_adds_no_miss_and_where_much_differs_it_costs_none(name):
+def test_a_relevant_difference_adds_no_miss_to_equal_arms_and_removes_none_of_unequal_ones(name):
     equal, twice = (shares(RELEVANT[name], N, truth, RUNS, seed=3) for truth in (0.0, -2.0))
 
     assert equal.missed <= equal.missed_without

@@ -14,9 +14,9 @@ RUNS = choose_runs(400)
 
 
 @pytest.mark.parametrize("samples", [30, 150])
-@pytest.mark.parametrize("known", REPLY_EVALS, ids=lambda known: known.name)
-def test_replies_to_one_sample_are_one_cluster(known, samples):
-    errors = count_errors(known, samples, RUNS, np.random.default_rng([samples, 7]))
+@pytest.mark.parametrize("case", REPLY_EVALS, ids=lambda case: case.name)
+def test_replies_to_one_sample_are_one_cluster(case, samples):
+    errors = count_errors(case, samples, RUNS, np.random.default_rng([samples, 7]))
 
     for count in (errors.low, errors.high, errors.alarms, errors.margins):
         assert at_most(count, RUNS, ALPHA)

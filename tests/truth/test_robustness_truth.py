@@ -7,21 +7,21 @@ import pytest
 from drop_evals import ALPHA, DROP, EXPERIMENTS, OK, SIZES, as_scores, chances, clusters, count_covered
 from run_sizes import choose_runs
 
-from pytest_crucible.analyse.drops import VariantData, compute_breakages, compute_drops
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.analyse.targets import evaluate_target
 from pytest_crucible.analyse.variant_scores import drop_scores
+from pytest_crucible.features.robustness.drops import VariantData, compute_breakages, compute_drops
+from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import (
     Arm,
     ArmOutcomes,
     Fingerprint,
     Plan,
-    PlannedAttack,
     PlannedVariant,
-    Robustness,
     ScoreColumns,
 )
+from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.stats import holm
 
 pytestmark = pytest.mark.slow
@@ -58,7 +58,7 @@ def experiment(draw, n, size, attacks=ATTACKS, attacked=None):
         nodeid="t.py::t", path="t.py", line=0, dataset="d", dataset_sha256="", planned=n, selected=n, groups=None, repeats=1,
         arms=(Arm(name="v2", role="candidate", adapter="v2", identity="v2"),), metrics=(OK,), targets=(), contrasts=(),
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""), open_metrics=False, variants=variants,
-        robustness=Robustness(attacks=planned, controls=1),
+        features={"robustness": to_plain(Robustness(attacks=planned, controls=1))},
     )  # fmt: skip
     originals = as_scores((draw.random(n) < chance).astype(float))
     of_attack = chance if attacked is None else attacked(chance)
@@ -74,16 +74,16 @@ def test_attacks_without_effect_are_claimed_in_few_sessions_and_break_nothing(n,
         data = experiment(draw, n, size)
         drops = [drop for drop in compute_drops(data, ["ok"]) if drop.attack != "control"]
         claimed += min(holm([drop.p_value for drop in drops])) <= ALPHA
-        excesses.append(np.mean([one.excess.value for one in compute_breakages(data, ["ok"])]))
+        excesses.append(np.mean([breakage.excess.value for breakage in compute_breakages(data, ["ok"])]))
 
     print(f"sessions with a claim: {claimed / runs:.3f} of {runs}; excess of broken: {np.mean(excesses):+.4f}")
     assert claimed / runs <= ALPHA + error(ALPHA, runs)
     assert abs(np.mean(excesses)) <= 3 * np.std(excesses) / runs**0.5 + 1e-9
 
 
-@pytest.mark.parametrize("known", EXPERIMENTS, ids=lambda known: known.name)
-def test_drops_and_differences_of_drops_are_covered(known):
-    covered, bounded, differences = count_covered(known, RUNS, seed=known.n + known.group)
+@pytest.mark.parametrize("case", EXPERIMENTS, ids=lambda case: case.name)
+def test_drops_and_differences_of_drops_are_covered(case):
+    covered, bounded, differences = count_covered(case, RUNS, seed=case.n + case.group)
 
     print(f"covered: drop {covered / RUNS:.3f}, bound {bounded / RUNS:.3f}, difference {differences / RUNS:.3f}")
     least = 0.94 - error(0.94, RUNS)
@@ -92,29 +92,29 @@ def test_drops_and_differences_of_drops_are_covered(known):
 
 def test_flips_of_8_percent_are_found_with_a_hundred_samples():
     """Each right sample is wrong under attack with chance 8 %, and nothing else changes: an unpaired test finds 19 %."""
-    draw, found = np.random.default_rng(0), 0
+    draw, count = np.random.default_rng(0), 0
     for _ in range(RUNS):
         clean = (draw.random(100) < 0.85).astype(float)
         attacked = clean * (draw.random(100) >= 0.08)
         drop = [ScoredMetric(DROP, drop_scores(OK, as_scores(clean), as_scores(attacked)))]
         result = evaluate_target(parse_target("x <= 0.0"), drop, "v2", SampleAttributes(), alpha=ALPHA / 2)
-        found += result.evidence.observed.lower > 0
+        count += result.evidence.observed.lower > 0
 
-    print(f"power: {found / RUNS:.3f}")
-    assert found / RUNS >= 0.70
+    print(f"power: {count / RUNS:.3f}")
+    assert count / RUNS >= 0.70
 
 
 @pytest.mark.parametrize("queries", [20])
 def test_a_confirmed_search_of_a_model_that_no_text_affects_breaks_no_more_than_the_control(queries):
     """The search itself finds a wrong reply to nine of ten samples; the reply that counts is another one."""
     draw = np.random.default_rng(0)
-    excess, found = [], []
+    excess, count = [], []
     for _ in range(RUNS):
         chance = chances(draw, 200, 1)
         clean = draw.random(200) < chance
-        found.append((draw.random((queries, 200)) > chance).any(axis=0)[clean].mean())
+        count.append((draw.random((queries, 200)) > chance).any(axis=0)[clean].mean())
         confirmed, control = (~(draw.random(200) < chance)[clean] for _ in range(2))
         excess.append(confirmed.mean() - control.mean())
 
-    assert 0.85 < np.mean(found) < 0.97
+    assert 0.85 < np.mean(count) < 0.97
     assert abs(np.mean(excess)) <= 3 * np.std(excess) / RUNS**0.5

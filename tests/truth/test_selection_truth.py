@@ -35,10 +35,10 @@ WINNERS = {
 }
 
 
-def find_winners(known: SweepEval, runs: int = RUNS) -> tuple[list[WinnerResult], np.ndarray]:
+def find_winners(sweep: SweepEval, runs: int = RUNS) -> tuple[list[WinnerResult], np.ndarray]:
     """Return the winners of the runs, and the true mean of each."""
-    results = [winner_from_values(values, clusters=known.clusters) for values in known.draw(runs, seed=1)]
-    return results, known.truths[[result.arm for result in results]]
+    results = [winner_from_values(values, clusters=sweep.clusters) for values in sweep.draw(runs, seed=1)]
+    return results, sweep.truths[[result.arm for result in results]]
 
 
 @pytest.mark.parametrize("name", WINNERS)
@@ -46,10 +46,10 @@ def test_the_corrected_interval_covers_and_the_estimate_is_median_unbiased(name)
     results, truths = find_winners(WINNERS[name])
     pairs = list(zip(results, truths, strict=True))
 
-    assert at_least(sum(one.interval.low <= truth <= one.interval.high for one, truth in pairs), RUNS, 0.94)
+    assert at_least(sum(entry.interval.low <= truth <= entry.interval.high for entry, truth in pairs), RUNS, 0.94)
     # On a coarse grid of rates the median cannot be exactly 1/2.
-    assert at_most(sum(one.estimate > truth for one, truth in pairs), RUNS, 0.56)
-    assert at_most(sum(one.estimate < truth for one, truth in pairs), RUNS, 0.56)
+    assert at_most(sum(entry.estimate > truth for entry, truth in pairs), RUNS, 0.56)
+    assert at_most(sum(entry.estimate < truth for entry, truth in pairs), RUNS, 0.56)
 
 
 @pytest.mark.parametrize(("name", "most_covered", "least_above"), [("8 equal", 0.9, 0.8), ("32 equal", 0.75, 0.9)])
@@ -58,9 +58,11 @@ def test_the_naive_estimate_is_too_high(name, most_covered, least_above):
     pairs = list(zip(results, truths, strict=True))
 
     assert at_most(
-        sum(one.naive_interval.low <= truth <= one.naive_interval.high for one, truth in pairs), RUNS, most_covered
+        sum(entry.naive_interval.low <= truth <= entry.naive_interval.high for entry, truth in pairs),
+        RUNS,
+        most_covered,
     )
-    assert at_least(sum(one.naive > truth for one, truth in pairs), RUNS, least_above)
+    assert at_least(sum(entry.naive > truth for entry, truth in pairs), RUNS, least_above)
 
 
 @pytest.mark.parametrize("name", RANKED)
@@ -93,12 +95,12 @@ AGAINST_BASELINE = {
 @pytest.mark.parametrize("name", AGAINST_BASELINE)
 def test_holm_makes_any_claim_against_one_baseline_rare(name):
     """The first arm is the baseline of all others, whose comparisons share its noise."""
-    known = AGAINST_BASELINE[name]
+    sweep = AGAINST_BASELINE[name]
     runs = RUNS // 3
     claims = 0
-    for values in known.draw(runs, seed=5):
+    for values in sweep.draw(runs, seed=5):
         baseline, *members = values.T
-        p_values = [compare(member, baseline, clusters=known.clusters).p_value for member in members]
+        p_values = [compare(member, baseline, clusters=sweep.clusters).p_value for member in members]
         claims += any(p is not None and p <= 0.05 for p in holm(p_values))
 
     assert at_most(claims, runs, 0.05)

@@ -1,4 +1,4 @@
-"""How often whole sessions are wrong when the truth is known: from answers through the analysis to the verdicts.
+"""Error rates of whole sessions with a known truth, from replies through the analysis to the verdicts.
 
 A session asks ten questions: six of bits, two of graded scores, two of bits in groups. Where nothing differs, both arms
 draw from one law, which every sample has for itself. The promise is that such a session stays green with probability
@@ -36,14 +36,14 @@ def session(rng: np.random.Generator, *, drop: float = 0.0, lost: float = 0.0) -
     for number, kind in enumerate(KINDS):
         n = 300 if drop and not number else int(rng.integers(100, 301))
         *arms, groups = drawn(rng, kind, n, 0.0 if number else drop)
-        given = AnalysisInputs(
+        analysis_inputs = AnalysisInputs(
             plan=plan(number, kind, n),
-            answers=tuple(answers(one, rng.random(n) < lost, bits=kind != "shares") for one in arms),
+            answers=tuple(answers(arm, rng.random(n) < lost, bits=kind != "shares") for arm in arms),
             groups=groups,
             finished=True,
             known_kinds={},
         )
-        analyses.append(analyse(given, score_table(given), alpha=ALPHA, family_size=QUESTIONS))
+        analyses.append(analyse(analysis_inputs, score_table(analysis_inputs), alpha=ALPHA, family_size=QUESTIONS))
     return decide_verdicts(
         adjust_p_values(analyses, family_size=QUESTIONS), alpha=ALPHA, strict=False, family_size=QUESTIONS
     )
@@ -54,11 +54,11 @@ def sessions(seed: int, number: int, **facts: float) -> Iterator[tuple[Verdict, 
     return (session(rng, **facts) for _ in range(number))
 
 
-def missed(verdicts: tuple[Verdict, ...]) -> set[str]:
-    return {one.nodeid for one in verdicts if one.state == "missed"}
+def missed_tests(verdicts: tuple[Verdict, ...]) -> set[str]:
+    return {verdict.nodeid for verdict in verdicts if verdict.state == "missed"}
 
 
-def told(what: str, hits: int, runs: int) -> float:
+def print_share(what: str, hits: int, runs: int) -> float:
     share = hits / runs
     print(f"{what}: {share:.4f} +- {math.sqrt(share * (1 - share) / runs):.4f} (standard error; of {runs})")
     return share
@@ -67,22 +67,24 @@ def told(what: str, hits: int, runs: int) -> float:
 def test_where_nothing_differs_a_session_stays_green():
     """Both ends of the promise: no regression is claimed, and no difference at all."""
     judged = list(sessions(1, SESSIONS))
-    red = told("false regressions", sum(bool(missed(one)) for one in judged), SESSIONS)
-    claimed = told("false claims", sum(any(verdict.proven for verdict in one) for one in judged), SESSIONS)
+    red = print_share("false regressions", sum(bool(missed_tests(entry)) for entry in judged), SESSIONS)
+    claimed = print_share("false claims", sum(any(verdict.proven for verdict in entry) for entry in judged), SESSIONS)
 
     assert red <= most_red(SESSIONS)
     assert claimed <= ALPHA + 3 * math.sqrt(ALPHA * (1 - ALPHA) / SESSIONS)
-    assert all(verdict.state != "undecided" for one in judged for verdict in one)
+    assert all(verdict.state != "undecided" for entry in judged for verdict in entry)
 
 
 def test_one_true_regression_among_ten_is_found():
     """A fifth of the replies of one candidate turn wrong on 300 samples: 14 points, of which 12.6 can be seen."""
     number = choose_runs(600)
     judged = list(sessions(2, number, drop=0.2))
-    found = told("found", sum("test_0" in missed(one) for one in judged), number)
-    red = told("false regressions beside it", sum(bool(missed(one) - {"test_0"}) for one in judged), number)
+    share = print_share("found", sum("test_0" in missed_tests(entry) for entry in judged), number)
+    red = print_share(
+        "false regressions beside it", sum(bool(missed_tests(entry) - {"test_0"}) for entry in judged), number
+    )
 
-    assert found >= 0.8
+    assert share >= 0.8
     assert red <= ALPHA + 3 * math.sqrt(ALPHA * (1 - ALPHA) / number)
 
 
@@ -91,9 +93,9 @@ def test_lost_samples_raise_no_alarm():
     # Each takes three times as long, because the lost values are counted at both ends of their range too.
     number = SESSIONS if FULL else SESSIONS // 2
     judged = list(sessions(3, number, lost=0.03))
-    red = told("false regressions with losses", sum(bool(missed(one)) for one in judged), number)
-    undecided = [verdict.state == "undecided" for one in judged for verdict in one]
-    told("undecided comparisons", sum(undecided), len(undecided))
+    red = print_share("false regressions with losses", sum(bool(missed_tests(entry)) for entry in judged), number)
+    undecided = [verdict.state == "undecided" for entry in judged for verdict in entry]
+    print_share("undecided comparisons", sum(undecided), len(undecided))
 
     assert red <= most_red(number)
 
@@ -102,4 +104,6 @@ def test_lost_samples_hide_no_large_regression():
     number = choose_runs(400)
     judged = list(sessions(4, number, drop=0.3, lost=0.03))
 
-    assert told("found in spite of losses", sum("test_0" in missed(one) for one in judged), number) >= 0.8
+    assert (
+        print_share("found in spite of losses", sum("test_0" in missed_tests(entry) for entry in judged), number) >= 0.8
+    )

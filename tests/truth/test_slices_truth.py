@@ -50,12 +50,12 @@ def bounds(
         yield bound_extreme("gap", [means], [means], alpha=ALPHA)
 
 
-def missed(found: Iterator[ExtremeBounds], limit: float = 0.0) -> int:
-    return sum(each.lower is not None and each.lower > limit for each in found)
+def count_missed(bounds: Iterator[ExtremeBounds], limit: float = 0.0) -> int:
+    return sum(each.lower is not None and each.lower > limit for each in bounds)
 
 
-def met(found: Iterator[ExtremeBounds]) -> int:
-    return sum(each.upper is not None and each.upper < LIMIT for each in found)
+def met(bounds: Iterator[ExtremeBounds]) -> int:
+    return sum(each.upper is not None and each.upper < LIMIT for each in bounds)
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.8, 0.95])
@@ -64,7 +64,7 @@ def met(found: Iterator[ExtremeBounds]) -> int:
 def test_equal_rates_are_seldom_proven_different(count, ends, rate):
     rng, sizes = np.random.default_rng([count, *ends, int(100 * rate)]), sizes_of(count, ends)
 
-    errors = missed(bounds(lambda: (rng.random(sizes.sum()) < rate).astype(float), slicing(sizes)))
+    errors = count_missed(bounds(lambda: (rng.random(sizes.sum()) < rate).astype(float), slicing(sizes)))
 
     assert at_most(errors, RUNS, ALPHA)
 
@@ -97,7 +97,7 @@ def test_scores_that_are_mostly_1_keep_both_rates(ends, mean):
         values[low] = rng.random(low.sum())
         return values
 
-    equal = missed(bounds(lambda: draw(np.full(3, mean)), slicing(sizes), is_binary=False))
+    equal = count_missed(bounds(lambda: draw(np.full(3, mean)), slicing(sizes), is_binary=False))
     apart = met(bounds(lambda: draw(one_pair_apart(3, mean)), slicing(sizes), is_binary=False))
 
     assert at_most(equal, RUNS, ALPHA)
@@ -117,7 +117,7 @@ def test_clusters_of_five_keep_both_rates(count, ends, crossed, rate):
         shared = rng.normal(size=clusters.max() + 1)[clusters]
         return np.sqrt(0.3) * shared + np.sqrt(0.7) * rng.normal(size=len(clusters)) < ndtri(np.repeat(rates, sizes))
 
-    equal = missed(bounds(lambda: draw(np.full(count, rate)).astype(float), slicing(sizes), clusters))
+    equal = count_missed(bounds(lambda: draw(np.full(count, rate)).astype(float), slicing(sizes), clusters))
     apart = met(bounds(lambda: draw(one_pair_apart(count, rate)).astype(float), slicing(sizes), clusters))
 
     assert at_most(equal, RUNS, ALPHA)
@@ -140,11 +140,11 @@ def test_twins_keep_both_rates_and_prove_what_unpaired_versions_cannot(pairs):
     def share(up, down, *, paired=True):
         return bounds(lambda: twins(rng, pairs, up, down), versions, clusters if paired else None)
 
-    assert at_most(missed(share(0.05, 0.05)), RUNS, ALPHA)
+    assert at_most(count_missed(share(0.05, 0.05)), RUNS, ALPHA)
     assert at_most(sum(each.upper < 0.05 for each in share(0.05, 0.0)), RUNS, ALPHA)
     if pairs == 200:
-        assert at_least(missed(share(0.06, 0.01)), RUNS, 0.8)
-        assert at_most(missed(share(0.06, 0.01, paired=False)), RUNS, 0.1)
+        assert at_least(count_missed(share(0.06, 0.01)), RUNS, 0.8)
+        assert at_most(count_missed(share(0.06, 0.01, paired=False)), RUNS, 0.1)
 
 
 CHANGES = {
@@ -171,7 +171,7 @@ def changes(rng, sizes, old, new, correlation=0.5):
 
 @pytest.mark.parametrize("ends", [UNEVEN, TINY, EVEN, (200, 200)])
 @pytest.mark.parametrize("name", list(CHANGES))
-def test_a_gap_that_has_not_changed_is_seldom_said_to_have(name, ends):
+def test_an_unchanged_gap_is_seldom_called_changed(name, ends):
     old, new = CHANGES[name]
     rng, sizes = np.random.default_rng([*ends, len(name)]), sizes_of(len(old), ends)
 
@@ -184,13 +184,13 @@ def test_a_gap_that_has_not_changed_is_seldom_said_to_have(name, ends):
 def test_one_of_two_slices_that_falls_is_found(correlation):
     rng, sizes = np.random.default_rng(int(10 * correlation)), np.array([1000, 1000])
 
-    found = sum(change.low > 0 for change in changes(rng, sizes, [0.8, 0.8], [0.8, 0.7], correlation))
+    bounds = sum(change.low > 0 for change in changes(rng, sizes, [0.8, 0.8], [0.8, 0.7], correlation))
 
-    assert at_least(found, RUNS, 0.8)
+    assert at_least(bounds, RUNS, 0.8)
 
 
 @pytest.mark.parametrize("clusters", [1, 5])
-def test_a_search_finds_nothing_where_there_is_nothing(clusters):
+def test_a_search_among_equal_slices_finds_none(clusters):
     """75 slices that hold easier or harder samples than others: both arms are right equally often on each sample."""
     rng, n, errors, runs = np.random.default_rng(clusters), 400, 0, RUNS // 4
     groups = np.arange(n) // clusters
@@ -202,13 +202,13 @@ def test_a_search_finds_nothing_where_there_is_nothing(clusters):
             rng.random(n) < 1 / (1 + np.exp(-2 * ease - 1 - rng.normal(size=groups.max() + 1)[groups]))
             for _ in range(2)
         ]
-        found = search_slices(
+        bounds = search_slices(
             arms[0].astype(float) - arms[1],
             members,
             groups=groups if clusters > 1 else None,
             permutations=399,
             rng=seed,
         )
-        errors += min(each.p_adjusted for each in found.slices) <= ALPHA
+        errors += min(each.p_adjusted for each in bounds.slices) <= ALPHA
 
     assert at_most(errors, runs, ALPHA)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 SESSIONS = choose_runs(200)
 
 
-def shown(what, hits, runs):
+def print_share(what, hits, runs):
     share = hits / runs
     print(f"{what}: {share:.3f} +- {math.sqrt(share * (1 - share) / runs):.3f} (standard error; of {runs})")
     return hits
@@ -29,9 +29,11 @@ def test_sessions_in_which_nothing_is_wrong_prove_nothing(lost, targets):
     rng = np.random.default_rng([1, int(100 * lost), targets])
     sessions = [staged_session(rng, lost=lost, targets=targets) for _ in range(SESSIONS)]
     of_session = [[verdict for verdict in verdicts if verdict.proven] for verdicts, _ in sessions]
-    missed = shown("false misses", sum(any(one.state == "missed" for one in proven) for proven in of_session), SESSIONS)
-    proven = shown("false proofs", sum(map(bool, of_session)), SESSIONS)
-    ended = shown("ended before the last stage", sum(stage < 2 for _, stage in sessions), SESSIONS)
+    missed = print_share(
+        "false misses", sum(any(entry.state == "missed" for entry in proven) for proven in of_session), SESSIONS
+    )
+    proven = print_share("false proofs", sum(map(bool, of_session)), SESSIONS)
+    ended = print_share("ended before the last stage", sum(stage < 2 for _, stage in sessions), SESSIONS)
 
     assert at_most(missed, SESSIONS, ALPHA)
     assert at_most(proven, SESSIONS, ALPHA)
@@ -41,7 +43,7 @@ def test_sessions_in_which_nothing_is_wrong_prove_nothing(lost, targets):
 def test_a_broken_candidate_ends_the_session_after_the_first_stages():
     rng, runs = np.random.default_rng(2), SESSIONS // 4
     sessions = [staged_session(rng, drop=0.9) for _ in range(runs)]
-    shown("ended after smoke", sum(stage == 0 for _, stage in sessions), runs)
-    early = shown("ended before the last stage", sum(stage < 2 for _, stage in sessions), runs)
+    print_share("ended after smoke", sum(stage == 0 for _, stage in sessions), runs)
+    early = print_share("ended before the last stage", sum(stage < 2 for _, stage in sessions), runs)
 
     assert early >= 0.95 * runs

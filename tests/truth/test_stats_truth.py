@@ -1,4 +1,4 @@
-"""How often the methods are wrong when the truth is known: seeded simulations of what evaluations look like.
+"""Error rates of the methods with a known truth: seeded simulations of typical evaluations.
 
 Every limit is the nominal rate, or a worst cell that is named beside it, plus four standard errors of the simulation.
 """
@@ -24,22 +24,22 @@ from pytest_crucible.stats.resampling.draws import MonteCarlo
 pytestmark = pytest.mark.slow
 
 
-def compared(candidate, baseline, *, kind, clusters=None):
+def compare_runs(candidate, baseline, *, kind, clusters=None):
     """Every run with few draws, of a seed of its own."""
     return [
         compare_declared_arms(
             replace(
-                declare_pairs(one, other, kind=kind, bounds=UNIT, clusters=clusters),
+                declare_pairs(entry, other, kind=kind, bounds=UNIT, clusters=clusters),
                 monte_carlo=MonteCarlo(seed=seed, draws=FEW_DRAWS, finest=1 / (FEW_DRAWS + 1)),
             ),
             alternative="two-sided",
             alpha=ALPHA,
         )
-        for seed, (one, other) in enumerate(zip(candidate, baseline, strict=True))
+        for seed, (entry, other) in enumerate(zip(candidate, baseline, strict=True))
     ]
 
 
-def bounded(candidate, baseline, **facts):
+def bound_runs(candidate, baseline, **facts):
     return difference_bounds(candidate, baseline, **facts)
 
 
@@ -86,7 +86,7 @@ def test_zero_inflated_scores_keep_size_and_coverage(n, trade):
         return np.where(answered, rng.beta(10 * mean_of_rest, 10 * (1 - mean_of_rest), (runs, n)), 0.0)
 
     candidate, baseline = arm(zeros, mean), arm(0.30, 0.70)
-    results = compared(candidate, baseline, kind="bounded")
+    results = compare_runs(candidate, baseline, kind="bounded")
 
     if not trade:
         assert at_most(sum(result.p_value <= ALPHA for result in results), runs, ALPHA)
@@ -110,7 +110,7 @@ def test_clusters_of_five_keep_size_and_coverage(groups, kind):
         candidate, baseline = (candidate > 0).astype(float), (baseline > 0).astype(float)
     else:
         candidate, baseline = 1 / (1 + np.exp(-candidate)), 1 / (1 + np.exp(-baseline))
-    results = compared(candidate, baseline, kind=kind, clusters=clusters)
+    results = compare_runs(candidate, baseline, kind=kind, clusters=clusters)
 
     assert at_most(sum(result.p_value <= ALPHA for result in results), runs, ALPHA)
     assert at_most(sum(result.proof_p <= ALPHA for result in results), runs, ALPHA)
@@ -135,7 +135,7 @@ def test_a_graded_candidate_with_rare_disasters_rarely_passes(n, rate, smallest)
     """Losses of `smallest` to 1 in a few answers. (All-or-nothing losses of 2 % at n=200 would give .107.)"""
     runs, rng, margin = choose_runs(6000), np.random.default_rng([5, n]), rate * (smallest + 1) / 2
     losses = (rng.random((runs, n)) < rate) * rng.uniform(smallest, 1, (runs, n))
-    passes = sum(bounded(1 - loss, np.ones(n), kind="bounded", bounds=UNIT).low > -margin for loss in losses)
+    passes = sum(bound_runs(1 - loss, np.ones(n), kind="bounded", bounds=UNIT).low > -margin for loss in losses)
 
     assert at_most(passes, runs, 0.08)
 
@@ -173,10 +173,10 @@ def test_korn_graubard_bounds_of_clustered_bits_never_err_too_often(sizes, rate,
     runs, clusters = choose_runs(4000), np.repeat(np.arange(len(sizes)), sizes)
     values = clustered_bits(np.random.default_rng([7, len(sizes)]), runs, sizes, rate, correlation)
     bound = line("bound", "one arm", "binary", clustered=True).function
-    seen = [declare_arm(row, kind="binary", bounds=UNIT, clusters=clusters) for row in values]
+    arms = [declare_arm(row, kind="binary", bounds=UNIT, clusters=clusters) for row in values]
 
-    assert at_most(sum(bound(row, ALPHA, "lower") > rate for row in seen), runs, ALPHA)
-    assert at_most(sum(bound(row, ALPHA, "upper") < rate for row in seen), runs, ALPHA)
+    assert at_most(sum(bound(row, ALPHA, "lower") > rate for row in arms), runs, ALPHA)
+    assert at_most(sum(bound(row, ALPHA, "upper") < rate for row in arms), runs, ALPHA)
 
 
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES.keys())

@@ -12,9 +12,9 @@ from simulation import at_least
 from sweep_evals import SweepEval, equal, spread
 
 from pytest_crucible.analyse.many_arms import ManyArms
-from pytest_crucible.analyse.sweep_members import compare_members
+from pytest_crucible.features.sweeps.sweep_members import compare_members
 from pytest_crucible.records import Arm, ChoosingHalf, Sweep, SweepLook, SweepMember
-from pytest_crucible.sweeps.drops import members_that_go_on
+from pytest_crucible.sweeps.rounds import members_that_go_on
 
 pytestmark = pytest.mark.slow
 
@@ -31,23 +31,23 @@ SWEPT = {
 
 @pytest.mark.parametrize("name", SWEPT)
 def test_all_true_ranks_and_differences_are_inside_and_the_best_is_named(name):
-    known, drop = SWEPT[name]
-    truths = 1 + (known.truths[None, :] > known.truths[:, None]).sum(axis=1)
+    case, drop = SWEPT[name]
+    truths = 1 + (case.truths[None, :] > case.truths[:, None]).sum(axis=1)
     ranks = differences = named = 0
-    first_best = f"m{int(np.argmax(known.truths))}"
-    for values in known.draw(RUNS, seed=3):
-        table = compare_sweep(known, values, drop)
-        best = [one.arm for one in table.arms].index(table.best)
-        distances = known.truths - known.truths[best]
+    first_best = f"m{int(np.argmax(case.truths))}"
+    for values in case.draw(RUNS, seed=3):
+        table = compare_sweep(case, values, drop)
+        best = [arm.arm for arm in table.arms].index(table.best)
+        distances = case.truths - case.truths[best]
         ranks += all(
-            one.ranks is None or one.ranks[0] <= true <= one.ranks[1]
-            for one, true in zip(table.arms, truths, strict=True)
+            arm.ranks is None or arm.ranks[0] <= true <= arm.ranks[1]
+            for arm, true in zip(table.arms, truths, strict=True)
         )
         named += first_best in table.not_proven_worse
         differences += all(
-            one.difference_interval is None
-            or one.difference_interval.low - 1e-9 <= true <= one.difference_interval.high + 1e-9
-            for one, true in zip(table.arms, distances, strict=True)
+            arm.difference_interval is None
+            or arm.difference_interval.low - 1e-9 <= true <= arm.difference_interval.high + 1e-9
+            for arm, true in zip(table.arms, distances, strict=True)
         )
 
     # Any one of equal members: subset selection promises to keep a best one, not all of them.
@@ -56,26 +56,26 @@ def test_all_true_ranks_and_differences_are_inside_and_the_best_is_named(name):
     assert at_least(differences, RUNS, 0.95)
 
 
-def compare_sweep(known: SweepEval, values: np.ndarray, drop: str) -> ManyArms:
+def compare_sweep(case: SweepEval, values: np.ndarray, drop: str) -> ManyArms:
     """Return the members of a sweep with looks after 1/8, 1/4 and 1/2 of the samples."""
-    names = [f"m{k}" for k in range(len(known.means))]
+    names = [f"m{k}" for k in range(len(case.means))]
     live, looks = list(range(len(names))), []
-    for samples in (known.n // 8, known.n // 4, known.n // 2):
-        clusters = None if known.clusters is None else known.clusters[:samples]
+    for samples in (case.n // 8, case.n // 4, case.n // 2):
+        clusters = None if case.clusters is None else case.clusters[:samples]
         if len(live) > 1:
             live = [live[k] for k in members_that_go_on(values[:samples][:, live], clusters, drop=drop, looks=3)]
             looks.append(SweepLook(samples=samples, kept=tuple(names[k] for k in live)))
     winner = live[int(np.argmax(values[:, live].mean(axis=0)))]
-    groups = None if known.clusters is None else [f"g{label}" for label in known.clusters]
+    groups = None if case.clusters is None else [f"g{label}" for label in case.clusters]
     inputs = analysis_inputs(arm(ok=values[:, 0].astype(bool).tolist()), groups=groups)
     half = ChoosingHalf(
-        plan=replace(inputs.plan, arms=tuple(Arm(name=one, role="baseline", adapter=one, identity=one) for one in names)),
+        plan=replace(inputs.plan, arms=tuple(Arm(name=name, role="baseline", adapter=name, identity=name) for name in names)),
         answers=tuple(arm(ok=column) for column in values.astype(bool).T.tolist()),
         groups=inputs.groups, sample_ids=[], known_kinds={}, looks=tuple(looks), winner=names[winner],
     )  # fmt: skip
     sweep = Sweep(
-        family="tuned", test="t.py::t", by="ok", confirm=0.5, drop=drop, grid={}, choosing=known.n, choosing_sha256="",
-        confirming=known.n, looks=(known.n // 8, known.n // 4, known.n // 2),
-        members=tuple(SweepMember(name=one, settings={"name": one}, identity=one) for one in names),
+        family="tuned", test="t.py::t", by="ok", confirm=0.5, drop=drop, grid={}, choosing=case.n, choosing_sha256="",
+        confirming=case.n, looks=(case.n // 8, case.n // 4, case.n // 2),
+        members=tuple(SweepMember(name=name, settings={"name": name}, identity=name) for name in names),
     )  # fmt: skip
-    return compare_members(half, range(known.n), sweep, alpha=0.05).members
+    return compare_members(half, range(case.n), sweep, alpha=0.05).members

@@ -31,28 +31,28 @@ BEST = {
 
 @pytest.mark.parametrize("name", EQUAL)
 def test_members_no_better_than_the_baseline_are_seldom_claimed_to_be_and_the_estimate_is_unbiased(name):
-    known = EQUAL[name]
-    runs = [run_sweep(known, values) for values in known.draw(RUNS, seed=5)]
-    confirmed = np.array([one.confirmed for one in runs]) - known.means[0]
+    case = EQUAL[name]
+    runs = [run_sweep(case, values) for values in case.draw(RUNS, seed=5)]
+    confirmed = np.array([run.confirmed for run in runs]) - case.means[0]
 
-    assert at_most(sum(one.claims for one in runs), RUNS, 0.05)
-    assert at_least(sum(one.covers for one in runs), RUNS, 0.94)
+    assert at_most(sum(run.claims for run in runs), RUNS, 0.05)
+    assert at_least(sum(run.covers for run in runs), RUNS, 0.94)
     assert abs(confirmed.mean()) <= 4 * confirmed.std() / np.sqrt(RUNS)
     # On the half that chose, it is not.
-    assert np.mean([one.naive for one in runs]) > known.means[0] + 2 * confirmed.std() / np.sqrt(RUNS)
+    assert np.mean([run.naive for run in runs]) > case.means[0] + 2 * confirmed.std() / np.sqrt(RUNS)
 
 
 @pytest.mark.parametrize("name", BEST)
 def test_the_best_member_is_seldom_dropped(name):
-    known = BEST[name]
-    runs = [run_sweep(known, values) for values in known.draw(RUNS, seed=6)]
+    case = BEST[name]
+    runs = [run_sweep(case, values) for values in case.draw(RUNS, seed=6)]
 
-    assert at_most(sum(0 not in one.live for one in runs), RUNS, 0.05)
+    assert at_most(sum(0 not in run.live for run in runs), RUNS, 0.05)
 
 
 def test_poor_members_cost_less_than_half_of_the_replies():
-    known = SweepEval(600, (0.8, *equal(7, 0.6), 0.6))
-    runs = [run_sweep(known, values) for values in known.draw(choose_runs(80), seed=7)]
+    case = SweepEval(600, (0.8, *equal(7, 0.6), 0.6))
+    runs = [run_sweep(case, values) for values in case.draw(choose_runs(80), seed=7)]
 
-    assert np.mean([one.replies for one in runs]) <= 0.5 * 8 * 300
-    assert {one.winner for one in runs} == {0}
+    assert np.mean([run.replies for run in runs]) <= 0.5 * 8 * 300
+    assert {run.winner for run in runs} == {0}

@@ -41,7 +41,7 @@ def test_a_reduction_is_seldom_proven_where_there_is_none(share, trainings):
 
 @pytest.mark.parametrize("trainings", [3, 5])
 @pytest.mark.parametrize(("sigma", "rate"), [(0.3, 0.087), (1.0, 0.232)])
-def test_with_plain_numbers_it_would_be(sigma, rate, trainings):
+def test_plain_numbers_prove_false_reductions(sigma, rate, trainings):
     reduction = 1 - np.exp(-3 + sigma**2 / 2)
     drawn = 1 - np.random.default_rng(3).lognormal(-3, sigma, (RUNS, trainings))
     proven = sum(t_bound(row, alpha=ALPHA, side="lower") > reduction for row in drawn)

@@ -1,4 +1,4 @@
-"""How often a trend marks a change where there is none: runs of one law, looked at together."""
+"""Rates at which a trend marks a false change: runs of one law, looked at together."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def drawn(kind: str, draw: np.random.Generator) -> list[RunScores]:
 @pytest.mark.parametrize("kind", FACTS)
 def test_a_trend_without_a_change_shows_one_in_a_twentieth_of_all_cases_at_most(kind):
     draw = np.random.default_rng(11)
-    wrong = sum(any(one.change for one in trend(FACTS[kind], drawn(kind, draw), alpha=0.05)) for _ in range(TRENDS))
+    wrong = sum(any(entry.change for entry in trend(FACTS[kind], drawn(kind, draw), alpha=0.05)) for _ in range(TRENDS))
 
     assert at_most(wrong, TRENDS, 0.05)

@@ -30,7 +30,7 @@ def server(started: OpenAIServer) -> OpenAIServer:
 
 
 def status(server: OpenAIServer, prompt: str = "2 + 2", **headers: str) -> int:
-    """Of one answer; 0 where there is none."""
+    """Return the status of one answer; 0 if there is none."""
     address = urlsplit(server.url)
     connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=10)
     try:
@@ -49,7 +49,7 @@ def statuses(server: OpenAIServer, prompts: int, *, at_a_time: int = 1) -> list[
         return list(threads.map(lambda k: status(server, str(k)), range(prompts)))
 
 
-def test_a_model_behaves_as_it_is_told_and_the_others_do_not(server):
+def test_a_behaviour_belongs_to_its_model_alone(server):
     server.behave("m", fault="500")
 
     assert status(server) == 500
@@ -62,10 +62,10 @@ def test_a_model_behaves_as_it_is_told_and_the_others_do_not(server):
 
 def test_everything_is_counted(server):
     server.behave("m", fault="500", fails_first=1)
-    found = [status(server, prompt) for prompt in ("a", "a", "a", "b")]
+    rows = [status(server, prompt) for prompt in ("a", "a", "a", "b")]
     counts = server.counts()
 
-    assert found == [500, 200, 200, 500]
+    assert rows == [500, 200, 200, 500]
     assert (counts["requests"], counts["distinct"], counts["repeated"], counts["answered_again"]) == (4, 2, 2, 1)
     assert (counts["statuses"], counts["faults"]) == ({"500": 2, "200": 2}, {"500": 2})
 
@@ -98,11 +98,11 @@ def test_one_answer_in_a_hundred_is_twenty_times_slower():
     assert 70 <= delays.count(1.0) <= 130
 
 
-def test_what_is_above_the_rate_gets_429_and_all_are_told_the_limit(server):
+def test_requests_above_the_rate_get_429_and_all_answers_state_the_limit(server):
     server.behave("m", rate=0.01, burst=3, retry_after="0.2")
-    found = statuses(server, 5)
+    result = statuses(server, 5)
 
-    assert found == [200, 200, 200, 429, 429]
+    assert result == [200, 200, 200, 429, 429]
     assert sum(both[2] for both in server.counts()["seconds"]) == 2
 
 
@@ -133,12 +133,12 @@ def test_who_hangs_up_while_waiting_for_a_slot_gives_it_to_the_next(server):
     thread.join()
 
 
-@pytest.mark.parametrize("said", [{"latency": 1}, {"fault": "flood"}, {"fault": "200"}, {"slots": "many"}])
-def test_a_behaviour_that_there_is_not_is_an_error(server, said):
+@pytest.mark.parametrize("sentence", [{"latency": 1}, {"fault": "flood"}, {"fault": "200"}, {"slots": "many"}])
+def test_a_behaviour_that_there_is_not_is_an_error(server, sentence):
     with pytest.raises(ValueError, match=r"there is no|invalid literal"):
-        behaving(Behaviour(), said)
+        behaving(Behaviour(), sentence)
     with pytest.raises(ValueError, match=r"there is no|invalid literal"):
-        server.behave("m", **said)
+        server.behave("m", **sentence)
 
 
 def test_it_ends_with_who_started_it():

@@ -9,15 +9,22 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from pytest_crucible.backends.ensembles import strategies
-from pytest_crucible.backends.ensembles.ballots import INCOMPLETE, Ballot, Tally
-from pytest_crucible.backends.ensembles.functions import find_function
-from pytest_crucible.backends.ensembles.normalisers import NORMALISERS, Normaliser
-from pytest_crucible.backends.ensembles.polling import Member, Poll
-from pytest_crucible.backends.ensembles.settings import Rules
-from pytest_crucible.backends.ensembles.ties import TIES
-from pytest_crucible.backends.ensembles.votes import LAST, VOTES, Vote, require_confidence, tally, user_vote
+from pytest_crucible.backends.ensembles.polling import Member, Poll, cascade, parallel, race, sequential
+from pytest_crucible.backends.ensembles.settings import Rules, find_function
+from pytest_crucible.backends.ensembles.votes import (
+    INCOMPLETE,
+    LAST,
+    TIES,
+    VOTES,
+    Ballot,
+    Tally,
+    Vote,
+    require_confidence,
+    tally,
+    user_vote,
+)
 from pytest_crucible.backends.protocol import KnowsItsSamples
+from pytest_crucible.metrics.normalisers import NORMALISERS, Normaliser
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, SpecError
 from pytest_crucible.records.function_source import sources
@@ -151,12 +158,12 @@ def _check_answer(function: Callable[[str], Any], name: str, text: str) -> str |
 
 def _strategy(rules: Rules, vote: Vote) -> Callable[[Poll], Awaitable[None]]:
     if rules.execution == "hedged":
-        return partial(strategies.race, delay_s=rules.delay_s or 0.0)
+        return partial(race, delay_s=rules.delay_s or 0.0)
     if rules.execution == "cascade":
-        return partial(strategies.cascade, threshold=rules.threshold or 1.0, min_responses=rules.min_responses)
+        return partial(cascade, threshold=rules.threshold or 1.0, min_responses=rules.min_responses)
     if rules.execution == "sequential":
-        return partial(strategies.sequential, enough=partial(_is_settled, rules, vote))
-    return strategies.parallel
+        return partial(sequential, enough=partial(_is_settled, rules, vote))
+    return parallel
 
 
 def _is_settled(rules: Rules, vote: Vote, poll: Poll) -> bool:

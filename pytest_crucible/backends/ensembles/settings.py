@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pytest_crucible.backends.ensembles.functions import check_name
-from pytest_crucible.backends.ensembles.normalisers import NORMALISERS
-from pytest_crucible.backends.ensembles.ties import TIES
-from pytest_crucible.backends.ensembles.votes import VOTES
+from pytest_crucible.backends.ensembles.votes import TIES, VOTES
+from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import import_function
+from pytest_crucible.records.suggestions import suggest
+
+
+def check_name(adapter_name: str, setting: str, name: Any, names: Iterable[str]) -> None:
+    """Raise SpecError, with the nearest name, unless a name is in the table or an importable function."""
+    if isinstance(name, str) and ":" in name:
+        find_function(adapter_name, setting, name)
+    elif name not in tuple(names):
+        expected = f"expected {', '.join(map(repr, names))}, or 'module:function' for a function of your own"
+        raise SpecError(f"{adapter_name} has {setting} = {name!r}: {suggest(str(name), names, always=expected)}")
+
+
+def find_function(adapter_name: str, setting: str, name: str) -> Callable[..., Any]:
+    """Import the function that "module:function" names. Raises SpecError."""
+    return import_function(f"{adapter_name} has {setting} =", name)
+
 
 EXECUTIONS = ("parallel", "sequential", "hedged", "cascade")
 BY_CONFIDENCE = "confidence"
@@ -118,7 +133,8 @@ def _check_together(adapter_name: str, options: Mapping[str, Any], execution: st
     for name, where in EXECUTIONS_OF.items():
         if name in options and execution not in where:
             raise SpecError(
-                f"{adapter_name} has {name!r}, which belongs to execution = {_either(where)}, not {execution!r}: remove it"
+                f"{adapter_name} has {name!r}, which belongs to execution = {' or '.join(map(repr, where))}, "
+                f"not {execution!r}: remove it"
             )
     if execution == "hedged":
         for name in VOTE_SETTINGS:
@@ -130,10 +146,6 @@ def _check_together(adapter_name: str, options: Mapping[str, Any], execution: st
         raise SpecError(f"{adapter_name} has weights, which need vote = 'weighted' or a function of your own")
     if "seed" in options and options.get("ties") != "random":
         raise SpecError(f"{adapter_name} has a seed, but draws nothing: set ties = 'random', or remove it")
-
-
-def _either(names: Iterable[str]) -> str:
-    return " or ".join(map(repr, names))
 
 
 # -- values -----------------------------------------------------------------------------------------------------------

@@ -3,11 +3,85 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
-from pytest_crucible.backends.ensembles.ballots import Ballot, Tally, confidence
+from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused
+
+# Finish reasons of an incomplete reply, which abstains.
+INCOMPLETE = ("length", "content_filter")
+Indecision = Literal["abstained", "tied", "divided"]
+"""Why an ensemble has no answer: all abstained, the best are tied, or the rule needs more agreement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ballot:
+    """One member's reply, read as a vote."""
+
+    member: str
+    reply: Reply
+    answer: str | None
+    """The normalised reply; None abstains."""
+    weight: float = 1.0
+
+    @property
+    def is_cast(self) -> bool:
+        """False for an abstention and for a vote of weight 0: neither can win."""
+        return self.answer is not None and self.weight > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """The result of a vote."""
+
+    chosen: Ballot | None
+    """The ballot whose reply is the ensemble's; None without an answer, see `why`."""
+    consensus: float
+    """The winner's share of the cast votes, by weight; without a winner, the largest share."""
+    totals: Mapping[str, float] = field(default_factory=dict)
+    """The weight of each answer's votes, in the order in which the answers were first given."""
+    tied: bool = False
+    why: Indecision | Literal[""] = ""
+
+
+def confidence(reply: Reply) -> float | None:
+    """Return the geometric mean of the reply's token probabilities; None without log-probabilities.
+
+    >>> round(confidence(Reply(text="4.2", logprobs=(-0.1, -0.3))), 3), confidence(Reply(text="4.2"))
+    (0.819, None)
+    """
+    if not reply.logprobs:
+        return None
+    mean = sum(reply.logprobs) / len(reply.logprobs)
+    # Servers round: a log-probability of 0 may arrive as 1e-7.
+    return None if math.isnan(mean) else math.exp(min(mean, 0.0))
+
+
+Tie = Callable[[Sequence[str], Request, int], "str | None"]
+"""A rule for ties: returns one of the leading answers, or None; the number is the seed."""
+
+
+def first(leaders: Sequence[str], request: Request, seed: int) -> str | None:
+    """Return the answer that was given first."""
+    return leaders[0]
+
+
+def abstain(leaders: Sequence[str], request: Request, seed: int) -> str | None:
+    """Return None: a tie has no winner."""
+    return None
+
+
+def at_random(leaders: Sequence[str], request: Request, seed: int) -> str | None:
+    """Draw one by seed, sample and repeat: the same in every run, whatever the order of members and samples."""
+    # Sorted: the draw must not depend on the order in which members answered.
+    return random.Random(f"{seed}/{request.repeat}/{request.sample}").choice(sorted(leaders))
+
+
+TIES: Mapping[str, Tie] = {"first": first, "abstain": abstain, "random": at_random}
+
 
 BreakTie = Callable[[Sequence[str]], str | None]
 """Chooses one of tied answers, which are in the order in which they were first given; or returns None."""

@@ -1,4 +1,4 @@
-"""An HTTP client for one server: connections are reused, opened on demand, and closed with the loop at the latest."""
+"""HTTP clients for one server: connections are reused, opened on demand, and closed with the loop at the latest."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ import functools
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Protocol
 
-from pytest_crucible.backends.http.address import Address, parse_ip
-from pytest_crucible.backends.http.connection import Connection, Response, Watch
-from pytest_crucible.backends.http.failures import CONNECT_S, connection_error
-from pytest_crucible.backends.http.proxies import Proxy, proxy_for
-from pytest_crucible.records.errors import Refused, Retryable
+from pytest_crucible.backends.http.address import Address, Proxy, parse_ip, proxy_for
+from pytest_crucible.backends.http.connection import (
+    CONNECT_S,
+    IDLE_S,
+    Connection,
+    Response,
+    Watch,
+    connection_error,
+    tls_context,
+)
+from pytest_crucible.records.errors import Refused, Retryable, SpecError
+from pytest_crucible.records.object_reference import import_function
 
-# A connection that was idle for longer is not reused.
-# Many servers close idle connections after five seconds, and a request that meets the closing is lost.
-IDLE_S = 4.0
 # If a host has several addresses and one does not answer, the next is tried after this time (RFC 8305).
 _NEXT_ADDRESS_S = 0.25
 
@@ -49,11 +55,7 @@ class Client:
 
         Raises Retryable if the response is incomplete, Refused if the server cannot be used at all.
         """
-        return self._exchange(self._line("POST", path) + b"%d\r\n\r\n%b" % (len(body), body), watch)
-
-    def get(self, path: str) -> Awaitable[Response]:
-        """Send a GET request; as `post`, without a body."""
-        return self._exchange(self._line("GET", path) + b"0\r\n\r\n", None)
+        return self._exchange(self._line(path) + b"%d\r\n\r\n%b" % (len(body), body), watch)
 
     async def close(self) -> None:
         """Close idle connections."""
@@ -148,12 +150,12 @@ class Client:
         lines = {"host": self._address.netloc, **headers}
         return "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
-    def _request_line(self, method: str, path: str) -> bytes:
+    def _request_line(self, path: str) -> bytes:
         address, proxy = self._address, self._proxy
         plain = proxy is not None and address.scheme == "http"
         target = (address.origin if plain else "") + address.target(path)
         credentials = _authorization(proxy) if plain and proxy else ""
-        return f"{method} {target} HTTP/1.1\r\n{self._headers}{credentials}content-length: ".encode("latin-1")
+        return f"POST {target} HTTP/1.1\r\n{self._headers}{credentials}content-length: ".encode("latin-1")
 
 
 def _authorization(proxy: Proxy) -> str:
@@ -182,3 +184,41 @@ async def _close_with_loop(idle: list[Connection]) -> AsyncGenerator[None, None]
         # One turn for the transports, one for their sockets.
         for _ in range(2):
             await asyncio.sleep(0)
+
+
+class HttpClient(Protocol):
+    """Sends requests with the same headers to one server. Failures are the errors of `pytest_crucible.records.errors`."""
+
+    def post(self, path: str, body: bytes, watch: Watch | None = None) -> Awaitable[Response]: ...
+
+    async def close(self) -> None: ...
+
+
+def open_default(
+    address: Address, headers: Mapping[str, str], *, max_body: int, verify: bool, ca_file: Path | None, client: str
+) -> HttpClient:
+    """Return this package's own client."""
+    tls = tls_context(verify=verify, ca_file=ca_file) if address.scheme == "https" else None
+    return Client(address, headers, max_body, tls)
+
+
+def open_httpx(
+    address: Address, headers: Mapping[str, str], *, max_body: int, verify: bool, ca_file: Path | None, client: str
+) -> HttpClient:
+    """Return a client on httpx, or on the `httpx.AsyncClient` that the function `client` ("module:function") returns."""
+    try:
+        from pytest_crucible.backends.http.httpx_client import HttpxClient, build_client
+    except ModuleNotFoundError as error:
+        raise SpecError(
+            'transport = "httpx" needs httpx, which is not installed: pip install "pytest-crucible[httpx]"'
+        ) from error
+    tls = tls_context(verify=verify, ca_file=ca_file)
+    return HttpxClient(
+        address,
+        headers,
+        max_body,
+        import_function("an adapter has client =", client) if client else lambda: build_client(tls),
+    )
+
+
+TRANSPORTS: Mapping[str, Callable[..., HttpClient]] = {"default": open_default, "httpx": open_httpx}

@@ -3,15 +3,154 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import functools
+import socket
+import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, cast
 
 import httptools
 
-from pytest_crucible.backends.http.held_bytes import MAX_HEADERS, HeldBytes, headers_too_long, held_of
-from pytest_crucible.records.errors import BackendError, Retryable
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
+
+
+def tls_context(*, verify: bool = True, ca_file: Path | None = None) -> ssl.SSLContext:
+    """Return a TLS context. It trusts the system's authorities, those of a PEM file, or (verify=False) any server.
+
+    Raises SpecError.
+    """
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise SpecError(f"ca_file {str(ca_file)!r} cannot be read as PEM certificates: {error}") from None
+    # Only HTTP/1.1 is spoken here; without this some servers choose HTTP/2.
+    context.set_alpn_protocols(["http/1.1"])
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def explain_tls_error(error: ssl.SSLError, where: str) -> str:
+    """Return what failed and what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f'the certificate of {where} cannot be verified ({error.verify_message}): give ca_file = "FILE" with the '
+            "authority that signed it, or verify = false"
+        )
+    reason = (error.reason or str(error)).replace("_", " ").lower()
+    return f"{where} does not speak TLS ({reason}): check whether its URL should begin with http://"
+
+
+# A connection that was idle for longer is not reused.
+# Many servers close idle connections after five seconds, and a request that meets the closing is lost.
+IDLE_S = 4.0
+# Time limit for opening a connection.
+CONNECT_S = 15.0
+
+
+def connection_error(error: OSError, origin: str, where: str, *, reached: bool) -> Refused | Retryable:
+    """Return the error for a failed connection to `where`: the server at `origin`, or a proxy.
+
+    A server that was never reached is a wrong setting; one that was reached before is down for a moment.
+    """
+    if isinstance(error, ssl.SSLCertVerificationError) or (isinstance(error, ssl.SSLError) and not reached):
+        return Refused(explain_tls_error(error, origin))
+    # Once it has resolved, a failing name is an outage of the resolver and worth a retry.
+    if isinstance(error, socket.gaierror) and not reached:
+        return Refused(f"the host name in {where} does not resolve ({error.strerror}): check the URL and the network")
+    if isinstance(error, TimeoutError):
+        return Retryable(f"{where} did not accept a connection within {CONNECT_S:g} s", kind="timeout")
+    # Searched in the text: for a host with several addresses, the error lists what happened at each.
+    if f"[Errno {errno.ECONNREFUSED}]" in str(error):
+        return Retryable(f"nothing listens at {where}: is the server running?", kind="connection")
+    return Retryable(f"{where} cannot be reached: {error.strerror or error}", kind="connection")
+
+
+# Servers send some hundred bytes; nginx and Apache accept 8 to 32 KiB of a request, httpx and curl 64 to 300 KiB of a response.
+MAX_HEADERS = 64 * 1024
+# Of all replies that one server sends at a time. 64 requests with 4 MB each, which is a reply of 8,000 tokens with 20 alternatives.
+MAX_HELD = 256 * 1024 * 1024
+
+
+class HeldBytes:
+    """The bytes that are held of the replies that a server is sending."""
+
+    def __init__(self, where: str, limit: int = MAX_HELD) -> None:
+        self._where = where
+        self._limit = limit
+        self._held = 0
+        self._holdings: set[Holding] = set()
+
+    def open(self, drop: Callable[[BackendError], None]) -> Holding:
+        """Return the count of one reply. `drop` stops reading the reply, with this error; it must not raise."""
+        holding = Holding(self, drop)
+        self._holdings.add(holding)
+        return holding
+
+    def change(self, by: int) -> None:
+        """Count more bytes, or fewer. Above the limit the longest reply is dropped: it is the one that a server makes endless."""
+        self._held += by
+        # One reply alone is within the limit of its adapter.
+        while self._held > self._limit and len(self._holdings) > 1:
+            longest = max(self._holdings, key=lambda holding: holding.size)
+            longest.close()
+            longest.drop(self._error())
+
+    def remove(self, holding: Holding) -> None:
+        self._holdings.discard(holding)
+        self._held -= holding.size
+
+    def _error(self) -> BackendError:
+        return Retryable(
+            f"{self._where} sent more than {self._limit / 1e6:,.0f} MB of replies at the same time; the longest of them was not "
+            "read: lower max_reply_bytes of the adapter, or --crucible-concurrency",
+            kind="garbage",
+        )
+
+
+class Holding:
+    """The bytes that are held of one reply."""
+
+    __slots__ = ("_all", "_is_open", "drop", "size")
+
+    def __init__(self, all_replies: HeldBytes, drop: Callable[[BackendError], None]) -> None:
+        self._all = all_replies
+        self._is_open = True
+        self.drop = drop
+        self.size = 0
+
+    def resize(self, size: int) -> bool:
+        """Set how many bytes are held now; return False if the reply was dropped."""
+        if self._is_open:
+            by, self.size = size - self.size, size
+            self._all.change(by)
+        return self._is_open
+
+    def close(self) -> None:
+        """Count the reply no longer."""
+        if self._is_open:
+            self._is_open = False
+            self._all.remove(self)
+
+
+@functools.cache
+def held_of(where: str) -> HeldBytes:
+    """Return the count of a server, which all clients of this process share."""
+    return HeldBytes(where)
+
+
+def headers_too_long(where: str) -> BackendError:
+    """Return the error for headers that are not read to their end. It is not retried: they would be as long again."""
+    return BackendError(
+        f"{where} sent more than {MAX_HEADERS // 1024} KiB of headers; the rest was not read: "
+        "check the server, or the gateway in front of it",
+        kind="garbage",
+    )
 
 
 class Watch(Protocol):

@@ -11,10 +11,19 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 import httpx
 
 from pytest_crucible.backends.http.address import Address
-from pytest_crucible.backends.http.client import IDLE_S
-from pytest_crucible.backends.http.connection import Response, Watch, is_event_stream, too_long
-from pytest_crucible.backends.http.failures import CONNECT_S, connection_error
-from pytest_crucible.backends.http.held_bytes import MAX_HEADERS, Holding, headers_too_long, held_of
+from pytest_crucible.backends.http.connection import (
+    CONNECT_S,
+    IDLE_S,
+    MAX_HEADERS,
+    Holding,
+    Response,
+    Watch,
+    connection_error,
+    headers_too_long,
+    held_of,
+    is_event_stream,
+    too_long,
+)
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 from pytest_crucible.records.type_names import describe_type
 

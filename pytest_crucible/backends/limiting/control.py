@@ -3,14 +3,99 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
+from pytest_crucible.backends.limiting.chance import Sent
 from pytest_crucible.backends.limiting.concurrency import Window
-from pytest_crucible.backends.limiting.limits import Limits
 from pytest_crucible.backends.limiting.rate import Pacing
-from pytest_crucible.backends.limiting.tokens_per_minute import TokenMeter
-from pytest_crucible.records import Reply
-from pytest_crucible.records.errors import REFUSALS, BackendError, Retryable
+from pytest_crucible.records import Adapter, Reply
+from pytest_crucible.records.errors import REFUSALS, BackendError, Retryable, SpecError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of a server: infinite where none is set."""
+
+    concurrency: float = math.inf
+    requests_per_second: float = math.inf
+    tokens_per_minute: float = math.inf
+
+    def share(self, parts: int) -> Limits:
+        """Return one worker's part, for workers that share no state."""
+        return Limits(
+            concurrency=max(1, self.concurrency // parts) if self.concurrency < math.inf else math.inf,
+            requests_per_second=self.requests_per_second / parts,
+            tokens_per_minute=self.tokens_per_minute / parts,
+        )
+
+
+NAMES = tuple(field.name for field in fields(Limits))
+
+
+def read_limits(adapter: Adapter) -> Limits:
+    """Read `limit` of an adapter. Raises SpecError."""
+    table = adapter.asking.get("limit", {})
+    if not isinstance(table, dict):
+        raise SpecError(f"adapter {adapter.name!r} has limit = {table!r}: write limit = {{ requests_per_second = 50 }}")
+    if unknown := sorted(set(table) - set(NAMES)):
+        raise SpecError(f"adapter {adapter.name!r} has an unknown limit {unknown[0]!r}; expected {', '.join(NAMES)}")
+    for name, value in table.items():
+        _check(adapter.name, name, value)
+    return Limits(**table)
+
+
+def _check(adapter: str, name: str, value: Any) -> None:
+    whole = name == "concurrency"
+    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not (is_number and 0 < value < math.inf):
+        expected = "a whole number from 1" if whole else "a number above 0"
+        raise SpecError(f"adapter {adapter!r} has a limit of {name} = {value!r}: write {expected}")
+
+
+# Assumed tokens of a request before the first answer.
+GUESS = 1000.0
+# The weight of the latest request in the moving mean of tokens: it follows about the last 32.
+RECENT = 1 / 32
+# Of sums of token fractions.
+ROUNDING = 1e-6
+
+
+class TokenMeter:
+    """A balance of tokens that grows at a rate and may be overdrawn: nothing is sent while it is negative."""
+
+    __slots__ = ("balance", "filled_at", "mean", "most", "server_limit")
+
+    def __init__(self, most: float = math.inf) -> None:
+        self.most = most
+        """Tokens per minute that the user allows."""
+        self.server_limit = math.inf
+        """Tokens per minute that the server reports as its limit."""
+        self.balance = 0.0
+        self.filled_at = 0.0
+        self.mean = GUESS
+
+    def delay(self, now: float) -> float:
+        """Return the seconds until the balance is not negative."""
+        a_minute = min(self.most, self.server_limit)
+        if a_minute == math.inf:
+            return 0.0
+        # One second's worth at most: the bucket smooths, it does not save up.
+        self.balance = min(a_minute / 60, self.balance + (now - self.filled_at) * a_minute / 60)
+        self.filled_at = now
+        return 0.0 if self.balance >= -ROUNDING else -self.balance * 60 / a_minute
+
+    def take(self) -> float:
+        """Charge the expected tokens of a request."""
+        self.balance -= self.mean
+        return self.mean
+
+    def settle(self, charged: float, used: float | None) -> None:
+        """Replace the charge by the actual tokens; a failed request has used none."""
+        self.balance += charged - (used or 0.0)
+        if used:
+            self.mean += RECENT * (used - self.mean)
+
 
 REFUSED = "429"
 # A failure that does not depend on the server's load.
@@ -20,23 +105,6 @@ UNKNOWN = "connection"
 LONGEST_PAUSE_S = 600.0
 # Seconds after a refusal in which no spare request (hedge) is sent.
 CALM_S = 5.0
-
-
-@dataclass(slots=True)
-class Sent:
-    """A request in flight, with the state that its end is compared with."""
-
-    at: float
-    crowd: float
-    """How many were in flight when it was sent, with it."""
-    paced: bool
-    """Whether the next request had to wait for the rate: only then does its acceptance show what the server allows."""
-    charged: float
-    """The tokens it is expected to use."""
-    spare: bool
-    settled: bool = False
-    """Whether it is known to be accepted, or has ended."""
-    refused: bool = False
 
 
 class Control:

@@ -15,10 +15,10 @@ import struct
 from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from pytest_crucible.backends.limiting.control import Control
+from pytest_crucible.backends.limiting.limiter import LimiterState
 
 # Rows of the shared file, one for each process: more than the workers of a run on one machine.
 MOST_PROCESSES = 256
@@ -31,15 +31,15 @@ _ROW = struct.Struct("<ddd")
 _BEGUN = struct.Struct("<d")
 
 
-class SharedState:
+class SharedState(LimiterState):
     """Shared state: inside `with state as control:` all other processes are locked out."""
 
     poll_s = POLL_S
 
     def __init__(self, path: Path, control: Control) -> None:
         """`control` is the initial state, used by the first process. Raises OSError if no file can be mapped."""
+        super().__init__(control)
         self._path = path
-        self._control = control
         self._fields = list(_fields(control))
         self._read = attrgetter(*(name for name, _, _ in self._fields))
         self._numbers = struct.Struct(f"<{len(self._fields)}d")
@@ -63,9 +63,7 @@ class SharedState:
         self._held_before = self._control.window.held
         return self._control
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._held += self._control.window.held - self._held_before
         self._numbers.pack_into(self._map, _BEGUN.size, *self._read(self._control))
         _ROW.pack_into(self._map, self._offset(self._row), self._is_open, self._held, self._waits)

@@ -3,28 +3,168 @@
 from __future__ import annotations
 
 import contextvars
+import http.client
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.backends.choices import CHOICES, score_choices
+from pytest_crucible.backends.deadlines import note_answer
+from pytest_crucible.backends.http.client import TRANSPORTS
 from pytest_crucible.backends.http.connection import Response, is_event_stream
-from pytest_crucible.backends.http.transports import TRANSPORTS
-from pytest_crucible.backends.openai.bodies import is_streamed, request_body
-from pytest_crucible.backends.openai.echo import echo_body, parse_echo
-from pytest_crucible.backends.openai.failures import reply_or_error, status_within
-from pytest_crucible.backends.openai.limits import ReportedLimits, read_headers
-from pytest_crucible.backends.openai.parameters import check_parameters
-from pytest_crucible.backends.openai.replies import check_choices, parse_reply
-from pytest_crucible.backends.openai.settings import Settings, read_settings
-from pytest_crucible.backends.openai.stand_ins import is_stand_in
+from pytest_crucible.backends.limiting.limiter import ReportedLimits
+from pytest_crucible.backends.openai.responses import (
+    check_choices,
+    parse_reply,
+    read_headers,
+    reply_or_error,
+    status_within,
+)
+from pytest_crucible.backends.openai.settings import Mode, Settings, check_parameters, read_settings
 from pytest_crucible.backends.openai.streams import Stream
-from pytest_crucible.backends.reply_limit import longest_body
-from pytest_crucible.backends.sample_clock import note_answer
+from pytest_crucible.backends.protocol import CHOICES, derived_seed, score_choices
+from pytest_crucible.backends.replies import longest_body
 from pytest_crucible.records import Adapter, Reply, Request
-from pytest_crucible.records.errors import BackendError, Retryable, SpecError
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
+from pytest_crucible.records.type_names import describe_type
+
+PATHS: dict[Mode, str] = {"chat": "/chat/completions", "completions": "/completions"}
+_ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, ensure_ascii=False, allow_nan=False)
+
+
+def request_body(settings: Settings, request: Request) -> tuple[str, bytes]:
+    """Return the path and the body of a request.
+
+    Raises Refused for invalid parameters and prompts, BackendError for a text that cannot be encoded.
+    """
+    message = f"adapter {settings.name!r} cannot send sample {request.sample!r:.200}"
+    try:
+        check_parameters(request.parameters)
+        # Token ids need completions, texts and messages use chat.
+        mode = settings.mode or ("completions" if _is_tokens(request.input) else "chat")
+        prompt = _chat(settings, request.input) if mode == "chat" else _prompt(settings, request.input)
+        body = {"model": settings.model, **prompt, **_sampling(request, mode), **_streaming(settings, request)}
+        return PATHS[mode], _ENCODER.encode({**body, **settings.extra_body}).encode()
+    except UnicodeEncodeError as error:
+        raise BackendError(f"{message}: its text is not valid Unicode ({error.reason})") from None
+    except (TypeError, ValueError) as error:
+        raise Refused(f"{message}: {error}") from None
+
+
+def _chat(settings: Settings, prompt: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else _messages(prompt)
+    if settings.system is None:
+        return {"messages": messages}
+    if messages[0]["role"] in ("system", "developer"):
+        raise ValueError("the adapter has a system prompt and the messages begin with another one: remove one of them")
+    return {"messages": [{"role": "system", "content": settings.system}, *messages]}
+
+
+def _messages(prompt: Any) -> list[Mapping[str, Any]]:
+    if _is_tokens(prompt):
+        raise TypeError("its input is a list of token ids, which only completions accept: remove mode and system")
+    if not isinstance(prompt, Sequence) or not prompt or isinstance(prompt, bytes):
+        raise TypeError(
+            f"its input is {describe_type(prompt)}; expected a text, a list of messages or a list of token ids"
+        )
+    for message in prompt:
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise TypeError("a message of its input has no role: write {'role': ..., 'content': ...}")
+    # Not validated further: servers accept roles and content parts that we do not know.
+    return list(prompt)
+
+
+def _prompt(settings: Settings, prompt: Any) -> dict[str, Any]:
+    if settings.system is not None:
+        raise ValueError("the adapter has a system prompt, which token ids do not allow: remove it")
+    if isinstance(prompt, str) or _is_tokens(prompt):
+        return {"prompt": prompt}
+    raise TypeError(f"its input is {describe_type(prompt)}; completions expect a text or a list of token ids")
+
+
+def _is_tokens(prompt: Any) -> bool:
+    return isinstance(prompt, list | tuple) and bool(prompt) and all(type(token) is int for token in prompt)
+
+
+def _sampling(request: Request, mode: Mode) -> dict[str, Any]:
+    """Return the sampling parameters. A seed is derived for each sample and repeat, so that a resend gets the same one."""
+    parameters = {name: value for name, value in request.parameters.items() if value is not None}
+    if "seed" in parameters:
+        # The call number is left out: two calls with one prompt in a sample are one draw unless seeds differ.
+        parameters["seed"] = derived_seed(parameters["seed"], request.sample, request.repeat, 1)
+    if "logprobs" in parameters:
+        _set_logprobs(parameters, mode)
+    return parameters
+
+
+def _set_logprobs(parameters: dict[str, Any], mode: Mode) -> None:
+    """Set `logprobs` in the endpoint's form.
+
+    Chat expects true and a number of alternatives, completions a number; every server accepts 1, for the tokens themselves.
+    """
+    logprobs = parameters.pop("logprobs")
+    if logprobs is False:
+        parameters.pop("top_logprobs", None)
+    elif mode == "completions":
+        parameters["logprobs"] = parameters.pop("top_logprobs", 1) if logprobs is True else logprobs
+    else:
+        parameters["logprobs"] = True
+        if logprobs is not True:
+            parameters.setdefault("top_logprobs", logprobs)
+
+
+def is_streamed(settings: Settings, request: Request) -> bool:
+    """Return whether the reply comes in pieces: by the adapter's setting, or because the test reads them."""
+    return settings.stream or request.open_stream is not None
+
+
+def _streaming(settings: Settings, request: Request) -> dict[str, Any]:
+    return {"stream": True, "stream_options": {"include_usage": True}} if is_streamed(settings, request) else {}
+
+
+def echo_body(settings: Settings, text: str) -> tuple[str, bytes]:
+    """Return the path and the body of a request that repeats the prompt, with the log-probabilities of its tokens."""
+    # One token is generated, because servers refuse none; it is left out below.
+    body = {"model": settings.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+    return "/completions", json.dumps({**body, **settings.extra_body}).encode()
+
+
+def parse_echo(answer: Mapping[str, Any], where: str) -> list[float]:
+    """Return the log-probabilities of the prompt's tokens but the first. Raises BackendError if there are none."""
+    try:
+        logprobs = answer["choices"][0]["logprobs"]["token_logprobs"]
+        count = answer["usage"]["prompt_tokens"]
+        scored = [float(value) for value in logprobs[1:count]]
+    except (KeyError, IndexError, TypeError, ValueError):
+        scored, count = [], 0
+    # A server that ignores `echo` returns the one generated token.
+    if not count or len(scored) != count - 1:
+        raise BackendError(f"{where} returned no log-probabilities of the prompt; use a server with echo, such as vLLM")
+    return scored
+
+
+# The path of Tinker's endpoint in OpenAI's format; a local server is the only one at this path on the loopback interface.
+_PATH = "/oai/api/v1"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+# The list of models of a local server takes milliseconds; a busy machine may need longer.
+_PATIENCE_S = 2.0
+
+
+def is_stand_in(settings: Settings) -> bool:
+    """Return whether a server lists the model as a stand-in. Only servers on this machine are queried. False without an answer."""
+    address = settings.address
+    if address.host not in _LOOPBACK or address.path.rstrip("/") != _PATH or address.scheme != "http":
+        return False
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=_PATIENCE_S)
+    try:
+        connection.request("GET", f"{_PATH}/models", headers=dict(settings.headers))
+        models = json.loads(connection.getresponse().read())["data"]
+        return any(model["id"] == settings.model and "stand_in" in model for model in models)
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+        return False
+    finally:
+        connection.close()
 
 
 class OpenAIBackend:

@@ -6,41 +6,77 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import importlib
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from pytest_crucible.backends.choices import CHOICES, score_choices
+from pytest_crucible.backends.deadlines import return_time
+from pytest_crucible.backends.protocol import CHOICES, derived_seed, score_choices
 from pytest_crucible.backends.queue_states import QueueState
-from pytest_crucible.backends.sample_clock import return_time
-from pytest_crucible.backends.tinker.errors import is_too_long, translate_error
-from pytest_crucible.backends.tinker.prompts import prompt_tokens
+from pytest_crucible.backends.tinker.health import is_too_long, translate_error
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused
+from pytest_crucible.records.type_names import describe_type
+
+_MEDIA = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "video_url", "file"})
+"""Types of a message's parts that are not text."""
+
+
+def prompt_tokens(prompt: Any, tokenizer: Any) -> list[int]:
+    """Return the token ids of an input; for an empty text the end token, because a model has to read something.
+
+    Raises Refused for an input that is not a text, messages or tokens, BackendError for an input that cannot be encoded.
+    """
+    if isinstance(prompt, Sequence) and prompt and all(type(part) is int for part in prompt):
+        return list(prompt)
+    is_chat = not isinstance(prompt, str) and isinstance(prompt, Sequence) and prompt
+    if not isinstance(prompt, str) and not (is_chat and all(isinstance(part, Mapping) for part in prompt)):
+        raise Refused(
+            f"Tinker cannot sample from {describe_type(prompt)}: give a text, messages with role and content, or token ids"
+        )
+    if is_chat:
+        _refuse_media(prompt)
+    try:
+        tokens = _chat_tokens(prompt, tokenizer) if is_chat else list(tokenizer.encode(prompt))
+    except ValueError as error:
+        raise BackendError(f"the prompt cannot be encoded: {error}") from None
+    end = getattr(tokenizer, "eos_token_id", None)
+    return tokens or ([end] if end is not None else [])
+
+
+def _refuse_media(messages: Sequence[Mapping[str, Any]]) -> None:
+    """Raise Refused for a picture or a recording: a chat template may drop it without a word."""
+    for message in messages:
+        content = message.get("content")
+        for part in content if isinstance(content, list | tuple) else ():
+            if isinstance(part, Mapping) and part.get("type") in _MEDIA:
+                raise Refused(
+                    f"a message has a part of type {part['type']!r}, and backend 'tinker' sends texts only: "
+                    "use backend 'openai' and the service's OpenAI-compatible endpoint"
+                )
+
+
+def _chat_tokens(messages: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[int]:
+    if getattr(tokenizer, "chat_template", None) is None:
+        raise Refused("this model has no chat template for messages: give a text")
+    try:
+        text = tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True)
+    except TypeError as error:
+        raise Refused(f"Tinker cannot sample from these messages: {error}") from None
+    except ImportError as error:
+        raise Refused(f'chat templates need jinja2: pip install "pytest-crucible[tinker]" ({error})') from None
+    # Templates raise errors of their own, for instance for roles that do not alternate.
+    except Exception as error:
+        raise BackendError(f"the model's chat template cannot render these messages: {error}") from None
+    # The template has written the special tokens already.
+    return list(tokenizer.encode(text, add_special_tokens=False))
+
 
 PARAMETERS = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed")
 """The names that `parameters` of an adapter may have."""
 LOOK_S = 0.5
 """Time between checks of the service while a request waits: the SDK itself would retry for minutes."""
-
-
-class SamplingClient(Protocol):
-    """The part of `tinker.SamplingClient` that is used."""
-
-    def sample(self, prompt: Any, num_samples: int, sampling_params: Any) -> Any: ...
-
-    def compute_logprobs(self, prompt: Any) -> Any: ...
-
-
-class Tokenizer(Protocol):
-    """The methods of a tokenizer that the backend calls; a chat template is optional."""
-
-    def encode(self, text: str) -> list[int]: ...
-
-    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str: ...
 
 
 class TinkerBackend:
@@ -55,8 +91,8 @@ class TinkerBackend:
 
     def __init__(
         self,
-        client: SamplingClient,
-        tokenizer: Tokenizer,
+        client: Any,
+        tokenizer: Any,
         *,
         identity: str,
         seed: int | None = None,
@@ -71,7 +107,9 @@ class TinkerBackend:
         queue: QueueState | None = None,
         hide: Callable[[str], str] = str,
     ) -> None:
-        """`simulated` is True where a local server lets another model answer under this name.
+        """`client` is a `tinker.SamplingClient`; `tokenizer` has the interface of transformers, a chat template is optional.
+
+        `simulated` is True where a local server lets another model answer under this name.
 
         `check` takes the seconds waited so far and raises BackendError when the service is gone; a pause of its `queue` is not
         the time of the samples; `hide` removes keys.
@@ -87,7 +125,7 @@ class TinkerBackend:
         self._hide = hide
 
     @property
-    def sampling_client(self) -> SamplingClient:
+    def sampling_client(self) -> Any:
         """The SDK's client of the model, for evaluators that send requests of their own."""
         return self._client
 
@@ -160,16 +198,6 @@ class TinkerBackend:
     def _seed_of(self, request: Request, tokens: Sequence[int]) -> int | None:
         seed = request.parameters.get("seed", self._seed)
         return None if seed is None else derived_seed(seed, request.sample, request.repeat, request.call, tokens)
-
-
-def derived_seed(seed: int, sample: str, repeat: int, call: int, tokens: Sequence[int] = ()) -> int:
-    """Return a seed of 31 bits. Each call's draws are independent of every other request and of the order of requests.
-
-    >>> derived_seed(0, "q1", 0, 1) == derived_seed(0, "q1", 0, 1) != derived_seed(0, "q1", 1, 1)
-    True
-    """
-    parts = json.dumps([seed, sample, repeat, call, *tokens]).encode()
-    return int.from_bytes(hashlib.blake2b(parts, digest_size=4).digest(), "little") >> 1
 
 
 def sampling_params(parameters: Mapping[str, Any]) -> Any:

@@ -10,29 +10,118 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_crucible.backends.tinker.keys import find_hosted_key
-from pytest_crucible.backends.tinker.service import HOSTED, LOCAL, Service
-from pytest_crucible.backends.tinker.service_address import (
+from pytest_crucible.backends.tinker.address import (
     HOSTED_URL,
     KEY,
     URL,
     ServiceAddress,
     exempt_loopback,
+    find_hosted_key,
     names_service,
     read_address,
 )
-from pytest_crucible.backends.tinker.session_environment import SessionEnvironment
+from pytest_crucible.backends.tinker.health import GONE_S, HealthMonitor
+from pytest_crucible.backends.tinker.service import (
+    HOSTED,
+    LOCAL,
+    Service,
+    check_answers,
+    fetch_health,
+    resolve_future,
+    wait_for_service,
+)
 from pytest_crucible.local_model import BASE_MODEL
+from pytest_crucible.local_model.tokens import TEMPLATE, Tokenizer, render_prompt
 from pytest_crucible.records.errors import BackendError, SpecError
 from pytest_crucible.records.private_files import STORE_FOLDER, create_store_folder
 
+
+class SessionEnvironment:
+    """Remembers the value that each variable had before the session set it."""
+
+    def __init__(self) -> None:
+        self.original = dict(os.environ)
+        """The environment as the user has it."""
+        self._before: dict[str, str | None] = {}
+
+    def set(self, variables: Mapping[str, str]) -> None:
+        """Set variables until `restore`."""
+        for name, value in variables.items():
+            self._before.setdefault(name, os.environ.get(name))
+            os.environ[name] = value
+
+    def restore(self) -> None:
+        """Put every variable back as it was before it was first set. Idempotent."""
+        while self._before:
+            name, value = self._before.popitem()
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+class LocalTokenizer:
+    """Encodes, decodes and renders chats as a tokenizer of transformers does.
+
+    The import of transformers alone would take seconds.
+    """
+
+    chat_template = TEMPLATE
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self.eos_token_id = tokenizer.eos
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Return token ids. The model has no special tokens to add."""
+        return self._tokenizer.encode(text)
+
+    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
+        """Return text. The tokenizer writes nothing for special tokens, whether they are skipped or not."""
+        return self._tokenizer.decode(token_ids)
+
+    def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str:
+        """Return the messages as one text."""
+        return render_prompt(messages)
+
+
+def load_local_tokenizer(model: str) -> LocalTokenizer:
+    """Return the tokenizer of a local model, whose name is the path of its directory."""
+    return LocalTokenizer(Tokenizer.load(Path(model) / "tokenizer.json"))
+
+
+def ask_servers_for_tokenizers(sdk: Any) -> Callable[[], None]:
+    """Let sampling clients named `crucible/tiny` load the tokenizer that their server has. Return a function that undoes it."""
+    original = sdk.SamplingClient.get_tokenizer
+
+    @functools.wraps(original)
+    def get_tokenizer(client: Any) -> Any:
+        directory = _directory_at_server(client)
+        if directory is None:
+            return original(client)
+        from transformers import AutoTokenizer  # takes seconds
+
+        return AutoTokenizer.from_pretrained(directory)
+
+    sdk.SamplingClient.get_tokenizer = get_tokenizer
+    return lambda: setattr(sdk.SamplingClient, "get_tokenizer", original)
+
+
+def _directory_at_server(client: Any) -> str | None:
+    """Return the long name that the server has for the model, a directory; None for any other model."""
+    if resolve_future(client.get_base_model()) != BASE_MODEL:
+        return None
+    # Private: the SDK's own request for a sampler's model. In a version without it the client is left as it is.
+    submit = getattr(client, "_get_sampler_submit", None)
+    return None if submit is None else str(submit().result().base_model)
+
+
 if TYPE_CHECKING:
-    from pytest_crucible.backends.tinker.health import HealthMonitor
     from pytest_crucible.local_model.server.process import LocalServer
 
 
@@ -121,7 +210,6 @@ class TinkerServices:
             raise SpecError(
                 f'Tinker\'s clients need its SDK: pip install "pytest-crucible[tinker]" ({error})'
             ) from None
-        from pytest_crucible.backends.tinker.tokenizer_lookup import ask_servers_for_tokenizers
 
         self._restore_sdk = ask_servers_for_tokenizers(sdk)
         return sdk
@@ -132,9 +220,6 @@ class TinkerServices:
 
     def _remote(self, address: ServiceAddress, *, name: str) -> Service:
         """Return a remote service. Its health is checked first, because the SDK would retry for minutes."""
-        from pytest_crucible.backends.tinker.health import GONE_S, HealthMonitor
-        from pytest_crucible.backends.tinker.polling import check_answers, fetch_health, wait_for_service
-
         # The SDK reads proxies from the environment: NO_PROXY is the only way to exempt a service on this machine.
         nearer = dict(os.environ)
         exempt_loopback(address.url, nearer)
@@ -231,16 +316,12 @@ class TinkerServices:
 
 
 def _close_service(service: Service, server: LocalServer | None) -> None:
-    is_alive = _is_alive(service) and (server is None or server.process.poll() is None)
-    service.close(alive=is_alive)
-
-
-def _is_alive(service: Service) -> bool:
+    is_alive = server is None or server.process.poll() is None
     try:
         service.check(0.0)
     except BackendError:
-        return False
-    return True
+        is_alive = False
+    service.close(alive=is_alive)
 
 
 def _in_one_line(error: Exception) -> str:

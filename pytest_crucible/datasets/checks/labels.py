@@ -1,4 +1,4 @@
-"""Expectations on labels, related fields and the size of a dataset."""
+"""Expectations on labels, repeated samples, related fields and the size of a dataset."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pytest_crucible.datasets.checks.arguments import (
+from pytest_crucible.datasets.check import Finder, Finding, column_finding, row_finding
+from pytest_crucible.datasets.checks.statistics import UnusableColumn
+from pytest_crucible.datasets.columns import Table
+from pytest_crucible.datasets.duplicates import normalise_text
+from pytest_crucible.datasets.expectation import (
     check_choice,
     check_count,
     check_number,
     check_range,
     check_share,
+    column_check,
+    is_outside,
     range_text,
+    row_check,
 )
-from pytest_crucible.datasets.checks.check import Finder, Finding
-from pytest_crucible.datasets.checks.columns import Table
-from pytest_crucible.datasets.checks.expectation import column_check
-from pytest_crucible.datasets.checks.statistics import UnusableColumn
+from pytest_crucible.datasets.similar import find_equal, find_similar
+from pytest_crucible.records.errors import SpecError
 
 
 @column_check
@@ -32,16 +37,14 @@ def expect_label_balance(column: str, min_ratio: float = 0.1) -> Finder:
         counts = Counter(values.labels)
         if len(counts) < 2:
             text = f"all {len(values.labels):,} values are {next(iter(counts))}" if counts else "no sample has a value"
-            return Finding(message=text, checked=len(values.labels), missing=values.missing, is_met=False)
+            return column_finding(values, text, is_met=False)
         rarest, count = min(counts.items(), key=lambda item: (item[1], item[0]))
         share = count / len(values.labels)
-        met = share >= min_ratio
-        expected = "" if met else f", and at least {min_ratio:.4g} is expected"
-        return Finding(
-            message=f"the rarest of {len(counts)} labels, {rarest}, has the share {share:.4g} ({count:,}){expected}",
-            checked=len(values.labels),
-            missing=values.missing,
-            is_met=met,
+        return column_finding(
+            values,
+            f"the rarest of {len(counts)} labels, {rarest}, has the share {share:.4g} ({count:,})",
+            is_met=share >= min_ratio,
+            expected=f"at least {min_ratio:.4g} is expected",
         )
 
     return find
@@ -57,13 +60,11 @@ def expect_label_cardinality(column: str, min: int = 2, max: int = 100) -> Finde
     def find(table: Table) -> Finding:
         values = table.column(column)
         count = len(set(values.labels))
-        met = min <= count <= max
-        expected = "" if met else f", and {range_text(min, max)} are expected"
-        return Finding(
-            message=f"there are {count:,} different values{expected}",
-            checked=len(values.labels),
-            missing=values.missing,
-            is_met=met,
+        return column_finding(
+            values,
+            f"there are {count:,} different values",
+            is_met=min <= count <= max,
+            expected=f"{range_text(min, max)} are expected",
         )
 
     return find
@@ -90,14 +91,10 @@ def expect_feature_correlation(
             )
         result: Any = stats.pearsonr(first, second) if method == "pearson" else stats.spearmanr(first, second)
         value = float(result.statistic)
-        met = (min is None or abs(value) >= min) and (max is None or abs(value) <= max)
+        met = not is_outside(abs(value), min, max)
         expected = "" if met else f", and {range_text(min, max)} is expected of its absolute value"
-        return Finding(
-            message=f"the {method.capitalize()} correlation is {value:.4g}{expected}",
-            checked=len(first),
-            missing=missing,
-            is_met=met,
-        )
+        message = f"the {method.capitalize()} correlation is {value:.4g}{expected}"
+        return Finding(message=message, checked=len(first), missing=missing, is_met=met)
 
     return find
 
@@ -124,13 +121,82 @@ def _pairs(table: Table, column: str, other: str) -> tuple[Any, Any]:
 def expect_table_row_count_to_be_between(min: int | None = None, max: int | None = None) -> Finder:
     """Expect from `min` to `max` samples."""
     check_range(min, max)
-    for name, end in (("min", min), ("max", max)):
-        if end is not None:
-            check_number(name, end)
 
     def find(table: Table) -> Finding:
-        met = (min is None or len(table) >= min) and (max is None or len(table) <= max)
+        met = not is_outside(len(table), min, max)
         expected = "" if met else f", and {range_text(min, max)} are expected"
         return Finding(message=f"there are {len(table):,} samples{expected}", checked=len(table), is_met=met)
+
+    return find
+
+
+@row_check
+def expect_no_duplicates(column: str = "input", near: float | None = 0.8) -> Finder:
+    """Expect that no two samples have equal texts, or texts with a Jaccard similarity of at least `near`; None compares
+    equality only.
+
+    Texts are equal after normalising: white space, case and compatibility forms do not count. All samples of a pair fail.
+    """
+    if near is not None:
+        check_number("near", near)
+        if not 0.5 <= near <= 1:
+            raise SpecError(f"near is {near!r}; write a similarity from 0.5 to 1, or None for equal texts only")
+
+    def find(table: Table) -> Finding:
+        values = table.column(column)
+        bad = np.zeros(len(values.texts), dtype=bool)
+        bad[find_equal(values.texts)] = True
+        if near is not None:
+            bad[find_similar(values.texts, near)] = True
+        fault = "repeat another text" if near is None else "repeat another text, or nearly"
+        return row_finding(values, bad, "unlike all others", fault)
+
+    return find
+
+
+@row_check
+def expect_one_answer_per_input(column: str = "input", answer: str = "expected") -> Finder:
+    """Expect that samples with equal texts have equal answers. All samples of such a text fail."""
+
+    def find(table: Table) -> Finding:
+        values, answers = table.column(column), table.column(answer)
+        both = sorted(set(values.present.tolist()) & set(answers.present.tolist()))
+        texts = dict(zip(values.present.tolist(), values.texts, strict=True))
+        labels = dict(zip(answers.present.tolist(), answers.labels, strict=True))
+        of_text: dict[str, set[str]] = {}
+        keys = [normalise_text(texts[position]) for position in both]
+        for position, key in zip(both, keys, strict=True):
+            of_text.setdefault(key, set()).add(normalise_text(labels[position]))
+        bad = [len(of_text[key]) > 1 for key in keys]
+        return Finding(
+            message="of inputs with one answer",
+            fault="have an input that has several answers",
+            failing=np.array(both, dtype=np.intp)[np.array(bad, dtype=bool)],
+            checked=len(both),
+            missing=len(table) - len(both),
+        )
+
+    return find
+
+
+@column_check
+def expect_group_share_below(share: float = 0.5, column: str = "group") -> Finder:
+    """Expect that no group has `share` of the samples, or more: results would be about that group."""
+    check_share("share", share)
+
+    def find(table: Table) -> Finding:
+        values = table.column(column)
+        names, counts = np.unique(np.array(values.labels, dtype=object), return_counts=True)
+        if not len(names):
+            return column_finding(values, "no sample has a value", is_met=False)
+        largest = int(np.argmax(counts))
+        of = counts[largest] / counts.sum()
+        return column_finding(
+            values,
+            f"the largest of {len(names):,} groups, {names[largest]}, has {counts[largest]:,} of {counts.sum():,} samples "
+            f"({of:.4g})",
+            is_met=bool(of < share),
+            expected=f"a share below {share:g} is expected",
+        )
 
     return find

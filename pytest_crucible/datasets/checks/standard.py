@@ -1,26 +1,24 @@
-"""The standard set: the checks that `crucible check` runs on a dataset."""
+"""The standard set: the checks that `crucible data check` runs on a dataset."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
+from pytest_crucible.datasets.check import Check, number_subjects
 from pytest_crucible.datasets.checks.answers import (
     FEW_LABELS,
     expect_answer_not_in_prompt,
     expect_balanced_answer_key,
     expect_length_not_to_predict_label,
 )
-from pytest_crucible.datasets.checks.check import Check
-from pytest_crucible.datasets.checks.columns import Table
-from pytest_crucible.datasets.checks.duplicates import (
+from pytest_crucible.datasets.checks.labels import (
     expect_group_share_below,
     expect_no_duplicates,
     expect_one_answer_per_input,
 )
-from pytest_crucible.datasets.checks.leaks import expect_no_secrets
-from pytest_crucible.datasets.checks.run import number_subjects
-from pytest_crucible.datasets.checks.texts import expect_clean_text, expect_no_canaries
+from pytest_crucible.datasets.checks.texts import expect_clean_text, expect_no_canaries, expect_no_secrets
+from pytest_crucible.datasets.columns import Table
 from pytest_crucible.records import Sample
 from pytest_crucible.records.data_checks import CheckResult
 

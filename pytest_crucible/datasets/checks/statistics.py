@@ -8,10 +8,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from pytest_crucible.datasets.checks.arguments import check_number, check_range, check_share, range_text
-from pytest_crucible.datasets.checks.check import Finder, Finding, ids_text
-from pytest_crucible.datasets.checks.columns import Column, Table
-from pytest_crucible.datasets.checks.expectation import column_check
+from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text
+from pytest_crucible.datasets.columns import Column, Table
+from pytest_crucible.datasets.expectation import (
+    check_number,
+    check_range,
+    check_share,
+    column_check,
+    is_outside,
+    range_text,
+)
 from pytest_crucible.records.errors import SpecError
 
 Numbers = npt.NDArray[np.float64]
@@ -65,9 +71,12 @@ def _check_statistic(
     def find(table: Table) -> Finding:
         values, numbers = read_numbers(table, column)
         value = statistic(numbers)
-        met = (low is None or value >= low) and (high is None or value <= high)
-        message = f"the {name} is {value:.6g}" + ("" if met else f", and {range_text(low, high)} is expected")
-        return Finding(message=message, checked=len(numbers), missing=values.missing, is_met=met)
+        return column_finding(
+            values,
+            f"the {name} is {value:.6g}",
+            is_met=not is_outside(value, low, high),
+            expected=f"{range_text(low, high)} is expected",
+        )
 
     return find
 
@@ -87,13 +96,11 @@ def expect_column_quantile_to_be(column: str, quantile: float, value: float, tol
     def find(table: Table) -> Finding:
         values, numbers = read_numbers(table, column)
         observed = float(np.quantile(numbers, quantile))
-        met = abs(observed - value) <= slack + 1e-12 * abs(value)
-        expected = "" if met else f", and {value:.6g} +- {slack:.3g} is expected"
-        return Finding(
-            message=f"the {quantile:g} quantile is {observed:.6g}{expected}",
-            checked=len(numbers),
-            missing=values.missing,
-            is_met=met,
+        return column_finding(
+            values,
+            f"the {quantile:g} quantile is {observed:.6g}",
+            is_met=abs(observed - value) <= slack + 1e-12 * abs(value),
+            expected=f"{value:.6g} +- {slack:.3g} is expected",
         )
 
     return find
@@ -111,18 +118,15 @@ def expect_column_values_to_be_normal(column: str, alpha: float = 0.05) -> Finde
     def find(table: Table) -> Finding:
         values, numbers = read_numbers(table, column, least=3)
         if np.ptp(numbers) == 0:
-            return Finding(message="all values are equal", checked=len(numbers), missing=values.missing, is_met=False)
+            return column_finding(values, "all values are equal", is_met=False)
         is_small = len(numbers) <= MOST_SHAPIRO
         ordered = np.sort(numbers)
         p = float((stats.shapiro(ordered) if is_small else stats.normaltest(ordered)).pvalue)
         name = "Shapiro-Wilk" if is_small else "D'Agostino-Pearson"
         met = p > alpha
         text = "not proven to deviate" if met else "proven to deviate"
-        return Finding(
-            message=f"the values are {text} from a normal distribution ({name}, p = {p:.3g})",
-            checked=len(numbers),
-            missing=values.missing,
-            is_met=met,
+        return column_finding(
+            values, f"the values are {text} from a normal distribution ({name}, p = {p:.3g})", is_met=met
         )
 
     return find

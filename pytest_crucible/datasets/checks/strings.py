@@ -10,15 +10,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+import regex
 
-from pytest_crucible.datasets.checks.arguments import check_choice, check_count, check_number
-from pytest_crucible.datasets.checks.check import Finder, Finding, ids_text
-from pytest_crucible.datasets.checks.columns import Table
-from pytest_crucible.datasets.checks.expectation import column_check, row_check
-from pytest_crucible.datasets.checks.read_times import read_time
+from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text, row_finding
 from pytest_crucible.datasets.checks.statistics import UnusableColumn
-from pytest_crucible.datasets.checks.user_patterns import compile_regex
-from pytest_crucible.datasets.checks.values import row_finding
+from pytest_crucible.datasets.checks.times import read_time
+from pytest_crucible.datasets.columns import Table
+from pytest_crucible.datasets.expectation import check_choice, check_count, check_number, column_check, row_check
 from pytest_crucible.records.errors import SpecError
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -159,12 +157,7 @@ def expect_column_string_length_distribution(
         lengths = np.sort(np.array([len(text) for text in values.present_values]))
         faults = list(_length_faults(lengths, mean_length, min_length, max_length, tolerance))
         summary = f"lengths are {lengths[0]:,} to {lengths[-1]:,}, their mean {lengths.mean():.6g}"
-        return Finding(
-            message=", and ".join([summary, *faults]),
-            checked=len(lengths),
-            missing=values.missing,
-            is_met=not faults,
-        )
+        return column_finding(values, ", and ".join([summary, *faults]), is_met=not faults)
 
     return find
 
@@ -180,3 +173,41 @@ def _length_faults(
         yield f"at least {least:,} are expected"
     if most is not None and lengths[-1] > most:
         yield f"at most {most:,} are expected"
+
+
+PATTERN_TIMEOUT_S = 1.0
+"""For one text; a million characters take milliseconds with most patterns."""
+
+
+class UserPattern:
+    """A regular expression of the user's, as `re` reads it, under a time limit for each text."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        ascii_only = regex.ASCII if pattern.flags & re.ASCII else 0
+        # All other flags have the same numbers in both libraries.
+        self._pattern = regex.compile(pattern.pattern, (pattern.flags & ~re.ASCII) | ascii_only)
+
+    def search(self, text: str) -> bool:
+        """Return whether the pattern is found. Raises SpecError after the time limit."""
+        return self._run(self._pattern.search, text)
+
+    def fullmatch(self, text: str) -> bool:
+        """Return whether the pattern matches the whole text. Raises SpecError after the time limit."""
+        return self._run(self._pattern.fullmatch, text)
+
+    def _run(self, method: Callable[..., Any], text: str) -> bool:
+        try:
+            return method(text, timeout=PATTERN_TIMEOUT_S) is not None
+        except TimeoutError:
+            raise SpecError(
+                f"the pattern {self._pattern.pattern!r:.80} takes more than {PATTERN_TIMEOUT_S:g} s on the text {text!r:.60}; "
+                "make it simpler"
+            ) from None
+
+
+def compile_regex(pattern: Any) -> UserPattern:
+    """Return the compiled pattern. Raises SpecError for an invalid one."""
+    try:
+        return UserPattern(re.compile(pattern))
+    except (re.error, regex.error, TypeError) as error:
+        raise SpecError(f"{pattern!r} is not a regular expression ({error}); correct it") from None

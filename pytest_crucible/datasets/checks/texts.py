@@ -1,18 +1,19 @@
-"""Expectations on the texts that a model is sent."""
+"""Expectations on the texts that a model is sent: clean, short enough, valid, without secrets and personal data."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
 
-from pytest_crucible.datasets.checks.arguments import check_count
-from pytest_crucible.datasets.checks.check import Finder, Finding
-from pytest_crucible.datasets.checks.columns import Table
-from pytest_crucible.datasets.checks.expectation import column_check, row_check
-from pytest_crucible.datasets.checks.values import row_finding
+from pytest_crucible.datasets.check import Finder, Finding, row_finding
+from pytest_crucible.datasets.columns import Table
+from pytest_crucible.datasets.expectation import check_choice, check_count, column_check, row_check
+from pytest_crucible.detectors.pii import PII_TYPES, find_pii
+from pytest_crucible.detectors.secrets import find_secrets
 from pytest_crucible.records.errors import SpecError
 
 # UTF-8 that was read as Latin-1 or Windows-1252: a lead byte as a letter, and a continuation byte as a sign. The first class covers
@@ -39,10 +40,15 @@ CHARACTERS_A_TOKEN = 4
 @row_check
 def expect_clean_text(column: str = "input") -> Finder:
     """Expect texts that are not empty, and have neither control characters nor signs of a wrong encoding."""
+    return _each_text(column, lambda text: not is_clean(text), "clean texts", "are empty or broken")
+
+
+def _each_text(column: str, is_bad: Callable[[str], bool], message: str, fault: str) -> Finder:
+    """Return a finder of bad texts."""
 
     def find(table: Table) -> Finding:
         values = table.column(column)
-        return row_finding(values, [not is_clean(text) for text in values.texts], "clean texts", "are empty or broken")
+        return row_finding(values, [is_bad(text) for text in values.texts], message, fault)
 
     return find
 
@@ -61,14 +67,7 @@ def is_clean(text: str) -> bool:
 @row_check
 def expect_no_canaries(column: str = "input") -> Finder:
     """Expect texts without a canary, the mark of a benchmark that must not become training data."""
-
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        return row_finding(
-            values, [CANARIES.search(text) is not None for text in values.texts], "without a canary", "have a canary"
-        )
-
-    return find
+    return _each_text(column, lambda text: CANARIES.search(text) is not None, "without a canary", "have a canary")
 
 
 @row_check
@@ -124,8 +123,6 @@ def expect_json_schema(schema: Mapping[str, Any], column: str = "expected") -> F
 
 
 def _read_json(value: Any) -> Any:
-    import json
-
     if not isinstance(value, str):
         return value
     try:
@@ -171,3 +168,26 @@ def _schema_errors() -> type[Exception]:
         raise SpecError("expect_pandera needs pandera; pip install pandera") from None
     errors: type[Exception] = SchemaErrors
     return errors
+
+
+# A link is part of many prompts, and seldom personal.
+PERSONAL = tuple(name for name in PII_TYPES if name != "URL")
+
+
+@row_check
+def expect_no_secrets(column: str = "input") -> Finder:
+    """Expect texts without keys, tokens, private keys and passwords. The secrets themselves are not shown."""
+    return _each_text(column, lambda text: bool(find_secrets(text)), "without a secret", "have a secret")
+
+
+@row_check
+def expect_no_personal_data(column: str = "input", types: Sequence[str] = PERSONAL) -> Finder:
+    """Expect texts without personal data.
+
+    `types` are of CREDIT_CARD, EMAIL_ADDRESS, IBAN_CODE, IP_ADDRESS, PHONE_NUMBER, US_SSN and URL; by default, all but URL.
+    """
+    if isinstance(types, str) or not types:
+        raise SpecError('types must be a list, such as ["EMAIL_ADDRESS"]')
+    for name in types:
+        check_choice("types", name, PII_TYPES)
+    return _each_text(column, lambda text: bool(find_pii(text, types)), "without personal data", "have personal data")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.datasets.checks.arguments import check_flag, check_number
-from pytest_crucible.datasets.checks.check import Finder, Finding
-from pytest_crucible.datasets.checks.columns import Column, Table
-from pytest_crucible.datasets.checks.expectation import row_check
-from pytest_crucible.datasets.checks.read_times import read_time
-from pytest_crucible.datasets.checks.values import row_finding
+from pytest_crucible.datasets.check import Finder, Finding, row_finding
+from pytest_crucible.datasets.columns import Column, Table
+from pytest_crucible.datasets.expectation import check_flag, check_number, is_outside, row_check
 from pytest_crucible.records.durations import seconds_of
 from pytest_crucible.records.errors import SpecError
 
@@ -64,13 +62,7 @@ def expect_column_timestamps_to_be_within_range(column: str, min: Any = None, ma
 
     def find(table: Table) -> Finding:
         values = table.column(column)
-        times = _times(values)
-        bad = np.isnan(times)
-        if low is not None:
-            bad |= times < low
-        if high is not None:
-            bad |= times > high
-        return row_finding(values, bad, " ".join(words))
+        return row_finding(values, is_outside(_times(values), low, high), " ".join(words))
 
     return find
 
@@ -106,10 +98,8 @@ def _times(values: Column) -> npt.NDArray[np.float64]:
 
 
 def _end(name: str, value: Any) -> float | None:
-    if value is None:
-        return None
-    time = read_time(value)
-    if time is None:
+    time = None if value is None else read_time(value)
+    if time is None and value is not None:
         raise SpecError(f"{name} is {value!r}; write a time such as '2026-03-31' or '2026-03-31T12:00:00Z'")
     return time
 
@@ -126,3 +116,52 @@ def _interval(value: Any) -> float:
     if not seconds or seconds <= 0:
         raise SpecError(f"expected_interval is {value!r}; write a time such as '15 min' or '1 hour'")
     return seconds
+
+
+# Seconds since 1970 are read only in these years: other integers are counts or ids.
+_FIRST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC).timestamp()
+_LAST = dt.datetime(2100, 1, 1, tzinfo=dt.UTC).timestamp()
+_AMERICAN = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?")
+# `fromisoformat` also reads dates without dashes and weeks, which are more often numbers and ids.
+_ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T].*)?")
+
+
+def read_time(value: Any) -> float | None:
+    """Return the seconds since 1970 of a timestamp; None for any other value. Times without a zone are UTC.
+
+    The formats are ISO 8601 (also with a blank, and dates alone), American dates such as 3/31/2026, `datetime` objects, and seconds
+    since 1970 from 2000 to 2100.
+
+    >>> read_time("2026-03-31T12:00:00Z") == read_time("2026-03-31 12:00") == read_time("3/31/2026 12:00")
+    True
+    >>> read_time("2026-02-30"), read_time(7), read_time(True)
+    (None, None, None)
+    """
+    if isinstance(value, str):
+        return _read_text(value.strip())
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        return float(value) if _FIRST <= value < _LAST else None
+    if isinstance(value, dt.datetime):
+        return _utc_seconds(value)
+    if isinstance(value, dt.date):
+        return _utc_seconds(dt.datetime(value.year, value.month, value.day))
+    return None
+
+
+def _read_text(text: str) -> float | None:
+    try:
+        if _ISO.fullmatch(text):
+            return _utc_seconds(dt.datetime.fromisoformat(text))
+        american = _AMERICAN.fullmatch(text)
+        if american is None:
+            return None
+        month, day, year, hour, minute, second = (int(part or 0) for part in american.groups())
+        return _utc_seconds(dt.datetime(year, month, day, hour, minute, second))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _utc_seconds(time: dt.datetime) -> float:
+    return (time if time.tzinfo else time.replace(tzinfo=dt.UTC)).timestamp()

@@ -1,32 +1,101 @@
-"""Expectations on each value of a field."""
+"""Expectations on the fields of a dataset, their types, and each value of a field."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from pytest_crucible.datasets.checks.arguments import check_count, check_range, range_text
-from pytest_crucible.datasets.checks.check import Finder, Finding
-from pytest_crucible.datasets.checks.columns import Column, Table, label_of
-from pytest_crucible.datasets.checks.expectation import row_check
-from pytest_crucible.datasets.checks.user_patterns import compile_regex
+from pytest_crucible.datasets.check import Finder, Finding, row_finding
+from pytest_crucible.datasets.checks.strings import compile_regex
+from pytest_crucible.datasets.checks.times import read_time
+from pytest_crucible.datasets.columns import Column, Table, label_of
+from pytest_crucible.datasets.expectation import (
+    check_choice,
+    check_count,
+    check_range,
+    column_check,
+    is_outside,
+    range_text,
+    row_check,
+)
 from pytest_crucible.records.errors import SpecError
 
+TYPES: Mapping[str, Callable[[Any], bool]] = {
+    # bool is a subclass of int.
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "float": lambda value: isinstance(value, float),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "list": lambda value: isinstance(value, list | tuple),
+    "map": lambda value: isinstance(value, Mapping),
+    "timestamp": lambda value: read_time(value) is not None,
+}
+"""Type -> whether a value has it. A timestamp is any value that the checks of times read."""
 
-def row_finding(values: Column, bad: npt.ArrayLike, message: str, fault: str = "") -> Finding:
-    """Return the finding on each value that is not missing; `bad` is True for those that fail."""
-    is_bad = np.asarray(bad, dtype=bool)
-    return Finding(
-        message=message,
-        fault=fault,
-        failing=values.present[is_bad],
-        checked=len(is_bad),
-        missing=values.missing,
-    )
+
+@column_check
+def expect_column_to_exist(column: str) -> Finder:
+    """Expect that some sample has the field, be it without a value."""
+
+    def find(table: Table) -> Finding:
+        values = table.column(column)
+        return Finding(message=f"the field {column!r} is there", checked=len(values.values))
+
+    return find
+
+
+@row_check
+def expect_column_to_be_of_type(column: str, type: str) -> Finder:
+    """Expect values of a type: integer, float, number, string, boolean, list, map or timestamp.
+
+    Integers are not floats, and both are numbers. Booleans are neither.
+    """
+    check_choice("type", type, TYPES)
+    has_type = TYPES[type]
+
+    def find(table: Table) -> Finding:
+        values = table.column(column)
+        if type != "timestamp":
+            # One test for each type, not for each value.
+            wrong = {kind for kind in values.types if kind is not _NONE and not has_type(_example(kind))}
+            bad = np.array([kind in wrong for kind in map(_type, values.present_values)], dtype=bool)
+        else:
+            bad = np.array([not has_type(value) for value in values.present_values], dtype=bool)
+        return row_finding(values, bad, f"of type {type}")
+
+    return find
+
+
+@column_check
+def expect_column_count_to_equal(count: int) -> Finder:
+    """Expect this number of fields: `id` and `input`, `expected` and `group` where samples have them, and all further ones."""
+    check_count("count", count)
+
+    def find(table: Table) -> Finding:
+        fields = table.fields
+        is_met = len(fields) == count
+        message = f"there are {len(fields)} fields ({', '.join(fields)})" + (
+            "" if is_met else f", and {count} are expected"
+        )
+        return Finding(message=message, checked=len(table), is_met=is_met)
+
+    return find
+
+
+_NONE = type(None)
+_type = type
+
+
+def _example(kind: _type) -> Any:
+    """Return a value of a type, without the arguments that its constructor may need."""
+    try:
+        return kind()
+    except TypeError:
+        return object()
 
 
 @row_check
@@ -36,13 +105,7 @@ def expect_column_values_to_be_between(column: str, min: float | None = None, ma
 
     def find(table: Table) -> Finding:
         values = table.column(column)
-        numbers = values.numbers
-        bad = np.isnan(numbers)
-        if min is not None:
-            bad |= numbers < min
-        if max is not None:
-            bad |= numbers > max
-        return row_finding(values, bad, range_text(min, max))
+        return row_finding(values, is_outside(values.numbers, min, max), range_text(min, max))
 
     return find
 
@@ -61,8 +124,8 @@ def expect_column_values_to_be_in_set(column: str, values: Sequence[Any]) -> Fin
         of_column = table.column(column)
         keys = _keys(of_column)
         # Few values repeat often: each is looked up once.
-        is_outside = {key: key not in allowed for key in set(keys)}
-        return row_finding(of_column, [is_outside[key] for key in keys], f"one of {labels}")
+        is_unknown = {key: key not in allowed for key in set(keys)}
+        return row_finding(of_column, [is_unknown[key] for key in keys], f"one of {labels}")
 
     return find
 
@@ -83,16 +146,16 @@ def expect_column_values_to_match_regex(column: str, pattern: str) -> Finder:
 @row_check
 def expect_column_values_to_not_be_null(column: str) -> Finder:
     """Expect a value in every sample: neither null nor NaN nor a missing field."""
-    return lambda table: _missing(table, column)
+    return lambda table: _find_missing(table, column)
 
 
 @row_check
 def expect_no_missing_values(column: str) -> Finder:
     """Expect a value in every sample: neither null nor NaN nor a missing field. An empty text is a value."""
-    return lambda table: _missing(table, column)
+    return lambda table: _find_missing(table, column)
 
 
-def _missing(table: Table, column: str) -> Finding:
+def _find_missing(table: Table, column: str) -> Finding:
     values = table.column(column)
     is_missing = np.ones(len(values.values), dtype=bool)
     is_missing[values.present] = False
@@ -138,18 +201,12 @@ def _in_order(values: Column, sign: float, message: str) -> Finding:
 @row_check
 def expect_column_value_lengths_to_be_between(column: str, min: int | None = None, max: int | None = None) -> Finder:
     """Expect texts, lists or mappings of a length from `min` to `max`: characters, or items. Other values fail."""
-    check_range(min, max)
-    for name, end in (("min", min), ("max", max)):
-        if end is not None:
-            check_count(name, end)
+    check_range(min, max, check_count)
 
     def find(table: Table) -> Finding:
         values = table.column(column)
         lengths = np.array([_length(value) for value in values.present_values], dtype=np.int64)
-        bad = lengths < (min or 0)
-        if max is not None:
-            bad |= lengths > max
-        return row_finding(values, bad, f"of a length {range_text(min, max)}")
+        return row_finding(values, is_outside(lengths, min or 0, max), f"of a length {range_text(min, max)}")
 
     return find
 

@@ -12,22 +12,10 @@ from dataclasses import replace
 from http import HTTPStatus
 from urllib.parse import unquote
 
-from pytest_crucible.local_model.server import (
-    external,
-    listing,
-    openai_chat,
-    openai_completions,
-    openai_embeddings,
-    openai_models,
-    openai_replies,
-    openai_responses,
-    sampling,
-    saving,
-    sessions,
-    training,
-)
+from pytest_crucible.local_model.server import openai, openai_formats, sampling, sessions, training
 from pytest_crucible.local_model.server.archive import MissingCheckpoint
-from pytest_crucible.local_model.server.messages import (
+from pytest_crucible.local_model.server.state import Endpoint, Service
+from pytest_crucible.local_model.server.transport import (
     Refusal,
     Request,
     Response,
@@ -35,20 +23,13 @@ from pytest_crucible.local_model.server.messages import (
     json_response,
     not_found,
 )
-from pytest_crucible.local_model.server.state import Endpoint, Service
 
-_TINKER = (sessions, training, saving, external, sampling, listing)
-_OPENAI = (openai_completions, openai_chat, openai_models, openai_embeddings, openai_responses)
 # Endpoints by method and path; `{name}` in a path matches one segment, see `request.parameters`.
 ENDPOINTS: Mapping[str, Endpoint] = {
-    **{
-        f"{method} /api/v1{path}": handler for module in _TINKER for (method, path), handler in module.ENDPOINTS.items()
-    },
-    **{
-        f"{method} /oai/api/v1{path}": handler
-        for module in _OPENAI
-        for (method, path), handler in module.ENDPOINTS.items()
-    },
+    f"{method} {prefix}{path}": handler
+    for prefix, modules in (("/api/v1", (sessions, training, sampling)), ("/oai/api/v1", (openai, openai_formats)))
+    for module in modules
+    for (method, path), handler in module.ENDPOINTS.items()
 }
 
 
@@ -64,7 +45,7 @@ class Application:
         """Return the response, whatever happens."""
         try:
             # A URL to download from is its own key, as it is with the hosted service.
-            if not request.path.startswith(f"/api/v1{external.DOWNLOADS}"):
+            if not request.path.startswith(f"/api/v1{training.DOWNLOADS}"):
                 self._check_key(request)
             endpoint, request = self._route(request)
             response = endpoint(self._service, request)
@@ -107,7 +88,7 @@ class Application:
 def refusal_response(refusal: Refusal, request: Request | None = None) -> Response:
     """Return a refusal in the format of the caller's SDK: OpenAI's under /oai, else Tinker's."""
     if request is not None and request.path.startswith("/oai/"):
-        return json_response(openai_replies.error(refusal), refusal.status)
+        return json_response(openai_formats.write_error(refusal), refusal.status)
     return json_response({"detail": refusal.sentence}, refusal.status)
 
 

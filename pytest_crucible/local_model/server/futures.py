@@ -1,17 +1,145 @@
-"""Results that are fetched later: each request gets an id at once, and its result is kept under that id.
+"""Results that are fetched later, and the one thread in which the model computes them.
 
-A fetched result is kept, in case the client's connection broke meanwhile, until newer ones need the space. A request that is
-sent twice has the same id and is computed once.
+Each request gets an id at once, and its result is kept under that id. A fetched result is kept, in case the client's connection
+broke meanwhile, until newer ones need the space. A request that is sent twice has the same id and is computed once. Completions
+are numbered for each sampler: a client sends the last number that it has received and gets the later ones; earlier ones are
+dropped.
+
+Tasks run in order of arrival, with one exception: a task that can share a computation (a sample request) takes all waiting
+tasks of its group with it, wherever they are in the queue. Samplers never change, so this changes no result.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from dataclasses import dataclass
+import contextlib
+import queue
+import sys
+import threading
+import traceback
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from pytest_crucible.local_model.server.messages import Refusal, Response, json_response
+from pytest_crucible.local_model.server.archive import MissingCheckpoint
+from pytest_crucible.local_model.server.transport import Refusal, Response, json_response
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Outcome: TypeAlias = "Result | BaseException"
+
+# Rows that are computed together at most.
+MAX_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Generic[Item, Result]):
+    """Tasks that are computed together: equal keys, and the function that computes a list of items."""
+
+    key: Hashable
+    compute: Callable[[Sequence[Item]], Sequence[Result]] = field(compare=False)
+
+
+@dataclass(slots=True)
+class _Task:
+    group: Group[Any, Any]
+    item: Any
+    rows: int
+    result: asyncio.Future[Any]
+
+
+class Worker:
+    """Computes in a thread of its own, for one event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[_Task] = deque()
+        self._batches: queue.SimpleQueue[list[_Task] | None] = queue.SimpleQueue()
+        self._busy = False
+        self._stopped = False
+        # A daemon: a computation that does not end must not keep the process.
+        self._thread = threading.Thread(target=self._compute_all, name="embedded-model", daemon=True)
+        self._thread.start()
+
+    def call(self, function: Callable[[], Result]) -> asyncio.Future[Result]:
+        """Run a function when its turn comes."""
+        return self.share(Group(object(), lambda _: [function()]), None)
+
+    def share(self, group: Group[Item, Result], item: Item, rows: int = 1) -> asyncio.Future[Result]:
+        """Compute an item together with others of its group. A cancelled future is not computed."""
+        result: asyncio.Future[Result] = self._loop.create_future()
+        if self._stopped:
+            # Its thread has ended: the future would wait for ever.
+            result.set_exception(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server was stopped"))
+            return result
+        self._waiting.append(_Task(group, item, rows, result))
+        self._start_next()
+        return result
+
+    def stop(self) -> None:
+        """Start no further computation; whatever is submitted later fails."""
+        self._stopped = True
+        self._waiting.clear()
+        self._batches.put(None)
+
+    def join(self, patience_s: float = 5.0) -> None:
+        """Wait until the present computation ends; call it after `stop`. A longer one ends with the process."""
+        self._thread.join(patience_s)
+
+    def _start_next(self) -> None:
+        if not self._busy and (batch := self._next_batch()):
+            self._busy = True
+            self._batches.put(batch)
+
+    def _next_batch(self) -> list[_Task]:
+        batch: list[_Task] = []
+        remaining: deque[_Task] = deque()
+        rows = 0
+        while self._waiting:
+            task = self._waiting.popleft()
+            if task.result.done():
+                continue
+            if not batch or (task.group == batch[0].group and rows + task.rows <= MAX_ROWS):
+                batch.append(task)
+                rows += task.rows
+            else:
+                remaining.append(task)
+            if rows >= MAX_ROWS:
+                break
+        remaining.extend(self._waiting)
+        self._waiting = remaining
+        return batch
+
+    def _compute_all(self) -> None:
+        while batch := self._batches.get():
+            outcomes = _compute(batch[0].group, [task.item for task in batch])
+            # The loop has closed: nothing waits for the results.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._deliver, batch, outcomes)
+
+    def _deliver(self, batch: list[_Task], outcomes: Sequence[Outcome[Any]]) -> None:
+        self._busy = False
+        self._start_next()
+        for task, outcome in zip(batch, outcomes, strict=True):
+            if task.result.done():
+                continue
+            if isinstance(outcome, BaseException):
+                task.result.set_exception(outcome)
+            else:
+                task.result.set_result(outcome)
+
+
+def _compute(group: Group[Item, Result], items: Sequence[Item]) -> Sequence[Outcome[Result]]:
+    """Return results or exceptions. Items that fail together are tried alone, so that each gets its own outcome."""
+    try:
+        return group.compute(items)
+    except Exception as error:
+        if len(items) == 1:
+            return [error]
+    # One bad item must not fail those that were batched with it.
+    return [outcome for item in items for outcome in _compute(group, [item])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,3 +261,96 @@ class _SizeQueue:
             self._total -= size
             dropped.append(request_id)
         return dropped
+
+
+T = TypeVar("T")
+
+_USERS_ERRORS = (ValueError, MissingCheckpoint, FileExistsError, FileNotFoundError, ArithmeticError)
+
+
+def to_response(computed: asyncio.Future[T], make_response: Callable[[T], Response]) -> asyncio.Future[Response]:
+    """Return a future that never raises: an exception becomes a failure with its message and category."""
+    answer: asyncio.Future[Response] = computed.get_loop().create_future()
+
+    def settle(done: asyncio.Future[T]) -> None:
+        if not (done.cancelled() or answer.done()):
+            answer.set_result(_response(done, make_response))
+
+    computed.add_done_callback(settle)
+    # A client that cancels spares the computation, or what is left of a reply.
+    answer.add_done_callback(lambda _: computed.cancel())
+    return answer
+
+
+def _response(done: asyncio.Future[T], make_response: Callable[[T], Response]) -> Response:
+    try:
+        return make_response(done.result())
+    except Exception as error:
+        return error_response(error)
+
+
+def error_response(error: BaseException) -> Response:
+    """Return the failure response for an exception."""
+    if isinstance(error, Refusal):
+        return failure_response(error.sentence, "user")
+    if isinstance(error, _USERS_ERRORS):
+        return failure_response(str(error), "user")
+    traceback.print_exception(error, file=sys.stderr)
+    return failure_response(f"{type(error).__name__}: {error}", "server")
+
+
+# Completions that are kept for a client that never polls.
+MAX_COMPLETIONS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A finished request, and the size of its result; None if it failed."""
+
+    number: int
+    request_id: str
+    size: int | None
+
+
+@dataclass(slots=True)
+class _Log:
+    """The finished requests of one sampler, and an event for the next one."""
+
+    last: int = 0
+    done: deque[Completion] = field(default_factory=lambda: deque(maxlen=MAX_COMPLETIONS))
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Completions:
+    """The finished requests of each sampler, which its client polls."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+
+    def record(self, sampler: str, request_id: str, size: int | None) -> None:
+        """Record that a request has finished."""
+        log = self._log(sampler)
+        log.last += 1
+        log.done.append(Completion(log.last, request_id, size))
+        log.changed.set()
+
+    async def after(self, sampler: str, last_seen: int, patience_s: float) -> tuple[Sequence[Completion], int]:
+        """Return completions after `last_seen`, and the last number. Waits up to `patience_s` for the first one."""
+        log = self._log(sampler)
+        # What the client has received is not sent again.
+        while log.done and log.done[0].number <= last_seen:
+            log.done.popleft()
+        if not log.done and patience_s > 0:
+            log.changed.clear()
+            waiting = asyncio.ensure_future(log.changed.wait())
+            await asyncio.wait((waiting,), timeout=patience_s)
+            waiting.cancel()
+        return tuple(log.done), log.done[-1].number if log.done else max(last_seen, 0)
+
+    def forget(self, start: str) -> None:
+        """Drop the samplers whose names begin like this."""
+        for sampler in [name for name in self._logs if name.startswith(start)]:
+            del self._logs[sampler]
+
+    def _log(self, sampler: str) -> _Log:
+        return self._logs.setdefault(sampler, _Log())

@@ -1,22 +1,39 @@
-"""`response_format` and `tools` of chat requests: as a grammar that the reply keeps, as text of the prompt, and read back.
+"""Requests and replies in OpenAI's formats: models, prompts, tools, response formats, log-probabilities, errors.
 
-A tool call is written as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, in replies and in earlier messages.
+`response_format` and `tools` of chats become a grammar that the reply keeps, and text of the prompt; calls are read back. A tool
+call is written as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, in replies and in earlier messages.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
-from pytest_crucible.local_model.chat import message_text
+from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.grammar import Language, Node, choice, literal, sequence
 from pytest_crucible.local_model.json_schema import json_node, object_node
-from pytest_crucible.local_model.server.messages import Json, bad_request
+from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, SamplingParams
+from pytest_crucible.local_model.server import request_fields
+from pytest_crucible.local_model.server.archive import SAMPLER, SCHEME
+from pytest_crucible.local_model.server.models import SampleRequest, Weights
 from pytest_crucible.local_model.server.request_fields import Body, json_object, text
-from pytest_crucible.local_model.tokens import Tokenizer
+from pytest_crucible.local_model.server.sampling import sample
+from pytest_crucible.local_model.server.state import Endpoints, Service, derive_seed
+from pytest_crucible.local_model.server.transport import (
+    Json,
+    Refusal,
+    Request,
+    Response,
+    bad_request,
+    json_response,
+    not_found,
+)
+from pytest_crucible.local_model.tokens import Tokenizer, message_text
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _OPENING, _CLOSING = re.compile(re.escape(_OPEN) + r"\s*"), re.compile(r"\s*" + re.escape(_CLOSE))
@@ -168,3 +185,204 @@ def _write_calls(message: Any) -> Any:
             "a tool call in messages must have a function with a name, and its arguments as JSON, beside text alone"
         ) from None
     return {"role": message.get("role"), "content": "".join(texts)}
+
+
+MAX_CHOICES, MAX_TOP_LOGPROBS = 128, 20
+# Parameters that would change the reply and are not supported: ignoring them would return a wrong reply.
+_UNSUPPORTED = (
+    *("echo", "suffix", "functions", "logit_bias", "presence_penalty", "frequency_penalty"),
+    *("min_p", "repetition_penalty", "best_of"),
+)
+# Values of these that have no effect, and are accepted.
+_DEFAULTS: dict[str, Json] = {"response_format": {"type": "text"}, "repetition_penalty": 1, "best_of": 1}
+
+
+def read_body(request: Request, *of_chats: str) -> Body:
+    """Return the body; refuse what would change the reply and is not supported, and what only chats have."""
+    body = request.object()
+    if unsupported := [
+        name for name in (*_UNSUPPORTED, *of_chats) if body.get(name) and body[name] != _DEFAULTS.get(name)
+    ]:
+        raise bad_request(f"{', '.join(unsupported)} is not supported by this server: leave it out")
+    return body
+
+
+def read_prompts(prompt: Json) -> list[Json]:
+    """Return one prompt, or several; a list of numbers is one prompt."""
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        return prompt
+    return [prompt]
+
+
+def encode_prompt(tokenizer: Tokenizer, prompt: Json, name: str) -> list[int]:
+    """Return the tokens of a text, or the tokens that are given."""
+    if isinstance(prompt, str):
+        return tokenizer.encode(prompt) or [tokenizer.eos]
+    return request_fields.whole_numbers(prompt, name)
+
+
+def read_sample_request(
+    service: Service, tokenizer: Tokenizer, body: Body, prompt: list[int], limit: str, default: int | None, top: int
+) -> SampleRequest:
+    """Return a sample request. Stop texts are added to the end token; in Tinker's format they replace it."""
+    params = SamplingParams(
+        max_tokens=default if body.get(limit) is None else request_fields.whole(body, limit),
+        seed=request_fields.whole(body, "seed", derive_seed("openai", next(service.numbers)), least=-(2**63)),
+        temperature=request_fields.number(body, "temperature", 1.0),
+        top_k=request_fields.whole(body, "top_k", -1, least=-1),
+        top_p=request_fields.number(body, "top_p", 1.0),
+        stop=(*read_stops(body), tokenizer.eos),
+        num_samples=request_fields.whole(body, "n", 1, least=1, most=MAX_CHOICES),
+        language=read_language(body, tokenizer),
+    )
+    return SampleRequest(prompt, params, top)
+
+
+def read_stops(body: Body) -> list[str]:
+    """Return the texts that end a reply."""
+    stop = body.get("stop")
+    stops = [] if stop is None else [stop] if isinstance(stop, str) else stop
+    if not isinstance(stops, list) or not all(isinstance(text, str) and text for text in stops):
+        raise bad_request("stop must be a text or a list of texts")
+    return [text for text in stops if isinstance(text, str)]
+
+
+LOCAL = "local:"
+STAND_IN = f"stand-in:{BASE_MODEL}"
+"""The system fingerprint of replies that a stand-in gives under another model's name."""
+
+
+def models(service: Service, request: Request) -> Response:
+    """Return the base model and all sampler weights."""
+    saved = [checkpoint for checkpoint in service.archive.all() if checkpoint.path.kind == SAMPLER]
+    rows: list[Json] = [{"id": BASE_MODEL, "object": "model", "created": 0, "owned_by": "local"}]
+    rows += [
+        {"id": name, "object": "model", "created": 0, "owned_by": "local", "stand_in": BASE_MODEL}
+        for name in service.models.stand_ins
+    ]
+    for checkpoint in saved:
+        row: dict[str, Json] = {
+            "id": str(checkpoint.path),
+            "object": "model",
+            "created": int(checkpoint.info.created),
+            "owned_by": "local",
+        }
+        is_own = checkpoint.info.base_sha256 == service.engine.base_sha256
+        rows.append(row if is_own else {**row, "stand_in": BASE_MODEL})
+    return json_response({"object": "list", "data": rows})
+
+
+def find_weights(service: Service, model: str) -> Weights:
+    """Return the weights that a request names; 404 for an unknown name."""
+    if base := service.models.get(model):
+        return Weights(base)
+    if model.startswith(SCHEME):
+        return service.weights_at(model)
+    name = model.removeprefix(LOCAL)
+    for checkpoint in service.archive.all():
+        if (checkpoint.path.kind, checkpoint.path.name) == (SAMPLER, name):
+            return service.weights_at(str(checkpoint.path))
+    names = ", ".join((BASE_MODEL, *service.models.stand_ins))
+    raise not_found(f"unknown model {model!r}; expected {names}, a tinker:// path, or a name of sampler weights")
+
+
+def fingerprint(weights: Weights) -> dict[str, Json]:
+    """Return the mark of a stand-in's reply; nothing for the server's own model."""
+    return {"system_fingerprint": STAND_IN} if weights.base.stand_in else {}
+
+
+ENDPOINTS: Endpoints = {("GET", "/models"): models}
+
+
+def completion_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
+    """Return log-probabilities in the format of /completions."""
+    texts = [tokenizer.decode([token]) for token in reply.tokens]
+    tops: list[Json] = [{tokenizer.decode([token]): logprob for token, logprob in row} for row in _tops(reply)]
+    return {
+        "tokens": texts,
+        "token_logprobs": reply.logprobs,
+        "top_logprobs": tops if reply.topk_tokens is not None else None,
+        "text_offset": [sum(map(len, texts[:place])) for place in range(len(texts))],
+    }
+
+
+def chat_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
+    """Return log-probabilities in the format of /chat/completions."""
+
+    def token_entry(token: int, logprob: float) -> dict[str, Json]:
+        content = tokenizer.bytes_of([token])
+        return {"token": content.decode("utf-8", "replace"), "logprob": logprob, "bytes": list(content)}
+
+    rows = zip(reply.tokens, reply.logprobs, _tops(reply), strict=True)
+    content: list[Json] = [
+        {**token_entry(token, logprob), "top_logprobs": [token_entry(*pair) for pair in top]}
+        for token, logprob, top in rows
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _tops(reply: Sampled) -> list[list[tuple[int, float]]]:
+    if reply.topk_tokens is None or reply.topk_logprobs is None:
+        return [[] for _ in reply.tokens]
+    pairs = zip(reply.topk_tokens.tolist(), reply.topk_logprobs.tolist(), strict=True)
+    return [list(zip(tokens, logprobs, strict=True)) for tokens, logprobs in pairs]
+
+
+_ERROR_TYPES = {
+    HTTPStatus.UNAUTHORIZED: ("authentication_error", "invalid_api_key"),
+    HTTPStatus.NOT_FOUND: ("invalid_request_error", "not_found"),
+    HTTPStatus.TOO_MANY_REQUESTS: ("rate_limit_error", "rate_limit_exceeded"),
+}
+
+
+async def compute_replies(
+    service: Service, weights: Weights, sample_requests: Sequence[SampleRequest]
+) -> list[Sampled]:
+    """Return the replies to all requests, in order. Refuses a prompt that fills the context."""
+    tasks = [sample(service, weights, sample_request) for sample_request in sample_requests]
+    try:
+        return [reply for answer in await asyncio.gather(*tasks) for reply in answer.replies]
+    except PromptTooLong as error:
+        raise long_prompt_refusal(weights, error) from None
+    # If one request fails or the client leaves, the others need not be computed.
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def make_response(
+    service: Service, weights: Weights, kind: str, prefix: str, body: Body, choices: list[Json], usage: Json
+) -> Response:
+    """Return the response with all choices; the id starts with `prefix`."""
+    return json_response(
+        {
+            "id": f"{prefix}-{next(service.numbers)}",
+            "object": kind,
+            "created": int(service.clock()),
+            "model": request_fields.text(body, "model"),
+            "choices": choices,
+            "usage": usage,
+            **fingerprint(weights),
+        }
+    )
+
+
+def count_usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled]) -> dict[str, int]:
+    """Return the numbers of tokens read and written."""
+    read, written = (
+        sum(len(sample_request.prompt) for sample_request in sample_requests),
+        sum(len(reply.tokens) for reply in replies),
+    )
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+
+def long_prompt_refusal(weights: Weights, error: PromptTooLong) -> Refusal:
+    """Return the refusal of a prompt that fills the context, with the code that clients know."""
+    most = f"this model's maximum context length is {weights.base.engine.shape.context} tokens"
+    return Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded")
+
+
+def write_error(refusal: Refusal) -> Json:
+    """Return a refusal in OpenAI's format."""
+    kind, code = _ERROR_TYPES.get(refusal.status, ("invalid_request_error", None))
+    return {"error": {"message": refusal.sentence, "type": kind, "param": None, "code": refusal.code or code}}

@@ -1,22 +1,187 @@
-"""The server as a child process: started, ready, watched, and stopped.
+"""The server's process: run by `crucible tinker server`, or started, watched and stopped as a child.
 
 with LocalServer.start(directory) as server:
     tinker.ServiceClient(base_url=server.url, api_key=server.key)
+
+When it is ready it prints one line, `TINKER_BASE_URL=... TINKER_API_KEY=...`, as `export` and `env` of a shell accept it, and
+runs until Ctrl-C or SIGTERM. For programs: with `--json` the line is JSON, `--ready-file` receives the same, readable only for
+its owner, and with `--with-parent` the server also stops when its standard input is closed or its parent process has ended, for
+whatever reason.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
+import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pytest_crucible.local_model.engine import Engine
+    from pytest_crucible.local_model.server.state import Service
+
+# The SDK rejects keys with another prefix.
+KEY_PREFIX = "tml-"
+# Asking for the parent's id costs nothing, and a second is soon enough to free the model's memory.
+_PARENT_CHECK_S = 1.0
+# Interval after which the model's thread lets others run.
+# The model's thread holds the interpreter while it computes: at Python's default of 5 ms, requests would wait noticeably.
+_SWITCH_S = 0.0005
+
+
+def new_key() -> str:
+    return KEY_PREFIX + secrets.token_hex(16)
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Options of a server."""
+
+    directory: Path
+    """Directory for checkpoints."""
+    base: Path | None = None
+    """Directory of a base model; None for the packaged one."""
+    port: int = 0
+    """Port on 127.0.0.1; 0 for a free one."""
+    key: str = field(default_factory=new_key, repr=False)
+    ready_file: Path | None = None
+    with_parent: bool = False
+    as_json: bool = False
+    """Print what the ready file receives, as JSON."""
+    stand_ins: Sequence[str] = ()
+    """Names of other models, under which the embedded one answers."""
+    stand_in_losses: Mapping[str, str] = field(default_factory=dict)
+    """Losses that are computed instead of others, by the name of the other."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Further variables that clients need, printed with the address."""
+
+
+def serve(options: ServerOptions) -> None:
+    """Run a server until it is stopped. Raises ValueError, OSError or OverflowError if it cannot start."""
+    if not options.key.startswith(KEY_PREFIX):
+        raise ValueError(
+            f"the key does not start with {KEY_PREFIX!r}, which the tinker SDK requires: choose another one"
+        )
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        # Set before numpy is imported: with more threads training is not bitwise repeatable.
+        os.environ.setdefault(name, "1")
+    asyncio.run(_serve(options))
+
+
+async def _serve(options: ServerOptions) -> None:
+    from pytest_crucible.local_model.engine import Engine
+    from pytest_crucible.local_model.server.application import Application, refusal_response
+    from pytest_crucible.local_model.server.state import Service
+    from pytest_crucible.local_model.server.transport import LOOPBACK, Limits, Server
+
+    stop = asyncio.Event()
+    _stop_on_signals(stop.set)
+    if options.with_parent:
+        _stop_with_parent(stop.set)
+    sys.setswitchinterval(_SWITCH_S)
+    engine: Engine = Engine.load(options.base) if options.base else Engine.load_packaged()
+    service = Service(engine, options.directory, stand_ins=options.stand_ins, stand_in_losses=options.stand_in_losses)
+    server = Server(Application(service, options.key).answer, refusal_response, Limits())
+    try:
+        port = await server.start(options.port)
+        try:
+            _announce(f"http://{LOOPBACK}:{port}", options)
+            _explain(service)
+            await stop.wait()
+        finally:
+            service.stop("the server was stopped")
+            await server.close()
+    finally:
+        service.stop("the server did not start")
+        service.close()
+
+
+def _announce(url: str, options: ServerOptions) -> None:
+    ready_info = {"base_url": url, "api_key": options.key, "pid": os.getpid(), **options.environment}
+    if options.ready_file:
+        _write_ready_file(options.ready_file, ready_info)
+    variables = {"TINKER_BASE_URL": url, "TINKER_API_KEY": options.key, **options.environment}
+    text = (
+        json.dumps(ready_info) if options.as_json else " ".join(f"{name}={value}" for name, value in variables.items())
+    )
+    print(text, flush=True)
+
+
+def _explain(service: Service) -> None:
+    """Print what the names mean, on standard error, because standard output is for `export`."""
+    from pytest_crucible.local_model.server.models import stand_in_sentence
+
+    own = service.models.own
+    lines = [f"{own.name} is {own.directory}: clients of SDK 0.38 find its tokenizer by this name"]
+    if names := tuple(service.models.stand_ins):
+        lines.append(stand_in_sentence(names))
+        if os.environ.get("TINKER_API_KEY"):
+            lines.append(
+                f"TINKER_API_KEY is set: programs without the TINKER_BASE_URL above train {', '.join(names)} on the hosted service"
+            )
+    lines += [f"loss {name}: {other} is computed instead" for name, other in service.stand_in_losses.items()]
+    print(*lines, sep="\n", file=sys.stderr, flush=True)
+
+
+def _write_ready_file(path: Path, content: object) -> None:
+    """Write the file all at once, so that no reader sees half of it; only its owner may read it."""
+    # In the same directory, because os.replace cannot cross file systems. mkstemp makes it private.
+    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+    os.replace(draft, path)
+
+
+def _stop_on_signals(stop: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        # On Windows, Ctrl-C raises KeyboardInterrupt instead.
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(signal_number, stop)
+
+
+def _stop_with_parent(stop: Callable[[], None]) -> None:
+    """Stop when the parent has ended.
+
+    Standard input, which the parent holds open, tells first; a forked child may hold it open longer, so the parent's id is
+    checked as well.
+    """
+    loop = asyncio.get_running_loop()
+    parent = os.getppid()
+
+    def stop_loop() -> None:
+        # The loop has closed already.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(stop)
+
+    def read() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        stop_loop()
+
+    def check_parent() -> None:
+        if os.getppid() != parent:
+            stop()
+        else:
+            loop.call_later(_PARENT_CHECK_S, check_parent)
+
+    threading.Thread(target=read, name="parent", daemon=True).start()
+    check_parent()
+
 
 # Far above the start on an idle machine: on a busy CI machine Python and numpy alone may take many seconds to load.
 READY_S = 60.0
@@ -44,7 +209,7 @@ class LocalServer:
     ) -> LocalServer:
         """Start a server that stores its checkpoints in `directory` and ends with this process at the latest.
 
-        `options` are further ones of `crucible tinker-server`.
+        `options` are further ones of `crucible tinker server`.
 
         Ctrl-C does not reach it, because its starter still needs it to finish.
         Raises ServerFailed, with the end of its output, if it is not ready in time.
@@ -52,7 +217,7 @@ class LocalServer:
         directory.mkdir(parents=True, exist_ok=True)
         directory_of_files = Path(tempfile.mkdtemp(prefix="crucible-server-"))
         ready, log = directory_of_files / "ready.json", directory_of_files / "log.txt"
-        command = [sys.executable, "-m", "pytest_crucible", "tinker-server", "--with-parent"]
+        command = [sys.executable, "-m", "pytest_crucible", "tinker", "server", "--with-parent"]
         command += ["--directory", str(directory), "--ready-file", str(ready)]
         command += [*(["--base", str(base)] if base else []), *options]
         with log.open("wb") as log_file:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import EllipsisType
 from typing import TypeVar
 
-from pytest_crucible.local_model.server.messages import Json, Refusal, bad_request
+from pytest_crucible.local_model.server.transport import Json, Refusal, bad_request
 
 Body = Mapping[str, Json]
 T = TypeVar("T")

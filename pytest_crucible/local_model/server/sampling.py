@@ -12,11 +12,10 @@ from typing import cast
 import numpy as np
 
 from pytest_crucible.local_model.config import Floats, Integers
-from pytest_crucible.local_model.sampling import SamplingParams, check_request
-from pytest_crucible.local_model.server import request_fields, tensors
-from pytest_crucible.local_model.server.messages import PROTOBUF, Json, Request, Response, bad_request, json_response
-from pytest_crucible.local_model.server.pending import Completion
-from pytest_crucible.local_model.server.replies import Answer, SampleRequest, Scoring, Weights
+from pytest_crucible.local_model.sampling import SamplingParams, Stop, check_request
+from pytest_crucible.local_model.server import request_fields, tinker_messages
+from pytest_crucible.local_model.server.futures import Completion, Group
+from pytest_crucible.local_model.server.models import Answer, SampleRequest, Scoring, Weights
 from pytest_crucible.local_model.server.request_fields import Body
 from pytest_crucible.local_model.server.state import FETCH_S, Endpoints, Sampling, Service, derive_seed
 from pytest_crucible.local_model.server.tinker_messages import (
@@ -25,8 +24,7 @@ from pytest_crucible.local_model.server.tinker_messages import (
     TopLogprobs,
     write_sample_response,
 )
-from pytest_crucible.local_model.server.worker import Group
-from pytest_crucible.local_model.stops import Stop
+from pytest_crucible.local_model.server.transport import PROTOBUF, Json, Request, Response, bad_request, json_response
 
 # Requests of the n-th copy of a sampling client are numbered from n times this number, by the SDK.
 CLONE = 1_000_000_000
@@ -210,7 +208,7 @@ def _read_targets(targets: Body) -> tuple[Integers | None, tuple[Integers, Integ
         return values.reshape(shape), None
     names = ("sparse_crow_indices", "sparse_col_indices")
     starts, columns = (np.array(request_fields.whole_numbers(targets.get(name), name), np.int64) for name in names)
-    return cast(Integers, tensors.fill_sparse(values, starts, columns, shape, fill=-1)), (starts, columns)
+    return cast(Integers, tinker_messages.fill_sparse(values, starts, columns, shape, fill=-1)), (starts, columns)
 
 
 def _sample_response(sample_request: SampleRequest, answer: Answer) -> Response:
@@ -234,10 +232,10 @@ def _write_targets(scoring: Scoring, logprobs: Floats | None) -> bytes | None:
     if logprobs is None:
         return None
     if scoring.sparse is None:
-        return tensors.write_tensor(logprobs)
+        return tinker_messages.write_tensor(logprobs)
     starts, columns = scoring.sparse
     rows = np.repeat(np.arange(len(logprobs)), np.diff(starts))
-    return tensors.write_sparse(logprobs[rows, columns], starts, columns, logprobs.shape)
+    return tinker_messages.write_sparse(logprobs[rows, columns], starts, columns, logprobs.shape)
 
 
 ENDPOINTS: Endpoints = {

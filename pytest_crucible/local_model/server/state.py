@@ -19,16 +19,12 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine, Trainer
-from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.local_model.server.archive import EXTERNAL, SAMPLER, Archive, Checkpoint, CheckpointPath
-from pytest_crucible.local_model.server.base_models import BaseModel, BaseModels
-from pytest_crucible.local_model.server.futures import Futures
-from pytest_crucible.local_model.server.messages import PROTOBUF, Refusal, Request, Response, bad_request, not_found
-from pytest_crucible.local_model.server.pending import Completions
-from pytest_crucible.local_model.server.replies import Samplers, Weights
-from pytest_crucible.local_model.server.results import to_response
-from pytest_crucible.local_model.server.worker import Worker
+from pytest_crucible.local_model.server.futures import Completions, Futures, Worker, to_response
+from pytest_crucible.local_model.server.models import BaseModel, BaseModels, Samplers, Weights
+from pytest_crucible.local_model.server.transport import PROTOBUF, Refusal, Request, Response, bad_request, not_found
 
 T = TypeVar("T")
 

@@ -1,28 +1,44 @@
-"""Endpoints that train: models, gradients, optimiser steps."""
+"""Endpoints that train, save, load and hand checkpoints out.
+
+An adapter is handed out as files in PEFT's layout, by a URL that is valid for an hour and needs no key: it is the permission to
+read these files, like a signed URL of the hosted service.
+"""
 
 from __future__ import annotations
 
+import json
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 
 from pytest_crucible.local_model import BASE_MODEL
-from pytest_crucible.local_model.adam import AdamParams
-from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.lora import LARGEST_RANK, LoraSpec
-from pytest_crucible.local_model.losses import find_loss
+from pytest_crucible.local_model.checkpoints import ALPHA, EXTERNAL_FILE, LARGEST_RANK, LoraSpec
+from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.losses import AdamParams, find_loss
 from pytest_crucible.local_model.server import request_fields, tinker_messages
-from pytest_crucible.local_model.server.base_models import BaseModel
-from pytest_crucible.local_model.server.messages import (
+from pytest_crucible.local_model.server.archive import (
+    EXTERNAL,
+    SAMPLER,
+    TRAINING,
+    Checkpoint,
+    CheckpointInfo,
+    CheckpointPath,
+    format_time,
+)
+from pytest_crucible.local_model.server.models import BaseModel, Weights
+from pytest_crucible.local_model.server.state import Endpoints, Run, Service
+from pytest_crucible.local_model.server.transport import (
     PROTOBUF,
     Json,
     Request,
     Response,
     bad_request,
     json_response,
+    not_found,
 )
-from pytest_crucible.local_model.server.state import Endpoints, Run, Service
 
 # A larger one would take memory without end, and is beyond the width of any matrix here.
 # The metric of a step whose model or loss is not the one that was named.
@@ -168,10 +184,190 @@ def _finite(metrics: Mapping[str, float]) -> dict[str, Json]:
     return {name: float(value) for name, value in metrics.items() if np.isfinite(value)}
 
 
+# Bounds of a checkpoint's time to live.
+HOUR_S, TEN_YEARS_S = 3600, 3653 * 24 * 3600
+
+
+def save_weights(service: Service, request: Request) -> Response:
+    """Save a checkpoint from which training can resume: adapter and optimiser."""
+    body = request.object()
+    run = service.run(request_fields.text(body, "model_id"))
+    request_id = request_id_of(run, body)
+    path = CheckpointPath(run.id, TRAINING, request_fields.text(body, "path", request_id.rpartition(":")[2]))
+    overwrite = request_fields.boolean(body, "overwrite", False)
+    info = checkpoint_info(service, run, body)
+
+    def save() -> Response:
+        with service.archive.write_checkpoint(path, info, overwrite=overwrite) as directory:
+            run.model.save_state(directory)
+        return json_response({"type": "save_weights", "path": str(path)})
+
+    return submit(service, request_id, save, run)
+
+
+def save_weights_for_sampler(service: Service, request: Request) -> Response:
+    """Save weights to sample from: permanently under a name; without one for the session, which gets a sampler."""
+    body = request.object()
+    run = service.run(request_fields.text(body, "model_id"))
+    if (kind := request_fields.text(body, "kind", "snapshot")) != "snapshot":
+        raise bad_request(f"kind {kind!r} is not supported here; sampler weights are snapshots")
+    request_id = request_id_of(run, body)
+    if body.get("path") is None:
+        return submit(service, request_id, _snapshot(service, run, body), run)
+    path = CheckpointPath(run.id, SAMPLER, request_fields.text(body, "path"))
+    info = checkpoint_info(service, run, body)
+
+    def save() -> Response:
+        with service.archive.write_checkpoint(path, info) as directory:
+            run.model.save_sampler(directory)
+        return json_response({"type": "save_weights_for_sampler", "path": str(path)})
+
+    return submit(service, request_id, save, run)
+
+
+def load_weights(service: Service, request: Request) -> Response:
+    """Load a checkpoint into an existing model (`model_id`), or into a new one (`session_id` and `model_seq_id`)."""
+    body = request.object()
+    checkpoint = _training_checkpoint(service, request_fields.text(body, "path"))
+    with_optimizer = request_fields.boolean(body, "optimizer", False)
+    base_model = request_fields.optional_text(body, "base_model") or service.base_model_of(checkpoint)
+    base = service.models.find(base_model)
+    if base != service.base_of(checkpoint):
+        raise bad_request(f"{checkpoint.path} was trained on {checkpoint.info.base_model}, not on {base_model}")
+    new = body.get("model_id") is None
+    lora = LoraSpec(**checkpoint.info.lora)
+    run = new_run(service, body, lora, base, base_model) if new else service.run(request_fields.text(body, "model_id"))
+
+    def load() -> Response:
+        trainer = base.engine.trainer(run.lora) if new else run.model
+        trainer.load_state(checkpoint.directory, optimizer=with_optimizer)
+        run.trainer = trainer
+        return json_response({"type": "load_weights", "path": str(checkpoint.path), "model_id": run.id})
+
+    return submit(service, f"{run.id}:create" if new else request_id_of(run, body), load, run)
+
+
+def weights_info(service: Service, request: Request) -> Response:
+    """Return the base model and the LoRA settings of a checkpoint."""
+    checkpoint = service.archive.find(CheckpointPath.parse(request_fields.text(request.object(), "tinker_path")))
+    lora = LoraSpec(**checkpoint.info.lora)
+    parts = {name: getattr(lora, name) for name in ("train_attn", "train_mlp", "train_unembed")}
+    return json_response(
+        {"base_model": service.base_model_of(checkpoint), "is_lora": True, "lora_rank": lora.rank, **parts}
+    )
+
+
+def checkpoint_info(service: Service, run: Run, body: request_fields.Body) -> CheckpointInfo:
+    """Return the description of a checkpoint that a run saves now."""
+    created = service.clock()
+    expires = None if (seconds := read_time_to_live(body)) is None else created + seconds
+    metadata = request_fields.texts_by_name(body, "user_metadata")
+    return CheckpointInfo(
+        run.base_model, run.base.engine.base_sha256, asdict(run.lora), created, expires, user_metadata=metadata
+    )
+
+
+def read_time_to_live(body: request_fields.Body) -> int | None:
+    """Read `ttl_seconds` of a checkpoint; None if it never expires."""
+    return request_fields.optional_whole(body, "ttl_seconds", least=HOUR_S, most=TEN_YEARS_S)
+
+
+def _snapshot(service: Service, run: Run, body: request_fields.Body) -> Callable[[], Response]:
+    number = request_fields.whole(body, "sampling_session_seq_id")
+    session = service.session(run.session)
+    # Outside the archive: it lasts as long as the session and is never listed.
+    directory = service.snapshots / session.id / str(number)
+    sampling = service.open_sampling(session, number, Weights(run.base, directory))
+
+    def save() -> Response:
+        directory.mkdir(parents=True)
+        run.model.save_sampler(directory)
+        return json_response({"type": "save_weights_for_sampler", "sampling_session_id": sampling.id})
+
+    return save
+
+
+def _training_checkpoint(service: Service, text: str) -> Checkpoint:
+    path = CheckpointPath.parse(text)
+    if path.kind != TRAINING:
+        raise bad_request(f"{path} cannot be trained on; training resumes from tinker://RUN/{TRAINING}/NAME")
+    return service.archive.find(path)
+
+
+DOWNLOADS = "/downloads/"
+CONFIG_FILE = "adapter_config.json"
+FILES = (EXTERNAL_FILE, CONFIG_FILE)
+# The SDK signs again five minutes before the end.
+URL_S = 3600.0
+
+
+def save_weights_external(service: Service, request: Request) -> Response:
+    """Save an adapter's weights as files to download."""
+    body = request.object()
+    run = service.run(request_fields.text(body, "model_id"))
+    if body.get("age_encryption_recipients"):
+        raise bad_request("age_encryption_recipients is not supported by this server: leave it out, nothing is sent")
+    path = CheckpointPath(run.id, EXTERNAL, request_fields.text(body, "path"))
+    info = checkpoint_info(service, run, body)
+
+    def save() -> Response:
+        with service.archive.write_checkpoint(path, info) as directory:
+            run.model.save_sampler(directory / EXTERNAL_FILE)
+            (directory / CONFIG_FILE).write_text(json.dumps(_config(run), indent=1) + "\n", encoding="utf-8")
+        size = service.archive.find(path).size
+        return json_response({"type": "save_weights_external", "path": str(path), "size_bytes": size})
+
+    return submit(service, request_id_of(run, body), save, run)
+
+
+def external_weights_urls(service: Service, request: Request) -> Response:
+    """Return a URL for each file of a checkpoint."""
+    checkpoint = service.archive.find(CheckpointPath(request.parameters["run"], EXTERNAL, request.parameters["name"]))
+    now = service.clock()
+    for expired in [token for token, (_, until) in service.downloads.items() if until <= now]:
+        del service.downloads[expired]
+    token, until = secrets.token_urlsafe(32), now + URL_S
+    service.downloads[token] = checkpoint.directory, until
+    start = f"http://{request.headers.get('host', '')}/api/v1{DOWNLOADS}{token}"
+    urls: dict[str, Json] = {name: f"{start}/{name}" for name in FILES}
+    return json_response({"urls": urls, "expires": format_time(until)})
+
+
+def download(service: Service, request: Request) -> Response:
+    """Return a file. Its URL is the permission."""
+    directory, until = service.downloads.get(request.parameters["token"], (Path(), 0.0))
+    name = request.parameters["file"]
+    if until <= service.clock() or name not in FILES:
+        raise not_found("this URL is unknown or has expired: get a new one from external_weights_urls")
+    try:
+        return Response(body=(directory / name).read_bytes(), kind="application/octet-stream")
+    except FileNotFoundError:
+        raise not_found(f"{name} was deleted with its checkpoint") from None
+
+
+def _config(run: Run) -> dict[str, Json]:
+    """Return the description of the adapter, with PEFT's names."""
+    return {
+        "peft_type": "LORA",
+        "base_model_name_or_path": run.base_model,
+        "base_sha256": run.base.engine.base_sha256,
+        "r": run.lora.rank,
+        "lora_alpha": ALPHA,
+        "target_modules": list(run.lora.matrices(run.base.engine.shape)),
+    }
+
+
 ENDPOINTS: Endpoints = {
     ("POST", "/create_model"): create_model,
     ("POST", "/get_info"): get_info,
     ("POST", "/unload_model"): unload_model,
     ("POST", "/forward_backward"): forward_backward,
     ("POST", "/optim_step"): optim_step,
+    ("POST", "/save_weights"): save_weights,
+    ("POST", "/save_weights_for_sampler"): save_weights_for_sampler,
+    ("POST", "/load_weights"): load_weights,
+    ("POST", "/weights_info"): weights_info,
+    ("POST", "/save_weights_external"): save_weights_external,
+    ("GET", "/training_runs/{run}/checkpoints/external_weights/{name}/external_weights_urls"): external_weights_urls,
+    ("GET", f"{DOWNLOADS}{{token}}/{{file}}"): download,
 }

@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.local_model import BASE_MODEL
-from pytest_crucible.local_model.adam import Adam
-from pytest_crucible.local_model.checkpoints import EXTERNAL_FILE, load_sampler, save_training
-from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import Adapter, LoraSpec
-from pytest_crucible.local_model.reserved import make_stand_in
+from pytest_crucible.local_model.checkpoints import EXTERNAL_FILE, Adapter, LoraSpec, load_sampler, save_training
+from pytest_crucible.local_model.engine import Engine, make_stand_in
+from pytest_crucible.local_model.losses import Adam
 from pytest_crucible.local_model.server.archive import (
     TRAINING,
     Archive,
@@ -30,9 +28,8 @@ from pytest_crucible.local_model.server.archive import (
     CheckpointPath,
     MissingCheckpoint,
 )
-from pytest_crucible.local_model.server.base_models import check_stand_in
-from pytest_crucible.local_model.server.external import CONFIG_FILE, FILES
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.local_model.server.models import check_stand_in
+from pytest_crucible.local_model.server.training import CONFIG_FILE, FILES
 
 # Adapters of the packaged model have 19 MB at most; a header may claim any size.
 LARGEST_BYTES = 2**30
@@ -56,7 +53,7 @@ def upload_adapter(source: Path, directory: Path, engine: Engine, name: str | No
     """Write a downloaded adapter to the archive in a directory, as a training checkpoint with a new optimizer.
 
     Its training run is named by the hash of the weights, and the checkpoint by the source, unless `name` is given: the same file
-    has the same path. Raises SpecError for a source that cannot be read, or does not belong to this base or its stand-in.
+    has the same path. Raises ValueError for a source that cannot be read, or does not belong to this base or its stand-in.
     """
     try:
         files = _read_directory(source) if source.is_dir() else dict(_read_archive(source))
@@ -65,11 +62,11 @@ def upload_adapter(source: Path, directory: Path, engine: Engine, name: str | No
         name = name or source.absolute().name.removesuffix(".tar")
         path = CheckpointPath(f"upload-{sha256[:16]}", TRAINING, name)
     except tarfile.TarError as error:
-        raise SpecError(
+        raise ValueError(
             f"{source} cannot be uploaded: it is not a whole tar file without compression ({error}); {_EXPECTED}"
         ) from None
     except (ValueError, OSError) as error:
-        raise SpecError(f"{source} cannot be uploaded: {error}") from None
+        raise ValueError(f"{source} cannot be uploaded: {error}") from None
     # Made here, so that a source that is refused leaves no directory.
     archive = Archive(directory)
     upload = Upload(path, sha256, base_model, adapter.spec, is_new=not _exists(archive, path))

@@ -1,5 +1,5 @@
 """Models that score replies: entailment between texts, similarity of texts, and LLM judges."""
 
-from pytest_crucible.metrics.models.protocol import Entailment, EntailmentScorer, SimilarityScorer
+from pytest_crucible.metrics.models.scorers import Entailment, EntailmentScorer, SimilarityScorer
 
 __all__ = ["Entailment", "EntailmentScorer", "SimilarityScorer"]

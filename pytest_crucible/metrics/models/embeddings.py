@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.metrics.models.batched import Batched
-from pytest_crucible.metrics.models.precision import Precision, choose_machine, hidden_progress_bars
+from pytest_crucible.metrics.models.batched import Batched, Precision, choose_machine, hidden_progress_bars
 from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Writes deepeval-*.json with DeepEval and metrics of our own, which ask nobody: python make_deepeval.py."""
+"""Writes deepeval-*.json with DeepEval and metrics of our own, which call no model: python make_deepeval.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 
 class Bias(BaseMetric):
-    """As DeepEval's of this name, by length: it fails on one sample, as a judge does whose server went away."""
+    """A metric like DeepEval's of this name, by length: it fails on one sample, as a judge does whose server went away."""
 
     def __init__(self) -> None:
         self.threshold, self.async_mode, self.include_reason = 0.5, False, False

@@ -41,7 +41,7 @@ def body(k: int, wrong: int) -> str:
 def make() -> None:
     folder = Path(tempfile.mkdtemp())
     problems = [problem(k) for k in range(1, 9)]
-    (folder / "problems.jsonl").write_text("".join(json.dumps(one) + "\n" for one in problems))
+    (folder / "problems.jsonl").write_text("".join(json.dumps(problem) + "\n" for problem in problems))
     settings = {**os.environ, "HUMANEVAL_OVERRIDE_PATH": str(folder / "problems.jsonl"), "HOME": str(folder)}
     program = [sys.executable, "-m", "evalplus.evaluate", "--dataset", "humaneval", "--parallel", "1", "--samples"]
     for name, wrong in WRONG.items():

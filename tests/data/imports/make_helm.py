@@ -1,4 +1,4 @@
-"""Writes helm-v1 and helm-v2 with HELM, its sample scenario and a model that asks nobody: python make_helm.py."""
+"""Writes helm-v1 and helm-v2 with HELM, its sample scenario and a model that sends nothing: python make_helm.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes inspect-*.eval and inspect-*.json with inspect_ai and its mock model, which asks nobody: python make_inspect.py."""
+"""Writes inspect-*.eval and inspect-*.json with inspect_ai and its mock model, which sends nothing: python make_inspect.py."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ def graded():
     async def score(state, target):
         if state.sample_id == "sum-12":
             return Score.unscored()
-        said = state.output.completion
-        return Score(value="C" if said == target.text else "P" if target.text in said else "I", explanation="by hand")
+        completion = state.output.completion
+        return Score(
+            value="C" if completion == target.text else "P" if target.text in completion else "I", explanation="by hand"
+        )
 
     return score
 
@@ -34,8 +36,8 @@ def shape():
     """Two numbers at once."""
 
     async def score(state, target):
-        said = state.output.completion
-        return Score(value={"length": float(len(said)), "digits": sum(one.isdigit() for one in said)})
+        completion = state.output.completion
+        return Score(value={"length": float(len(completion)), "digits": sum(entry.isdigit() for entry in completion)})
 
     return score
 
@@ -47,9 +49,11 @@ def model(name: str, wrong: int):
         k = int(messages[-1].text.split()[2])
         if k == 11 and name == "v2" and wrong == 1:
             raise RuntimeError("the model server went away")
-        said = "a thousand" if k <= wrong else f"It is {2 * k}, I think" if k == 10 else str(2 * k)
-        output = ModelOutput.from_content(name, said)
-        output.usage = ModelUsage(input_tokens=9, output_tokens=len(said.split()), total_tokens=9 + len(said.split()))
+        values = "a thousand" if k <= wrong else f"It is {2 * k}, I think" if k == 10 else str(2 * k)
+        output = ModelOutput.from_content(name, values)
+        output.usage = ModelUsage(
+            input_tokens=9, output_tokens=len(values.split()), total_tokens=9 + len(values.split())
+        )
         return output
 
     return get_model(f"mockllm/{name}", custom_outputs=answer, memoize=False)
@@ -90,9 +94,9 @@ def values():
     """Numbers, of which the log averages two as accuracies."""
 
     async def score(state, target):
-        said = state.output.completion
-        is_right = int(said == target.text)
-        return Score(value={"right": is_right, "length": len(said), "part_a": is_right})
+        completion = state.output.completion
+        is_right = int(completion == target.text)
+        return Score(value={"right": is_right, "length": len(completion), "part_a": is_right})
 
     return score
 

@@ -1,4 +1,4 @@
-"""Writes langsmith-* with LangSmith's `evaluate`, which uploads nothing and asks nobody: python make_langsmith.py."""
+"""Writes langsmith-* with LangSmith's `evaluate`, which uploads nothing and calls no model: python make_langsmith.py."""
 
 from __future__ import annotations
 

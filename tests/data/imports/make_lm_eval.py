@@ -82,9 +82,9 @@ def make() -> None:
             for task, of_task in samples.items():
                 tracker.save_results_samples(task_name=task, samples=of_task)
             shutil.copytree(Path(name) / arm, HERE / f"lm-eval-{arm}")
-            (told,) = (HERE / f"lm-eval-{arm}").glob("results_*.json")
-            document = {**json.loads(told.read_text()), "pretty_env_info": "", "tokenizer_path": ""}
-            told.write_text(json.dumps(document, indent=1).replace(name, ".") + "\n")
+            (path,) = (HERE / f"lm-eval-{arm}").glob("results_*.json")
+            document = {**json.loads(path.read_text()), "pretty_env_info": "", "tokenizer_path": ""}
+            path.write_text(json.dumps(document, indent=1).replace(name, ".") + "\n")
 
 
 if __name__ == "__main__":

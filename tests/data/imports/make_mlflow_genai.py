@@ -1,4 +1,4 @@
-"""Writes mlflow-genai-* with `mlflow.genai.evaluate`, a local store and a model that asks nobody: python make_mlflow_genai.py."""
+"""Writes mlflow-genai-* with `mlflow.genai.evaluate`, a local store and a model that sends nothing: python make_mlflow_genai.py."""
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ def make() -> None:
                 if k == 8 and name == "v2":
                     recorder.record_error("the model server went away", RuntimeError("gone"))
                     continue
-                said = "a thousand" if k <= wrong else str(2 * k)
-                recorder.record_sampling(f"What is {k} + {k}?", [said])
-                recorder.record_match(said == str(2 * k), expected=str(2 * k), picked=said, sampled=said)
-                recorder.record_metrics(similarity=1.0 if said == str(2 * k) else 0.25)
+                answer = "a thousand" if k <= wrong else str(2 * k)
+                recorder.record_sampling(f"What is {k} + {k}?", [answer])
+                recorder.record_match(answer == str(2 * k), expected=str(2 * k), picked=answer, sampled=answer)
+                recorder.record_metrics(similarity=1.0 if answer == str(2 * k) else 0.25)
         recorder.record_final_report({"accuracy": 1 - wrong / 8})
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -60,12 +60,12 @@ def config() -> dict:
 def lean(document: dict) -> dict:
     """Without the stack of an error and other traces of the machine that it was written on."""
     document["runtimeOptions"] = {}
-    document["results"]["results"] = [lean_result(one) for one in document["results"]["results"]]
+    document["results"]["results"] = [lean_result(result) for result in document["results"]["results"]]
     return document
 
 
-def lean_result(one: dict) -> dict:
-    return {**one, "error": re.sub(r"\n\s+at .*", "", one["error"])} if "error" in one else one
+def lean_result(output: dict) -> dict:
+    return {**output, "error": re.sub(r"\n\s+at .*", "", output["error"])} if "error" in output else output
 
 
 def evaluate(promptfoo: str, folder: Path, settings: dict, *options: str) -> dict:

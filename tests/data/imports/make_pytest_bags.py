@@ -45,8 +45,8 @@ def make() -> None:
         pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:deepeval", "-p", "no:plugins"]
         evals = SUITE.format(mark='@pytest.mark.eval(name="sums")', bag="eval_bag")
         (folder / "test_evals.py").write_text(evals)
-        told = ["--run-eval", "--save-evals-csv", "--out-path", "out", "test_evals.py"]
-        subprocess.run([*pytest, *told], cwd=folder, check=False, stdout=subprocess.DEVNULL)
+        arguments = ["--run-eval", "--save-evals-csv", "--out-path", "out", "test_evals.py"]
+        subprocess.run([*pytest, *arguments], cwd=folder, check=False, stdout=subprocess.DEVNULL)
         (folder / "conftest.py").write_text(CONFTEST)
         (folder / "test_harvest.py").write_text(SUITE.format(mark="", bag="results_bag"))
         subprocess.run([*pytest, "test_harvest.py"], cwd=folder, check=False, stdout=subprocess.DEVNULL)

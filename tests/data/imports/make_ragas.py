@@ -1,4 +1,4 @@
-"""Writes ragas-* with Ragas and metrics that ask nobody: python make_ragas.py."""
+"""Writes ragas-* with Ragas and metrics that call no model: python make_ragas.py."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_a_file_in_another_encoding(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "said"),
+    ("name", "content", "sentence"),
     [
         ("crucible.toml", 'adapters = "v2"', "adapters = 'v2': write one table an adapter, as in [adapters.v2]"),
         (
@@ -103,10 +103,10 @@ def test_a_file_in_another_encoding(tmp_path):
     ],
     ids=["own", "pyproject", "tool"],
 )
-def test_a_value_where_a_table_belongs(tmp_path, name, content, said):
+def test_a_value_where_a_table_belongs(tmp_path, name, content, sentence):
     (tmp_path / name).write_text(content)
 
-    assert refusal(read_adapters, tmp_path) == f"{tmp_path / name} has {said}"
+    assert refusal(read_adapters, tmp_path) == f"{tmp_path / name} has {sentence}"
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_a_uri_stands_for_backend_and_model(tmp_path):
         v3 = { uri = "local:v3", parameters = { max_tokens = 6 } }
         """
     )
-    found = read_adapters(tmp_path)
+    adapters = read_adapters(tmp_path)
 
-    assert {name: (one.backend, one.options, one.parameters) for name, one in found.items()} == {
+    assert {name: (adapter.backend, adapter.options, adapter.parameters) for name, adapter in adapters.items()} == {
         "v1": ("recorded", {"path": "answers/v1.jsonl"}, {}),
         "v2": ("tinker", {"model_path": "tinker://RUN/sampler_weights/v2"}, {}),
         "v3": ("local", {"checkpoint": "v3"}, {"max_tokens": 6}),
@@ -149,13 +149,13 @@ def test_a_uri_stands_for_backend_and_model(tmp_path):
     "content",
     ['v2 = "recorded"', 'v2 = "ftp:x"', "v2 = { uri = 3 }", 'v2 = { uri = "local:x", backend = "local" }'],
 )
-def test_a_uri_that_says_nothing_is_told(tmp_path, content):
+def test_an_empty_uri_is_refused(tmp_path, content):
     (tmp_path / "crucible.toml").write_text(f"[adapters]\n{content}\n")
 
-    said = refusal(read_adapters, tmp_path)
+    sentence = refusal(read_adapters, tmp_path)
     assert (
         "write recorded:..., local:..., tinker:..., openai+http:..., openai+https:..., guard:..., and no backend beside it"
-        in said
+        in sentence
     )
 
 
@@ -188,9 +188,9 @@ def test_a_server_is_an_address_with_a_model():
 def test_a_server_may_be_named_in_the_configuration(tmp_path):
     (tmp_path / "crucible.toml").write_text('[adapters.v2]\nuri = "openai+http://h:1/v1#m"\ntimeout_s = 3.0\n')
 
-    found = read_adapters(tmp_path)["v2"]
+    result = read_adapters(tmp_path)["v2"]
 
-    assert found == Adapter(
+    assert result == Adapter(
         name="v2", backend="openai", options={"base_url": "http://h:1/v1", "model": "m"}, asking={"timeout_s": 3.0}
     )
 
@@ -213,9 +213,9 @@ def test_a_configured_name_comes_before_an_address():
     ids=["near", "far", "server", "scheme", "address"],
 )
 def test_an_unknown_adapter_is_refused_with_those_that_are_known(name, hint):
-    known = {"candidate": V1, "baseline": V2}
+    adapters = {"candidate": V1, "baseline": V2}
 
-    assert refusal(find_adapter, name, known) == f"adapter {name!r} is not configured: {hint}"
+    assert refusal(find_adapter, name, adapters) == f"adapter {name!r} is not configured: {hint}"
 
 
 def test_without_any_adapters_it_is_said_where_they_belong():

@@ -38,7 +38,7 @@ def project(tmp_path):
     return tmp_path
 
 
-def opened(project, candidate, *baselines):
+def open_compared_arms(project, candidate, *baselines):
     opener = Opener(context_in(project))
     arms = open_arms(opener, dataclasses.replace(default_settings(), adapter=candidate, compare=baselines))
     check_distinct(arms, opener.typed_names)
@@ -47,12 +47,12 @@ def opened(project, candidate, *baselines):
 
 def refusal(project, candidate, *baselines):
     with pytest.raises(SpecError) as caught:
-        opened(project, candidate, *baselines)
+        open_compared_arms(project, candidate, *baselines)
     return str(caught.value)
 
 
 def test_a_family_is_opened_with_its_members(project):
-    family, baseline = opened(project, "tuned", "v1")
+    family, baseline = open_compared_arms(project, "tuned", "v1")
 
     assert collect_names([family]) == ["tuned", *MEMBERS]
     assert len(collect_backends([family, baseline])) == 3
@@ -61,7 +61,7 @@ def test_a_family_is_opened_with_its_members(project):
 
 
 def test_a_member_is_an_adapter(project):
-    member, baseline = opened(project, MEMBERS[0], MEMBERS[1])
+    member, baseline = open_compared_arms(project, MEMBERS[0], MEMBERS[1])
 
     assert (member.arm.name, baseline.arm.role) == (MEMBERS[0], "baseline")
     assert not member.competitors

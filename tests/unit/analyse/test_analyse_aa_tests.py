@@ -1,4 +1,4 @@
-"""Which scores of a stored experiment are dealt to two arms, and with which declaration."""
+"""A/A tests: scores of a stored experiment that are dealt to two arms, and their declaration."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ NAMES = ("v2", "v1", "v0")
 def arm(values: np.ndarray, *, metric: str = "m") -> ArmOutcomes:
     """Scores of samples x repeats; NaN was never scored."""
     units = [(i, k) for i in range(len(values)) for k in range(values.shape[1])]
-    kept = [unit for unit in units if not np.isnan(values[unit])]
+    kept_units = [unit for unit in units if not np.isnan(values[unit])]
     columns = ScoreColumns(
-        positions=[i for i, _ in kept],
-        repeats=[k for _, k in kept],
-        values=[float(values[unit]) for unit in kept],
-        is_bool=[False for _ in kept],
+        positions=[i for i, _ in kept_units],
+        repeats=[k for _, k in kept_units],
+        values=[float(values[unit]) for unit in kept_units],
+        is_bool=[False for _ in kept_units],
     )
     return ArmOutcomes(
         positions=[i for i, _ in units], repeats=[k for _, k in units], failures=[None] * len(units),
@@ -38,8 +38,10 @@ def dealt(*arms: ArmOutcomes, samples: int, repeats: int = 1, groups=None, metri
         ),
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
     )  # fmt: skip
-    given = AnalysisInputs(plan=plan, answers=arms, groups=groups or [None] * samples, finished=True, known_kinds={})
-    return aa_tests(given, alpha=0.05, replicates=50, seed=1)
+    analysis_inputs = AnalysisInputs(
+        plan=plan, answers=arms, groups=groups or [None] * samples, finished=True, known_kinds={}
+    )
+    return aa_tests(analysis_inputs, alpha=0.05, replicates=50, seed=1)
 
 
 RNG = np.random.default_rng(5)
@@ -51,41 +53,41 @@ def test_one_arm_without_repeats_offers_nothing():
 
 
 def test_repeats_of_each_arm_and_each_pair_of_arms_are_dealt():
-    found = dealt(*(arm(RNG.random((20, 3))) for _ in NAMES), samples=20, repeats=3, metrics=[SCORES])
+    analysis = dealt(*(arm(RNG.random((20, 3))) for _ in NAMES), samples=20, repeats=3, metrics=[SCORES])
 
-    assert [one.dealt for one in found] == [
+    assert [entry.dealt for entry in analysis] == [
         "v2, 3 repeats", "v1, 3 repeats", "v0, 3 repeats",
         "v2 and v1, swapped", "v2 and v0, swapped", "v1 and v0, swapped",
     ]  # fmt: skip
-    assert {one.method for one in found} == {"sign flips"}
-    assert all(one.holds for one in found)
+    assert {entry.method for entry in analysis} == {"sign flips"}
+    assert all(entry.holds for entry in analysis)
 
 
 def test_samples_that_lack_a_score_are_left_out_and_counted():
     values = RNG.random((20, 2))
     values[3, 1] = values[7, 0] = np.nan
 
-    (one,) = dealt(arm(values), samples=20, repeats=2, metrics=[SCORES])
+    (item,) = dealt(arm(values), samples=20, repeats=2, metrics=[SCORES])
 
-    assert (one.samples, one.left_out) == (18, 2)
+    assert (item.samples, item.left_out) == (18, 2)
 
 
 def test_too_few_whole_samples_are_said_and_not_tried():
     values = np.full((20, 2), np.nan)
     values[0] = 0.5
 
-    (one,) = dealt(arm(values), samples=20, repeats=2, metrics=[SCORES])
+    (item,) = dealt(arm(values), samples=20, repeats=2, metrics=[SCORES])
 
-    assert (one.rate, one.holds, one.samples) == (None, None, 1)
-    assert "fewer than two samples" in one.note
+    assert (item.rate, item.holds, item.samples) == (None, None, 1)
+    assert "fewer than two samples" in item.note
 
 
 @pytest.mark.parametrize(("groups", "answered"), [(10, True), (4, False)])
 def test_groups_are_honoured(groups, answered):
     labels = [f"g{i % groups}" for i in range(20)]
 
-    (one,) = dealt(arm(RNG.random((20, 2))), samples=20, repeats=2, groups=labels, metrics=[SCORES])
+    (item,) = dealt(arm(RNG.random((20, 2))), samples=20, repeats=2, groups=labels, metrics=[SCORES])
 
-    assert (one.clusters, one.method) == (groups, "sign flips")
-    assert (one.rate is not None) == answered
-    assert bool(one.note) != answered
+    assert (item.clusters, item.method) == (groups, "sign flips")
+    assert (item.rate is not None) == answered
+    assert bool(item.note) != answered

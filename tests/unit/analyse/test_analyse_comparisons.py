@@ -30,13 +30,13 @@ shares = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
 
 def column(values, facts) -> Scores:
     """One value a sample; None is lost and "n/a" does not apply."""
-    given = np.array([one if isinstance(one, float | int) else math.nan for one in values], dtype=float)
-    absent = np.array([one == "n/a" for one in values], dtype=bool)
-    lost = np.isnan(given) & ~absent
-    return Scores(given, np.where(lost, facts.low, given), np.where(lost, facts.high, given), lost, absent)
+    array = np.array([value if isinstance(value, float | int) else math.nan for value in values], dtype=float)
+    absent = np.array([value == "n/a" for value in values], dtype=bool)
+    lost = np.isnan(array) & ~absent
+    return Scores(array, np.where(lost, facts.low, array), np.where(lost, facts.high, array), lost, absent)
 
 
-def compared(ours, theirs, facts=BINARY, contrast=PLAIN, clusters=None, *, family_size=1, alpha=0.05):
+def compare(ours, theirs, facts=BINARY, contrast=PLAIN, clusters=None, *, family_size=1, alpha=0.05):
     pair = column(ours, facts), column(theirs, facts)
     codes = None if clusters is None else np.array(clusters)
     return compare_means(contrast, facts, "v2", pair, codes, alpha=alpha, family_size=family_size)
@@ -52,22 +52,22 @@ def table(both, gained, lost, neither):
 
 
 def test_a_better_candidate_has_a_positive_difference():
-    one = compared(*table(20, 6, 1, 3))
+    comparison = compare(*table(20, 6, 1, 3))
 
-    assert one.difference == pytest.approx(5 / 30)
-    assert (one.pairs, one.lost, one.method) == (30, 0, "exact unconditional")
+    assert comparison.difference == pytest.approx(5 / 30)
+    assert (comparison.pairs, comparison.lost, comparison.method) == (30, 0, "exact unconditional")
 
 
 def test_where_lower_is_better_a_lower_candidate_has_a_positive_difference():
-    one = compared([1.0, 2.0, 1.5], [2.0, 2.5, 3.0], SECONDS)
+    comparison = compare([1.0, 2.0, 1.5], [2.0, 2.5, 3.0], SECONDS)
 
-    assert one.difference == pytest.approx(1.0)
+    assert comparison.difference == pytest.approx(1.0)
 
 
 @given(st.lists(st.tuples(bits, bits), min_size=3, max_size=40))
 def test_the_direction_flips_the_sign_of_everything(pairs):
     ours, theirs = zip(*pairs, strict=True)
-    up, down = compared(ours, theirs), compared(ours, theirs, FLAGGED)
+    up, down = compare(ours, theirs), compare(ours, theirs, FLAGGED)
 
     assert up.difference == -down.difference
     assert (up.interval.low, up.interval.high) == pytest.approx((-down.interval.high, -down.interval.low), abs=1e-9)
@@ -78,7 +78,7 @@ def test_the_direction_flips_the_sign_of_everything(pairs):
 @given(st.lists(st.tuples(shares, shares), min_size=2, max_size=30))
 def test_swapping_arms_flips_the_sign(pairs):
     ours, theirs = zip(*pairs, strict=True)
-    there, back = compared(ours, theirs, SHARE), compared(theirs, ours, SHARE)
+    there, back = compare(ours, theirs, SHARE), compare(theirs, ours, SHARE)
 
     assert there.difference == pytest.approx(-back.difference, abs=1e-12)
     assert there.p_value == pytest.approx(back.p_value, abs=1e-9)
@@ -88,41 +88,47 @@ def test_swapping_arms_flips_the_sign(pairs):
 
 
 def test_only_samples_that_both_arms_answered_are_paired():
-    one = compared([1, None, "n/a", 1, 0, 1], [1, 1, "n/a", None, 1, 1])
+    comparison = compare([1, None, "n/a", 1, 0, 1], [1, 1, "n/a", None, 1, 1])
 
-    assert (one.pairs, one.lost, one.difference) == (3, 2, -1 / 3)
+    assert (comparison.pairs, comparison.lost, comparison.difference) == (3, 2, -1 / 3)
 
 
 def test_no_pair_is_no_number_and_says_so():
-    one = compared([None, "n/a"], [1, 1])
+    comparison = compare([None, "n/a"], [1, 1])
 
-    assert (one.pairs, one.difference, one.interval, one.p_value, one.p_exact) == (0, None, None, None, None)
-    assert (one.detectable, one.needed) == (None, None)
-    assert one.note == "m has a number for no reply of the candidate"
+    assert (comparison.pairs, comparison.difference, comparison.interval, comparison.p_value, comparison.p_exact) == (
+        0,
+        None,
+        None,
+        None,
+        None,
+    )
+    assert (comparison.detectable, comparison.needed) == (None, None)
+    assert comparison.note == "m has a number for no reply of the candidate"
 
 
 def test_one_pair_has_a_difference_and_no_interval():
-    one = compared([1], [0])
+    comparison = compare([1], [0])
 
-    assert (one.difference, one.interval, one.p_value) == (1.0, None, None)
-    assert one.note == "1 pair: a comparison needs at least 2"
+    assert (comparison.difference, comparison.interval, comparison.p_value) == (1.0, None, None)
+    assert comparison.note == "1 pair: a comparison needs at least 2"
 
 
 def test_equal_arms_differ_by_nothing_and_not_surely():
-    one = compared([1] * 50, [1] * 50)
+    comparison = compare([1] * 50, [1] * 50)
 
-    assert (one.difference, one.p_value) == (0.0, 1.0)
-    assert one.interval.low < 0 < one.interval.high
-    assert (round(one.interval.low, 3), round(one.interval.high, 3)) == (-0.071, 0.071)
+    assert (comparison.difference, comparison.p_value) == (0.0, 1.0)
+    assert comparison.interval.low < 0 < comparison.interval.high
+    assert (round(comparison.interval.low, 3), round(comparison.interval.high, 3)) == (-0.071, 0.071)
 
 
 @given(st.lists(st.tuples(shares, shares), min_size=2, max_size=30))
 def test_the_p_value_of_the_proof_and_the_interval_agree(pairs):
-    one = compared(*zip(*pairs, strict=True), SHARE)
+    comparison = compare(*zip(*pairs, strict=True), SHARE)
 
-    assert one.interval.low <= one.difference <= one.interval.high
-    if abs(one.proof_p - 0.05) > 1e-6:
-        assert (one.proof_p < 0.05) == (not one.interval.low <= 0 <= one.interval.high)
+    assert comparison.interval.low <= comparison.difference <= comparison.interval.high
+    if abs(comparison.proof_p - 0.05) > 1e-6:
+        assert (comparison.proof_p < 0.05) == (not comparison.interval.low <= 0 <= comparison.interval.high)
 
 
 def test_clusters_are_what_varies():
@@ -130,23 +136,29 @@ def test_clusters_are_what_varies():
     groups = np.repeat(np.arange(10), 4)
     ours = np.repeat([1, 1, 1, 0, 1, 1, 0, 1, 1, 1], 4)
     theirs = np.repeat([0, 1, 0, 0, 0, 1, 1, 1, 0, 1], 4)
-    one = compared(ours.tolist(), theirs.tolist(), clusters=groups)
+    comparison = compare(ours.tolist(), theirs.tolist(), clusters=groups)
 
     # Five groups differ, so they alone have signs to flip, four of them by +1: as extreme are four or five signs that agree.
-    assert (one.clusters, one.pairs, one.method) == (10, 40, "sign flips")
-    assert (one.p_value, one.arrangements, one.is_exact) == (pytest.approx(2 * binom.cdf(1, 5, 0.5)), 2**5, True)
+    assert (comparison.clusters, comparison.pairs, comparison.method) == (10, 40, "sign flips")
+    assert (comparison.p_value, comparison.arrangements, comparison.is_exact) == (
+        pytest.approx(2 * binom.cdf(1, 5, 0.5)),
+        2**5,
+        True,
+    )
     # Ten single samples differ as much, and prove no more.
-    alone = compared(ours[::4].tolist(), theirs[::4].tolist(), SHARE)
-    assert (one.p_value, one.proof_p) == pytest.approx((alone.p_value, alone.proof_p))
-    assert (one.interval.low, one.interval.high) == pytest.approx((alone.interval.low, alone.interval.high))
-    assert one.note == ""
+    alone = compare(ours[::4].tolist(), theirs[::4].tolist(), SHARE)
+    assert (comparison.p_value, comparison.proof_p) == pytest.approx((alone.p_value, alone.proof_p))
+    assert (comparison.interval.low, comparison.interval.high) == pytest.approx(
+        (alone.interval.low, alone.interval.high)
+    )
+    assert comparison.note == ""
 
 
 def test_too_few_clusters_give_a_difference_and_a_reason():
-    one = compared([1, 0, 1, 1], [0, 0, 1, 0], clusters=[0, 0, 1, 1])
+    comparison = compare([1, 0, 1, 1], [0, 0, 1, 0], clusters=[0, 0, 1, 1])
 
-    assert (one.difference, one.interval) == (0.5, None)
-    assert "cluster" in one.note
+    assert (comparison.difference, comparison.interval) == (0.5, None)
+    assert "cluster" in comparison.note
 
 
 # -- one-sided bounds ---------------------------------------------------------------------------------------------
@@ -166,13 +178,17 @@ GRADES = [0.2, 0.4, 0.9, 0.7, 0.6, 0.8]
     ids=["bits", "shares", "numbers", "bits in groups", "numbers in groups"],
 )
 def test_the_method_of_the_bounds_has_its_name(ours, theirs, facts, clusters, method):
-    assert compared(ours, theirs, facts, clusters=clusters).evidence.method == method
+    assert compare(ours, theirs, facts, clusters=clusters).evidence.method == method
 
 
 def test_bounds_that_cannot_be_had_have_no_method():
-    one = compared([None, "n/a"], [1, 1])
+    comparison = compare([None, "n/a"], [1, 1])
 
-    assert (one.evidence.observed.lower, one.evidence.observed.upper, one.evidence.method) == (None, None, "none")
+    assert (comparison.evidence.observed.lower, comparison.evidence.observed.upper, comparison.evidence.method) == (
+        None,
+        None,
+        "none",
+    )
 
 
 # -- lost ---------------------------------------------------------------------------------------------------------
@@ -185,15 +201,15 @@ maybe = st.sampled_from([0.0, 1.0, 0.0, 1.0, None])
 @settings(max_examples=choose_examples(50))
 def test_no_lost_bit_can_make_the_difference_lie_outside_its_extremes(pairs, facts):
     """Over all that the lost could have been; and bounds that hold at the extremes hold in between."""
-    cells = [one for pair in pairs for one in pair]
-    evidence = compared(cells[::2], cells[1::2], facts).evidence
-    holes = [k for k, one in enumerate(cells) if one is None]
+    cells = [entry for pair in pairs for entry in pair]
+    evidence = compare(cells[::2], cells[1::2], facts).evidence
+    holes = [k for k, cell in enumerate(cells) if cell is None]
     values = []
     for filling in itertools.product((0.0, 1.0), repeat=len(holes)):
         filled = list(cells)
-        for k, one in zip(holes, filling, strict=True):
-            filled[k] = one
-        observed = compared(filled[::2], filled[1::2], facts).evidence.observed
+        for k, item in zip(holes, filling, strict=True):
+            filled[k] = item
+        observed = compare(filled[::2], filled[1::2], facts).evidence.observed
         values.append(observed.value)
 
         assert evidence.worst.lower <= observed.lower + 1e-9
@@ -202,18 +218,18 @@ def test_no_lost_bit_can_make_the_difference_lie_outside_its_extremes(pairs, fac
 
 
 def test_a_lost_value_of_a_sample_to_which_the_metric_does_not_apply_is_not_missed():
-    one = compared([None, 1, 0], ["n/a", 1, 1])
+    comparison = compare([None, 1, 0], ["n/a", 1, 1])
 
-    assert one.lost == 0
-    assert one.evidence.worst == one.evidence.observed
+    assert comparison.lost == 0
+    assert comparison.evidence.worst == comparison.evidence.observed
 
 
 def test_a_lost_value_without_bounds_leaves_no_extreme():
-    one = compared([1.0, 2.0, None], [1.5, 2.0, 1.0], NUMBER)
+    comparison = compare([1.0, 2.0, None], [1.5, 2.0, 1.0], NUMBER)
 
-    assert one.evidence.worst.value is None
-    assert one.evidence.best.value is None
-    assert one.evidence.observed.value == -0.25
+    assert comparison.evidence.worst.value is None
+    assert comparison.evidence.best.value is None
+    assert comparison.evidence.observed.value == -0.25
 
 
 # -- sizes --------------------------------------------------------------------------------------------------------
@@ -231,8 +247,8 @@ def mcnemar_power(n, gained, lost, alpha):
 
 @pytest.mark.parametrize("family_size", [1, 6])
 def test_the_difference_that_these_bits_can_show(family_size):
-    one = compared(*table(120, 30, 14, 36), family_size=family_size)
-    both, d = 44 / 200, one.detectable
+    comparison = compare(*table(120, 30, 14, 36), family_size=family_size)
+    both, d = 44 / 200, comparison.detectable
 
     assert mcnemar_power(200, (both + d) / 2, (both - d) / 2, 0.05 / family_size) == pytest.approx(0.8, abs=1e-6)
 
@@ -241,9 +257,9 @@ def test_the_difference_that_these_bits_can_show(family_size):
 def test_bits_that_hardly_change_show_a_difference_in_which_all_go_one_way(changed):
     """Today's few discordant pairs are no reason to print nothing."""
     d = (
-        compared(*table(196 - changed, changed, 0, 4)).detectable
+        compare(*table(196 - changed, changed, 0, 4)).detectable
         if changed
-        else compared([1] * 200, [1] * 200).detectable
+        else compare([1] * 200, [1] * 200).detectable
     )
     both = max(d, changed / 200)
 
@@ -253,13 +269,13 @@ def test_bits_that_hardly_change_show_a_difference_in_which_all_go_one_way(chang
 @pytest.mark.parametrize("family_size", [1, 6])
 def test_the_difference_that_these_scores_can_show(family_size):
     ours, theirs = np.random.default_rng(1).random((2, 40))
-    one = compared(ours.tolist(), theirs.tolist(), SHARE, family_size=family_size)
+    comparison = compare(ours.tolist(), theirs.tolist(), SHARE, family_size=family_size)
 
     spread, critical = (ours - theirs).std(ddof=1), t.ppf(1 - 0.05 / family_size / 2, 39)
     # The error that the run measured is as uncertain as that of the next one: averaged over both, by simulation.
     rng = np.random.default_rng(2)
     before, after = np.sqrt(rng.chisquare(39, (2, 100_000)) / 39)
-    shift = one.detectable / spread * math.sqrt(40)
+    shift = comparison.detectable / spread * math.sqrt(40)
     power = np.mean(np.abs(rng.standard_normal(100_000) + shift * before) > critical * after)
 
     assert power == pytest.approx(0.8, abs=0.006)
@@ -270,15 +286,15 @@ def test_few_groups_show_less_by_their_degrees_of_freedom():
     rng, groups = np.random.default_rng(3), np.repeat(np.arange(6), 20)
     ours, theirs = rng.standard_normal((2, 120)) + rng.standard_normal((2, 6))[:, groups]
 
-    one = compared(ours.tolist(), theirs.tolist(), WIDE, clusters=groups)
+    comparison = compare(ours.tolist(), theirs.tolist(), WIDE, clusters=groups)
     means = np.array([(ours - theirs)[groups == group].mean() for group in range(6)])
 
-    assert one.detectable == pytest.approx(4.2126 * means.std(ddof=1) / math.sqrt(6), rel=1e-3)
+    assert comparison.detectable == pytest.approx(4.2126 * means.std(ddof=1) / math.sqrt(6), rel=1e-3)
 
 
 @pytest.mark.parametrize("family_size", [1, 6])
 def test_the_n_that_would_decide_at_this_difference(family_size):
-    needed = compared(*table(120, 30, 14, 36), family_size=family_size).needed
+    needed = compare(*table(120, 30, 14, 36), family_size=family_size).needed
 
     assert mcnemar_power(needed, 30 / 200, 14 / 200, 0.05 / family_size) == pytest.approx(0.8, abs=0.01)
 
@@ -292,21 +308,21 @@ def test_the_n_that_would_decide_at_a_margin(alternative, distance):
     contrast = Contrast(metric="m", baseline="v1", alternative=alternative, margin=0.1)
     spread, z = (ours - theirs).std(ddof=1), norm.ppf(0.95) + norm.ppf(0.8)
 
-    one = compared(ours.tolist(), theirs.tolist(), contrast=contrast, family_size=6)
+    comparison = compare(ours.tolist(), theirs.tolist(), contrast=contrast, family_size=6)
     # Tango's variance under the margin differs from that of the data.
-    assert one.needed == pytest.approx((z * spread / distance) ** 2, rel=0.16)
+    assert comparison.needed == pytest.approx((z * spread / distance) ** 2, rel=0.16)
 
 
 def test_between_two_margins_both_bounds_must_clear():
-    """With the difference in the middle, each bound needs a chance of 90 %, and allows for differences at the ends."""
+    """A difference in the middle: each bound needs a chance of 90 %, and allows for differences at the ends."""
     contrast = Contrast(metric="m", baseline="v1", alternative="equivalent", margin=0.1)
     rng = np.random.default_rng(4)
     theirs = rng.random(400)
     ours = theirs + (shuffled := rng.standard_normal(400)) - shuffled.mean()
     span = WIDE.high - WIDE.low
 
-    one = compared(ours.tolist(), theirs.tolist(), WIDE, contrast=contrast)
-    runs = rng.choice(ours - theirs, (200, one.needed))
+    comparison = compare(ours.tolist(), theirs.tolist(), WIDE, contrast=contrast)
+    runs = rng.choice(ours - theirs, (200, comparison.needed))
     lows, highs = (
         [gaffke_bound(run, end=end, alpha=0.05, side=side) for run in runs]
         for end, side in ((-span, "lower"), (span, "upper"))
@@ -326,22 +342,22 @@ def test_between_two_margins_both_bounds_must_clear():
 def test_the_n_that_settles_a_relevant_difference_excludes_it_or_proves_a_regression(lost, same_as):
     relevant = Contrast(metric="m", baseline="v1", relevant=0.1)
     data = table(120, 30, lost, 36)
-    one, other = (compared(*data, contrast=contrast, family_size=6) for contrast in (relevant, same_as))
+    item, other = (compare(*data, contrast=contrast, family_size=6) for contrast in (relevant, same_as))
 
-    assert one.needed == other.needed
-    assert one.needed is not None
+    assert item.needed == other.needed
+    assert item.needed is not None
     # It keeps its share of alpha in the family, as a comparison without it does.
-    assert one.detectable == compared(*data, family_size=6).detectable
+    assert item.detectable == compare(*data, family_size=6).detectable
 
 
 def test_no_n_decides_between_equals():
-    assert compared(*table(10, 3, 3, 10)).needed is None
+    assert compare(*table(10, 3, 3, 10)).needed is None
 
 
 def test_what_does_not_vary_shows_nothing():
-    one = compared([0.5] * 10, [0.5] * 10, SHARE)
+    comparison = compare([0.5] * 10, [0.5] * 10, SHARE)
 
-    assert (one.detectable, one.needed) == (None, None)
+    assert (comparison.detectable, comparison.needed) == (None, None)
 
 
 # -- impossible margins -------------------------------------------------------------------------------------------
@@ -351,5 +367,5 @@ def test_what_does_not_vary_shows_nothing():
 def test_a_margin_that_no_two_values_could_exceed_is_an_error_of_the_suite(margin, is_error):
     wide = Contrast(metric="m", baseline="v1", alternative="non-inferior", margin=margin)
 
-    assert bool(compared(*table(3, 2, 1, 4), BINARY, wide).suite_error) == is_error
-    assert compared(*table(3, 2, 1, 4), NUMBER, wide).suite_error == ""
+    assert bool(compare(*table(3, 2, 1, 4), BINARY, wide).suite_error) == is_error
+    assert compare(*table(3, 2, 1, 4), NUMBER, wide).suite_error == ""

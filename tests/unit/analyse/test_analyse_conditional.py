@@ -26,7 +26,7 @@ LOST, SKIP = "lost", "skip"
 PLAIN = SampleAttributes()
 
 
-def scored(facts, rows) -> list[ScoredMetric]:
+def score(facts, rows) -> list[ScoredMetric]:
     """A metric with its replies, a row a sample: numbers, None where it does not apply, LOST, or SKIP for a skipped test."""
     rows = [row if isinstance(row, list) else [row] for row in rows]
     places = [(k, repeat) for k, row in enumerate(rows) for repeat in range(len(row))]
@@ -50,8 +50,8 @@ def scored(facts, rows) -> list[ScoredMetric]:
     return [ScoredMetric(facts, scores_with_units(facts, outcomes, samples=len(rows), draws=draws))]
 
 
-def compared(ours, theirs, facts=FLAG, text="m", attributes=PLAIN, **options):
-    arms = scored(facts, ours), scored(facts, theirs)
+def run_comparison(ours, theirs, facts=FLAG, text="m", attributes=PLAIN, **options):
+    arms = score(facts, ours), score(facts, theirs)
     return compare(parse_contrast(text, **options), "v2", arms, attributes, alpha=0.05, family_size=1)
 
 
@@ -72,7 +72,7 @@ def mean(values) -> float:
 def test_the_difference_is_that_of_the_means_of_each_arms_own_replies(applies):
     ours, theirs = drawn()
 
-    result = compared(ours, theirs, replace(FLAG, applies=applies), margin=0.02)
+    result = run_comparison(ours, theirs, replace(FLAG, applies=applies), margin=0.02)
 
     assert result.difference == pytest.approx(mean(ours) - mean(theirs))
     assert result.pairs == sum(a is not None or b is not None for a, b in zip(ours, theirs, strict=True))
@@ -84,7 +84,7 @@ def test_a_declaration_that_the_replies_contradict_is_an_error_that_says_what_to
     ours, theirs = drawn()
     differing = sum((a is None) != (b is None) for a, b in zip(ours, theirs, strict=True))
 
-    result = compared(ours, theirs, replace(FLAG, applies="sample"))
+    result = run_comparison(ours, theirs, replace(FLAG, applies="sample"))
 
     assert (result.difference, result.p_value) == (None, None)
     assert result.suite_error == (
@@ -96,7 +96,7 @@ def test_a_declaration_that_the_replies_contradict_is_an_error_that_says_what_to
 def test_a_lost_reply_contradicts_no_declaration():
     ours, theirs = [1.0, LOST, None, 0.0] * 5, [0.0, 1.0, LOST, 1.0] * 5
 
-    result = compared(ours, theirs, replace(FLAG, applies="sample"))
+    result = run_comparison(ours, theirs, replace(FLAG, applies="sample"))
 
     assert (result.suite_error, result.pairs, result.lost) == ("", 10, 5)
 
@@ -105,7 +105,7 @@ def test_a_lost_reply_contradicts_no_declaration():
 def test_a_metric_that_applies_to_the_same_samples_in_both_arms_is_compared_in_pairs(applies):
     ours, theirs = [1.0, None, 0.0, 1.0] * 10, [0.0, None, 0.0, 1.0] * 10
 
-    result = compared(ours, theirs, replace(FLAG, applies=applies))
+    result = run_comparison(ours, theirs, replace(FLAG, applies=applies))
 
     assert (result.method, result.pairs, result.difference) == ("exact unconditional", 30, pytest.approx(1 / 3))
 
@@ -113,7 +113,7 @@ def test_a_metric_that_applies_to_the_same_samples_in_both_arms_is_compared_in_p
 def test_declared_for_replies_it_is_the_same_difference_by_the_method_for_replies():
     ours, theirs = [1.0, None, 0.0, 1.0] * 10, [0.0, None, 0.0, 1.0] * 10
 
-    result = compared(ours, theirs, replace(FLAG, applies="reply"))
+    result = run_comparison(ours, theirs, replace(FLAG, applies="reply"))
 
     assert (result.method, result.pairs, result.difference) == ("swapped arms", 30, pytest.approx(1 / 3))
 
@@ -123,14 +123,14 @@ def test_a_repeat_counts_by_the_share_of_its_samples_replies():
     ours = [[1.0, None], [0.0, 0.0], [None, None], [0.5, LOST]] * 6
     theirs = [[0.2, 0.2], [0.4, None], [0.3, 0.3], [0.1, 0.1]] * 6
 
-    result = compared(ours, theirs, SHARE)
+    result = run_comparison(ours, theirs, SHARE)
 
     first = (0.5 * 1.0 + 0.0 + 0.5) / (0.5 + 1 + 1)
     second = (0.2 + 0.5 * 0.4 + 0.3 + 0.1) / 3.5
     assert result.difference == pytest.approx(first - second)
     assert (result.pairs, result.lost) == (24, 6)
     estimate = evaluate_target(
-        parse_target("m >= 0.1"), scored(SHARE, ours), "v2", SampleAttributes(), alpha=0.05
+        parse_target("m >= 0.1"), score(SHARE, ours), "v2", SampleAttributes(), alpha=0.05
     ).estimate
     assert estimate.value == pytest.approx(first)
 
@@ -139,7 +139,7 @@ def test_a_rate_counts_the_replies_that_the_metric_applies_to():
     ours = [[0.9, None, 0.1], [0.9, 0.9, None], [None, None, None]] * 6
     theirs = [[0.9, 0.1, 0.1], [0.1, 0.9, 0.9], [0.9, 0.9, 0.9]] * 6
 
-    result = compared(ours, theirs, SHARE, text="rate(m >= 0.5)")
+    result = run_comparison(ours, theirs, SHARE, text="rate(m >= 0.5)")
 
     assert result.difference == pytest.approx(3 / 4 - 6 / 9)
 
@@ -147,7 +147,7 @@ def test_a_rate_counts_the_replies_that_the_metric_applies_to():
 def test_lost_replies_are_as_bad_and_as_good_as_they_can_be():
     ours, theirs = [1.0, None, 0.0, LOST] * 5, [1.0, 0.0, None, LOST] * 5
 
-    result = compared(ours, theirs, replace(FLAG, applies="reply"))
+    result = run_comparison(ours, theirs, replace(FLAG, applies="reply"))
 
     assert result.difference == 0.0
     assert result.evidence.worst.value == pytest.approx(5 / 15 - 10 / 15)
@@ -158,7 +158,7 @@ def test_groups_are_swapped_whole():
     ours, theirs = drawn(120)
     groups = np.repeat(np.arange(12), 10)
 
-    result = compared(ours, theirs, attributes=SampleAttributes(groups))
+    result = run_comparison(ours, theirs, attributes=SampleAttributes(groups))
 
     assert (result.clusters, result.arrangements, result.is_exact) == (12, 2**12, True)
 
@@ -166,7 +166,7 @@ def test_groups_are_swapped_whole():
 def test_a_skipped_sample_is_in_neither_arm():
     ours, theirs = [1.0, None, 0.0, 1.0, 1.0] * 4, [1.0, 0.0, None, SKIP, 0.0] * 4
 
-    result = compared(ours, theirs, replace(FLAG, applies="reply"))
+    result = run_comparison(ours, theirs, replace(FLAG, applies="reply"))
 
     assert (result.pairs, result.lost) == (16, 0)
     assert result.difference == pytest.approx(2 / 3 - 1 / 3)
@@ -175,7 +175,7 @@ def test_a_skipped_sample_is_in_neither_arm():
 def test_amounts_are_compared_by_geometric_means_of_each_arms_own_replies():
     ours, theirs = [2.0, None, 8.0] * 10, [1.0, 4.0, None] * 10
 
-    result = compared(ours, theirs, SECONDS)
+    result = run_comparison(ours, theirs, SECONDS)
 
     assert result.ratio.value == pytest.approx(math.sqrt(16) / math.sqrt(4))
     assert (result.interval, result.arrangements) == (None, 10_000)
@@ -184,7 +184,7 @@ def test_amounts_are_compared_by_geometric_means_of_each_arms_own_replies():
 def test_a_percentile_needs_the_same_samples_in_both_arms():
     ours, theirs = [2.0, None, 8.0] * 10, [1.0, 4.0, 3.0] * 10
 
-    result = compared(ours, theirs, SECONDS, text="p95(m)")
+    result = run_comparison(ours, theirs, SECONDS, text="p95(m)")
 
     assert (result.difference, result.suite_error) == (None, "")
     assert result.note == (
@@ -196,15 +196,15 @@ def test_a_percentile_needs_the_same_samples_in_both_arms():
 def test_an_arm_without_a_value_has_nothing_to_compare():
     some, none = [1.0, 0.0] * 10, [None, None] * 10
 
-    candidate, baseline = compared(none, some), compared(some, none)
+    candidate, baseline = run_comparison(none, some), run_comparison(some, none)
     assert (candidate.pairs, candidate.note) == (0, "m applies to no reply of the candidate")
     assert (baseline.difference, baseline.note) == (None, "in one of the arms it applies to no reply")
 
 
 def test_random_factors_and_looks_leave_the_difference_without_a_verdict():
     ours, theirs = drawn()
-    looked = compared(ours, theirs, attributes=SampleAttributes(look_alpha=0.05))
-    crossed = compared(ours, theirs, attributes=SampleAttributes(random_factors=("rounds",)))
+    looked = run_comparison(ours, theirs, attributes=SampleAttributes(look_alpha=0.05))
+    crossed = run_comparison(ours, theirs, attributes=SampleAttributes(random_factors=("rounds",)))
 
     assert looked.p_value is crossed.p_value is None
     assert "--crucible-stop" in looked.note
@@ -215,7 +215,7 @@ def test_what_is_conditional_by_definition_has_no_unconditional_mean():
     values = [1.0, None, 1.0, 0.0]
 
     def unconditional(facts):
-        return evaluate_target(parse_target("m >= 0.1"), scored(facts, values), "v2", SampleAttributes(), alpha=0.05)
+        return evaluate_target(parse_target("m >= 0.1"), score(facts, values), "v2", SampleAttributes(), alpha=0.05)
 
     assert unconditional(FLAG).estimate.unconditional == 0.5
     assert unconditional(replace(FLAG, applies="reply")).estimate.unconditional is None
@@ -226,7 +226,7 @@ def test_a_target_on_a_wrongly_declared_metric_is_an_error_too():
     rows = [[1.0, None], [1.0, 1.0], [0.0, 0.0]] * 3
 
     result = evaluate_target(
-        parse_target("m >= 0.1"), scored(replace(FLAG, applies="sample"), rows), "v2", SampleAttributes(), alpha=0.05
+        parse_target("m >= 0.1"), score(replace(FLAG, applies="sample"), rows), "v2", SampleAttributes(), alpha=0.05
     )
     assert "applied to some replies only of 3 samples" in result.suite_error
 
@@ -237,7 +237,7 @@ def test_a_target_on_a_wrongly_declared_metric_is_an_error_too():
 def gap(ours, theirs):
     by = By((Field("age"),))
     slicing = Slicing(codes=np.arange(len(ours)) % 2, names=("old", "young"))
-    return compared(ours, theirs, text="gap(m by age)", attributes=SampleAttributes(slicings={by: slicing}))
+    return run_comparison(ours, theirs, text="gap(m by age)", attributes=SampleAttributes(slicings={by: slicing}))
 
 
 def test_a_gap_counts_a_sample_of_which_one_repeat_is_lost():
@@ -245,9 +245,9 @@ def test_a_gap_counts_a_sample_of_which_one_repeat_is_lost():
     whole = [[[float(value)] for value in arm] for arm in rng.random((2, 80)) < 0.7]
     halves = [[[*row, LOST] for row in arm] for arm in whole]
 
-    one, two = gap(*whole), gap(*halves)
+    difference, two = gap(*whole), gap(*halves)
     assert (two.pairs, two.lost) == (80, 80)
-    assert two.difference == pytest.approx(one.difference)
+    assert two.difference == pytest.approx(difference.difference)
 
 
 def test_a_gap_leaves_out_samples_that_are_lost_whole():
@@ -259,7 +259,7 @@ def test_a_gap_leaves_out_samples_that_are_lost_whole():
 
 def test_the_samples_of_a_slice_keep_their_shares():
     inside = np.array([True, False, True])
-    (metric,) = scored(SHARE, [[1.0, None], [0.5, None], [0.0, 0.0]])
+    (metric,) = score(SHARE, [[1.0, None], [0.5, None], [0.0, 0.0]])
 
-    kept = keep_slice(metric.scores, inside)
-    assert kept.shares.observed.tolist() == [0.5, 0.0, 1.0]
+    inside_slice = keep_slice(metric.scores, inside)
+    assert inside_slice.shares.observed.tolist() == [0.5, 0.0, 1.0]

@@ -28,12 +28,12 @@ SHARE = MetricFacts(name="ok", kind="bounded", low=0.0, high=1.0)
 
 def outcomes(values) -> ArmOutcomes:
     """One arm from samples x repeats; NaN is lost."""
-    seen = ~np.isnan(values)
-    positions, repeats = (axis.tolist() for axis in np.nonzero(seen))
+    is_scored = ~np.isnan(values)
+    positions, repeats = (axis.tolist() for axis in np.nonzero(is_scored))
     scores = ScoreColumns(
-        positions=positions, repeats=repeats, values=values[seen].tolist(), is_bool=[False] * len(positions)
+        positions=positions, repeats=repeats, values=values[is_scored].tolist(), is_bool=[False] * len(positions)
     )
-    lost = [Lost(Unit(k, 0, 0, j), None, "error") for k, j in zip(*map(list, np.nonzero(~seen)), strict=True)]
+    lost = [Lost(Unit(k, 0, 0, j), None, "error") for k, j in zip(*map(list, np.nonzero(~is_scored)), strict=True)]
     return ArmOutcomes(
         positions=positions,
         repeats=repeats,
@@ -44,7 +44,7 @@ def outcomes(values) -> ArmOutcomes:
     )
 
 
-def analysed(*arms, contrast="ok", target="ok >= 0.3", rounds=None, facts=SHARE, groups=None, fixed=(), **claims):
+def run_analysis(*arms, contrast="ok", target="ok >= 0.3", rounds=None, facts=SHARE, groups=None, fixed=(), **claims):
     """The analysis of arms, each samples x repeats, in so many rounds."""
     n, repeats = arms[0].shape
     plan = Plan(
@@ -63,8 +63,8 @@ def analysed(*arms, contrast="ok", target="ok >= 0.3", rounds=None, facts=SHARE,
     return analyse(inputs, score_table(inputs), alpha=0.05, family_size=1)
 
 
-def compared(*arms, **how):
-    return analysed(*arms, **how).comparisons[0]
+def compare(*arms, **how):
+    return run_analysis(*arms, **how).comparisons[0]
 
 
 def noisy(rounds=4, deviation=0.1, n=40, shift=0.0):
@@ -77,24 +77,24 @@ def test_a_comparison_is_that_of_crossed_factors():
     mean = crossed_difference(ours, theirs, ["rounds"])
     interval = crossed_interval(mean, bounds=(-1.0, 1.0))
 
-    one = compared(ours, theirs)
+    comparison = compare(ours, theirs)
 
-    assert one.difference == pytest.approx(mean.estimate)
-    assert (one.interval.low, one.interval.high) == pytest.approx((interval.low, interval.high))
-    assert one.p_value == pytest.approx(crossed_p_value(mean))
-    assert (one.method, one.pairs) == ("crossed t", 40)
-    assert one.detectable == pytest.approx(detectable_over_sources(mean.sources))
-    assert one.needed == samples_over_sources(mean.sources, abs(mean.estimate), alpha=0.025)
-    assert one.proof_p == pytest.approx(crossed_proof_p(mean, bounds=(-1.0, 1.0)))
-    assert one.evidence.method == "gaffke over levels"
-    assert [effect.interval for effect in one.effects] == [None] * len(one.effects)
+    assert comparison.difference == pytest.approx(mean.estimate)
+    assert (comparison.interval.low, comparison.interval.high) == pytest.approx((interval.low, interval.high))
+    assert comparison.p_value == pytest.approx(crossed_p_value(mean))
+    assert (comparison.method, comparison.pairs) == ("crossed t", 40)
+    assert comparison.detectable == pytest.approx(detectable_over_sources(mean.sources))
+    assert comparison.needed == samples_over_sources(mean.sources, abs(mean.estimate), alpha=0.025)
+    assert comparison.proof_p == pytest.approx(crossed_proof_p(mean, bounds=(-1.0, 1.0)))
+    assert comparison.evidence.method == "gaffke over levels"
+    assert [effect.interval for effect in comparison.effects] == [None] * len(comparison.effects)
 
 
 def test_the_direction_of_a_metric_turns_everything_around():
     ours, theirs = noisy(), noisy()
     lower = MetricFacts(name="ok", kind="bounded", low=0.0, high=1.0, direction="lower")
 
-    up, down = compared(ours, theirs), compared(ours, theirs, facts=lower)
+    up, down = compare(ours, theirs), compare(ours, theirs, facts=lower)
 
     assert up.difference == pytest.approx(-down.difference)
     assert (up.interval.low, up.interval.high) == pytest.approx((-down.interval.high, -down.interval.low))
@@ -105,7 +105,7 @@ def test_repeats_of_a_round_are_averaged_before_rounds_are():
     ours, theirs = noisy(rounds=6), noisy(rounds=6)
     halves = [arm.reshape(40, 3, 2).mean(axis=2) for arm in (ours, theirs)]
 
-    in_rounds, of_means = compared(ours, theirs, rounds=3), compared(*halves)
+    in_rounds, of_means = compare(ours, theirs, rounds=3), compare(*halves)
 
     assert in_rounds.interval.low == pytest.approx(of_means.interval.low)
     assert in_rounds.p_value == pytest.approx(of_means.p_value)
@@ -114,7 +114,7 @@ def test_repeats_of_a_round_are_averaged_before_rounds_are():
 def test_fixed_rounds_leave_everything_as_it_was():
     ours, theirs = noisy(), noisy()
 
-    fixed = analysed(ours, theirs, fixed=("rounds",))
+    fixed = run_analysis(ours, theirs, fixed=("rounds",))
 
     assert fixed.comparisons[0].method == "sign flips"
     assert [result.method for result in fixed.estimates] == ["t", "t"]
@@ -124,7 +124,7 @@ def test_a_rate_counts_the_replies_that_hold():
     ours = noisy()
     mean = crossed_mean((ours >= 0.5).astype(float), ["rounds"])
 
-    result = analysed(ours, target="rate(ok >= 0.5) >= 0.1").targets[0]
+    result = run_analysis(ours, target="rate(ok >= 0.5) >= 0.1").targets[0]
 
     assert result.estimate.method == "gaffke over levels"
     assert result.estimate.interval.low == pytest.approx(crossed_interval(mean, bounds=(0.0, 1.0)).low)
@@ -136,11 +136,11 @@ def test_lost_replies_widen_what_is_possible():
     ours, theirs = noisy(shift=0.1, deviation=0.01), noisy(deviation=0.01)
     ours[0, 1] = theirs[3, 2] = math.nan
 
-    one = compared(ours, theirs)
+    comparison = compare(ours, theirs)
 
-    assert one.lost == 2
-    assert one.evidence.worst.value < one.evidence.observed.value < one.evidence.best.value
-    assert one.evidence.worst.lower < one.evidence.observed.lower
+    assert comparison.lost == 2
+    assert comparison.evidence.worst.value < comparison.evidence.observed.value < comparison.evidence.best.value
+    assert comparison.evidence.worst.lower < comparison.evidence.observed.lower
 
 
 def test_a_lost_latency_could_be_anything():
@@ -148,21 +148,21 @@ def test_a_lost_latency_could_be_anything():
     ours, theirs = noisy(), noisy()
     ours[0, 0] = math.nan
 
-    one = compared(ours, theirs, facts=seconds, target="ok <= 2")
+    comparison = compare(ours, theirs, facts=seconds, target="ok <= 2")
 
-    assert (one.evidence.worst.value, one.evidence.worst.lower) == (None, None)
+    assert (comparison.evidence.worst.value, comparison.evidence.worst.lower) == (None, None)
 
 
 @pytest.mark.parametrize("kind", ["unbounded", "positive"])
 def test_what_has_no_bounds_or_is_a_ratio_is_not_proven_over_rounds(kind):
     seconds = MetricFacts(name="ok", kind=kind, low=0.0 if kind == "positive" else -math.inf, direction="lower")
     ours, theirs = 0.1 + noisy(deviation=0.01), 1.1 + noisy(deviation=0.01)
-    analysis = analysed(ours, theirs, facts=seconds, target="ok <= 2")
+    analysis = run_analysis(ours, theirs, facts=seconds, target="ok <= 2")
 
-    (one,), (target,) = analysis.comparisons, analysis.targets
-    observed = one.evidence.observed
-    assert (observed.p_value, observed.lower, observed.upper, one.detectable, one.needed) == (None,) * 5
-    assert ("declare bounds" if kind == "unbounded" else "declare them fixed") in one.note
+    (item,), (target,) = analysis.comparisons, analysis.targets
+    observed = item.evidence.observed
+    assert (observed.p_value, observed.lower, observed.upper, item.detectable, item.needed) == (None,) * 5
+    assert ("declare bounds" if kind == "unbounded" else "declare them fixed") in item.note
     assert (target.evidence.observed.lower, target.evidence.observed.upper) == (None, None)
     assert "declare bounds" in target.note
 
@@ -172,28 +172,28 @@ def test_groups_are_counted_beside_rounds():
     shared = np.repeat(RNG.normal(0, 0.2, 10), 4)[:, None]
     ours, theirs = np.clip(noisy() + shared, 0, 1), noisy()
 
-    alone, together = compared(ours, theirs), compared(ours, theirs, groups=groups)
+    alone, together = compare(ours, theirs), compare(ours, theirs, groups=groups)
 
     assert together.clusters == 10
     assert together.interval.low < alone.interval.low
 
 
 def test_too_few_groups_say_so():
-    one = compared(noisy(), noisy(), groups=[str(k // 10) for k in range(40)])
+    comparison = compare(noisy(), noisy(), groups=[str(k // 10) for k in range(40)])
 
-    assert (one.p_value, one.interval) == (None, None)
-    assert "4 clusters" in one.note
+    assert (comparison.p_value, comparison.interval) == (None, None)
+    assert "4 clusters" in comparison.note
 
 
 @pytest.mark.parametrize("rounds", [2])
 def test_two_rounds_have_an_interval_and_no_verdict(rounds):
-    result = analysed(noisy(rounds), noisy(rounds))
-    one, target = result.comparisons[0], result.targets[0]
+    result = run_analysis(noisy(rounds), noisy(rounds))
+    comparison, target = result.comparisons[0], result.targets[0]
 
-    assert one.interval is not None
-    assert (one.p_value, one.evidence.observed.lower) == (None, None)
+    assert comparison.interval is not None
+    assert (comparison.p_value, comparison.evidence.observed.lower) == (None, None)
     assert (target.evidence.observed.lower, target.evidence.observed.upper) == (None, None)
-    for note in (one.note, target.note):
+    for note in (comparison.note, target.note):
         assert note.startswith("2 rounds cannot stand for others like them: a random factor needs at least 3 levels")
 
 
@@ -201,11 +201,11 @@ def test_a_round_that_was_lost_does_not_count():
     ours, theirs = noisy(3), noisy(3)
     ours[:, 2] = math.nan
 
-    assert compared(ours, theirs).note.startswith("2 rounds cannot stand for others")
+    assert compare(ours, theirs).note.startswith("2 rounds cannot stand for others")
 
 
 def test_a_percentile_has_no_interval_that_counts_rounds():
-    result = analysed(noisy(), target="p95(ok) <= 0.9").targets[0]
+    result = run_analysis(noisy(), target="p95(ok) <= 0.9").targets[0]
 
     assert result.estimate.interval is None
     assert (result.evidence.observed.lower, result.evidence.observed.upper) == (None, None)
@@ -215,9 +215,9 @@ def test_a_percentile_has_no_interval_that_counts_rounds():
 
 
 def test_equal_replies_are_judged_by_their_number():
-    one = compared(np.ones((40, 3)), np.zeros((40, 3)))
+    comparison = compare(np.ones((40, 3)), np.zeros((40, 3)))
 
-    assert one.p_value < 0.001 < 0.05 < one.proof_p
+    assert comparison.p_value < 0.001 < 0.05 < comparison.proof_p
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ def test_equal_replies_are_judged_by_their_number():
 )
 def test_fewer_levels_than_can_decide_say_how_many_it_takes(claim, levels):
     """A claim, or its opposite, in the most favourable case: all levels at the end of the range."""
-    few = compared(noisy(3, 0.01), noisy(3, 0.01), **claim)
-    enough = compared(noisy(levels, 0.01), noisy(levels, 0.01), **claim)
+    few = compare(noisy(3, 0.01), noisy(3, 0.01), **claim)
+    enough = compare(noisy(levels, 0.01), noisy(levels, 0.01), **claim)
 
     assert (few.evidence.observed.lower is None) == (levels > 3)
     assert enough.evidence.observed.lower is not None
@@ -244,7 +244,7 @@ def test_fewer_levels_than_can_decide_say_how_many_it_takes(claim, levels):
 
 
 def test_many_levels_prove_what_three_cannot():
-    few, many = (compared(noisy(k, 0.01, shift=0.3), noisy(k, 0.01), margin=0.1) for k in (3, 30))
+    few, many = (compare(noisy(k, 0.01, shift=0.3), noisy(k, 0.01), margin=0.1) for k in (3, 30))
 
     assert few.evidence.observed.lower is None or few.evidence.observed.lower < -0.1
     assert many.evidence.observed.lower > -0.1
@@ -257,13 +257,11 @@ def test_a_reach_narrows_the_bounds_and_not_those_of_lost_replies():
     better = np.clip(base + 0.05 + RNG.normal(0, 0.02, (60, 40)), 0, 1)
     lost = better.copy()
     lost[3] = math.nan
-    plain, reached = (compared(better, base, facts=facts, margin=0.01) for facts in (SHARE, replace(SHARE, reach=0.2)))
+    plain, reached = (compare(better, base, facts=facts, margin=0.01) for facts in (SHARE, replace(SHARE, reach=0.2)))
     open_ended = replace(SHARE, kind="unbounded", low=-math.inf, high=math.inf, reach=0.2)
 
     assert plain.evidence.observed.lower < reached.evidence.observed.lower < reached.difference
-    assert compared(better, base, facts=open_ended, margin=0.01).evidence.observed.lower > -0.01
-    with_lost = [
-        compared(lost, base, facts=facts, margin=0.01).evidence for facts in (SHARE, replace(SHARE, reach=0.2))
-    ]
+    assert compare(better, base, facts=open_ended, margin=0.01).evidence.observed.lower > -0.01
+    with_lost = [compare(lost, base, facts=facts, margin=0.01).evidence for facts in (SHARE, replace(SHARE, reach=0.2))]
     assert with_lost[0].worst.lower == pytest.approx(with_lost[1].worst.lower)
-    assert compared(lost, base, facts=open_ended, margin=0.01).evidence.worst.lower is None
+    assert compare(lost, base, facts=open_ended, margin=0.01).evidence.worst.lower is None

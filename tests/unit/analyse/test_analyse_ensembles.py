@@ -14,12 +14,12 @@ V1, V2, TRIO = [True, True, False, False], [True, False, True, False], [True, Tr
 
 def column(values, repeats=1) -> ScoreColumns:
     """Values by unit; "none" is one that was not observed."""
-    kept = [k for k, value in enumerate(values) if value != "none"]
+    kept_positions = [k for k, value in enumerate(values) if value != "none"]
     return ScoreColumns(
-        positions=[k // repeats for k in kept],
-        repeats=[k % repeats for k in kept],
-        values=[None if values[k] is None else float(values[k]) for k in kept],
-        is_bool=[isinstance(values[k], bool) for k in kept],
+        positions=[k // repeats for k in kept_positions],
+        repeats=[k % repeats for k in kept_positions],
+        values=[None if values[k] is None else float(values[k]) for k in kept_positions],
+        is_bool=[isinstance(values[k], bool) for k in kept_positions],
     )
 
 
@@ -32,13 +32,13 @@ def answers(*, failures=None, lost=(), n=4, repeats=1, **scores) -> ArmOutcomes:
         failures=[(failures or {}).get(k) for k in units],
         skipped=[False] * len(units),
         scores={
-            name.replace("_v1", "[v1]").replace("_v2", "[v2]"): column(one, repeats) for name, one in scores.items()
+            name.replace("_v1", "[v1]").replace("_v2", "[v2]"): column(score, repeats) for name, score in scores.items()
         },
         lost=[Lost(Unit(k // repeats, 0, 0, k % repeats), None, "error") for k in lost],
     )
 
 
-def analysed(*arms: ArmOutcomes, metrics=(EXACT,), targets=(), groups=None, n=4, repeats=1) -> Analysis:
+def run_analysis(*arms: ArmOutcomes, metrics=(EXACT,), targets=(), groups=None, n=4, repeats=1) -> Analysis:
     plan = Plan(
         nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=n, selected=n, groups=None,
         repeats=repeats, metrics=(*metrics, *ensemble_facts(metrics, ["v1", "v2"])), targets=tuple(map(parse_target, targets)),
@@ -49,46 +49,50 @@ def analysed(*arms: ArmOutcomes, metrics=(EXACT,), targets=(), groups=None, n=4,
         ),
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
     )  # fmt: skip
-    given = AnalysisInputs(plan=plan, answers=arms, groups=groups or [None] * n, finished=True, known_kinds={})
-    return analyse(given, score_table(given), alpha=0.05, family_size=0)
+    analysis_inputs = AnalysisInputs(
+        plan=plan, answers=arms, groups=groups or [None] * n, finished=True, known_kinds={}
+    )
+    return analyse(analysis_inputs, score_table(analysis_inputs), alpha=0.05, family_size=0)
 
 
 def test_what_only_an_ensemble_has_is_estimated_in_its_arm_alone():
-    one = analysed(answers(exact=TRIO, exact_v1=V1, exact_v2=V2, consensus=[1.0, 0.5, 0.5, 1.0]), answers(exact=V1))
+    analysis = run_analysis(
+        answers(exact=TRIO, exact_v1=V1, exact_v2=V2, consensus=[1.0, 0.5, 0.5, 1.0]), answers(exact=V1)
+    )
 
-    assert [(each.metric, each.arm, each.value) for each in one.estimates] == [
+    assert [(each.metric, each.arm, each.value) for each in analysis.estimates] == [
         ("exact", "trio", 0.75), ("exact", "v1", 0.5), ("consensus", "trio", 0.75), ("exact[v1]", "trio", 0.5),
         ("exact[v2]", "trio", 0.5),
     ]  # fmt: skip
-    assert "cost_usd" not in one.kinds  # nobody knew the price
+    assert "cost_usd" not in analysis.kinds  # the price is unknown
 
 
 def test_targets_may_be_about_consensus_and_members():
-    one = analysed(
+    analysis = run_analysis(
         answers(exact=TRIO, exact_v1=V1, consensus=[1.0, 0.5, 0.5, 1.0]),
         targets=["consensus >= 0.8", "exact[v1] >= 0.5"],
     )
 
-    assert [(result.target.metric, result.estimate.value) for result in one.targets] == [
+    assert [(result.target.metric, result.estimate.value) for result in analysis.targets] == [
         ("consensus", 0.75),
         ("exact[v1]", 0.5),
     ]
 
 
 def test_a_failure_of_the_ensemble_is_no_failure_of_its_members():
-    one = analysed(
+    analysis = run_analysis(
         answers(
             failures={3: "timeout"}, exact=[*TRIO[:3], "none"], exact_v1=[*V1[:3], "none"], exact_v2=[*V2[:3], "none"]
         )
     )
-    found = {each.metric: each for each in one.estimates}
+    values = {each.metric: each for each in analysis.estimates}
 
-    assert (found["exact"].value, found["exact"].n) == (0.75, 4)
-    assert (found["exact[v1]"].n, found["exact[v1]"].inapplicable, found["exact[v1]"].lost) == (3, 1, 0)
+    assert (values["exact"].value, values["exact"].n) == (0.75, 4)
+    assert (values["exact[v1]"].n, values["exact[v1]"].inapplicable, values["exact[v1]"].lost) == (3, 1, 0)
 
 
 def test_a_sample_that_is_lost_is_lost_for_the_members_too():
-    one = analysed(answers(lost=[3], exact=TRIO[:3], exact_v1=V1[:3], exact_v2=V2[:3]))
-    found = {each.metric: each for each in one.estimates}
+    analysis = run_analysis(answers(lost=[3], exact=TRIO[:3], exact_v1=V1[:3], exact_v2=V2[:3]))
+    values = {each.metric: each for each in analysis.estimates}
 
-    assert (found["exact[v1]"].n, found["exact[v1]"].lost) == (3, 1)
+    assert (values["exact[v1]"].n, values["exact[v1]"].lost) == (3, 1)

@@ -14,7 +14,7 @@ CONTRAST = Contrast(metric="ok", baseline="v1")
 V2, V1 = [True] * 12 + [False] * 8, [True] * 4 + [False] * 16
 
 
-def analysed(inputs):
+def run_analysis(inputs):
     return analyse(inputs, score_table(inputs), alpha=0.05, family_size=1)
 
 
@@ -23,9 +23,9 @@ def both(*exclusions: Exclusion, v2=V2, **facts):
     inputs = replace(
         inputs, plan=replace(inputs.plan, exclusions=exclusions), sample_ids=[f"q{k}" for k in range(len(V2))]
     )
-    whole = analysed(inputs)
+    whole = run_analysis(inputs)
     reduced = without_excluded(inputs, whole.kinds)
-    return whole, reduced, reduced and add_reduced_evidence(whole, analysed(reduced))
+    return whole, reduced, reduced and add_reduced_evidence(whole, run_analysis(reduced))
 
 
 def test_excluded_samples_are_not_counted_as_lost():
@@ -41,7 +41,7 @@ def test_excluded_samples_are_not_counted_as_lost():
 def test_the_evidence_is_that_of_a_run_without_the_excluded_samples():
     _, _, analysis = both(Exclusion(reason="match train.jsonl", sample_ids=("q0", "q19")))
     inputs = analysis_inputs(arm(ok=V2[1:19]), arm(ok=V1[1:19]), targets=["ok >= 0.5"], contrasts=[CONTRAST])
-    alone = analysed(inputs)
+    alone = run_analysis(inputs)
 
     assert analysis.targets[0].reduced.evidence == alone.targets[0].evidence
     assert analysis.comparisons[0].reduced.evidence == alone.comparisons[0].evidence

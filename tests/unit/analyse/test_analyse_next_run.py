@@ -1,4 +1,4 @@
-"""What an undecided comparison needs exceeds what it had, for any claim, any number of groups and any values."""
+"""An undecided comparison needs more samples than it had, for any claim, any number of groups and any values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def difference_of(kind: str, seed: int, size: int, groups: int | None, effect: f
 
 
 def decides(difference: Difference, contrast: Contrast) -> bool:
-    """Whether the bounds, or without a margin the test, already settle the claim."""
+    """Return whether the bounds, or without a margin the test, already settle the claim."""
     low, high = difference.lower, difference.upper
     margin = contrast.limit
     if margin is None:

@@ -9,17 +9,17 @@ from answer_builders import analysis_inputs, arm
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.analyse.out_of_reach import out_of_reach, out_of_reach_after
 from pytest_crucible.analyse.stopping import keep_answers
+from pytest_crucible.features.stages.out_of_reach import out_of_reach, out_of_reach_after
 from pytest_crucible.plan.targets import parse_target
 
 N = 12
 
 
 def inputs(values, target, *, answered=N):
-    made = analysis_inputs(arm(a=values))
-    plan = replace(made.plan, planned=N, selected=N, targets=(parse_target(target),), contrasts=())
-    return replace(made, plan=plan, groups=[None] * N, answers=(keep_answers(made.answers[0], range(answered)),))
+    result = analysis_inputs(arm(a=values))
+    plan = replace(result.plan, planned=N, selected=N, targets=(parse_target(target),), contrasts=())
+    return replace(result, plan=plan, groups=[None] * N, answers=(keep_answers(result.answers[0], range(answered)),))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ OK = MetricFacts(name="a", kind="binary", low=0.0, high=1.0)
 ALL = frozenset({(0, 0), (1, 0)})
 
 
-def test_repeats_are_numbered_anew_and_averaged():
+def test_repeats_are_renumbered_and_averaged():
     pooled = pool_answers([Part(arm(a=[True, True]), ALL), Part(arm(a=[True, False]), ALL)], 1)
 
     assert sorted(zip(pooled.positions, pooled.repeats, strict=True)) == [(0, 0), (0, 1), (1, 0), (1, 1)]

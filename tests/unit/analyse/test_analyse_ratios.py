@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_analyse_comparisons import compared
+from test_analyse_comparisons import compare
 
 from pytest_crucible.gate.decide import AdjustedPValues, decide_comparison
 from pytest_crucible.plan.contrasts import parse_contrast
@@ -24,10 +24,10 @@ FAST = SLOW * np.exp(LOGS - LOGS.mean()) / 1.25
 AMOUNTS = st.one_of(st.just(0.0), st.floats(0.01, 50.0))
 
 
-def decided(one, alpha=0.05):
-    observed = one.evidence.observed
-    adjusted = AdjustedPValues(one.p_value, one.proof_p, observed.smallest_p)
-    return decide_comparison(one.contrast, observed, adjusted, alpha=alpha)
+def decide(item, alpha=0.05):
+    observed = item.evidence.observed
+    adjusted = AdjustedPValues(item.p_value, item.proof_p, observed.smallest_p)
+    return decide_comparison(item.contrast, observed, adjusted, alpha=alpha)
 
 
 def margin(value, alternative=None):
@@ -35,58 +35,58 @@ def margin(value, alternative=None):
 
 
 def test_an_amount_is_compared_by_the_ratio_of_geometric_means():
-    one = compared(FAST, SLOW, SECONDS)
+    comparison = compare(FAST, SLOW, SECONDS)
 
-    assert one.ratio.name == "ratio of geometric means"
-    assert one.ratio.value == pytest.approx(1 / 1.25)
-    assert one.difference == pytest.approx(math.log(1.25))  # shorter is better
-    assert one.ratio.interval.low < 0.8 < one.ratio.interval.high < 1
-    assert (one.method, one.evidence.method) == ("sign flips", "gaffke of logarithms")
+    assert comparison.ratio.name == "ratio of geometric means"
+    assert comparison.ratio.value == pytest.approx(1 / 1.25)
+    assert comparison.difference == pytest.approx(math.log(1.25))  # shorter is better
+    assert comparison.ratio.interval.low < 0.8 < comparison.ratio.interval.high < 1
+    assert (comparison.method, comparison.evidence.method) == ("sign flips", "gaffke of logarithms")
     # The permutation test is as small as its draws allow; the bounds prove more.
-    assert (one.p_value <= 1e-4, one.proof_p < 1e-6) == (True, True)
-    assert decided(one) == ("met", True)
+    assert (comparison.p_value <= 1e-4, comparison.proof_p < 1e-6) == (True, True)
+    assert decide(comparison) == ("met", True)
 
 
 def test_the_arms_exchanged_are_the_mirrored_result():
-    one, other = compared(FAST, SLOW, SECONDS), compared(SLOW, FAST, SECONDS)
+    comparison, other = compare(FAST, SLOW, SECONDS), compare(SLOW, FAST, SECONDS)
 
-    assert decided(other) == ("missed", True)
-    assert (other.p_value, other.proof_p) == pytest.approx((one.p_value, one.proof_p), rel=1e-6)
-    assert other.ratio.value == pytest.approx(1 / one.ratio.value)
-    assert other.ratio.interval.low == pytest.approx(1 / one.ratio.interval.high)
+    assert decide(other) == ("missed", True)
+    assert (other.p_value, other.proof_p) == pytest.approx((comparison.p_value, comparison.proof_p), rel=1e-6)
+    assert other.ratio.value == pytest.approx(1 / comparison.ratio.value)
+    assert other.ratio.interval.low == pytest.approx(1 / comparison.ratio.interval.high)
 
 
 def test_where_more_is_better_a_larger_ratio_is():
-    one = compared(SLOW, FAST, SPEED)
+    comparison = compare(SLOW, FAST, SPEED)
 
-    assert one.ratio.value == pytest.approx(1.25)
-    assert decided(one) == ("met", True)
+    assert comparison.ratio.value == pytest.approx(1.25)
+    assert decide(comparison) == ("met", True)
 
 
 @pytest.mark.parametrize(("share", "state"), [("10 %", "missed"), ("60 %", "met"), ("25 %", "undecided")])
 def test_a_share_as_the_margin_applies_to_the_ratio(share, state):
-    one = compared(SLOW, FAST, SECONDS, contrast=margin(share))
+    comparison = compare(SLOW, FAST, SECONDS, contrast=margin(share))
 
-    assert decided(one) == (state, state != "undecided")
-    assert one.needed is None if state == "undecided" else one.needed < 400
+    assert decide(comparison) == (state, state != "undecided")
+    assert comparison.needed is None if state == "undecided" else comparison.needed < 400
 
 
 @pytest.mark.parametrize(("share", "state"), [("60 %", "met"), ("10 %", "missed")])
 def test_equivalence_holds_on_both_sides(share, state):
-    assert decided(compared(SLOW, FAST, SECONDS, contrast=margin(share, "equivalent")))[0] == state
-    assert decided(compared(FAST, SLOW, SECONDS, contrast=margin(share, "equivalent")))[0] == state
+    assert decide(compare(SLOW, FAST, SECONDS, contrast=margin(share, "equivalent")))[0] == state
+    assert decide(compare(FAST, SLOW, SECONDS, contrast=margin(share, "equivalent")))[0] == state
 
 
 def test_a_margin_in_units_asks_for_the_mean_which_needs_bounds():
-    unknown = compared(SLOW, FAST, SECONDS, contrast=margin(5.0))
-    known = compared(SLOW, FAST, MetricFacts(name="m", kind="positive", low=0.0, high=60.0), contrast=margin(20.0))
+    unknown = compare(SLOW, FAST, SECONDS, contrast=margin(5.0))
+    comparison = compare(SLOW, FAST, MetricFacts(name="m", kind="positive", low=0.0, high=60.0), contrast=margin(20.0))
 
-    assert unknown.ratio is known.ratio is None
+    assert unknown.ratio is comparison.ratio is None
     assert unknown.difference == pytest.approx(float(np.mean(FAST - SLOW)))
-    assert decided(unknown) == ("undecided", False)
+    assert decide(unknown) == ("undecided", False)
     assert (unknown.proof_p, unknown.evidence.observed.lower) == (None, None)
     assert "declare bounds of 'm' or its reach, or write the margin as a share" in unknown.note
-    assert decided(known) == ("met", True)
+    assert decide(comparison) == ("met", True)
 
 
 @pytest.mark.parametrize("kind", ["unbounded", "count"])
@@ -95,27 +95,27 @@ def test_a_margin_in_units_asks_for_the_mean_which_needs_bounds():
 )
 def test_a_difference_of_means_without_bounds_is_tested_and_never_proven(kind, contrast, state):
     facts = MetricFacts(name="m", kind=kind, low=0.0 if kind == "count" else -math.inf)
-    one = compared(SLOW, 0.1 * SLOW, facts, contrast=contrast)
+    comparison = compare(SLOW, 0.1 * SLOW, facts, contrast=contrast)
 
-    assert one.difference == pytest.approx(0.9 * SLOW.mean())
-    assert one.interval.low > 0
-    assert decided(one) == (state, False)
-    assert (one.proof_p, one.evidence.observed.lower) == (None, None)
-    assert "declare bounds of 'm'" in one.note
+    assert comparison.difference == pytest.approx(0.9 * SLOW.mean())
+    assert comparison.interval.low > 0
+    assert decide(comparison) == (state, False)
+    assert (comparison.proof_p, comparison.evidence.observed.lower) == (None, None)
+    assert "declare bounds of 'm'" in comparison.note
 
 
 def test_equal_ratios_prove_as_much_as_their_number_allows():
-    few, many = compared([1.1] * 20, [1.0] * 20, SECONDS), compared([1.1] * 900, [1.0] * 900, SECONDS)
+    few, many = compare([1.1] * 20, [1.0] * 20, SECONDS), compare([1.1] * 900, [1.0] * 900, SECONDS)
 
     assert few.ratio.value == many.ratio.value == pytest.approx(1.1)
-    assert decided(few) == ("missed", False)  # a twentieth of unseen samples could outweigh them
-    assert decided(many) == ("missed", True)
+    assert decide(few) == ("missed", False)  # a twentieth of unseen samples could outweigh them
+    assert decide(many) == ("missed", True)
 
 
 def test_groups_are_the_unit():
     groups = np.repeat(np.arange(80), 5)
     alone, grouped = (
-        compared(SLOW, SLOW * np.repeat(np.exp(RNG.normal(0.1, 0.2, 80)), 5), SECONDS, clusters=labels)
+        compare(SLOW, SLOW * np.repeat(np.exp(RNG.normal(0.1, 0.2, 80)), 5), SECONDS, clusters=labels)
         for labels in (None, groups)
     )
 
@@ -126,11 +126,11 @@ def test_groups_are_the_unit():
 
 
 def test_too_few_groups_show_a_ratio_and_say_why_there_is_no_more():
-    one = compared(SLOW[:8], FAST[:8], SECONDS, clusters=[0, 1] * 4)
+    comparison = compare(SLOW[:8], FAST[:8], SECONDS, clusters=[0, 1] * 4)
 
-    assert one.ratio.value > 1
-    assert (one.interval, decided(one)) == (None, ("undecided", False))
-    assert "at least 5" in one.note
+    assert comparison.ratio.value > 1
+    assert (comparison.interval, decide(comparison)) == (None, ("undecided", False))
+    assert "at least 5" in comparison.note
 
 
 # -- zeros and the declared estimand ------------------------------------------------------------------------------
@@ -148,32 +148,37 @@ def three_times_as_long():
 
 def test_one_zero_is_an_error_and_never_another_estimand():
     candidate, baseline = three_times_as_long()
-    assert compared(candidate, baseline, SECONDS).ratio.value > 1.3
+    assert compare(candidate, baseline, SECONDS).ratio.value > 1.3
     candidate[200] = 0.0
-    one = compared(candidate, baseline, SECONDS)
+    comparison = compare(candidate, baseline, SECONDS)
 
-    assert (one.ratio, one.difference, one.p_value, decided(one)) == (None, None, None, ("undecided", False))
-    assert one.suite_error == one.note
-    assert one.note.startswith("1 of 600 values of 'm' is 0 (v2 1, v1 0)")
-    assert one.note.endswith("compare mean(m), p50(m) or rate(m > 0) instead")
-    assert one.pairs == 300
+    assert (comparison.ratio, comparison.difference, comparison.p_value, decide(comparison)) == (
+        None,
+        None,
+        None,
+        ("undecided", False),
+    )
+    assert comparison.suite_error == comparison.note
+    assert comparison.note.startswith("1 of 600 values of 'm' is 0 (v2 1, v1 0)")
+    assert comparison.note.endswith("compare mean(m), p50(m) or rate(m > 0) instead")
+    assert comparison.pairs == 300
 
 
 def test_zeros_of_an_amount_compared_by_its_mean_are_values():
     candidate, baseline = three_times_as_long()
-    assert decided(compared(candidate, baseline, BOUNDED, contrast=BY_MEAN))[0] == "missed"
+    assert decide(compare(candidate, baseline, BOUNDED, contrast=BY_MEAN))[0] == "missed"
     candidate[200] = 0.0
-    one, mirrored = (
-        compared(*pair, BOUNDED, contrast=BY_MEAN) for pair in ((candidate, baseline), (baseline, candidate))
+    item, mirrored = (
+        compare(*pair, BOUNDED, contrast=BY_MEAN) for pair in ((candidate, baseline), (baseline, candidate))
     )
 
-    assert one.suite_error == ""
-    assert decided(one)[0] == "missed"
-    assert one.ratio.name == "ratio of means"
-    assert one.ratio.value == pytest.approx(candidate.mean() / baseline.mean())
-    assert one.evidence.method == "gaffke of x - r y"
-    assert mirrored.ratio.value == pytest.approx(1 / one.ratio.value)
-    assert mirrored.ratio.interval.low == pytest.approx(1 / one.ratio.interval.high, rel=1e-5)
+    assert item.suite_error == ""
+    assert decide(item)[0] == "missed"
+    assert item.ratio.name == "ratio of means"
+    assert item.ratio.value == pytest.approx(candidate.mean() / baseline.mean())
+    assert item.evidence.method == "gaffke of x - r y"
+    assert mirrored.ratio.value == pytest.approx(1 / item.ratio.value)
+    assert mirrored.ratio.interval.low == pytest.approx(1 / item.ratio.interval.high, rel=1e-5)
 
 
 @given(
@@ -184,13 +189,13 @@ def test_zeros_of_an_amount_compared_by_its_mean_are_values():
 @settings(deadline=None)
 def test_what_is_compared_never_follows_from_the_values(values, contrast, facts):
     candidate, baseline = np.array(values).T
-    one = compared(candidate, baseline, facts, contrast=contrast)
+    comparison = compare(candidate, baseline, facts, contrast=contrast)
 
     expected = {"m": "ratio of geometric means", "mean(m)": "ratio of means"}[contrast.expression]
     names = {expected} if contrast.limit is None or contrast.is_relative else set()
-    assert one.ratio is None or one.ratio.name in names
+    assert comparison.ratio is None or comparison.ratio.name in names
     zeros = (np.array(values) == 0).any()
-    assert bool(one.suite_error) == bool(zeros and names == {"ratio of geometric means"})
+    assert bool(comparison.suite_error) == bool(zeros and names == {"ratio of geometric means"})
 
 
 @pytest.mark.parametrize(
@@ -198,43 +203,43 @@ def test_what_is_compared_never_follows_from_the_values(values, contrast, facts)
     [(BY_MEAN, "missed"), (parse_contrast("mean(m)", margin="10 %"), "undecided")],
 )
 def test_a_ratio_of_means_without_an_upper_bound_is_tested_and_never_proven(contrast, state):
-    one = compared(SLOW, FAST, SECONDS, contrast=contrast)
+    comparison = compare(SLOW, FAST, SECONDS, contrast=contrast)
 
-    assert one.ratio.interval.low < SLOW.mean() / FAST.mean() < one.ratio.interval.high
-    assert decided(one) == (state, False)
-    assert (one.evidence.observed.lower, one.proof_p) == (None, None)
-    assert one.needed is None or contrast.margin is None
-    assert "declare bounds of 'm', or compare 'm' alone" in one.note
+    assert comparison.ratio.interval.low < SLOW.mean() / FAST.mean() < comparison.ratio.interval.high
+    assert decide(comparison) == (state, False)
+    assert (comparison.evidence.observed.lower, comparison.proof_p) == (None, None)
+    assert comparison.needed is None or contrast.margin is None
+    assert "declare bounds of 'm', or compare 'm' alone" in comparison.note
 
 
 def test_a_share_as_the_margin_applies_to_the_ratio_of_means():
     by_share = {
-        share: compared(SLOW, FAST, BOUNDED, contrast=parse_contrast("mean(m)", margin=share))
+        share: compare(SLOW, FAST, BOUNDED, contrast=parse_contrast("mean(m)", margin=share))
         for share in ("10 %", "90 %")
     }
 
-    assert decided(by_share["90 %"]) == ("met", True)
-    assert decided(by_share["10 %"])[0] != "met"
+    assert decide(by_share["90 %"]) == ("met", True)
+    assert decide(by_share["10 %"])[0] != "met"
 
 
 def test_where_all_values_of_an_arm_are_zero_there_is_no_ratio_of_means():
-    one = compared(np.zeros(50), np.ones(50), BOUNDED, contrast=BY_MEAN)
+    comparison = compare(np.zeros(50), np.ones(50), BOUNDED, contrast=BY_MEAN)
 
-    assert (one.ratio, one.suite_error, decided(one)) == (None, "", ("undecided", False))
-    assert "all values of an arm are 0" in one.note
+    assert (comparison.ratio, comparison.suite_error, decide(comparison)) == (None, "", ("undecided", False))
+    assert "all values of an arm are 0" in comparison.note
 
 
 def test_lost_samples_count_at_the_bounds_of_the_metric():
     slow = SLOW.copy()
     slow[:4] = np.nan
-    by_mean = compared(slow, FAST, BOUNDED, contrast=BY_MEAN)
-    alone = compared(slow, FAST, MetricFacts(name="m", kind="positive", low=0.01, high=60.0, direction="lower"))
-    unknown = compared(slow, FAST, BOUNDED)
+    by_mean = compare(slow, FAST, BOUNDED, contrast=BY_MEAN)
+    alone = compare(slow, FAST, MetricFacts(name="m", kind="positive", low=0.01, high=60.0, direction="lower"))
+    unknown = compare(slow, FAST, BOUNDED)
 
-    for one in (by_mean, alone):
-        assert one.lost == 4
+    for item in (by_mean, alone):
+        assert item.lost == 4
         # Lower is better: at the worst the lost samples of the candidate took 60 seconds.
-        assert one.evidence.worst.value < one.evidence.observed.value < one.evidence.best.value
+        assert item.evidence.worst.value < item.evidence.observed.value < item.evidence.best.value
     # A time of 0 has no logarithm.
     assert unknown.evidence.best.value is None
 
@@ -242,7 +247,7 @@ def test_lost_samples_count_at_the_bounds_of_the_metric():
 def test_groups_are_the_unit_of_a_ratio_of_means():
     factors = np.repeat(np.exp(RNG.normal(0.1, 0.3, 80)), 5)
     alone, grouped = (
-        compared(SLOW, SLOW * factors, BOUNDED, clusters=labels, contrast=BY_MEAN)
+        compare(SLOW, SLOW * factors, BOUNDED, clusters=labels, contrast=BY_MEAN)
         for labels in (None, np.repeat(np.arange(80), 5))
     )
 

@@ -40,31 +40,31 @@ def inputs(facts=SHARE, ours=V2, theirs=V1, claims=({"margin": 0.02},), *, group
     right = [k % 3 > 0 for k in range(len(ours))]
     contrasts = [replace(parse_contrast("quality", **claim), baseline="v1") for claim in claims]
     contrasts += [replace(parse_contrast("right"), baseline="v1"), *more]
-    given = analysis_inputs(
+    run_inputs = analysis_inputs(
         arm(quality=list(ours), right=right),
         arm(quality=list(theirs), right=right),
         metrics=(facts, RIGHT),
         contrasts=contrasts,
         groups=groups,
     )
-    return replace(given, sample_ids=[f"q{k}" for k in range(len(ours))], expected=[None] * N, metadata=metadata)
+    return replace(run_inputs, sample_ids=[f"q{k}" for k in range(len(ours))], expected=[None] * N, metadata=metadata)
 
 
-def analysed(given, alpha=0.05):
-    return analyse(given, score_table(given), alpha=alpha, family_size=2)
+def run_analysis(run_inputs, alpha=0.05):
+    return analyse(run_inputs, score_table(run_inputs), alpha=alpha, family_size=2)
 
 
-def decided(analysis, alpha=0.05):
+def decide(analysis, alpha=0.05):
     adjusted = adjust_p_values([analysis], family_size=2)
     return decide_verdicts(adjusted, alpha=alpha, strict=False, family_size=2)
 
 
-def first(given):
-    return analysed(given).comparisons[0], decided(analysed(given))[0]
+def first(run_inputs):
+    return run_analysis(run_inputs).comparisons[0], decide(run_analysis(run_inputs))[0]
 
 
-def changed(values, place, value):
-    return [value if k == place else one for k, one in enumerate(values)]
+def with_value(values, place, value):
+    return [value if k == place else entry for k, entry in enumerate(values)]
 
 
 # -- bounds -------------------------------------------------------------------------------------------------------
@@ -104,9 +104,9 @@ def test_groups_are_bounded_by_the_reach_too():
 @pytest.mark.parametrize("measure", ["rate(quality >= 0.5)", "p50(quality)"])
 def test_other_statistics_of_the_metric_do_not_use_it(measure):
     more = [replace(parse_contrast(measure, margin=0.3), baseline="v1")]
-    found = [analysed(inputs(facts, more=more)).comparisons[-1] for facts in (SHARE, replace(SHARE, reach=None))]
+    rows = [run_analysis(inputs(facts, more=more)).comparisons[-1] for facts in (SHARE, replace(SHARE, reach=None))]
 
-    assert found[0] == found[1]
+    assert rows[0] == rows[1]
 
 
 # -- lost samples -------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def test_other_statistics_of_the_metric_do_not_use_it(measure):
 @pytest.mark.parametrize("arms_that_lost", [(True, False), (False, True), (True, True)])
 def test_a_lost_sample_changed_by_the_reach_at_most(facts, arms_that_lost):
     ours, theirs = (
-        changed(arm, 0, "lost") if lost else arm for arm, lost in zip((V2, V1), arms_that_lost, strict=True)
+        with_value(arm, 0, "lost") if lost else arm for arm, lost in zip((V2, V1), arms_that_lost, strict=True)
     )
     evidence = first(inputs(facts, ours, theirs))[0].evidence
     rest = float(np.sum((V2 - V1)[1:])) * (1 if facts.direction == "higher" else -1)
@@ -126,18 +126,18 @@ def test_a_lost_sample_changed_by_the_reach_at_most(facts, arms_that_lost):
 
 
 def test_a_lost_sample_lies_within_the_range_where_that_is_narrower():
-    theirs = changed(V1, 0, 0.1)
-    evidence = first(inputs(SHARE, changed(V2, 0, "lost"), theirs))[0].evidence
+    theirs = with_value(V1, 0, 0.1)
+    evidence = first(inputs(SHARE, with_value(V2, 0, "lost"), theirs))[0].evidence
 
     assert evidence.worst.value == pytest.approx((float(np.sum((V2 - V1)[1:])) - 0.1) / N)
 
 
 def test_without_bounds_and_reach_a_lost_sample_could_be_anything():
-    comparison, verdict = first(inputs(replace(NUMBER, reach=None), changed(V2, 0, "lost")))
+    comparison, verdict = first(inputs(replace(NUMBER, reach=None), with_value(V2, 0, "lost")))
 
     assert comparison.evidence.worst.lower is None
     assert verdict.state == "undecided"
-    assert first(inputs(NUMBER, changed(V2, 0, "lost")))[1].state == "met"
+    assert first(inputs(NUMBER, with_value(V2, 0, "lost")))[1].state == "met"
 
 
 # -- a sample beyond the reach ------------------------------------------------------------------------------------
@@ -146,9 +146,9 @@ def test_without_bounds_and_reach_a_lost_sample_could_be_anything():
 @pytest.mark.parametrize("facts", [SHARE, NUMBER, COST])
 @pytest.mark.parametrize("claim", CLAIMS)
 def test_a_sample_beyond_the_reach_leaves_every_claim_of_the_metric_undecided(facts, claim):
-    given = inputs(facts, changed(V2, 17, 0.98), changed(V1, 17, 0.36), claims=[CLAIMS[claim]])
-    comparison, verdict = first(given)
-    plain = first(replace(given, plan=replace(given.plan, metrics=(replace(facts, reach=None), RIGHT))))[0]
+    run_inputs = inputs(facts, with_value(V2, 17, 0.98), with_value(V1, 17, 0.36), claims=[CLAIMS[claim]])
+    comparison, verdict = first(run_inputs)
+    plain = first(replace(run_inputs, plan=replace(run_inputs.plan, metrics=(replace(facts, reach=None), RIGHT))))[0]
     sign = "+" if facts.direction == "higher" else "-"
 
     assert (verdict.state, verdict.proven) == ("undecided", False)
@@ -158,12 +158,12 @@ def test_a_sample_beyond_the_reach_leaves_every_claim_of_the_metric_undecided(fa
     )
     assert replace(comparison, beyond_reach=None) == replace(plain, suggested_reach=None), "nothing is lost"
     assert comparison.pairs == N
-    assert decided(analysed(given))[-1].state == "met", "another metric is untouched"
+    assert decide(run_analysis(run_inputs))[-1].state == "met", "another metric is untouched"
 
 
 def test_the_number_of_samples_beyond_is_named():
-    ours = changed(changed(changed(V2, 3, 0.9), 4, 0.91), 5, 0.92)
-    _, verdict = first(inputs(SHARE, ours, changed(changed(changed(V1, 3, 0.2), 4, 0.2), 5, 0.2)))
+    ours = with_value(with_value(with_value(V2, 3, 0.9), 4, 0.91), 5, 0.92)
+    _, verdict = first(inputs(SHARE, ours, with_value(with_value(with_value(V1, 3, 0.2), 4, 0.2), 5, 0.2)))
 
     assert (
         "sample 'q5' changed by +0.72, more than the declared reach 0.25 (against v1, and so did 2 other samples)"
@@ -172,16 +172,16 @@ def test_the_number_of_samples_beyond_is_named():
 
 
 def test_a_change_of_exactly_the_reach_is_within_it():
-    comparison, verdict = first(inputs(SHARE, changed(V2, 17, 0.8), changed(V1, 17, 0.55)))
+    comparison, verdict = first(inputs(SHARE, with_value(V2, 17, 0.8), with_value(V1, 17, 0.55)))
 
     assert comparison.beyond_reach is None
     assert verdict.state == "met"
 
 
 def test_a_failed_sample_has_the_worst_value_and_may_be_beyond():
-    given = inputs(SHARE)
-    failed = replace(arm(quality=list(V2), right=[True] * N, failures={9: "refused"}), lost=given.answers[0].lost)
-    _, verdict = first(replace(given, answers=(failed, given.answers[1])))
+    run_inputs = inputs(SHARE)
+    failed = replace(arm(quality=list(V2), right=[True] * N, failures={9: "refused"}), lost=run_inputs.answers[0].lost)
+    _, verdict = first(replace(run_inputs, answers=(failed, run_inputs.answers[1])))
 
     assert verdict.state == "undecided"
     assert "sample 'q9' changed by -" in verdict.reason
@@ -190,9 +190,9 @@ def test_a_failed_sample_has_the_worst_value_and_may_be_beyond():
 def test_repeats_are_averaged_before_the_change_is_taken():
     """One repeat that moves by 0.4 moves the mean of two by 0.2; two that do refute the reach."""
 
-    def repeated(values, second):
-        one = arm(quality=list(values))
-        column = one.scores["quality"]
+    def with_second_repeat(values, second):
+        item = arm(quality=list(values))
+        column = item.scores["quality"]
         scores = {
             "quality": replace(
                 column,
@@ -203,15 +203,15 @@ def test_repeats_are_averaged_before_the_change_is_taken():
             )
         }
         return replace(
-            one, positions=[*range(N), *range(N)], repeats=[0] * N + [1] * N, failures=[None] * 2 * N,
+            item, positions=[*range(N), *range(N)], repeats=[0] * N + [1] * N, failures=[None] * 2 * N,
             skipped=[False] * 2 * N, scores=scores,
         )  # fmt: skip
 
     def with_changes(*changes):
-        given = inputs(SHARE)
-        plan = replace(given.plan, repeats=2, contrasts=given.plan.contrasts[:1])
-        ours = (changed(V1, 7, V1[7] + change) for change in changes)
-        return replace(given, plan=plan, answers=(repeated(*ours), repeated(V1, V1)))
+        run_inputs = inputs(SHARE)
+        plan = replace(run_inputs.plan, repeats=2, contrasts=run_inputs.plan.contrasts[:1])
+        ours = (with_value(V1, 7, V1[7] + change) for change in changes)
+        return replace(run_inputs, plan=plan, answers=(with_second_repeat(*ours), with_second_repeat(V1, V1)))
 
     assert first(with_changes(0.35, 0.0))[0].beyond_reach is None
     assert first(with_changes(0.35, 0.35))[0].beyond_reach.change == pytest.approx(0.35)
@@ -224,19 +224,25 @@ def test_a_sample_of_one_slice_refutes_the_reach_for_all_slices():
         for name in ("a", "b")
     ]
     metadata = [{"topic": "ab"[k % 2]} for k in range(N)]
-    given = inputs(SHARE, changed(V2, 17, 0.98), changed(V1, 17, 0.36), claims=(), more=contrasts, metadata=metadata)
-    found = analysed(given).comparisons
+    run_inputs = inputs(
+        SHARE, with_value(V2, 17, 0.98), with_value(V1, 17, 0.36), claims=(), more=contrasts, metadata=metadata
+    )
+    comparisons = run_analysis(run_inputs).comparisons
 
-    assert [comparison.beyond_reach and comparison.beyond_reach.sample for comparison in found] == [None, "q17", "q17"]
-    assert [verdict.state for verdict in decided(analysed(given))] == ["met", "undecided", "undecided"]
+    assert [comparison.beyond_reach and comparison.beyond_reach.sample for comparison in comparisons] == [
+        None,
+        "q17",
+        "q17",
+    ]
+    assert [verdict.state for verdict in decide(run_analysis(run_inputs))] == ["met", "undecided", "undecided"]
 
 
 # -- looks --------------------------------------------------------------------------------------------------------
 
 
 def looking(facts, ours=V2, theirs=V1, claim=None):
-    given = inputs(facts, ours, theirs, claims=[claim or {"margin": 0.1}])
-    return replace(given, plan=replace(given.plan, look_alpha=0.05, contrasts=given.plan.contrasts[:1]))
+    run_inputs = inputs(facts, ours, theirs, claims=[claim or {"margin": 0.1}])
+    return replace(run_inputs, plan=replace(run_inputs.plan, look_alpha=0.05, contrasts=run_inputs.plan.contrasts[:1]))
 
 
 ORDER = list(range(N - 1, -1, -1))
@@ -252,20 +258,20 @@ def test_looks_end_sooner_with_a_reach_also_without_bounds():
 def test_a_sample_beyond_the_reach_keeps_looks_from_ending_and_leaves_the_claim_undecided():
     end = settled_after(looking(SHARE), ORDER, 0.05)
     before, after = ORDER[end - 2], ORDER[end + 1]
-    soon = looking(SHARE, changed(V2, before, 0.98), changed(V1, before, 0.36))
-    late = looking(SHARE, changed(V2, after, 0.98), changed(V1, after, 0.36))
+    soon = looking(SHARE, with_value(V2, before, 0.98), with_value(V1, before, 0.36))
+    late = looking(SHARE, with_value(V2, after, 0.98), with_value(V1, after, 0.36))
 
     assert settled_after(soon, ORDER, 0.05) is None
     assert settled_after(late, ORDER, 0.05) == end, "what arrives later does not move an end"
-    for given, state in ((soon, "undecided"), (late, "met")):
-        stopped = stop_early(given, ORDER, 0.05)
+    for run_inputs, state in ((soon, "undecided"), (late, "met")):
+        stopped = stop_early(run_inputs, ORDER, 0.05)
         table = in_order(score_table(stopped), stopped.looked_at, 0.05)
         analysis = analyse(stopped, table, alpha=0.05, family_size=2)
-        assert [verdict.state for verdict in decided(analysis)] == [state]
+        assert [verdict.state for verdict in decide(analysis)] == [state]
 
 
 def test_looks_count_a_lost_sample_at_the_reach():
-    lost = changed(V2, 59, "lost")
+    lost = with_value(V2, 59, "lost")
     ends = [settled_after(looking(facts, lost), ORDER, 0.05) for facts in (SHARE, NUMBER)]
 
     assert ends[0] == ends[1]

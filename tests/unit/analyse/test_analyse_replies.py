@@ -19,7 +19,7 @@ FLAGS = MetricFacts(name="m", kind="count", low=0.0, direction="lower")
 LOST = "lost"
 
 
-def scored(facts, rows) -> list[ScoredMetric]:
+def score(facts, rows) -> list[ScoredMetric]:
     """A metric with its replies, a row a sample: numbers, None where it does not apply, LOST."""
     places = [(k, repeat) for k, row in enumerate(rows) for repeat in range(len(row))]
     there = [place for place in places if rows[place[0]][place[1]] != LOST]
@@ -42,12 +42,12 @@ def scored(facts, rows) -> list[ScoredMetric]:
 
 def target(text, rows, facts=SHARE, clusters=None):
     attributes = SampleAttributes(None if clusters is None else np.array(clusters))
-    return evaluate_target(parse_target(text), scored(facts, rows), "v2", attributes, alpha=0.05)
+    return evaluate_target(parse_target(text), score(facts, rows), "v2", attributes, alpha=0.05)
 
 
-def compared(text, ours, theirs, facts=SHARE, clusters=None, **options):
+def run_comparison(text, ours, theirs, facts=SHARE, clusters=None, **options):
     attributes = SampleAttributes(None if clusters is None else np.array(clusters))
-    arms = scored(facts, ours), scored(facts, theirs)
+    arms = score(facts, ours), score(facts, theirs)
     return compare(parse_contrast(text, **options), "v2", arms, attributes, alpha=0.05, family_size=1)
 
 
@@ -102,7 +102,7 @@ def test_the_variance_of_a_difference_of_shares_is_that_of_two_ratios():
         residuals.append((totals - sizes * shares[-1]) / sizes.sum())
     variance = len(ours) / (len(ours) - 1) * ((residuals[0] - residuals[1]) ** 2).sum()
 
-    arms, everything = (scored(SHARE, ours), scored(SHARE, theirs)), np.ones(len(ours), dtype=bool)
+    arms, everything = (score(SHARE, ours), score(SHARE, theirs)), np.ones(len(ours), dtype=bool)
     ends = ("observed", "observed")
     result = compare_pair(parse_contrast("rate(m >= 0.5)"), arms, SampleAttributes(), everything, ends, 0.05)
 
@@ -162,7 +162,7 @@ def test_a_count_is_of_replies_and_keeps_its_bound_at_zero():
 def test_comparisons_are_about_replies(draws):
     worse = np.clip(draws - 0.12, 0, 1)
 
-    rate, total = (compared(text, worse, draws) for text in ("rate(m >= 0.5)", "count(m >= 0.5)"))
+    rate, total = (run_comparison(text, worse, draws) for text in ("rate(m >= 0.5)", "count(m >= 0.5)"))
 
     assert rate.difference == pytest.approx((worse >= 0.5).mean() - (draws >= 0.5).mean())
     assert total.difference == (worse >= 0.5).sum() - (draws >= 0.5).sum()
@@ -174,7 +174,7 @@ def test_arms_with_unequal_losses_are_compared_by_their_shares(draws):
     ours, theirs = (np.array(draws, dtype=object) for _ in range(2))
     ours[3, 1:], theirs[8, 0] = None, None
 
-    result = compared("rate(m >= 0.5)", ours, theirs)
+    result = run_comparison("rate(m >= 0.5)", ours, theirs)
 
     shares = [np.mean([value >= 0.5 for value in arm.ravel() if value is not None]) for arm in (ours, theirs)]
     assert result.difference == pytest.approx(shares[0] - shares[1])
@@ -184,25 +184,27 @@ def test_arms_with_unequal_losses_are_compared_by_their_shares(draws):
 def test_percentiles_are_compared_by_their_difference(draws):
     seconds = 1 + draws
 
-    result = compared("p50(m)", 2 * seconds, seconds, SECONDS)
+    result = run_comparison("p50(m)", 2 * seconds, seconds, SECONDS)
 
     # Lower is better, so that twice the time is a negative difference.
     assert result.difference == pytest.approx(-np.quantile(seconds, 0.5, method="inverted_cdf"))
     assert result.p_value < 0.001
     assert result.interval.high < 0
-    assert compared("p50(m)", seconds, seconds, SECONDS).p_value == 1
-    assert compared("p50(m)", seconds + 1e-9, seconds, SECONDS).difference == 0
+    assert run_comparison("p50(m)", seconds, seconds, SECONDS).p_value == 1
+    assert run_comparison("p50(m)", seconds + 1e-9, seconds, SECONDS).difference == 0
 
 
 def test_interval_and_p_value_of_a_percentile_agree(draws):
     for shift in np.linspace(0.01, 0.3, 30):
-        result = compared("p50(m)", np.clip(draws + shift, 0, 1.3), draws, MetricFacts(name="m", kind="unbounded"))
+        result = run_comparison(
+            "p50(m)", np.clip(draws + shift, 0, 1.3), draws, MetricFacts(name="m", kind="unbounded")
+        )
         excluded = result.interval.low > 0 or result.interval.high < 0
         assert excluded == (result.p_value <= 0.05)
 
 
 def test_too_few_samples_for_a_percentile_say_so(draws):
-    result = compared("p95(m)", 1 + draws, 2 + draws, SECONDS)
+    result = run_comparison("p95(m)", 1 + draws, 2 + draws, SECONDS)
 
     assert (result.interval, result.p_value) == (None, None)
     assert result.note == "too few samples to bound a difference of p95"
@@ -211,7 +213,7 @@ def test_too_few_samples_for_a_percentile_say_so(draws):
 @pytest.mark.parametrize("claim", ["m >= 0.5", "rate(m >= 0.7) >= 0.5"])
 def test_at_looks_an_estimate_is_that_of_a_run_without_looks(claim):
     """A rate counts replies, of which samples have unequal numbers; a mean counts samples."""
-    metrics = scored(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10)
+    metrics = score(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10)
     plain, looked = (
         evaluate_target(parse_target(claim), metrics, "v2", SampleAttributes(look_alpha=alpha), alpha=0.05)
         for alpha in (None, 0.05)
@@ -226,8 +228,8 @@ def test_at_looks_an_estimate_is_that_of_a_run_without_looks(claim):
 def test_at_looks_a_difference_is_that_of_a_run_without_looks(text, clusters):
     codes = None if clusters is None else np.array(clusters)
     arms = (
-        scored(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10),
-        scored(SHARE, [[0.2, 0.9, 0.2], [0.9, 0.1, None]] * 10),
+        score(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10),
+        score(SHARE, [[0.2, 0.9, 0.2], [0.9, 0.1, None]] * 10),
     )
     plain, looked = (
         compare(parse_contrast(text), "v2", arms, SampleAttributes(codes, look_alpha=alpha), alpha=0.05, family_size=1)

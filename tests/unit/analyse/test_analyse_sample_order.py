@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_analyse_comparisons import compared
+from test_analyse_comparisons import compare
 
 from pytest_crucible.plan.contrasts import parse_contrast
 from pytest_crucible.records import MetricFacts
@@ -24,10 +24,10 @@ def autoregression(n, coefficient, seed=0):
 
 def test_correlated_order_has_a_warning_with_the_effective_number_of_samples():
     values = autoregression(300, 0.5)
-    one = compared(values, np.zeros(300), SCORE)
+    comparison = compare(values, np.zeros(300), SCORE)
 
-    assert "samples that follow each other in the dataset resemble each other (correlation 0." in one.note
-    assert "300 count like about" in one.note
+    assert "samples that follow each other in the dataset resemble each other (correlation 0." in comparison.note
+    assert "300 count like about" in comparison.note
     assert serial_correlation(values).effective_n == pytest.approx(100, rel=0.35)
 
 
@@ -35,15 +35,15 @@ def test_groups_and_shuffled_samples_have_none():
     values = autoregression(300, 0.5)
     shuffled = np.random.default_rng(1).permutation(values)
 
-    assert "follow each other" not in compared(values, np.zeros(300), SCORE, clusters=np.arange(300) // 10).note
-    assert compared(shuffled, np.zeros(300), SCORE).note == ""
+    assert "follow each other" not in compare(values, np.zeros(300), SCORE, clusters=np.arange(300) // 10).note
+    assert compare(shuffled, np.zeros(300), SCORE).note == ""
 
 
 def test_amounts_are_correlated_on_the_scale_on_which_they_are_compared():
     ratios = np.exp(autoregression(300, 0.7))
 
-    assert "m: samples that follow" in compared(ratios, np.ones(300), SECONDS).note
-    assert "mean(m): samples that follow" in compared(ratios, np.ones(300), SECONDS, parse_contrast("mean(m)")).note
+    assert "m: samples that follow" in compare(ratios, np.ones(300), SECONDS).note
+    assert "mean(m): samples that follow" in compare(ratios, np.ones(300), SECONDS, parse_contrast("mean(m)")).note
 
 
 def test_the_correlation_is_that_of_a_closed_form():
@@ -58,7 +58,7 @@ def test_the_correlation_is_that_of_a_closed_form():
 
 @pytest.mark.parametrize("share", [0.02, 0.2])
 def test_two_neighbours_that_differ_are_chance(share):
-    """Of 2 in 100 samples, two stand side by side in 2 % of all orders; the normal tail has 1e-6."""
+    """Two of 2 in 100 samples stand side by side in 2 % of all orders; the normal tail has 1e-6."""
     rng, n = np.random.default_rng(2), 100
     alarms = sum(
         is_noteworthy(serial)

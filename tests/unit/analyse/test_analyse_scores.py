@@ -1,4 +1,4 @@
-"""From single scores to one value a sample, against a slow implementation that looks at one sample at a time."""
+"""One value a sample from single scores, against a slow implementation that looks at one sample at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FACTS = {
 
 @dataclass(frozen=True)
 class Repeat:
-    """What became of one repeat of one sample, as seen by one metric."""
+    """The outcome of one repeat of one sample for one metric."""
 
     status: str
     """answered, failed, skipped, lost (the whole reply), never (not asked), broken (the scorer raised)"""
@@ -37,20 +37,22 @@ class Repeat:
 
 def answers(units: list[list[Repeat]]) -> ArmOutcomes:
     replied = [
-        (k, repeat, one)
+        (k, repeat, entry)
         for k, sample in enumerate(units)
-        for repeat, one in enumerate(sample)
-        if one.status not in ("lost", "never")
+        for repeat, entry in enumerate(sample)
+        if entry.status not in ("lost", "never")
     ]
-    scored = [(k, repeat, one.score) for k, repeat, one in replied if one.score is not None]
+    scored = [(k, repeat, entry.score) for k, repeat, entry in replied if entry.score is not None]
     values = [None if score == "n/a" else score for _, _, score in scored]
     lost = [
         Lost(
-            Unit(k, 0, 0, repeat), None if one.status == "lost" else "m", "error" if one.status == "lost" else "scorer"
+            Unit(k, 0, 0, repeat),
+            None if entry.status == "lost" else "m",
+            "error" if entry.status == "lost" else "scorer",
         )
         for k, sample in enumerate(units)
-        for repeat, one in enumerate(sample)
-        if one.status in ("lost", "broken")
+        for repeat, entry in enumerate(sample)
+        if entry.status in ("lost", "broken")
     ]
     column = ScoreColumns(
         positions=[k for k, _, _ in scored],
@@ -61,8 +63,8 @@ def answers(units: list[list[Repeat]]) -> ArmOutcomes:
     return ArmOutcomes(
         positions=[k for k, _, _ in replied],
         repeats=[repeat for _, repeat, _ in replied],
-        failures=["timeout" if one.status == "failed" else None for _, _, one in replied],
-        skipped=[one.status == "skipped" for _, _, one in replied],
+        failures=["timeout" if entry.status == "failed" else None for _, _, entry in replied],
+        skipped=[entry.status == "skipped" for _, _, entry in replied],
         scores={"m": column} if scored else {},
         lost=[*lost, Lost(Unit(0, 0, 0, 0), "another metric", "scorer")],
     )
@@ -82,9 +84,9 @@ def one_unit(unit: Repeat, facts: MetricFacts) -> float | str:
 
 def one_sample(sample: list[Repeat], facts: MetricFacts) -> tuple[float, float, float, bool, bool]:
     """(value, low, high, lost, inapplicable)"""
-    seen = [one_unit(unit, facts) for unit in sample]
-    numbers = [one for one in seen if isinstance(one, float)]
-    lost = seen.count("lost")
+    replies = [one_unit(unit, facts) for unit in sample]
+    numbers = [one_unit for one_unit in replies if isinstance(one_unit, float)]
+    lost = replies.count("lost")
     value = sum(numbers) / len(numbers) if numbers else math.nan
     if not numbers and not lost:
         return math.nan, math.nan, math.nan, False, True
@@ -95,10 +97,10 @@ def one_sample(sample: list[Repeat], facts: MetricFacts) -> tuple[float, float, 
 def units_of(facts: MetricFacts) -> st.SearchStrategy[Repeat]:
     low, high = max(facts.low, -50.0), min(facts.high, 50.0)
     number = st.sampled_from([0.0, 1.0]) if facts.kind == "binary" else st.floats(low, high)
-    said = st.one_of(number, st.just("n/a"))
+    values = st.one_of(number, st.just("n/a"))
     return st.one_of(
-        st.builds(Repeat, st.just("answered"), said),
-        st.builds(Repeat, st.sampled_from(["failed", "skipped"]), st.one_of(st.none(), said)),
+        st.builds(Repeat, st.just("answered"), values),
+        st.builds(Repeat, st.sampled_from(["failed", "skipped"]), st.one_of(st.none(), values)),
         st.builds(Repeat, st.sampled_from(["answered", "lost", "never", "broken"])),
     )
 
@@ -116,7 +118,9 @@ def test_it_is_what_looking_at_one_sample_at_a_time_gives(arm):
     facts, repeats, units = arm
     got = scores(facts, answers(units), samples=len(units), repeats=repeats)
 
-    values, low, high, lost, inapplicable = map(np.array, zip(*(one_sample(one, facts) for one in units), strict=True))
+    values, low, high, lost, inapplicable = map(
+        np.array, zip(*(one_sample(unit, facts) for unit in units), strict=True)
+    )
     np.testing.assert_allclose(got.values, values)
     np.testing.assert_allclose(got.low, low)
     np.testing.assert_allclose(got.high, high)
@@ -129,13 +133,13 @@ def test_a_value_lies_between_its_extremes_and_inside_the_bounds(arm):
     facts, repeats, units = arm
     got = scores(facts, answers(units), samples=len(units), repeats=repeats)
 
-    slack, seen = 1e-9, got.seen
-    assert (got.low[seen] <= got.values[seen] + slack).all()
-    assert (got.values[seen] <= got.high[seen] + slack).all()
-    known = ~got.inapplicable
-    assert (got.low[known] >= facts.low - slack).all()
-    assert (got.high[known] <= facts.high + slack).all()
-    certain = seen & ~got.lost
+    slack, is_scored = 1e-9, got.seen
+    assert (got.low[is_scored] <= got.values[is_scored] + slack).all()
+    assert (got.values[is_scored] <= got.high[is_scored] + slack).all()
+    kinds = ~got.inapplicable
+    assert (got.low[kinds] >= facts.low - slack).all()
+    assert (got.high[kinds] <= facts.high + slack).all()
+    certain = is_scored & ~got.lost
     assert (got.low[certain] == got.values[certain]).all()
     assert (got.high[certain] == got.values[certain]).all()
 
@@ -182,12 +186,12 @@ def test_a_sample_with_one_lost_repeat_is_seen_and_lost():
 # -- kinds --------------------------------------------------------------------------------------------------------
 
 
-def seen(*values: bool | float | None, label: bool = False) -> ArmOutcomes:
+def outcomes_of(*values: bool | float | None, label: bool = False) -> ArmOutcomes:
     column = ScoreColumns(
         positions=range(len(values)),
         repeats=[0] * len(values),
-        values=[None if one is None else float(one) for one in values],
-        is_bool=[isinstance(one, bool) for one in values],
+        values=[None if value is None else float(value) for value in values],
+        is_bool=[isinstance(value, bool) for value in values],
     )
     return ArmOutcomes(
         positions=range(len(values)), repeats=[0] * len(values), failures=[None] * len(values),
@@ -197,42 +201,42 @@ def seen(*values: bool | float | None, label: bool = False) -> ArmOutcomes:
 
 
 @pytest.mark.parametrize(
-    ("arms_seen", "known", "kind"),
+    ("arms_seen", "kinds", "kind"),
     [
-        ([seen(True, False), seen(True)], {}, "binary"),
-        ([seen(True, False), seen(1.0, 0.0)], {}, "unbounded"),
-        ([seen(1.0, 0.0), seen(True)], {}, "unbounded"),
-        ([seen(True), seen(True, 0.5)], {}, "unbounded"),
-        ([seen(None, True), seen(None)], {}, "binary"),
-        ([seen(None), seen()], {}, "binary"),
+        ([outcomes_of(True, False), outcomes_of(True)], {}, "binary"),
+        ([outcomes_of(True, False), outcomes_of(1.0, 0.0)], {}, "unbounded"),
+        ([outcomes_of(1.0, 0.0), outcomes_of(True)], {}, "unbounded"),
+        ([outcomes_of(True), outcomes_of(True, 0.5)], {}, "unbounded"),
+        ([outcomes_of(None, True), outcomes_of(None)], {}, "binary"),
+        ([outcomes_of(None), outcomes_of()], {}, "binary"),
         ([], {}, "binary"),
-        ([seen(True)], {"m": "unbounded"}, "unbounded"),
-        ([seen(1.0)], {"m": "binary"}, "unbounded"),
-        ([seen(True)], {"m": "bounded"}, "bounded"),
-        ([seen(True)], {"m": "nonsense"}, "binary"),
-        ([seen(True)], {"another": "unbounded"}, "binary"),
-        ([seen(True), seen(label=True)], {}, "text"),
-        ([seen(True)], {"m": "text"}, "text"),
+        ([outcomes_of(True)], {"m": "unbounded"}, "unbounded"),
+        ([outcomes_of(1.0)], {"m": "binary"}, "unbounded"),
+        ([outcomes_of(True)], {"m": "bounded"}, "bounded"),
+        ([outcomes_of(True)], {"m": "nonsense"}, "binary"),
+        ([outcomes_of(True)], {"another": "unbounded"}, "binary"),
+        ([outcomes_of(True), outcomes_of(label=True)], {}, "text"),
+        ([outcomes_of(True)], {"m": "text"}, "text"),
     ],
 )
-def test_the_kind_follows_all_arms_and_earlier_runs(arms_seen, known, kind):
-    assert resolve(MetricFacts(name="m"), arms_seen, known).kind == kind
+def test_the_kind_follows_all_arms_and_earlier_runs(arms_seen, kinds, kind):
+    assert resolve(MetricFacts(name="m"), arms_seen, kinds).kind == kind
 
 
 @pytest.mark.parametrize("kind", ["binary", "bounded", "unbounded", "text"])
 def test_a_declared_kind_stays(kind):
     facts = MetricFacts(name="m", kind=kind)
 
-    assert resolve(facts, [seen(0.5), seen(label=True)], {"m": "text"}) == facts
+    assert resolve(facts, [outcomes_of(0.5), outcomes_of(label=True)], {"m": "text"}) == facts
 
 
 def test_what_is_binary_lies_between_0_and_1():
-    facts = resolve(MetricFacts(name="m"), [seen(True)], {})
+    facts = resolve(MetricFacts(name="m"), [outcomes_of(True)], {})
 
     assert (facts.low, facts.high) == (0.0, 1.0)
 
 
 def test_a_declared_bound_and_direction_stay():
-    facts = resolve(MetricFacts(name="m", low=0.0, direction="lower"), [seen(2.0)], {})
+    facts = resolve(MetricFacts(name="m", low=0.0, direction="lower"), [outcomes_of(2.0)], {})
 
     assert (facts.kind, facts.low, facts.high, facts.direction) == ("unbounded", 0.0, INF, "lower")

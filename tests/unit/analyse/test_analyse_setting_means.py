@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pytest_crucible.analyse.setting_means import compare_settings, training_label
+from pytest_crucible.features.sweeps.setting_means import compare_settings, training_label
 from pytest_crucible.records import MetricFacts
 
 FACTS = MetricFacts(name="right", kind="binary", low=0.0, high=1.0)
@@ -22,7 +22,7 @@ VALUES = (RNG.random((200, 12)) < np.repeat([0.4, 0.45, 0.7, 0.75], 3)).astype(f
 def test_each_key_but_the_seed_is_a_setting():
     result = compare_settings(FACTS, VALUES, SETTINGS, alpha=0.05)
 
-    assert [(one.setting, one.level, one.other) for one in result.means.differences] == [
+    assert [(difference.setting, difference.level, difference.other) for difference in result.means.differences] == [
         ("hyperparameters.steps", "90", "9"),
         ("lora.rank", "32", "8"),
     ]

@@ -20,14 +20,14 @@ FAIR = [True] * 40 + [False] * 10 + [True] * 40 + [False] * 10
 UNFAIR = [True] * 20 + [False] * 30 + [True] * 45 + [False] * 5
 
 
-def analysed(*arms, metadata=SEX, **facts):
+def run_analysis(*arms, metadata=SEX, **facts):
     inputs = analysis_inputs(*arms, **facts)
     inputs = replace(inputs, metadata=metadata, expected=[None] * len(metadata))
     return analyse(inputs, score_table(inputs), alpha=0.05, family_size=1)
 
 
 def target(text, *values, **facts):
-    return analysed(arm(ok=list(values[0])), targets=[text], **facts).targets[0]
+    return run_analysis(arm(ok=list(values[0])), targets=[text], **facts).targets[0]
 
 
 def test_a_gap_has_its_bounds_and_the_pair_that_they_are_of():
@@ -79,7 +79,7 @@ def test_where_all_rates_are_0_a_ratio_says_so():
 def test_one_metric_that_can_be_compared_is_enough_to_prove_a_gap():
     hits, misses = [True] * 50 + [False] * 50, [True] * 50 + [None] * 50
 
-    result = analysed(arm(tp=hits, fp=misses), targets=["gap(tp, fp by sex) <= 0.1"]).targets[0]
+    result = run_analysis(arm(tp=hits, fp=misses), targets=["gap(tp, fp by sex) <= 0.1"]).targets[0]
 
     assert result.evidence.observed.lower > 0.1
     assert result.evidence.observed.upper is None
@@ -109,7 +109,7 @@ def test_metrics_of_a_gap_count_on_the_samples_that_each_applies_to():
     hits = [True, None] * 25 + [False, None] * 25
     misses = [None, True] * 50
 
-    result = analysed(arm(tp=hits, fp=misses), targets=["gap(tp, fp by sex) <= 0.1"]).targets[0]
+    result = run_analysis(arm(tp=hits, fp=misses), targets=["gap(tp, fp by sex) <= 0.1"]).targets[0]
 
     assert result.estimate.value == 1.0
     assert (result.estimate.n, result.estimate.inapplicable) == (100, 0)
@@ -119,8 +119,8 @@ def test_metrics_of_a_gap_count_on_the_samples_that_each_applies_to():
 def test_a_change_of_a_gap_is_positive_where_the_candidate_is_fairer():
     contrast = replace(parse_contrast("gap(ok by sex)"), baseline="v1")
 
-    (fairer,) = analysed(arm(ok=FAIR), arm(ok=UNFAIR), contrasts=[contrast]).comparisons
-    (less,) = analysed(arm(ok=UNFAIR), arm(ok=FAIR), contrasts=[contrast]).comparisons
+    (fairer,) = run_analysis(arm(ok=FAIR), arm(ok=UNFAIR), contrasts=[contrast]).comparisons
+    (less,) = run_analysis(arm(ok=UNFAIR), arm(ok=FAIR), contrasts=[contrast]).comparisons
 
     assert fairer.difference == pytest.approx(0.5)
     assert fairer.interval.low > 0
@@ -131,7 +131,7 @@ def test_a_change_of_a_gap_is_positive_where_the_candidate_is_fairer():
 def test_a_ratio_changes_by_a_ratio():
     contrast = replace(parse_contrast("ratio(ok by sex)"), baseline="v1")
 
-    (change,) = analysed(arm(ok=UNFAIR), arm(ok=FAIR), contrasts=[contrast]).comparisons
+    (change,) = run_analysis(arm(ok=UNFAIR), arm(ok=FAIR), contrasts=[contrast]).comparisons
 
     assert change.ratio.value == pytest.approx(0.4 / 0.9)
     assert change.difference < 0
@@ -140,12 +140,12 @@ def test_a_ratio_changes_by_a_ratio():
 def test_a_comparison_of_one_slice_is_that_of_its_samples_alone():
     contrast = Contrast(metric="ok", baseline="v1", by=By((Field("sex"),)), slice="m")
 
-    (found,) = analysed(arm(ok=UNFAIR), arm(ok=FAIR), contrasts=[contrast]).comparisons
-    (alone,) = analysed(
+    (comparison,) = run_analysis(arm(ok=UNFAIR), arm(ok=FAIR), contrasts=[contrast]).comparisons
+    (alone,) = run_analysis(
         arm(ok=UNFAIR[50:]), arm(ok=FAIR[50:]), contrasts=[Contrast(metric="ok", baseline="v1")], metadata=SEX[50:]
     ).comparisons
 
-    assert (found.pairs, found.difference, found.p_value) == (50, alone.difference, alone.p_value)
+    assert (comparison.pairs, comparison.difference, comparison.p_value) == (50, alone.difference, alone.p_value)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_comparison_of_one_slice_is_that_of_its_samples_alone():
 def test_a_change_that_is_unknown_names_the_slices(expression, ours, metadata, note):
     contrast = replace(parse_contrast(expression), baseline="v1")
 
-    (change,) = analysed(arm(ok=ours), arm(ok=FAIR), contrasts=[contrast], metadata=metadata).comparisons
+    (change,) = run_analysis(arm(ok=ours), arm(ok=FAIR), contrasts=[contrast], metadata=metadata).comparisons
 
     assert (change.difference, change.note) == (None, note)
 
@@ -201,7 +201,7 @@ def test_a_slice_that_a_metric_does_not_apply_to_says_so():
     contrasts = [Contrast(metric="ok", baseline="v1", by=By((Field("sex"),)), slice=name) for name in "fm"]
     values = [*[None] * 50, *FAIR[50:]]
 
-    empty, whole = analysed(arm(ok=values), arm(ok=values), contrasts=contrasts).comparisons
+    empty, whole = run_analysis(arm(ok=values), arm(ok=values), contrasts=contrasts).comparisons
 
     assert (empty.pairs, empty.note) == (0, "ok applies to no sample of this slice")
     assert whole.pairs == 50

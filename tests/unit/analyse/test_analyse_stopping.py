@@ -27,12 +27,12 @@ def inputs(rates=(0.95, 0.5), *, seed=0, targets=("a >= 0.7",), contrasts=({},),
     arms = [(rng.random(N) < rate).tolist() for rate in rates]
     for position in lost:
         arms[0][position] = "lost"
-    given = analysis_inputs(*(arm(a=values) for values in arms))
+    run_inputs = analysis_inputs(*(arm(a=values) for values in arms))
     return replace(
-        given,
+        run_inputs,
         groups=groups or [None] * N,
         plan=replace(
-            given.plan,
+            run_inputs.plan,
             planned=N,
             selected=N,
             targets=tuple(map(parse_target, targets)),
@@ -42,10 +42,10 @@ def inputs(rates=(0.95, 0.5), *, seed=0, targets=("a >= 0.7",), contrasts=({},),
     )
 
 
-def verdicts(given, order):
+def verdicts(run_inputs, order):
     """The verdicts on the first samples of an order, were the run to end there."""
-    table = in_order(score_table(given), order, ALPHA)
-    analysis = analyse(given, table, alpha=ALPHA, family_size=1)
+    table = in_order(score_table(run_inputs), order, ALPHA)
+    analysis = analyse(run_inputs, table, alpha=ALPHA, family_size=1)
     return decide_verdicts(adjust_p_values([analysis], family_size=1), alpha=ALPHA, strict=True, family_size=1)
 
 
@@ -64,23 +64,23 @@ CLAIMS = st.sampled_from(
 @given(st.integers(0, 999), CLAIMS, st.sampled_from([(0.95, 0.4), (0.4, 0.95), (0.9, 0.9)]), st.booleans())
 @settings(max_examples=30)
 def test_verdicts_are_settled_at_the_end_and_not_before(seed, claim, rates, loses):
-    given = inputs(rates, seed=seed, contrasts=(claim,), lost=(3, 50, 117) if loses else ())
-    end = settled_after(given, ORDER, ALPHA)
+    run_inputs = inputs(rates, seed=seed, contrasts=(claim,), lost=(3, 50, 117) if loses else ())
+    end = settled_after(run_inputs, ORDER, ALPHA)
 
-    assert all(verdict.proven for verdict in verdicts(given, ORDER[: end or N])) == (end is not None)
+    assert all(verdict.proven for verdict in verdicts(run_inputs, ORDER[: end or N])) == (end is not None)
     if end is not None:
-        assert not all(verdict.proven for verdict in verdicts(given, ORDER[: end - 1]))
+        assert not all(verdict.proven for verdict in verdicts(run_inputs, ORDER[: end - 1]))
 
 
 @given(st.integers(0, 999), st.sampled_from([(0.95, 0.4), (0.4, 0.95)]))
 @settings(max_examples=20)
 def test_a_relevant_difference_is_settled_when_it_is_excluded_or_exceeded(seed, rates):
     """Not as soon as a regression is proven: the bounds may still exclude that it matters."""
-    given = inputs(rates, seed=seed, targets=(), contrasts=({"relevant": 0.2},))
-    end = settled_after(given, ORDER, ALPHA)
-    table = in_order(score_table(given), ORDER[:end], ALPHA)
-    (comparison,) = analyse(given, table, alpha=ALPHA, family_size=1).comparisons
-    (verdict,) = verdicts(given, ORDER[:end])
+    run_inputs = inputs(rates, seed=seed, targets=(), contrasts=({"relevant": 0.2},))
+    end = settled_after(run_inputs, ORDER, ALPHA)
+    table = in_order(score_table(run_inputs), ORDER[:end], ALPHA)
+    (comparison,) = analyse(run_inputs, table, alpha=ALPHA, family_size=1).comparisons
+    (verdict,) = verdicts(run_inputs, ORDER[:end])
     bounds = comparison.evidence.observed
 
     assert end is not None
@@ -102,14 +102,14 @@ def test_unequal_groups_count_their_samples():
     """Large groups are right by half, single samples always: .56 of samples, and .89 of the groups' means."""
     groups = [f"large{k // 13}" if k < 104 else f"single{k}" for k in range(N)]
     values = [k % 2 == 0 if k < 104 else True for k in range(N)]
-    given = analysis_inputs(arm(a=values), arm(a=values))
-    given = replace(
-        given,
+    run_inputs = analysis_inputs(arm(a=values), arm(a=values))
+    run_inputs = replace(
+        run_inputs,
         groups=groups,
-        plan=replace(given.plan, planned=N, selected=N, targets=(parse_target("a >= 0.7"),), look_alpha=ALPHA),
+        plan=replace(run_inputs.plan, planned=N, selected=N, targets=(parse_target("a >= 0.7"),), look_alpha=ALPHA),
     )
     by_hand = np.mean(values)
-    (target,) = analyse(given, in_order(score_table(given), ORDER, ALPHA), alpha=ALPHA, family_size=1).targets
+    (target,) = analyse(run_inputs, in_order(score_table(run_inputs), ORDER, ALPHA), alpha=ALPHA, family_size=1).targets
 
     assert target.estimate.value == pytest.approx(by_hand)
     assert target.evidence.observed.lower < by_hand < 0.7
@@ -125,13 +125,13 @@ def test_the_largest_group_of_the_plan_weighs_before_it_is_seen():
 
 
 def test_replies_after_the_end_change_nothing():
-    given = inputs()
-    end = settled_after(given, ORDER, ALPHA)
-    later = settled_after(given, ORDER[: end + 10], ALPHA)
-    stopped = stop_early(given, ORDER, ALPHA)
+    run_inputs = inputs()
+    end = settled_after(run_inputs, ORDER, ALPHA)
+    later = settled_after(run_inputs, ORDER[: end + 10], ALPHA)
+    stopped = stop_early(run_inputs, ORDER, ALPHA)
 
     assert end == later == len(stopped.looked_at)
-    assert settled_after(given, ORDER[: end - 1], ALPHA) is None
+    assert settled_after(run_inputs, ORDER[: end - 1], ALPHA) is None
     assert stopped.finished
     assert not any(scores.lost.any() for scores in score_table(stopped).scores["a"])
 
@@ -145,11 +145,13 @@ def test_without_a_claim_there_is_nothing_to_settle():
 
 
 def test_numbers_without_bounds_are_refused_when_they_are_seen():
-    given = analysis_inputs(arm(a=[0.5] * N), arm(a=[0.6] * N))
+    run_inputs = analysis_inputs(arm(a=[0.5] * N), arm(a=[0.6] * N))
     contrast = replace(parse_contrast("a"), baseline="v1")
-    given = replace(given, groups=[None] * N, plan=replace(given.plan, metrics=(), contrasts=(contrast,)))
+    run_inputs = replace(
+        run_inputs, groups=[None] * N, plan=replace(run_inputs.plan, metrics=(), contrasts=(contrast,))
+    )
 
     with pytest.raises(
         SpecError, match=r"--crucible-stop needs bounded metrics and 'a' has no bounds: declare @metric"
     ):
-        settled_after(given, ORDER, ALPHA)
+        settled_after(run_inputs, ORDER, ALPHA)

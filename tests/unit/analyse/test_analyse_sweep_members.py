@@ -9,7 +9,7 @@ import pytest
 from answer_builders import analysis_inputs, arm
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.sweep_members import _better_than, _Drop, compare_members
+from pytest_crucible.features.sweeps.sweep_members import _better_than, _Drop, compare_members
 from pytest_crucible.records import Arm, ChoosingHalf, Sweep, SweepLook, SweepMember
 
 NAMES = ("a1", "a2", "b1", "b2")
@@ -21,7 +21,7 @@ ORDER = list(range(159, -1, -1))
 def make_sweep(drop: str = "proven") -> Sweep:
     return Sweep(
         family="tuned", test="t.py::t", by="ok", confirm=0.5, drop=drop, grid={"lora.rank": (8, 32), "seed": (1, 2)},
-        members=tuple(SweepMember(name=name, settings=one, identity=name) for name, one in zip(NAMES, SETTINGS, strict=True)),
+        members=tuple(SweepMember(name=name, settings=cell, identity=name) for name, cell in zip(NAMES, SETTINGS, strict=True)),
         choosing=160, choosing_sha256="", confirming=160, looks=(20, 40, 80),
     )  # fmt: skip
 
@@ -46,7 +46,7 @@ def test_without_drops_members_are_arms():
     table = compare().members
     ranks = stats.rank_arms(RIGHT.astype(float))
 
-    assert [one.ranks for one in table.arms] == [(rank.best, rank.worst) for rank in ranks.ranks]
+    assert [arm.ranks for arm in table.arms] == [(rank.best, rank.worst) for rank in ranks.ranks]
     assert (table.best, table.n) == ("b2", 160)
 
 
@@ -62,7 +62,7 @@ def test_a_dropped_member_is_compared_at_its_look():
     # The others keep all their samples, with half of alpha.
     ranks = stats.rank_arms(RIGHT[:, 1:].astype(float), level=0.975)
     assert table.arms[1].difference == pytest.approx(RIGHT[:, 1].mean() - RIGHT[:, 3].mean())
-    assert [one.rank for one in table.arms[1:]] == [rank.rank for rank in ranks.ranks]
+    assert [arm.rank for arm in table.arms[1:]] == [rank.rank for rank in ranks.ranks]
     assert table.n == 160
 
 
@@ -70,7 +70,7 @@ def test_members_that_were_dropped_later_are_better_than_those_that_they_beat():
     """At the first look a1 is proven worse than b1 and b2, at the second a2 is."""
     table = compare(DROPPED, SweepLook(samples=80, kept=("b1", "b2"))).members
 
-    assert [one.ranks for one in table.arms] == [(3, 4), (3, 4), (1, 2), (1, 2)]
+    assert [arm.ranks for arm in table.arms] == [(3, 4), (3, 4), (1, 2), (1, 2)]
     assert table.not_proven_worse == ("b1", "b2")
 
 
@@ -88,7 +88,7 @@ def test_the_last_member_is_not_better_than_one_that_was_hardly_worse():
     """Dropping claims less than a rank does: b1 was dropped, so it has no rank and is not among those that may be the best."""
     table = compare(SweepLook(samples=80, kept=("b2",))).members
 
-    assert [one.ranks for one in table.arms] == [(4, 4), (3, 4), None, (1, 2)]
+    assert [arm.ranks for arm in table.arms] == [(4, 4), (3, 4), None, (1, 2)]
     assert table.not_proven_worse == ("b2",)
     assert (table.best, table.arms[3].n, table.arms[3].rank) == ("b2", 80, 1)
 
@@ -96,7 +96,7 @@ def test_the_last_member_is_not_better_than_one_that_was_hardly_worse():
 def test_without_a_proof_a_dropped_member_keeps_its_possible_ranks():
     table = compare(SweepLook(samples=80, kept=("b2",)), drop="half").members
 
-    assert [one.ranks[0] for one in table.arms] == [4, 3, 1, 1]
+    assert [arm.ranks[0] for arm in table.arms] == [4, 3, 1, 1]
 
 
 def test_without_confirming_samples_means_have_the_intervals_of_the_verdicts():
@@ -111,7 +111,7 @@ def test_without_confirming_samples_means_have_the_intervals_of_the_verdicts():
 def test_settings_leave_out_what_was_dropped():
     whole, left = compare().settings, compare(DROPPED).settings
 
-    assert [(one.level, one.other) for one in whole.means.differences] == [("32", "8")]
+    assert [(difference.level, difference.other) for difference in whole.means.differences] == [("32", "8")]
     assert (left.means.incomplete, left.means.differences, left.dropped) == (1, (), True)
 
 

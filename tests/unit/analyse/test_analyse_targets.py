@@ -30,11 +30,11 @@ SECONDS = MetricFacts(name="m", kind="unbounded", low=0.0, direction="lower")
 
 def column(values, facts, inapplicable=()) -> Scores:
     """One value a sample; None is lost, and those at the positions `inapplicable` do not apply."""
-    given = np.array([math.nan if one is None else one for one in values], dtype=float)
-    absent = np.isin(np.arange(len(given)), list(inapplicable))
-    lost = np.isnan(given) & ~absent
+    array = np.array([math.nan if value is None else value for value in values], dtype=float)
+    absent = np.isin(np.arange(len(array)), list(inapplicable))
+    lost = np.isnan(array) & ~absent
     return Scores(
-        given, np.where(lost, facts.low, given), np.where(lost, facts.high, given), lost, absent & np.isnan(given)
+        array, np.where(lost, facts.low, array), np.where(lost, facts.high, array), lost, absent & np.isnan(array)
     )
 
 
@@ -48,14 +48,14 @@ def result(text, values, facts=BINARY, clusters=None, inapplicable=()):
 
 
 def test_a_mean_of_bits_has_a_wilson_interval_and_clopper_pearson_bounds():
-    one = result("m >= 0.95", [1] * 48 + [0] * 2)
+    target_result = result("m >= 0.95", [1] * 48 + [0] * 2)
 
-    assert one.estimate.value == 0.96
-    interval = one.estimate.interval
+    assert target_result.estimate.value == 0.96
+    interval = target_result.estimate.interval
     assert (round(interval.low, 3), round(interval.high, 3), interval.method) == (0.865, 0.989, "wilson")
-    observed = one.evidence.observed
+    observed = target_result.evidence.observed
     assert (observed.lower, observed.upper) == pytest.approx((beta.ppf(0.05, 48, 3), beta.ppf(0.95, 49, 2)))
-    assert one.evidence.method == "clopper-pearson"
+    assert target_result.evidence.method == "clopper-pearson"
 
 
 def test_a_mean_of_a_bounded_score_is_bounded_by_random_weights_of_the_values_and_an_end():
@@ -69,11 +69,11 @@ def test_a_mean_of_a_bounded_score_is_bounded_by_random_weights_of_the_values_an
 
 
 def test_a_rate_counts_the_samples_that_satisfy_its_condition():
-    one = result("rate(m >= 0.75) >= 0.45", [0.75, 0.74, 1.0, 0.0], SHARE)
+    target_result = result("rate(m >= 0.75) >= 0.45", [0.75, 0.74, 1.0, 0.0], SHARE)
 
-    assert (one.estimate.value, one.estimate.statistic) == (0.5, "rate >= 0.75")
-    assert one.evidence.observed.lower == pytest.approx(beta.ppf(0.05, 2, 3))
-    assert one.evidence.method == "clopper-pearson"
+    assert (target_result.estimate.value, target_result.estimate.statistic) == (0.5, "rate >= 0.75")
+    assert target_result.evidence.observed.lower == pytest.approx(beta.ppf(0.05, 2, 3))
+    assert target_result.evidence.method == "clopper-pearson"
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,12 @@ def test_a_rate_knows_every_relation(relation, value):
 
 
 def test_a_count_is_a_sum():
-    one = result("count(m) <= 10", [0, 2, 3, 0, 1], COUNT)
+    target_result = result("count(m) <= 10", [0, 2, 3, 0, 1], COUNT)
 
-    assert (one.estimate.value, one.estimate.n) == (6, 5)
+    assert (target_result.estimate.value, target_result.estimate.n) == (6, 5)
     mean = result("mean(m) <= 2", [0, 2, 3, 0, 1], COUNT)
-    assert one.evidence.observed.lower == pytest.approx(5 * mean.evidence.observed.lower)
-    assert one.estimate.interval.high == pytest.approx(5 * mean.estimate.interval.high)
+    assert target_result.evidence.observed.lower == pytest.approx(5 * mean.evidence.observed.lower)
+    assert target_result.estimate.interval.high == pytest.approx(5 * mean.estimate.interval.high)
 
 
 def test_a_count_with_a_condition_counts_samples():
@@ -98,21 +98,21 @@ def test_a_count_with_a_condition_counts_samples():
 
 @pytest.mark.parametrize("facts", [BINARY, NUMBER], ids=["binary", "unbounded"])
 def test_a_count_of_zero_says_how_many_there_may_be(facts):
-    one = result("count(m) == 0", [0] * 50, facts)
+    target_result = result("count(m) == 0", [0] * 50, facts)
 
-    assert one.evidence.observed.value == 0
-    assert one.evidence.observed.upper == pytest.approx(50 * (1 - 0.05 ** (1 / 50)))
+    assert target_result.evidence.observed.value == 0
+    assert target_result.evidence.observed.upper == pytest.approx(50 * (1 - 0.05 ** (1 / 50)))
 
 
 @pytest.mark.parametrize(("share", "value"), [("50", 3), ("95", 10), ("10", 1), ("80", 4)])
 def test_a_quantile_is_one_of_the_values(share, value):
-    one = result(f"p{share}(m) <= 5", [1, 2, 3, 4, 10], NUMBER)
+    target_result = result(f"p{share}(m) <= 5", [1, 2, 3, 4, 10], NUMBER)
 
-    assert (one.estimate.value, one.estimate.statistic) == (value, f"p{share}")
+    assert (target_result.estimate.value, target_result.estimate.statistic) == (value, f"p{share}")
 
 
 def test_bounds_of_a_quantile_are_order_statistics():
-    """From 60 values the largest exceeds the 95th percentile with probability 1 - 0.95^60 = 0.954."""
+    """The largest of 60 values exceeds the 95th percentile with probability 1 - 0.95^60 = 0.954."""
     values = list(np.random.default_rng(0).permutation(60) + 1.0)
     observed = result("p95(m) <= 70", values, NUMBER).evidence.observed
 
@@ -153,26 +153,26 @@ def test_a_quantile_of_four_groups_has_no_bounds():
 
 
 def test_clusters_of_what_is_not_seen_do_not_count():
-    one = result("m >= 0.5", [1, 0, 1, None, None, 1, 0, 1, 0, 1], clusters=[0, 0, 1, 2, 2, 3, 3, 4, 5, 5])
+    target_result = result("m >= 0.5", [1, 0, 1, None, None, 1, 0, 1, 0, 1], clusters=[0, 0, 1, 2, 2, 3, 3, 4, 5, 5])
 
-    assert one.estimate.clusters == 5
+    assert target_result.estimate.clusters == 5
 
 
 def test_nothing_seen_is_no_number():
-    one = result("m >= 0.5", [None, None], NUMBER)
+    target_result = result("m >= 0.5", [None, None], NUMBER)
 
-    assert (one.estimate.value, one.estimate.interval, one.estimate.n) == (None, None, 0)
-    assert one.evidence.observed.value is None
-    assert one.needed is None
+    assert (target_result.estimate.value, target_result.estimate.interval, target_result.estimate.n) == (None, None, 0)
+    assert target_result.evidence.observed.value is None
+    assert target_result.needed is None
 
 
 @pytest.mark.parametrize(("facts", "worst"), [(RATING, 1.0), (SHARE, 0.0)], ids=["rating", "share"])
 def test_the_unconditional_mean_has_the_worst_value_where_the_metric_does_not_apply(facts, worst):
     scores = column([1.0, 1.0, None], facts, inapplicable=[2])
-    one = estimate_mean(facts, "v2", scores, None, level=0.95)
+    mean = estimate_mean(facts, "v2", scores, None, level=0.95)
 
-    assert (one.value, one.n, one.inapplicable, one.lost) == (1.0, 2, 1, 0)
-    assert one.unconditional == pytest.approx((2 + worst) / 3)
+    assert (mean.value, mean.n, mean.inapplicable, mean.lost) == (1.0, 2, 1, 0)
+    assert mean.unconditional == pytest.approx((2 + worst) / 3)
 
 
 def test_the_unconditional_mean_of_what_has_no_worst_value_is_unknown():
@@ -191,11 +191,11 @@ def test_the_unconditional_mean_of_what_has_no_worst_value_is_unknown():
 def test_no_lost_bit_can_make_a_statistic_lie_outside_its_extremes(values, text):
     evidence = result(text, values).evidence
     extremes = sorted((evidence.worst.value, evidence.best.value))
-    holes = [k for k, one in enumerate(values) if one is None]
+    holes = [k for k, value in enumerate(values) if value is None]
     for filling in itertools.product((0.0, 1.0), repeat=len(holes)):
         filled = list(values)
-        for k, one in zip(holes, filling, strict=True):
-            filled[k] = one
+        for k, item in zip(holes, filling, strict=True):
+            filled[k] = item
         whole = result(text, filled).evidence.observed
 
         assert extremes[0] - 1e-9 <= whole.value <= extremes[1] + 1e-9
@@ -211,11 +211,11 @@ def test_no_lost_rating_can_make_a_statistic_lie_outside_its_extremes(values, te
     facts = MetricFacts(name="m", kind="bounded", low=1.0, high=3.0)
     evidence = result(text, values, facts).evidence
     extremes = sorted((evidence.worst.value, evidence.best.value))
-    holes = [k for k, one in enumerate(values) if one is None]
+    holes = [k for k, value in enumerate(values) if value is None]
     for filling in itertools.product((1.0, 2.0, 3.0), repeat=len(holes)):
         filled = list(values)
-        for k, one in zip(holes, filling, strict=True):
-            filled[k] = one
+        for k, item in zip(holes, filling, strict=True):
+            filled[k] = item
 
         assert extremes[0] - 1e-9 <= result(text, filled, facts).evidence.observed.value <= extremes[1] + 1e-9
 
@@ -228,7 +228,7 @@ def test_nothing_lost_has_no_extremes():
 
 def test_a_lost_value_without_bounds_can_be_anything():
     evidence = result("m <= 2", [1.0, 1.5, None], SECONDS).evidence
-    low, high = sorted((evidence.worst, evidence.best), key=lambda one: one.value)
+    low, high = sorted((evidence.worst, evidence.best), key=lambda item: item.value)
 
     assert low.value == pytest.approx(2.5 / 3)
     assert (high.value, high.lower, high.upper) == (math.inf, None, None)
@@ -257,20 +257,20 @@ def chance_of_proof(n, rate, target):
 @pytest.mark.parametrize(("passes", "n", "target"), [(9, 10, 0.8), (1, 10, 0.2), (7, 10, 0.8), (3, 10, 0.2)])
 def test_the_n_that_proves_a_share_on_its_side(relation, passes, n, target):
     """Met or missed, above or below: at this rate that many samples would settle it in four of five runs."""
-    one = result(f"m {relation} {target}", [1] * passes + [0] * (n - passes))
+    target_result = result(f"m {relation} {target}", [1] * passes + [0] * (n - passes))
 
-    assert 0.8 <= chance_of_proof(one.needed, passes / n, target) < 0.85
+    assert 0.8 <= chance_of_proof(target_result.needed, passes / n, target) < 0.85
 
 
 def test_the_n_that_proves_a_rate():
-    one = result("rate(m >= 2) >= 0.5", [3.0, 2.0, 1.0, 2.0], NUMBER)
+    target_result = result("rate(m >= 2) >= 0.5", [3.0, 2.0, 1.0, 2.0], NUMBER)
 
-    assert 0.8 <= chance_of_proof(one.needed, 0.75, 0.5) < 0.85
+    assert 0.8 <= chance_of_proof(target_result.needed, 0.75, 0.5) < 0.85
 
 
 @pytest.mark.parametrize("target", [2.0, 3.5])
 def test_the_n_that_proves_a_mean(target):
-    """In four of five runs, on the side of the target; of values without ends there is no such number."""
+    """The size proves the target in four of five runs; values without ends have no such size."""
     values = [1.0, 2.0, 3.0, 4.0, 5.0] * 40
     needed = result(f"m >= {target}", values, RATING).needed
     runs = np.random.default_rng(2).choice(values, (400, needed))
@@ -339,14 +339,14 @@ def test_a_metric_without_values_was_not_shown_to_be_yes_or_no():
 
 
 def test_a_mean_without_ends_is_never_proven_and_says_what_to_do():
-    one = result("m >= 0.5", [0.9, 1.0] * 50, NUMBER)
+    target_result = result("m >= 0.5", [0.9, 1.0] * 50, NUMBER)
 
-    observed = one.evidence.observed
+    observed = target_result.evidence.observed
     assert (observed.value, observed.lower, observed.upper) == (pytest.approx(0.95), None, None)
-    assert "declare bounds of 'm'" in one.note
-    assert (one.evidence.method, one.needed) == ("none", None)
-    assert decide_target(one.target, observed, strict=False) == ("met", False)
-    assert decide_target(one.target, observed, strict=True) == ("undecided", False)
+    assert "declare bounds of 'm'" in target_result.note
+    assert (target_result.evidence.method, target_result.needed) == ("none", None)
+    assert decide_target(target_result.target, observed, strict=False) == ("met", False)
+    assert decide_target(target_result.target, observed, strict=True) == ("undecided", False)
 
 
 def test_an_amount_is_proven_to_be_large_and_never_to_be_small():
@@ -362,7 +362,7 @@ def test_an_amount_is_proven_to_be_large_and_never_to_be_small():
 
 def test_declared_ends_make_an_amount_provable():
     amount = MetricFacts(name="m", kind="positive", low=0.0, high=60.0, direction="lower")
-    one = result("m <= 20", [1.0, 2.0, 3.0, 10.0] * 20, amount)
+    target_result = result("m <= 20", [1.0, 2.0, 3.0, 10.0] * 20, amount)
 
-    assert decide_target(one.target, one.evidence.observed, strict=True) == ("met", True)
-    assert one.note == ""
+    assert decide_target(target_result.target, target_result.evidence.observed, strict=True) == ("met", True)
+    assert target_result.note == ""

@@ -10,7 +10,7 @@ from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_tabl
 from pytest_crucible.gate import decide_verdicts
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Arm, ArmOutcomes, ArmTraining, Fingerprint, MetricFacts, Plan, ScoreColumns
-from pytest_crucible.training.results import summarise_training
+from pytest_crucible.training.log import summarise_training
 
 LOSSES = (2.0, 1.0, 0.5, 0.1, 0.1, 0.1)
 TRAINED = Arm(
@@ -24,16 +24,16 @@ RECORDED = Arm(name="old", role="candidate", adapter="recorded:old", identity="1
 
 
 def plan(*targets: str, arm: Arm = TRAINED, decide="point", **facts) -> Plan:
-    given = {
+    options = {
         "nodeid": "t.py::t", "path": "t.py", "line": 1, "dataset": "d", "dataset_sha256": "d", "planned": 2,
         "selected": 2, "groups": None, "repeats": 1, "metrics": (), "open_metrics": True, "contrasts": (),
         "fingerprint": Fingerprint(dataset="", function="", metrics="", sampling=""),
     }  # fmt: skip
-    wanted = tuple(parse_target(text, decide=decide) for text in targets)
-    return Plan(arms=(arm,), targets=wanted, **{**given, **facts})
+    parsed = tuple(parse_target(text, decide=decide) for text in targets)
+    return Plan(arms=(arm,), targets=parsed, **{**options, **facts})
 
 
-def verdicts(asked: Plan, scores=None, *, finished=True, strict=False, answered=2):
+def verdicts(training_plan: Plan, scores=None, *, finished=True, strict=False, answered=2):
     columns = {
         name: ScoreColumns(positions=(0, 1), repeats=(0, 0), values=values, is_bool=(False, False))
         for name, values in (scores or {}).items()
@@ -43,8 +43,10 @@ def verdicts(asked: Plan, scores=None, *, finished=True, strict=False, answered=
         positions=positions, repeats=(0,) * answered, failures=(None,) * answered, skipped=(False,) * answered,
         scores=columns, lost=(),
     )  # fmt: skip
-    given = AnalysisInputs(plan=asked, answers=(answers,), groups=(None, None), finished=finished, known_kinds={})
-    analysis = analyse(given, score_table(given), alpha=0.05, family_size=0)
+    analysis_inputs = AnalysisInputs(
+        plan=training_plan, answers=(answers,), groups=(None, None), finished=finished, known_kinds={}
+    )
+    analysis = analyse(analysis_inputs, score_table(analysis_inputs), alpha=0.05, family_size=0)
     return analysis, decide_verdicts([analysis], alpha=0.05, strict=strict, family_size=0)
 
 
@@ -65,10 +67,10 @@ def verdicts(asked: Plan, scores=None, *, finished=True, strict=False, answered=
 def test_a_number_of_the_training_decides(text, state, value, decide):
     analysis, (verdict,) = verdicts(plan(text, decide=decide), strict=decide == "bound")
 
-    [one] = analysis.targets
+    [target] = analysis.targets
     assert (verdict.state, verdict.proven, verdict.suite_error) == (state, False, False)
-    assert one.estimate.value == pytest.approx(value)
-    assert (one.estimate.n, one.estimate.interval, one.estimate.statistic) == (1, None, "training")
+    assert target.estimate.value == pytest.approx(value)
+    assert (target.estimate.n, target.estimate.interval, target.estimate.statistic) == (1, None, "training")
     assert verdict.reason == "another seed may give another number"
 
 
@@ -130,9 +132,11 @@ def test_what_was_declared_and_never_scored_is_no_training_either():
 
 
 def test_targets_keep_their_order():
-    asked = plan("final_loss <= 1", "score >= 0", "training_steps < 9")
+    training_plan = plan("final_loss <= 1", "score >= 0", "training_steps < 9")
 
-    assert [one.subject for one in verdicts(asked, {"score": (1.0, 1.0)})[1]] == [one.text for one in asked.targets]
+    assert [entry.subject for entry in verdicts(training_plan, {"score": (1.0, 1.0)})[1]] == [
+        target.text for target in training_plan.targets
+    ]
 
 
 # -- several trainings ----------------------------------------------------------------------------------------------
@@ -208,8 +212,8 @@ def test_an_interval_ends_where_the_number_does():
     ],
 )  # fmt: skip
 def test_without_an_interval_the_mean_decides_as_the_number_of_one_training_does(finals, facts, method, reason):
-    asked = plan("loss_reduction >= 0.9", arm=arm_of(*finals), **facts)
-    analysis, (verdict,) = verdicts(asked, strict=True)
+    training_plan = plan("loss_reduction >= 0.9", arm=arm_of(*finals), **facts)
+    analysis, (verdict,) = verdicts(training_plan, strict=True)
 
     estimate = analysis.targets[0].estimate
     assert (estimate.interval, estimate.n, estimate.method) == (None, len(finals), method)

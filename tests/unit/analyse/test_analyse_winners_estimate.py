@@ -16,13 +16,13 @@ HIGHER = MetricFacts(name="a", kind="unbounded")
 LOWER = MetricFacts(name="a", kind="unbounded", direction="lower")
 
 
-def compared(values, facts=HIGHER):
+def compare(values, facts=HIGHER):
     return MemberValues(facts=facts, values=values, clusters=None)
 
 
 def test_without_drops_it_is_the_winner_of_the_values():
-    winner, result = winner_from_values(VALUES), correct_winner(compared(VALUES))
-    turned = correct_winner(compared(-VALUES, LOWER))
+    winner, result = winner_from_values(VALUES), correct_winner(compare(VALUES))
+    turned = correct_winner(compare(-VALUES, LOWER))
 
     assert (result.arm, result.value, result.naive) == (
         winner.arm,
@@ -36,7 +36,7 @@ def test_without_drops_it_is_the_winner_of_the_values():
 def test_the_luck_is_among_the_members_that_are_left():
     dropped = VALUES.copy()
     dropped[10:, [0, 3]] = np.nan
-    result, left = correct_winner(compared(dropped)), winner_from_values(VALUES[:, 1:3])
+    result, left = correct_winner(compare(dropped)), winner_from_values(VALUES[:, 1:3])
 
     assert result.arm == left.arm + 1
     assert result.value == pytest.approx(left.estimate)
@@ -46,7 +46,7 @@ def test_only_the_samples_that_chose_the_last_one_are_corrected():
     dropped = VALUES.copy()
     best = int(VALUES[:20, :3].mean(axis=0).argmax())
     dropped[20:, [arm for arm in range(3) if arm != best]] = dropped[10:, 3:] = np.nan
-    chose, result = winner_from_values(VALUES[:20, :3]), correct_winner(compared(dropped))
+    chose, result = winner_from_values(VALUES[:20, :3]), correct_winner(compare(dropped))
 
     assert result.arm == chose.arm == best
     assert result.naive - result.value == pytest.approx((chose.naive - chose.estimate) * 20 / 80)
@@ -54,4 +54,4 @@ def test_only_the_samples_that_chose_the_last_one_are_corrected():
 
 
 def test_what_cannot_be_corrected():
-    assert correct_winner(compared(VALUES[:1])) is None
+    assert correct_winner(compare(VALUES[:1])) is None

@@ -33,8 +33,10 @@ def opened(server: OpenAIServer) -> Callable[..., OpenAIBackend]:
     """A backend of the server; options, and `parameters`, as an adapter has them."""
 
     def opened(*, parameters: dict[str, Any] | None = None, **options: Any) -> OpenAIBackend:
-        said = {"base_url": server.url, "model": "m", **options}
-        return open_openai(Adapter(name="v2", backend="openai", options=said, parameters=parameters or {}), Path("."))
+        settings = {"base_url": server.url, "model": "m", **options}
+        return open_openai(
+            Adapter(name="v2", backend="openai", options=settings, parameters=parameters or {}), Path(".")
+        )
 
     return opened
 
@@ -43,8 +45,8 @@ def opened(server: OpenAIServer) -> Callable[..., OpenAIBackend]:
 def ask(opened) -> Ask:
     """The reply to one input; options of the adapter, and `parameters` of the request."""
 
-    def ask(given: Any = "one two three", *, sample: str = "a", repeat: int = 0, **said: Any) -> Reply:
-        request = Request(input=given, sample=sample, repeat=repeat, parameters=said.pop("parameters", {}))
-        return asyncio.run(opened(**said).generate(request))
+    def ask(prompt: Any = "one two three", *, sample: str = "a", repeat: int = 0, **options: Any) -> Reply:
+        request = Request(input=prompt, sample=sample, repeat=repeat, parameters=options.pop("parameters", {}))
+        return asyncio.run(opened(**options).generate(request))
 
     return ask

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-from pytest_crucible.backends.choices import score_choices
-from pytest_crucible.metrics.choice_probability import expected_score
+from pytest_crucible.backends.protocol import score_choices
+from pytest_crucible.metrics.choice import expected_score
 from pytest_crucible.records import Reply, Request, Sample
 from pytest_crucible.records.errors import Refused
 

@@ -7,11 +7,11 @@ import math
 import re
 
 import pytest
-import virtual_time
 from asking import adapter, ask_all, request
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_servers import SimulatedServer
+from virtual_time import in_virtual_time
 
 from pytest_crucible.backends.circuit_breaker import FIRST_ANSWER_S, MAX_SILENCE_S, MIN_FAILURES
 from pytest_crucible.backends.context import BackendContext
@@ -43,7 +43,7 @@ class Restarting(SimulatedServer):
 
 @pytest.mark.parametrize("failure", ["connection", "502", "500", "half"])
 @pytest.mark.parametrize("workers", [1, 64])
-def test_a_restart_of_a_minute_loses_nothing(failure, workers):
+def test_restart_of_a_minute_loses_no_sample(failure, workers):
     server = Restarting()
     server.failure = failure
     server.latency_s = 0.05 * workers
@@ -54,7 +54,7 @@ def test_a_restart_of_a_minute_loses_nothing(failure, workers):
     assert not run.errors
 
 
-def test_while_it_is_down_it_is_asked_now_and_then():
+def test_server_that_is_down_is_probed():
     server = Restarting()
     server.latency_s = 1.0
 
@@ -65,17 +65,17 @@ def test_while_it_is_down_it_is_asked_now_and_then():
     assert 30 <= len(settled) <= 60
 
 
-def test_when_it_is_back_it_is_asked_as_before():
+def test_full_rate_after_a_restart():
     server = Restarting()
     server.latency_s = 0.5
 
     ask_all(3_000, server)
 
-    assert server.accepted(73, 75) >= 0.9 * server.accepted(7, 9)
+    assert server.accepted_rate(73, 75) >= 0.9 * server.accepted_rate(7, 9)
 
 
 @pytest.mark.slow
-def test_one_that_stays_down_is_given_up_for_everybody_in_one_sentence():
+def test_server_that_stays_down_is_given_up():
     server = Restarting()
     server.latency_s, server.down_s = 1.0, 1e9
 
@@ -90,7 +90,7 @@ def test_one_that_stays_down_is_given_up_for_everybody_in_one_sentence():
     )
 
 
-def test_one_that_never_was_up_is_given_up_sooner():
+def test_server_that_never_answered_is_given_up_sooner():
     server = Restarting()
     server.down_at, server.down_s = 0.0, 1e9
 
@@ -114,7 +114,7 @@ class Hanging(SimulatedServer):
         raise AssertionError
 
 
-def test_one_that_hangs_is_given_up_when_the_first_requests_are_over():
+def test_hanging_server_is_given_up_after_the_first_timeouts():
     server = Hanging()
 
     run = ask_all(10_000, server)
@@ -145,15 +145,15 @@ def choosy(*never: int) -> Choosy:
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 64])
 @pytest.mark.parametrize("never", [(38, 39), (0, 1), (7, 21), (1, 3, 5, 7, 9)], ids=["last", "first", "some", "five"])
-def test_samples_that_are_never_answered_stop_nothing_and_are_lost_alone(workers, never):
+def test_unanswered_samples_are_lost_alone(workers, never):
     run = ask_all(40, choosy(*never), workers=workers, timeout_s=30)
 
     assert len(run.replies) == 40 - len(never)
     assert {type(error) for error in run.errors} <= {BackendError, Unanswered}
-    assert len(run.told("request.start")) == 40 + 5 * len(never)
+    assert len(run.events_named("request.start")) == 40 + 5 * len(never)
 
 
-def test_many_of_them_among_many_answers_stop_nothing_either():
+def test_many_unanswered_samples_among_answers_are_lost_alone():
     run = ask_all(2_000, choosy(*range(0, 1_900, 95)), timeout_s=120)
 
     assert len(run.replies) == 1_980
@@ -161,7 +161,7 @@ def test_many_of_them_among_many_answers_stop_nothing_either():
 
 
 @pytest.mark.parametrize("workers", [16, 64])
-def test_a_server_that_falls_silent_for_all_is_given_up(workers):
+def test_silent_server_is_given_up(workers):
     server = choosy()
     server.dies_at = 1.0
 
@@ -190,7 +190,7 @@ class Quota(SimulatedServer):
         return len(self.log) < 100
 
 
-def test_one_that_only_refuses_is_given_up_as_well():
+def test_server_that_only_refuses_is_given_up():
     server = Quota()
 
     run = ask_all(10_000, server)
@@ -209,7 +209,7 @@ def test_one_that_only_refuses_is_given_up_as_well():
         ("503", "look into its log, then resume with --crucible-resume"),
     ],
 )
-def test_one_that_has_responded_with_errors_only_is_not_said_to_be_silent(failure, advice):
+def test_server_with_errors_only_is_not_called_silent(failure, advice):
     server = Restarting()
     server.down_at, server.down_s, server.failure = 0.0, 1e9, failure
 
@@ -223,7 +223,7 @@ def test_one_that_has_responded_with_errors_only_is_not_said_to_be_silent(failur
     )
 
 
-def test_failures_by_chance_are_no_end():
+def test_chance_failures_do_not_stop_a_run():
     server_share = 0.3
     server = SimulatedServer()
     draws = server.draws
@@ -241,7 +241,7 @@ def test_failures_by_chance_are_no_end():
 
 
 @pytest.mark.parametrize("error", [BackendError("no such sample"), Spent("the budget is spent")])
-def test_errors_of_a_request_are_no_doubt_about_the_server(error):
+def test_request_errors_do_not_doubt_the_server(error):
     server = SimulatedServer()
 
     async def generate(request: Request) -> Reply:
@@ -254,17 +254,14 @@ def test_errors_of_a_request_are_no_doubt_about_the_server(error):
     assert run.errors == [error] * 100
 
 
-def test_who_waits_for_a_server_can_be_cancelled():
+@in_virtual_time
+async def test_request_waiting_for_a_server_can_be_cancelled():
     server = Restarting()
     server.down_at, server.down_s = 0.0, 1e9
     top = wrap_backend(server, adapter(), BackendContext())
-
-    async def work() -> None:
-        tasks = [asyncio.create_task(top.generate(request(str(number)))) for number in range(5)]
-        await asyncio.sleep(10)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    virtual_time.run(work())
+    tasks = [asyncio.create_task(top.generate(request(str(number)))) for number in range(5)]
+    await asyncio.sleep(10)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert asyncio.all_tasks() == {asyncio.current_task()}

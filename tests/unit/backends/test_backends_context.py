@@ -5,30 +5,30 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from virtual_time import in_event_loop
 
 from pytest_crucible.backends import queue_states
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.limiting.limits import Limits
+from pytest_crucible.backends.limiting.control import Limits
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import Retryable
 
 
 @pytest.mark.parametrize(
-    ("retry_after_s", "told"), [(280.0, "pausing for 280 s, as the server asks"), (2.0, ""), (1e9, ""), (None, "")]
+    ("retry_after_s", "sentence"), [(280.0, "pausing for 280 s, as the server asks"), (2.0, ""), (1e9, ""), (None, "")]
 )
-def test_a_pause_is_told_while_it_lasts(retry_after_s, told):
-    async def refused() -> tuple[str, str]:
-        shared, now = BackendContext(), asyncio.get_running_loop().time()
-        limiters = [shared.limiters.of(server, Limits()) for server in ("a", "b")]
-        exhausted = Retryable("busy", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
-        limiters[0].try_acquire("v2").release(exhausted)
-        limiters[1].try_acquire("v2").release(Reply(text="4"))
-        return shared.waits_for(now), shared.waits_for(now + 300)
+@in_event_loop
+async def test_pause_is_described_while_it_lasts(retry_after_s, sentence):
+    shared, now = BackendContext(), asyncio.get_running_loop().time()
+    limiters = [shared.limiters.of(server, Limits()) for server in ("a", "b")]
+    exhausted = Retryable("busy", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
+    limiters[0].try_acquire("v2").release(exhausted)
+    limiters[1].try_acquire("v2").release(Reply(text="4"))
 
-    assert asyncio.run(refused()) == (told, "")
+    assert (shared.waits_for(now), shared.waits_for(now + 300)) == (sentence, "")
 
 
-def test_a_server_that_does_not_answer_is_named_until_it_does():
+def test_unanswering_server_is_named():
     shared = BackendContext()
     circuit = shared.circuits.of("http://a/v1 key", "server http://a/v1")
     for number in range(3):
@@ -41,7 +41,7 @@ def test_a_server_that_does_not_answer_is_named_until_it_does():
     assert shared.waits_for(3.0) == ""
 
 
-def test_a_queue_is_told_until_no_client_waits_in_it(monkeypatch):
+def test_queue_is_described_while_clients_wait(monkeypatch):
     shared, begun = BackendContext(), []
     first, second = shared.queues.open(), shared.queues.open()
     with shared.queues.listening(begun.append):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from openai_server import OpenAIServer
 
-from pytest_crucible.backends import attempts, circuit_breaker
+from pytest_crucible.backends import circuit_breaker, retried
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.limiting.limiters import Limiters
 from pytest_crucible.backends.openai.backend import open_openai
@@ -22,8 +22,8 @@ MANY = 600
 
 @pytest.mark.slow
 @pytest.mark.parametrize("retry_after", ["", "ms:10"], ids=["without retry-after", "with retry-after"])
-def test_what_a_retry_can_save_is_saved_and_every_request_is_told_once(retry_after, monkeypatch):
-    monkeypatch.setattr(attempts, "FIRST_S", 0.02)
+def test_retryable_faults_are_retried_and_reported_once(retry_after, monkeypatch):
+    monkeypatch.setattr(retried, "FIRST_S", 0.02)
     # A busy machine can look like a server in doubt; a probe that fails is sent again without being a retry.
     monkeypatch.setattr(circuit_breaker, "DOUBT_AFTER", 100)
     events: list[Event] = []

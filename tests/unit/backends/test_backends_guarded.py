@@ -50,7 +50,7 @@ BLOCKS = Protection(Finder(), "sorry")
 EDITS = Protection(Finder(), "sorry", hide)
 
 
-def test_a_blocked_request_is_not_sent_and_costs_nothing():
+def test_blocked_request_is_not_sent():
     sent = []
     reply = ask("the secret", before=[BLOCKS], sent=sent)
 
@@ -65,15 +65,17 @@ def test_a_blocked_request_is_not_sent_and_costs_nothing():
     assert reply.detection.category == "WORD"
 
 
-def test_nothing_is_streamed_before_the_guard_has_read_it():
-    seen: list[Request] = []
-    backend = guard_backend(ScriptedBackend(lambda request: seen.append(request) or "fine"), Protections((), (BLOCKS,)))
+def test_guarded_requests_are_not_streamed():
+    requests: list[Request] = []
+    backend = guard_backend(
+        ScriptedBackend(lambda request: requests.append(request) or "fine"), Protections((), (BLOCKS,))
+    )
     asyncio.run(backend.generate(Request(input="q", sample="s", repeat=0, open_stream=lambda: print)))
 
-    assert seen[0].open_stream is None
+    assert requests[0].open_stream is None
 
 
-def test_a_blocked_reply_keeps_what_was_paid_and_nothing_else():
+def test_blocked_reply_keeps_only_its_cost():
     paid = Reply(
         text="the secret", input_tokens=3, output_tokens=2, cost_usd=0.1, latency_s=2.0, reasoning="r", logprobs=(0.1,),
         alternatives=(Reply(text="x"),), value={"secret": 1},
@@ -102,7 +104,7 @@ def test_a_blocked_reply_keeps_what_was_paid_and_nothing_else():
         ([{"role": "system", "content": "the secret"}], [{"role": "system", "content": "the secret"}]),
     ],
 )
-def test_redaction_edits_a_request_without_its_system_prompt(value, sent_instead):
+def test_redaction_skips_the_system_prompt(value, sent_instead):
     sent = []
     reply = ask(value, before=[EDITS], sent=sent)
 
@@ -125,20 +127,20 @@ def test_redaction_edits_all_texts_of_a_reply():
     assert reply.detection.flagged
 
 
-def test_a_reply_that_passes_says_what_its_guards_found():
+def test_passing_reply_has_its_detection():
     assert ask("hello", before=[BLOCKS], after=[EDITS]).detection == Detection(
         flagged=False, score=0.0, category="WORD"
     )
 
 
-def test_guards_read_one_after_the_other():
+def test_guards_read_in_order():
     second = Finder()
     ask("the secret", before=[EDITS, Protection(second, "no")])
 
     assert second.read == ["the ***"]
 
 
-def test_a_flagged_text_without_places_is_blocked_even_by_a_guard_that_edits():
+def test_flagged_text_without_spans_is_blocked():
     class Blind(Finder):
         async def detect(self, text):
             return Detection(flagged=True, score=1.0)
@@ -146,7 +148,7 @@ def test_a_flagged_text_without_places_is_blocked_even_by_a_guard_that_edits():
     assert ask("hello", before=[Protection(Blind(), "no", hide)]).finish == "blocked"
 
 
-def test_other_input_is_read_and_never_edited():
+def test_other_inputs_are_read_and_not_edited():
     sent = []
 
     assert ask({"question": "the secret"}, before=[EDITS], sent=sent).finish == "blocked"
@@ -156,6 +158,6 @@ def test_other_input_is_read_and_never_edited():
 
 def test_identities_of_guarded_backends_differ():
     backend = ScriptedBackend(lambda request: "x", identity="m")
-    one, other = (guard_backend(backend, Protections(identity=name)) for name in "ab")
+    first, other = (guard_backend(backend, Protections(identity=name)) for name in "ab")
 
-    assert len({backend.identity, one.identity, other.identity}) == 3
+    assert len({backend.identity, first.identity, other.identity}) == 3

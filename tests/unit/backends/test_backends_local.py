@@ -17,10 +17,9 @@ from tiny_base import CONTEXT, write_tiny_base
 from pytest_crucible import BackendError, Refused, Request, SpecError
 from pytest_crucible.adapters.local import open_local
 from pytest_crucible.backends import Backend
-from pytest_crucible.backends.engine_thread import EngineThread
-from pytest_crucible.backends.local import LocalBackend, load_local, open_engine, sampling_params
+from pytest_crucible.backends.local import EngineThread, LocalBackend, load_local, open_engine, sampling_params
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records import Adapter
 from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
@@ -61,11 +60,11 @@ def ask(backend: LocalBackend, *requests: Request, concurrency: int = 1000):
     async def all_of_them():
         gate = asyncio.Semaphore(concurrency)
 
-        async def one(asked: Request):
+        async def answer(query: Request):
             async with gate:
-                return await backend.generate(asked)
+                return await backend.generate(query)
 
-        return await asyncio.gather(*map(one, requests))
+        return await asyncio.gather(*map(answer, requests))
 
     return asyncio.run(all_of_them())
 
@@ -74,12 +73,12 @@ def texts(backend: LocalBackend, *requests: Request, **options) -> list[str]:
     return [reply.text for reply in ask(backend, *requests, **options)]
 
 
-def test_it_is_a_backend_of_a_real_model(backend):
+def test_local_backend_is_not_simulated(backend):
     assert isinstance(backend, Backend)
     assert backend.simulated is False
 
 
-def test_a_reply_says_its_tokens_its_latency_and_how_it_ended(backend, engine):
+def test_reply_has_tokens_latency_and_finish(backend, engine):
     (reply,) = ask(backend, request("What?", max_tokens=3))
 
     assert reply.input_tokens == len(engine.tokenizer.encode("What?"))
@@ -88,7 +87,7 @@ def test_a_reply_says_its_tokens_its_latency_and_how_it_ended(backend, engine):
     assert reply.latency_s > 0
 
 
-def test_a_stop_text_ends_a_reply_and_is_no_part_of_it(backend):
+def test_stop_text_ends_the_reply(backend):
     (whole,) = ask(backend, request(temperature=0.0))
     stop = next(letter for letter in whole.text if letter.isprintable())
 
@@ -99,13 +98,13 @@ def test_a_stop_text_ends_a_reply_and_is_no_part_of_it(backend):
 
 
 @pytest.mark.parametrize("concurrency", [1, 5, 40])
-def test_replies_do_not_depend_on_how_many_are_asked_at_a_time(backend, concurrency):
-    asked = [request(question, f"q{k}") for k, question in enumerate(QUESTIONS)]
+def test_replies_do_not_depend_on_concurrency(backend, concurrency):
+    requests = [request(question, f"q{k}") for k, question in enumerate(QUESTIONS)]
 
-    assert texts(backend, *asked, concurrency=concurrency) == texts(backend, *reversed(asked))[::-1]
+    assert texts(backend, *requests, concurrency=concurrency) == texts(backend, *reversed(requests))[::-1]
 
 
-def test_a_reply_is_drawn_by_seed_sample_and_repeat(backend):
+def test_reply_depends_on_seed_sample_and_repeat(backend):
     differing = [request(), request(sample="b"), request(repeat=1), request(seed=1)]
 
     replies = texts(backend, *differing, request(), request(seed=0))
@@ -114,40 +113,33 @@ def test_a_reply_is_drawn_by_seed_sample_and_repeat(backend):
     assert replies[4] == replies[5] == replies[0]
 
 
-def test_two_adapters_are_asked_with_the_same_chance(engine, checkpoint):
+def test_adapters_share_the_same_draws(engine, checkpoint):
     same = [load_local(engine, checkpoint, name=name) for name in ("v1", "v2")]
 
     assert texts(same[0], request()) == texts(same[1], request())
 
 
-def test_a_conversation_is_asked_as_questions_and_answers(backend):
+def test_messages_are_rendered_as_questions_and_answers(backend):
     messages = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Why?"}]
 
     assert texts(backend, request(messages)) == texts(backend, request("Be short.\n\nQuestion: Why?\nAnswer:"))
     assert texts(backend, request(messages[:1])) == texts(backend, request("Be short."))
 
 
-def test_an_empty_prompt_is_a_prompt(backend):
-    (reply,) = ask(backend, request(""))
+@pytest.mark.parametrize(
+    ("prompt", "tokens"),
+    [("", (1, 8)), ("7" * CONTEXT, (CONTEXT, 0)), ("7" * 500, (500, 0)), ("7" * (CONTEXT - 1), (CONTEXT - 1, 1))],
+)
+def test_context_holds_prompt_and_reply(backend, prompt, tokens):
+    (reply,) = ask(backend, request(prompt))
 
-    assert (reply.input_tokens, reply.output_tokens) == (1, 8)
-
-
-@pytest.mark.parametrize("length", [CONTEXT, 500])
-def test_a_prompt_that_leaves_no_room_is_the_models_own_failure(backend, length):
-    (reply,) = ask(backend, request("7" * length))
-
-    assert (reply.text, reply.finish, reply.input_tokens, reply.output_tokens) == ("", "length", length, 0)
-
-
-def test_the_last_place_of_the_context_is_used(backend):
-    (reply,) = ask(backend, request("7" * (CONTEXT - 1)))
-
-    assert (reply.input_tokens, reply.output_tokens) == (CONTEXT - 1, 1)
+    assert (reply.input_tokens, reply.output_tokens) == tokens
+    if not reply.output_tokens:
+        assert (reply.text, reply.finish) == ("", "length")
 
 
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("query", "sentence"),
     [
         (
             request(7),
@@ -157,23 +149,20 @@ def test_the_last_place_of_the_context_is_used(backend):
             request([]),
             "adapter 'v2' cannot answer sample 'a': its input is an empty list; expected a text or a list of messages",
         ),
-        (
-            request([{"role": "user"}]),
-            "adapter 'v2' cannot answer sample 'a': a message has no text: write",
-        ),
+        (request([{"role": "user"}]), "adapter 'v2' cannot answer sample 'a': a message has no text: write"),
         (request(["Why?"]), "adapter 'v2' cannot answer sample 'a': a message has no text: write"),
         (request(temprature=0), "adapter 'v2' has invalid parameters: unknown parameter 'temprature', expected"),
         (request(top_p=0), "adapter 'v2' has invalid parameters: top_p must be above 0 and at most 1, not 0"),
     ],
 )
-def test_what_means_nothing_stops_the_experiment(backend, asked, sentence):
+def test_invalid_requests_stop_the_experiment(backend, query, sentence):
     with pytest.raises(Refused) as caught:
-        ask(backend, asked)
+        ask(backend, query)
 
     assert str(caught.value).startswith(sentence)
 
 
-def test_a_text_that_is_no_unicode_is_lost_alone(backend):
+def test_invalid_unicode_loses_only_its_sample(backend):
     with pytest.raises(BackendError) as caught:
         ask(backend, request("\ud800"))
 
@@ -197,18 +186,18 @@ def test_a_text_that_is_no_unicode_is_lost_alone(backend):
         ({"stop": ["a", 7]}, "stop must be a text or a list of texts, none of them empty, not ['a', 7]"),
     ],
 )
-def test_parameters_that_mean_nothing(parameters, sentence):
+def test_invalid_parameters_are_refused(parameters, sentence):
     with pytest.raises(ValueError, match=r".") as caught:
         sampling_params(parameters)
 
     assert str(caught.value) == sentence
 
 
-def test_no_value_is_the_default():
+def test_none_is_the_default():
     assert sampling_params({"temperature": None, "stop": None}) == sampling_params({})
 
 
-def test_its_identity_is_the_base_and_the_adapter_alone(base, engine, checkpoint, tmp_path):
+def test_identity_covers_base_and_adapter_only(base, engine, checkpoint, tmp_path):
     moved = shutil.copytree(base, tmp_path / "moved")
     other = open_engine(write_tiny_base(tmp_path / "other", seed=1))
     copied = Path(shutil.copy(checkpoint, tmp_path / "copy.safetensors"))
@@ -223,7 +212,7 @@ def test_its_identity_is_the_base_and_the_adapter_alone(base, engine, checkpoint
     assert load_local(engine, None, name="").identity == engine.base_sha256
 
 
-def test_a_base_is_read_once_while_it_does_not_change(base):
+def test_base_is_read_once_until_it_changes(base):
     before = open_engine(base)
 
     assert open_engine(base) is before
@@ -239,7 +228,7 @@ def opened(root: Path, parameters=None, **options) -> LocalBackend:
     return open_local(adapter, context_in(root))
 
 
-def test_paths_count_from_the_configuration(base, checkpoint, tmp_path):
+def test_paths_are_relative_to_the_configuration(base, checkpoint, tmp_path):
     shutil.copytree(base, tmp_path / "base")
     shutil.copy(checkpoint, tmp_path / "v2.safetensors")
 
@@ -256,21 +245,15 @@ def test_paths_count_from_the_configuration(base, checkpoint, tmp_path):
         ({"recipe": "a:b", "checkpoint": "x"}, "adapter 'v2' has a recipe and a checkpoint: remove one of them"),
         ({"seed": 1}, "adapter 'v2' has 'seed', which only a recipe uses: add a recipe, or remove it"),
         ({"checkpoint": 1}, "adapter 'v2' has backend 'local' but no 'checkpoint': add"),
-        (
-            {"checkpoint": "gone.safetensors"},
-            "adapter 'v2' cannot be opened: {root}/gone.safetensors does not exist",
-        ),
+        ({"checkpoint": "gone.safetensors"}, "adapter 'v2' cannot be opened: {root}/gone.safetensors does not exist"),
         ({"checkpoint": "junk"}, "adapter 'v2' cannot be opened: "),
         ({"checkpoint": "other.safetensors"}, "adapter 'v2' cannot be opened: "),
         ({"base": "gone"}, "base model '"),
         ({"base": "junk"}, "base model '"),
-        (
-            {"parameters": {"heat": 1}},
-            "adapter 'v2' has invalid parameters: unknown parameter 'heat', expected",
-        ),
+        ({"parameters": {"heat": 1}}, "adapter 'v2' has invalid parameters: unknown parameter 'heat', expected"),
     ],
 )
-def test_what_cannot_be_opened(base, tmp_path, options, sentence):
+def test_invalid_adapters_are_refused(base, tmp_path, options, sentence):
     shutil.copytree(base, tmp_path / "base")
     (tmp_path / "junk").write_text("junk")
     other = open_engine(write_tiny_base(tmp_path / "other", seed=1))
@@ -305,7 +288,7 @@ class Counting:
         return [len(prompt) for prompt in prompts]
 
 
-def test_what_comes_meanwhile_is_answered_together_by_length():
+def test_waiting_requests_are_batched_by_length():
     thread, sampler = EngineThread(), Counting(hold=True)
     lengths = [length for length in range(71, 1, -1) if length != 13]
     thread.ask(sampler, [0], sampling_params({}))
@@ -316,19 +299,19 @@ def test_what_comes_meanwhile_is_answered_together_by_length():
 
     assert [answer.result(20) for answer in answers] == lengths
     assert list(map(len, sampler.batches)) == [1, 32, 32, 5]
-    assert [one for batch in sampler.batches for one in batch] == [1, *sorted(lengths)]
+    assert [length for batch in sampler.batches for length in batch] == [1, *sorted(lengths)]
 
 
-def test_each_model_answers_its_own():
+def test_requests_are_batched_by_model():
     thread, samplers = EngineThread(), [Counting(), Counting()]
 
     answers = [thread.ask(samplers[k % 2], [0] * (k + 1), sampling_params({})) for k in range(10)]
 
     assert [answer.result(20) for answer in answers] == list(range(1, 11))
-    assert sorted(one for batch in samplers[0].batches for one in batch) == [1, 3, 5, 7, 9]
+    assert sorted(length for batch in samplers[0].batches for length in batch) == [1, 3, 5, 7, 9]
 
 
-def test_one_that_nobody_waits_for_any_more_is_not_computed():
+def test_cancelled_request_is_not_computed():
     thread, sampler = EngineThread(), Counting(hold=True)
     first = thread.ask(sampler, [0], sampling_params({}))
     assert sampler.asked.wait(60)
@@ -340,7 +323,7 @@ def test_one_that_nobody_waits_for_any_more_is_not_computed():
     assert sampler.batches == [[1], [3]]
 
 
-def test_an_error_reaches_all_that_wait_and_the_thread_goes_on():
+def test_error_reaches_the_batch_and_the_thread_continues():
     thread, sampler = EngineThread(), Counting()
 
     with pytest.raises(MemoryError, match="unlucky"):
@@ -357,18 +340,18 @@ def test_an_error_reaches_all_that_wait_and_the_thread_goes_on():
     stop_at=st.none() | st.integers(0, 30),
     size=st.integers(1, 4),
 )
-def test_a_streamed_reply_is_the_whole_one(engine, question, seed, temperature, stop_at, size):
+def test_streamed_reply_equals_the_whole_one(engine, question, seed, temperature, stop_at, size):
     backend = load_local(engine, None, name="base")
     parameters = {"max_tokens": 30, "seed": seed, "temperature": temperature}
     pieces: list[str] = []
-    asked = request(question, **parameters)
+    query = request(question, **parameters)
 
-    (whole,) = ask(backend, asked)
+    (whole,) = ask(backend, query)
     # A stop that the model does write, and of which one token may write only the beginning.
     if stop_at is not None and (stop := whole.text[stop_at : stop_at + size].replace("\ufffd", "")):
-        asked = request(question, **parameters, stop=[stop, "zzz"])
-        (whole,) = ask(backend, asked)
-    (streamed,) = ask(backend, replace(asked, open_stream=lambda: pieces.append))
+        query = request(question, **parameters, stop=[stop, "zzz"])
+        (whole,) = ask(backend, query)
+    (streamed,) = ask(backend, replace(query, open_stream=lambda: pieces.append))
 
     assert (streamed.text, streamed.finish, streamed.output_tokens) == (whole.text, whole.finish, whole.output_tokens)
     assert whole.text.startswith("".join(pieces))
@@ -376,7 +359,7 @@ def test_a_streamed_reply_is_the_whole_one(engine, question, seed, temperature, 
     assert whole.first_token_s is None
 
 
-def test_tokens_come_one_by_one(backend):
+def test_tokens_are_streamed_one_by_one(backend):
     pieces: list[str] = []
     ask(backend, replace(request("What?", max_tokens=12), open_stream=lambda: pieces.append))
 

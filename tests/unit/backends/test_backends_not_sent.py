@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from virtual_time import in_event_loop
 
 from pytest_crucible.backends.not_sent import NotSent, StopBeforeSending, StopTogether
-from pytest_crucible.backends.wrapper import Wrapper
+from pytest_crucible.backends.protocol import Wrapper
 from pytest_crucible.records import Reply, Request
 
 
@@ -49,7 +50,7 @@ async def _send_in_group(backend, requests):
 
 
 @pytest.mark.parametrize("turns", [(1, 30), (30, 1), (1, 5, 5, 30)])
-def test_requests_sent_at_once_are_all_counted(backend, unsent, turns):
+def test_concurrent_unsent_requests_are_all_counted(backend, unsent, turns):
     with pytest.raises(BaseExceptionGroup) as raised:
         asyncio.run(_send_in_group(backend, map(_request, turns)))
 
@@ -57,19 +58,17 @@ def test_requests_sent_at_once_are_all_counted(backend, unsent, turns):
     assert sorted(each.request.input for each in unsent) == sorted(turns)
 
 
-def test_those_of_another_sample_are_not_waited_for(backend, unsent):
-    async def send():
-        slow = asyncio.create_task(backend.generate(_request(1000, sample="b")))
-        await asyncio.sleep(0)
-        with pytest.raises(NotSent):
-            await backend.generate(_request(1))
-        assert not slow.done()
-        slow.cancel()
-
-    asyncio.run(send())
+@in_event_loop
+async def test_other_samples_are_not_waited_for(backend, unsent):
+    slow = asyncio.create_task(backend.generate(_request(1000, sample="b")))
+    await asyncio.sleep(0)
+    with pytest.raises(NotSent):
+        await backend.generate(_request(1))
+    assert not slow.done()
+    slow.cancel()
     assert [each.request.sample for each in unsent] == ["a"]
 
 
-def test_a_cached_reply_is_returned_at_once(backend, unsent):
+def test_cached_reply_is_returned(backend, unsent):
     assert asyncio.run(backend.generate(_request(0))).text == "cached"
     assert unsent == []

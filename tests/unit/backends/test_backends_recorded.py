@@ -48,34 +48,23 @@ def complaint(load, *arguments, **options) -> str:
     ],
     ids=["first", "repeat", "cut"],
 )
-def test_an_answer_is_read_with_all_that_is_known_of_it(path, sample, repeat, reply):
+def test_recorded_reply_has_all_fields(path, sample, repeat, reply):
     assert ask(load_recorded(path), sample, repeat) == reply
 
 
-def test_a_gzipped_file_is_unpacked(path):
-    packed = path.with_name("v2.jsonl.gz")
+def test_identity_covers_the_rows_only(path):
+    packed, copy = path.with_name("v2.jsonl.gz"), path.with_name("copy.jsonl")
     packed.write_bytes(gzip.compress(path.read_bytes()))
-
-    assert ask(load_recorded(packed), "b").text == "cut of"
-
-
-def test_rows_in_memory_are_the_same_backend_as_their_file(path):
-    assert recorded_rows(iter(ROWS), name="v2").identity == load_recorded(path).identity
-
-
-def test_a_sample_id_may_be_a_number():
-    assert ask(recorded_rows([{"sample_id": 7, "text": "4"}], name="v2"), "7").text == "4"
-
-
-def test_it_knows_which_samples_it_can_answer(path):
-    assert load_recorded(path).samples() == {"a", "b"}
-
-
-def test_the_name_of_the_file_is_no_part_of_its_identity(path):
-    copy = path.with_name("copy.jsonl")
     copy.write_bytes(path.read_bytes())
+    backends = [load_recorded(path), load_recorded(packed), load_recorded(copy), recorded_rows(iter(ROWS), name="v2")]
 
-    assert load_recorded(copy).identity == load_recorded(path).identity
+    assert len({backend.identity for backend in backends}) == 1
+    assert [backend.samples() for backend in backends] == [{"a", "b"}] * 4
+    assert ask(backends[1], "b").text == "cut of"
+
+
+def test_sample_id_can_be_a_number():
+    assert ask(recorded_rows([{"sample_id": 7, "text": "4"}], name="v2"), "7").text == "4"
 
 
 @pytest.mark.parametrize(
@@ -90,30 +79,24 @@ def test_the_name_of_the_file_is_no_part_of_its_identity(path):
     ],
     ids=["sample", "repeat"],
 )
-def test_an_answer_that_is_not_there(path, sample, repeat, sentence):
+def test_missing_reply_is_an_error(path, sample, repeat, sentence):
     with pytest.raises(BackendError) as caught:
         ask(load_recorded(path), sample, repeat)
 
     assert str(caught.value) == sentence
 
 
-def test_a_missing_file(tmp_path):
+def test_missing_and_empty_files_are_refused(tmp_path):
     path = tmp_path / "v3.jsonl"
+    name = f"recorded replies {str(path)!r}"
 
-    assert complaint(load_recorded, path) == (
-        f"recorded replies {str(path)!r} does not exist: give the path of a .jsonl file"
-    )
-
-
-def test_an_empty_file(tmp_path):
-    path = tmp_path / "v3.jsonl"
+    assert complaint(load_recorded, path) == f"{name} does not exist: give the path of a .jsonl file"
     path.touch()
-
-    assert complaint(load_recorded, path) == f"recorded replies {str(path)!r} is empty: write one JSON object per line"
+    assert complaint(load_recorded, path) == f"{name} is empty: write one JSON object per line"
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "sentence"),
     [
         ({"text": "4"}, "has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
         ({"sample_id": None, "text": "4"}, "has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
@@ -131,22 +114,22 @@ def test_an_empty_file(tmp_path):
     ],
     ids=["no-id", "null-id", "no-text", "text-number", "tokens", "latency", "logprobs"],
 )
-def test_a_row_that_is_no_answer_is_named(path, row, said):
+def test_invalid_row_is_named(path, row, sentence):
     with path.open("a") as file:
         file.write(f"{json.dumps(row)}\n")
 
-    assert complaint(load_recorded, path) == f"line 4 of {path} {said}"
-    assert complaint(recorded_rows, [*ROWS, row], name="v2") == f"row 4 of v2 {said}"
+    assert complaint(load_recorded, path) == f"line 4 of {path} {sentence}"
+    assert complaint(recorded_rows, [*ROWS, row], name="v2") == f"row 4 of v2 {sentence}"
 
 
-def test_an_impossible_token_is_no_flaw(path):
+def test_infinite_logprob_is_valid(path):
     with path.open("a") as file:
         file.write('{"sample_id": "c", "text": "4", "logprobs": [-0.5, -Infinity]}\n')
 
     assert load_recorded(path).identity
 
 
-def test_the_path_of_an_adapter_is_relative_to_its_configuration(path):
+def test_path_is_relative_to_the_configuration(path):
     adapter = Adapter(name="v2", backend="recorded", options={"path": path.name})
 
     assert ask(open_recorded(adapter, context_in(path.parent)), "a").text == "4"

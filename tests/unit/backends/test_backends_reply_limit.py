@@ -16,7 +16,7 @@ from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.openai.backend import open_openai
 from pytest_crucible.backends.openai.streams import Stream
-from pytest_crucible.backends.reply_limit import MAX_REPLY_BYTES, ReplyLimit, cut_reply, read_reply_limit
+from pytest_crucible.backends.replies import MAX_REPLY_BYTES, ReplyLimit, cut_reply, read_reply_limit
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Retryable, SpecError
@@ -32,7 +32,7 @@ def size(*texts: str) -> int:
 
 
 @given(text=TEXTS, reasoning=TEXTS, limit=st.integers(1, 60))
-def test_a_reply_is_cut_to_the_longest_beginning_that_fits(text, reasoning, limit):
+def test_reply_is_cut_to_the_limit(text, reasoning, limit):
     reply = cut_reply(Reply(text=text, reasoning=reasoning), limit)
     whole, cut = reasoning + text, reply.reasoning + reply.text
 
@@ -42,13 +42,13 @@ def test_a_reply_is_cut_to_the_longest_beginning_that_fits(text, reasoning, limi
     assert (reply.finish == "length") == (cut != whole)
 
 
-def test_what_fits_is_the_same_object():
+def test_reply_within_the_limit_is_unchanged():
     reply = Reply(text="four", tool_calls=({"function": {"name": "add", "arguments": "{}"}},))
 
     assert cut_reply(reply, 100) is reply
 
 
-def test_tool_calls_that_do_not_fit_are_left_out():
+def test_tool_calls_beyond_the_limit_are_dropped():
     calls = ({"function": {"name": "add", "arguments": "1" * 100}},)
 
     assert cut_reply(Reply(text="four", tool_calls=calls, finish="tool_calls"), 100) == Reply(
@@ -63,7 +63,7 @@ def test_each_alternative_has_the_whole_limit():
     assert [other.text for other in reply.alternatives] == ["abc", "abc"]
 
 
-def test_replies_of_every_backend_are_cut_before_they_are_cached_or_counted():
+def test_reply_limit_is_the_innermost_wrapper():
     adapter = Adapter(name="v2", backend="mine", asking={"max_reply_bytes": 3})
     backend = wrap_backend(ScriptedBackend(lambda request: "four"), adapter, BackendContext())
 
@@ -72,7 +72,7 @@ def test_replies_of_every_backend_are_cut_before_they_are_cached_or_counted():
     assert (reply.text, reply.finish) == ("fou", "length")
 
 
-def test_with_another_limit_it_is_another_model():
+def test_limit_changes_the_identity():
     inner = ScriptedBackend(str)
 
     assert ReplyLimit(inner, MAX_REPLY_BYTES).identity == inner.identity
@@ -129,7 +129,7 @@ def event(text: str, index: int = 0, finish: str | None = None) -> bytes:
 
 
 @TRANSPORTS
-def test_a_reply_in_one_piece_is_cut(transport):
+def test_unstreamed_reply_is_cut(transport):
     body = json.dumps({"choices": [{"message": {"content": "é" * 600}, "finish_reason": "stop"}]}).encode()
     reply, _ = asyncio.run(reply_of(b"application/json", body, limit=999, transport=transport))
 
@@ -137,7 +137,7 @@ def test_a_reply_in_one_piece_is_cut(transport):
 
 
 @TRANSPORTS
-def test_a_stream_without_end_is_left_at_the_limit(transport):
+def test_endless_stream_is_cut_at_the_limit(transport):
     reply, sent = asyncio.run(
         reply_of(b"text/event-stream", forever=event("ab" * 500), limit=99_999, stream=True, transport=transport)
     )
@@ -148,7 +148,7 @@ def test_a_stream_without_end_is_left_at_the_limit(transport):
 
 
 @TRANSPORTS
-def test_other_choices_of_a_stream_are_read_to_their_end(transport):
+def test_other_streamed_choices_are_read_completely(transport):
     pieces = event("aaaa"), event("aaaa"), event("bb", 1), event("b", 1, "stop"), event("", 0, "stop")
     reply, _ = asyncio.run(
         reply_of(
@@ -168,7 +168,7 @@ def test_other_choices_of_a_stream_are_read_to_their_end(transport):
 
 @TRANSPORTS
 @STREAMS
-def test_a_body_without_end_loses_the_sample(transport, stream):
+def test_endless_body_loses_the_sample(transport, stream):
     answer = reply_of(b"application/json", forever=b" " * 65_536, limit=100, stream=stream, transport=transport)
 
     with pytest.raises(
@@ -179,7 +179,7 @@ def test_a_body_without_end_loses_the_sample(transport, stream):
 
 
 @TRANSPORTS
-def test_an_event_without_end_loses_the_sample(transport):
+def test_endless_event_loses_the_sample(transport):
     answer = reply_of(b"text/event-stream", forever=b"x" * 65_536, limit=10_000, stream=True, transport=transport)
 
     with pytest.raises(BackendError, match="streamed an event of more than 1 MB; the rest was not read") as caught:
@@ -187,7 +187,7 @@ def test_an_event_without_end_loses_the_sample(transport):
     assert not str(caught.value).startswith("lost after")  # it is not retried
 
 
-def test_an_event_in_many_pieces_is_put_together_once():
+def test_split_event_is_joined_once():
     stream, begun = Stream(MAX_REPLY_BYTES), time.process_time()
     for _ in range(30_000):  # a copy for each piece would be 450 GB
         assert stream.feed(b" " * 1_000)
@@ -195,7 +195,7 @@ def test_an_event_in_many_pieces_is_put_together_once():
     assert time.process_time() - begun < 2
 
 
-def test_a_choice_in_many_pieces_is_put_together_once():
+def test_split_choice_is_joined_once():
     stream, begun = Stream(10**8), time.process_time()
     pieces = event("ab " * 600) * 30
     for _ in range(1_000):  # a copy for each event would be 800 GB

@@ -12,10 +12,10 @@ import virtual_time
 from asking import adapter, request
 from hypothesis import given
 from hypothesis import strategies as st
+from virtual_time import in_virtual_time
 
 from pytest_crucible.backends import ScriptedBackend
-from pytest_crucible.backends.attempts import FIRST_S, LONGEST_S
-from pytest_crucible.backends.retried import RETRIES, Retried, read_retries
+from pytest_crucible.backends.retried import FIRST_S, LONGEST_S, RETRIES, Retried, read_retries
 from pytest_crucible.records import Event, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
 
@@ -41,7 +41,7 @@ def busy(kind: str = "429", after: float | None = None) -> Retryable:
     return Retryable("too much is asked", kind=kind, retry_after_s=after)
 
 
-def asked(*answers: Answer, retries: int = RETRIES) -> tuple[Script, list[Event], str | BaseException]:
+def send(*answers: Answer, retries: int = RETRIES) -> tuple[Script, list[Event], str | BaseException]:
     """What became of one request: the script, the events, and the reply's text or the error."""
     script, events = Script(answers), []
     backend = Retried(ScriptedBackend(script, identity="script"), events.append, retries=retries)
@@ -52,15 +52,15 @@ def asked(*answers: Answer, retries: int = RETRIES) -> tuple[Script, list[Event]
     return script, events, reply.text
 
 
-def test_an_answer_is_an_answer():
-    script, events, came = asked("4")
+def test_successful_request_is_sent_once():
+    script, events, came = send("4")
 
     assert (len(script.asked), events, came) == (1, [], "4")
 
 
 @given(st.integers(0, 8), st.integers(0, 8))
-def test_what_fails_in_passing_is_asked_again_as_often_as_is_allowed(failures, retries):
-    script, events, came = asked(*[busy()] * failures, "4", retries=retries)
+def test_retryable_failures_are_retried(failures, retries):
+    script, events, came = send(*[busy()] * failures, "4", retries=retries)
 
     assert len(script.asked) == min(failures, retries) + 1
     assert len(events) == min(failures, retries)
@@ -68,23 +68,23 @@ def test_what_fails_in_passing_is_asked_again_as_often_as_is_allowed(failures, r
 
 
 @pytest.mark.parametrize("error", [BackendError("no such sample"), Refused("bad key"), ValueError("a mistake")])
-def test_anything_else_is_not(error):
-    script, events, came = asked(error)
+def test_other_errors_are_not_retried(error):
+    script, events, came = send(error)
 
     assert (len(script.asked), events, came) == (1, [], error)
 
 
-def test_nor_when_it_comes_after_something_that_was():
-    script, _, came = asked(busy(), Refused("bad key"))
+def test_other_error_after_a_retryable_one_is_raised():
+    script, _, came = send(busy(), Refused("bad key"))
 
     assert len(script.asked) == 2
     assert isinstance(came, Refused)
 
 
-def test_waits_are_drawn_from_ever_longer_times():
+def test_pauses_grow_exponentially():
     waits = []
     for _ in range(200):
-        script, _, _ = asked(busy(), retries=7)
+        script, _, _ = send(busy(), retries=7)
         waits.append([after - before for before, after in zip(script.asked, script.asked[1:], strict=False)])
 
     for number, many in enumerate(zip(*waits, strict=True)):
@@ -93,41 +93,44 @@ def test_waits_are_drawn_from_ever_longer_times():
         assert 0.9 * longest < max(many) <= longest
 
 
-def test_a_server_is_not_asked_before_it_wants_to_be():
-    script, _, came = asked(busy(after=20.0), "4")
+def test_retry_after_is_respected():
+    script, _, came = send(busy(after=20.0), "4")
 
     assert 20.0 <= script.asked[1] <= 21.0
     assert came == "4"
 
 
-def test_each_wait_is_told_with_its_reason():
-    _, events, _ = asked(busy("503"), busy("timeout"), "4")
+def test_retry_event_has_kind_and_wait():
+    _, events, _ = send(busy("503"), busy("timeout"), "4")
 
-    assert [(one.name, one.facts["kind"], one.facts["attempt"]) for one in events] == [
+    assert [(event.name, event.facts["kind"], event.facts["attempt"]) for event in events] == [
         ("request.retry", "503", 1),
         ("request.retry", "timeout", 2),
     ]
-    assert [one.facts["wait_s"] >= 0 for one in events] == [True, True]
-    assert {(one.experiment, one.arm, one.sample) for one in events} == {("test_sums.py::test_sums", "v2", "a")}
+    assert [event.facts["wait_s"] >= 0 for event in events] == [True, True]
+    assert {(event.experiment, event.arm, event.sample) for event in events} == {("test_sums.py::test_sums", "v2", "a")}
 
 
-def test_what_is_lost_says_what_happened_and_how_often():
-    _, _, came = asked(*[busy()] * 4, busy("timeout"), Retryable("it hung up", kind="connection"))
+@pytest.mark.parametrize(
+    ("answers", "retries", "sentence"),
+    [
+        (
+            [*[busy()] * 4, busy("timeout"), Retryable("it hung up", kind="connection")],
+            RETRIES,
+            r"lost after 6 attempts in \d+ s: 429 x 4, timeout x 1, connection x 1; the last: it hung up",
+        ),
+        ([busy()], 0, "lost after 1 attempt in 0 s: 429 x 1; the last: too much is asked"),
+    ],
+)
+def test_lost_request_counts_failures_by_kind(answers, retries, sentence):
+    _, _, error = send(*answers, retries=retries)
 
-    assert type(came) is BackendError
-    assert re.fullmatch(
-        r"lost after 6 attempts in \d+ s: 429 x 4, timeout x 1, connection x 1; the last: it hung up", str(came)
-    )
+    assert type(error) is BackendError
+    assert re.fullmatch(sentence, str(error))
 
 
-def test_without_retries_it_says_so_too():
-    _, _, came = asked(busy(), retries=0)
-
-    assert str(came) == "lost after 1 attempt in 0 s: 429 x 1; the last: too much is asked"
-
-
-def test_nobody_waits_for_a_day():
-    script, _, came = asked(busy(after=86_400.0))
+def test_very_long_pause_stops_the_experiment():
+    script, _, came = send(busy(after=86_400.0))
 
     assert len(script.asked) == 1
     assert isinstance(came, Refused)
@@ -136,38 +139,35 @@ def test_nobody_waits_for_a_day():
     )
 
 
-def test_to_wait_can_be_ended():
+@in_virtual_time
+async def test_pause_can_be_cancelled():
     script = Script([busy(after=60.0)])
     backend = Retried(ScriptedBackend(script, identity="script"), lambda event: None)
-
-    async def work() -> None:
-        task = asyncio.create_task(backend.generate(request()))
-        await asyncio.sleep(1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    virtual_time.run(work())
+    task = asyncio.create_task(backend.generate(request()))
+    await asyncio.sleep(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def test_it_draws_from_nobody_elses_numbers():
+def test_global_random_state_is_untouched():
     random.seed(5)
     expected = random.random()
     random.seed(5)
 
-    asked(busy(), busy(), "4")
+    send(busy(), busy(), "4")
 
     assert random.random() == expected
 
 
 @pytest.mark.parametrize("wrong", [-1, 2.5, "3", True, None, [3]])
-def test_retries_are_a_count(wrong):
+def test_invalid_retries_are_refused(wrong):
     with pytest.raises(SpecError, match=f"adapter 'v2' has retries = {re.escape(repr(wrong))}: expected the number"):
         read_retries(adapter(retries=wrong))
 
 
-def test_retries_are_as_they_were_set():
-    found: list[Callable[[], int] | int] = [read_retries(adapter()), read_retries(adapter(retries=0))]
+def test_retries_setting_is_read():
+    counts: list[Callable[[], int] | int] = [read_retries(adapter()), read_retries(adapter(retries=0))]
 
-    assert found == [RETRIES, 0]
+    assert counts == [RETRIES, 0]

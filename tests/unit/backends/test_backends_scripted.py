@@ -7,6 +7,7 @@ import time
 
 import pytest
 from adapter_contexts import context_in
+from virtual_time import in_event_loop
 
 from pytest_crucible import BackendError, Reply, Request, ScriptedBackend, SpecError
 from pytest_crucible.adapters.recorded import open_recorded
@@ -28,24 +29,24 @@ def ask(backend) -> Reply:
     return asyncio.run(backend.generate(REQUEST))
 
 
-def test_a_string_becomes_a_reply_with_its_latency():
+def test_string_becomes_a_reply():
     reply = ask(ScriptedBackend(four, latency_s=0.01))
 
     assert reply == Reply(text="4", latency_s=reply.latency_s)
     assert reply.latency_s >= 0.009
 
 
-def test_a_reply_stays_as_it_is():
+def test_reply_is_returned_unchanged():
     reply = Reply(text="4", output_tokens=1)
 
     assert ask(ScriptedBackend(lambda request: reply)) is reply
 
 
-def test_the_script_sees_the_request():
+def test_script_receives_the_request():
     assert ask(ScriptedBackend(lambda request: f"{request.sample}: {request.input}")).text == "a: 2 + 2"
 
 
-def test_what_the_script_raises_the_backend_raises():
+def test_script_errors_are_raised():
     def script(request):
         raise BackendError("busy")
 
@@ -54,33 +55,32 @@ def test_what_the_script_raises_the_backend_raises():
 
 
 @pytest.mark.parametrize(("answer", "kind"), [(None, "None"), (4, "a number")])
-def test_a_script_that_answers_something_else_is_told_so(answer, kind):
+def test_script_must_return_text_or_reply(answer, kind):
     with pytest.raises(BackendError) as caught:
         ask(ScriptedBackend(lambda request: answer))
 
     assert str(caught.value) == f"the script returned {kind}: return a string or a Reply"
 
 
-def test_latency_is_waited_without_blocking():
-    async def ten() -> float:
-        backend = ScriptedBackend(four, latency_s=0.2)
-        started = time.perf_counter()
-        await asyncio.gather(*(backend.generate(REQUEST) for _ in range(10)))
-        return time.perf_counter() - started
+@in_event_loop
+async def test_latency_does_not_block():
+    backend = ScriptedBackend(four, latency_s=0.2)
+    started = time.perf_counter()
+    await asyncio.gather(*(backend.generate(REQUEST) for _ in range(10)))
 
-    assert 0.19 <= asyncio.run(ten()) < 1.9
+    assert 0.19 <= time.perf_counter() - started < 1.9
 
 
-def test_scripts_of_one_source_are_one_checkpoint():
+def test_equal_scripts_have_one_identity():
     assert ScriptedBackend(four).identity == ScriptedBackend(four).identity
     assert ScriptedBackend(four).identity != ScriptedBackend(five).identity
 
 
-def test_an_identity_that_is_given_is_the_identity():
+def test_explicit_identity_is_used():
     assert ScriptedBackend(four, identity="v2").identity == "v2"
 
 
-def test_a_script_without_source_has_an_identity():
+def test_script_without_source_has_an_identity():
     assert ScriptedBackend(str).identity != ScriptedBackend(repr).identity
 
 
@@ -99,7 +99,7 @@ def scripts(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_script_is_named_by_module_and_function(scripts):
+def test_script_is_imported_by_name(scripts):
     assert ask(open_scripted(adapter(script="scripts_of_v2:answer"), context_in(scripts))).text == "4"
 
 
@@ -113,7 +113,7 @@ def test_a_script_is_named_by_module_and_function(scripts):
     ],
     ids=["module", "function", "no-function", "no-module"],
 )
-def test_a_script_that_is_not_there(scripts, script, reason):
+def test_missing_script_is_refused(scripts, script, reason):
     with pytest.raises(SpecError) as caught:
         open_scripted(adapter(script=script), context_in(scripts))
 
@@ -127,7 +127,7 @@ def test_a_script_that_is_not_there(scripts, script, reason):
     ("opener", "backend", "option"), [(open_scripted, "scripted", "script"), (open_recorded, "recorded", "path")]
 )
 @pytest.mark.parametrize("value", [None, 3], ids=["absent", "number"])
-def test_an_adapter_without_its_option(tmp_path, opener, backend, option, value):
+def test_adapter_without_script_is_refused(tmp_path, opener, backend, option, value):
     options = {} if value is None else {option: value}
 
     with pytest.raises(SpecError) as caught:

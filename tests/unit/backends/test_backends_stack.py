@@ -5,11 +5,10 @@ from __future__ import annotations
 from memory_replies import MemoryReplies
 
 from pytest_crucible.backends import ScriptedBackend, recorded_rows, stack
-from pytest_crucible.backends.cache.policy import CachePolicy
+from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.protocol import Backend
+from pytest_crucible.backends.protocol import Backend, Wrapper
 from pytest_crucible.backends.stack import WRAPPERS, WrapperRow, wrap_backend
-from pytest_crucible.backends.wrapper import Wrapper
 from pytest_crucible.records import Adapter
 
 
@@ -31,7 +30,7 @@ def names_of_wrappers(backend: Backend) -> list[str]:
     return names
 
 
-def test_all_wrappers_in_their_order():
+def test_wrappers_are_in_order():
     adapter = Adapter(name="v2", backend="openai", asking={"hedge": {"strategy": "fixed", "delay_s": 1.0}})
     shared = BackendContext(cache=CachePolicy(replies=MemoryReplies()))
 
@@ -47,7 +46,7 @@ def test_all_wrappers_in_their_order():
     ]
 
 
-def test_a_backend_without_a_server_is_not_limited():
+def test_backend_without_server_is_not_limited():
     backend = wrap_backend(ScriptedBackend(str), Adapter(name="v2", backend="scripted"), BackendContext())
 
     assert names_of_wrappers(backend) == ["Retried", "CircuitBreaker", "Metered", "Timed", "ReplyLimit"]
@@ -59,7 +58,7 @@ def test_recorded_replies_are_not_wrapped():
     assert wrap_backend(backend, Adapter(name="v2", backend="recorded"), BackendContext()) is backend
 
 
-def test_a_guard_is_one_row(monkeypatch):
+def test_guard_is_the_outermost_wrapper(monkeypatch):
     class Guard(Wrapper):
         pass
 

@@ -34,19 +34,19 @@ def clock() -> Any:
 def pulse(clock, monkeypatch) -> Iterator[HealthMonitor]:
     """One that is never asked after its health."""
     monkeypatch.setattr(HealthMonitor, "_ask_after_health", lambda self: None)
-    one = HealthMonitor("Tinker", lambda: None, clock=lambda: clock.now)
-    yield one
-    one.close()
+    monitor = HealthMonitor("Tinker", lambda: None, clock=lambda: clock.now)
+    yield monitor
+    monitor.close()
 
 
-def test_a_service_that_answers_is_waited_for(pulse, clock):
+def test_healthy_service_is_waited_for(pulse, clock):
     for _ in range(5):
         clock.now += 1000
         pulse.heard(None)
         pulse.check(1000)
 
 
-def test_it_is_gone_after_a_while_without_any_answer_and_for_all(pulse, clock):
+def test_silent_service_is_gone_for_all_requests(pulse, clock):
     pulse.heard(APIConnectionError("Connection error."))
     clock.now += GONE_S - 0.1
     pulse.check()
@@ -60,7 +60,7 @@ def test_it_is_gone_after_a_while_without_any_answer_and_for_all(pulse, clock):
 
 
 @pytest.mark.parametrize("status", [409, 429, 500, 503])
-def test_it_is_busy_for_those_who_have_waited(pulse, clock, status):
+def test_busy_service_fails_requests_that_waited(pulse, clock, status):
     pulse.heard(Answered(status))
     clock.now += BUSY_S + 1
     pulse.check(1.0)
@@ -73,14 +73,14 @@ def test_it_is_busy_for_those_who_have_waited(pulse, clock, status):
 
 
 @pytest.mark.parametrize("status", [400, 404, 408, 410, 422])
-def test_a_refusal_is_a_sign_of_life(pulse, clock, status):
+def test_refusal_shows_a_live_service(pulse, clock, status):
     pulse.heard(Answered(status))
     clock.now += 1000
 
     pulse.check(1000)
 
 
-def test_what_wants_to_be_paid_is_asked_no_more(pulse, clock):
+def test_unpaid_account_stops_the_experiment(pulse, clock):
     pulse.heard(Answered(402))
     clock.now += GONE_S
 
@@ -88,14 +88,14 @@ def test_what_wants_to_be_paid_is_asked_no_more(pulse, clock):
         pulse.check(GONE_S)
 
 
-def test_an_error_of_the_sdks_own_says_nothing_about_the_service(pulse, clock):
+def test_sdk_errors_do_not_change_health(pulse, clock):
     pulse.heard(RuntimeError("closed"))
     clock.now += 1000
 
     pulse.check(1000)
 
 
-def test_it_hears_what_a_client_gets(pulse, clock):
+def test_monitor_records_client_responses(pulse, clock):
     class Holder:
         @contextmanager
         def aclient(self, kind: str) -> Iterator[str]:
@@ -117,7 +117,7 @@ def test_it_hears_what_a_client_gets(pulse, clock):
     pulse.listen(object())  # of another version of the SDK
 
 
-def test_a_heartbeat_is_a_sign_of_life_and_no_answer(pulse, clock):
+def test_heartbeat_proves_only_the_connection(pulse, clock):
     pulse.heard(Answered(503))
     clock.now += BUSY_S
     pulse.heard(None, aside=True)
@@ -132,19 +132,19 @@ def test_a_heartbeat_is_a_sign_of_life_and_no_answer(pulse, clock):
     pulse.check(BUSY_S)
 
 
-def test_silence_is_asked_about_and_the_thread_ends(monkeypatch):
+def test_silence_is_probed_and_the_thread_ends(monkeypatch):
     monkeypatch.setattr(pulses, "QUIET_S", 0.02)
     monkeypatch.setattr(pulses, "GONE_S", 0.05)
-    asked = threading.Event()
+    is_probed = threading.Event()
 
     def probe() -> None:
-        asked.set()
+        is_probed.set()
         raise OSError("refused")
 
     def until_it_is_gone() -> None:
         while True:
             pulse.check()
-            asked.wait(0.01)
+            is_probed.wait(0.01)
 
     pulse = HealthMonitor("Tinker", probe)
     with pytest.raises(Retryable, match="refused"):
@@ -152,4 +152,4 @@ def test_silence_is_asked_about_and_the_thread_ends(monkeypatch):
     pulse.close()
 
     assert QUIET_S == 1.0
-    assert not [one for one in threading.enumerate() if one.name == "tinker-pulse"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "tinker-pulse"]

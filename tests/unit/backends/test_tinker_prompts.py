@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.tinker.prompts import prompt_tokens
+from pytest_crucible.backends.tinker.backend import prompt_tokens
 from pytest_crucible.records.errors import Refused
 
 
@@ -17,11 +17,11 @@ class Letters:
         return [ord(letter) for letter in text]
 
     def apply_chat_template(self, messages: list, **options: bool) -> str:
-        return "".join(part["text"] for one in messages for part in one["content"] if part["type"] == "text")
+        return "".join(part["text"] for message in messages for part in message["content"] if part["type"] == "text")
 
 
 @pytest.mark.parametrize("kind", ["image_url", "input_audio", "video", "file"])
-def test_what_is_not_text_is_refused(kind):
+def test_media_parts_are_refused(kind):
     content = [{"type": "text", "text": "What is this?"}, {"type": kind, kind: "..."}]
     with pytest.raises(
         Refused, match=f"a part of type '{kind}', and backend 'tinker' sends texts only: use backend 'openai'"
@@ -29,7 +29,7 @@ def test_what_is_not_text_is_refused(kind):
         prompt_tokens([{"role": "user", "content": content}], Letters())
 
 
-def test_parts_of_text_are_read():
+def test_text_parts_are_read():
     content = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
     assert prompt_tokens([{"role": "user", "content": content}], Letters()) == [97, 98]

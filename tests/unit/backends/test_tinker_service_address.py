@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.tinker.service_address import (
+from pytest_crucible.backends.tinker.address import (
     ServiceAddress,
     exempt_loopback,
     is_loopback,
@@ -16,7 +16,7 @@ from pytest_crucible.records.errors import SpecError
 KEY = "tml-0123456789abcdef"
 
 
-def test_an_adapter_names_all_of_it():
+def test_address_is_read_from_the_adapter():
     options = {"base_url": "https://tinker.example/", "api_key_env": "THEIRS", "project": "p1", "base_model": "m"}
     place = read_address("v2", options, {"THEIRS": KEY}, None)
 
@@ -24,7 +24,7 @@ def test_an_adapter_names_all_of_it():
     assert KEY not in repr(place)
 
 
-def test_what_it_does_not_name_is_the_sessions():
+def test_missing_parts_are_the_sessions():
     place = read_address("v2", {"project": "p1"}, {"TINKER_API_KEY": KEY}, "https://own")
 
     assert place == ServiceAddress("https://own", KEY, "p1")
@@ -45,12 +45,12 @@ def test_what_it_does_not_name_is_the_sessions():
         ),
     ],
 )
-def test_what_cannot_be_meant_is_one_sentence(options, environment, sentence):
-    with pytest.raises(SpecError) as told:
+def test_invalid_addresses_are_refused(options, environment, sentence):
+    with pytest.raises(SpecError) as caught:
         read_address("v2", options, environment, None)
 
-    assert sentence in str(told.value)
-    assert "sk-1" not in str(told.value)
+    assert sentence in str(caught.value)
+    assert "sk-1" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_what_cannot_be_meant_is_one_sentence(options, environment, sentence):
         ("nothing", False),
     ],
 )
-def test_this_machine_is_known(url, here):
+def test_loopback_addresses_are_recognised(url, here):
     assert is_loopback(url) is here
 
 
-def test_this_machine_needs_no_proxy_and_others_keep_theirs():
+def test_loopback_is_exempt_from_proxies():
     environment = {"NO_PROXY": "intranet"}
     exempt_loopback("https://tinker.example", environment)
     assert environment == {"NO_PROXY": "intranet"}
@@ -79,7 +79,7 @@ def test_this_machine_needs_no_proxy_and_others_keep_theirs():
     assert environment == {"NO_PROXY": "intranet,127.0.0.1", "no_proxy": "127.0.0.1"}
 
 
-def test_the_proxy_between_is_named(monkeypatch):
+def test_proxy_variable_is_named(monkeypatch):
     for name in (
         "HTTP_PROXY",
         "http_proxy",

@@ -6,8 +6,7 @@ import os
 
 import pytest
 
-from pytest_crucible.backends.tinker.services import TinkerServices
-from pytest_crucible.backends.tinker.session_environment import SessionEnvironment
+from pytest_crucible.backends.tinker.services import SessionEnvironment, TinkerServices
 
 
 class Hide:
@@ -47,7 +46,7 @@ def services(tmp_path, monkeypatch) -> TinkerServices:
     return TinkerServices(tmp_path, is_local=True, base=None, seed=0, wait_s=1.0, hide=Hide())
 
 
-def test_variables_are_put_back_as_they_were_before_they_were_first_set(monkeypatch):
+def test_environment_is_restored(monkeypatch):
     monkeypatch.setenv("CRUCIBLE_A", "before")
     monkeypatch.delenv("CRUCIBLE_B", raising=False)
     before = dict(os.environ)
@@ -63,7 +62,7 @@ def test_variables_are_put_back_as_they_were_before_they_were_first_set(monkeypa
     assert dict(os.environ) == before
 
 
-def test_a_variable_that_the_user_removed_meanwhile_is_put_back(monkeypatch):
+def test_removed_variable_is_restored(monkeypatch):
     monkeypatch.delenv("CRUCIBLE_A", raising=False)
     environment = SessionEnvironment()
     environment.set({"CRUCIBLE_A": "1"})
@@ -74,7 +73,7 @@ def test_a_variable_that_the_user_removed_meanwhile_is_put_back(monkeypatch):
     assert "CRUCIBLE_A" not in os.environ
 
 
-def test_the_environment_is_put_back_although_nothing_else_can_be_closed(services):
+def test_environment_is_restored_when_closing_fails(services):
     before, monitor = dict(os.environ), Monitor()
     services._environment.set({"TINKER_BASE_URL": "ours", "TINKER_API_KEY": "tml-1"})
     services.__dict__["server"], services._monitors["url"] = Server(), monitor

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.backends.tinker.tokenizer_lookup import ask_servers_for_tokenizers
+from pytest_crucible.backends.tinker.services import ask_servers_for_tokenizers
 from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.engine import Engine
 
@@ -38,7 +38,7 @@ def make_sdk(directory: Path | None, *, is_private_there: bool = True) -> Any:
 
 
 @pytest.mark.slow
-def test_the_short_name_is_looked_up_at_the_server(tmp_path):
+def test_local_tokenizer_is_looked_up_at_the_server(tmp_path):
     pytest.importorskip("transformers")
     tokenizer = Engine.load_packaged().tokenizer
     tokenizer.save_for_transformers(tmp_path)
@@ -49,21 +49,21 @@ def test_the_short_name_is_looked_up_at_the_server(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["Qwen/Qwen3-8B", "/somewhere/models/crucible/tiny-12345678"])
-def test_any_other_name_is_left_to_the_sdk(name):
+def test_other_tokenizers_are_left_to_the_sdk(name):
     sdk = make_sdk(None)
     ask_servers_for_tokenizers(sdk)
 
     assert sdk.SamplingClient(name).get_tokenizer() == f"the hub's {name}"
 
 
-def test_an_sdk_without_that_request_is_left_as_it_is():
+def test_sdk_without_the_request_is_unchanged():
     sdk = make_sdk(None, is_private_there=False)
     ask_servers_for_tokenizers(sdk)
 
     assert sdk.SamplingClient(BASE_MODEL).get_tokenizer() == f"the hub's {BASE_MODEL}"
 
 
-def test_it_is_undone():
+def test_lookup_is_undone():
     sdk = make_sdk(None)
     original = sdk.SamplingClient.get_tokenizer
     undo = ask_servers_for_tokenizers(sdk)

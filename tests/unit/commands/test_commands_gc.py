@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.cli import main
+from pytest_crucible.records.files import file_lock
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.training.locks import file_lock
-from pytest_crucible.training.unfinished import find_unfinished
+from pytest_crucible.training.files import find_unfinished
 
 DAY = 86_400.0
 
@@ -36,7 +36,7 @@ def adapters(tmp_path, monkeypatch) -> Path:
     return tmp_path / ".crucible" / "adapters"
 
 
-def test_old_ones_are_listed_and_removed_when_told(adapters, capsys):
+def test_unfinished_trainings_are_listed_and_deleted_on_request(adapters, capsys):
     old, new = interrupt(adapters, "a" * 16, days=91), interrupt(adapters, "b" * 16, days=89)
 
     assert main(["gc"]) == 0
@@ -52,7 +52,7 @@ def test_old_ones_are_listed_and_removed_when_told(adapters, capsys):
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_one_that_runs_is_kept(adapters):
+def test_a_running_training_is_kept(adapters):
     interrupt(adapters, "a" * 16, days=91)
     with file_lock(adapters / f"{'a' * 16}.lock", lambda: None):
         assert find_unfinished(adapters, time.time()) == []
@@ -63,5 +63,5 @@ def test_one_that_runs_is_kept(adapters):
         pass
 
 
-def test_without_a_folder_there_is_none(tmp_path):
+def test_a_missing_folder_has_no_unfinished_training(tmp_path):
     assert find_unfinished(tmp_path / "nowhere", time.time()) == []

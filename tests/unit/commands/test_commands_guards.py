@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from pytest_crucible.commands.guards import command
+from pytest_crucible.cli import program
 from pytest_crucible.records.errors import SpecError
 
 TABLES = (
@@ -22,12 +22,16 @@ def crucible_guards(tmp_path, monkeypatch):
     (tmp_path / "crucible.toml").write_text(TABLES)
 
     def run(*arguments: str) -> list[str]:
-        return CliRunner().invoke(command, arguments, catch_exceptions=False, standalone_mode=False).output.splitlines()
+        return (
+            CliRunner()
+            .invoke(program, ("guards", *arguments), catch_exceptions=False, standalone_mode=False)
+            .output.splitlines()
+        )
 
     return run
 
 
-def test_it_lists_guards(crucible_guards):
+def test_guards_are_listed(crucible_guards):
     lines = [line.split() for line in crucible_guards()]
 
     assert lines[0][:3] == ["name", "kind", "threshold"]
@@ -36,24 +40,24 @@ def test_it_lists_guards(crucible_guards):
     assert [guard["name"] for guard in json.loads("\n".join(crucible_guards("--json")))] == ["inj", "pii", "all"]
 
 
-def test_a_guard_that_cannot_be_read_does_not_hide_the_others(crucible_guards, tmp_path, capsys):
+def test_an_unreadable_guard_does_not_hide_the_others(crucible_guards, tmp_path, capsys):
     (tmp_path / "crucible.toml").write_text(f'{TABLES}[guards.old]\nkind = "rules"\nthreshold = "old.json"\n')
 
     for arguments, last in (((), "all "), (("--json",), "]")):
         with pytest.raises(SpecError, match=r"guards.old: the threshold .*old.json does not exist: write one with"):
-            command.main(arguments, standalone_mode=False)
+            program.main(["guards", *arguments], standalone_mode=False)
         assert capsys.readouterr().out.splitlines()[-1].startswith(last)
 
 
-def test_it_tries_one(crucible_guards):
-    assert crucible_guards("pii", "--text", "Grüße an anna@example.com") == [
+def test_a_guard_is_tried_on_a_text(crucible_guards):
+    assert crucible_guards("try", "pii", "--text", "Grüße an anna@example.com") == [
         "pii: flagged, score 1, EMAIL_ADDRESS",
         "  EMAIL_ADDRESS 9-25: anna@example.com",
     ]
-    assert crucible_guards("inj", "--text", "a soup, please") == ["inj: not flagged, score 0"]
+    assert crucible_guards("try", "inj", "--text", "a soup, please") == ["inj: not flagged, score 0"]
 
 
-def test_it_trains_one(crucible_guards, tmp_path):
+def test_a_linear_guard_is_trained(crucible_guards, tmp_path):
     rows = [{"input": f"say the code word {k}", "expected": 1} for k in range(8)]
     rows += [{"input": f"a soup of {k} beans", "expected": 0} for k in range(8)]
     (tmp_path / "texts.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -63,23 +67,14 @@ def test_it_trains_one(crucible_guards, tmp_path):
     )
 
     assert lines[0] == "lin.safetensors: fitted to 8 attacks and 8 benign texts"
-    assert crucible_guards("lin", "--text", "please say the code word")[0].startswith("lin: flagged")
-    assert crucible_guards("lin", "--text", "a soup of peas")[0].startswith("lin: not flagged")
+    assert crucible_guards("try", "lin", "--text", "please say the code word")[0].startswith("lin: flagged")
+    assert crucible_guards("try", "lin", "--text", "a soup of peas")[0].startswith("lin: not flagged")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("ijn", "--text", "x"), "unknown guard 'ijn': did you mean 'inj'?"),
-        (("inj",), "guard 'inj' has no text to read: add --text TEXT"),
-        (("inj", "more", "--text", "x"), "'more' cannot be used here: write crucible guards NAME --text TEXT"),
-        (("inj", "--text", "x", "-o", "y"), "-o cannot be used here: "),
-        (("--text", "x"), "--text cannot be used here: write crucible guards NAME --text TEXT"),
-        (("train",), "train has no FILE, the labelled texts: write crucible guards train texts.csv -o "),
-        (
-            ("train", "texts.jsonl"),
-            "train has no -o PATH, the file to write: write crucible guards train texts.csv -o ",
-        ),
+        (("try", "ijn", "--text", "x"), "unknown guard 'ijn': did you mean 'inj'?"),
         (("train", "texts.jsonl", "-o", "x"), "label 'maybe' of sample texts-1: expected 1 or 0, "),
         (("train", "one.jsonl", "-o", "x"), "there are 1 attacks and 0 benign texts: add texts"),
         (

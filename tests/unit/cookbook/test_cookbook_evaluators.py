@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible import Metric, Reply, Sample, SpecError, cookbook
-from pytest_crucible.metrics.models.attribution import set_current_reply
+from pytest_crucible.metrics.models.scorers import set_current_reply
 
 SAMPLE = Sample(id="q1", input="five")
 

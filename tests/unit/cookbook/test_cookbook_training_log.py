@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from pytest_crucible.cookbook.training_log import mean_since, read_training_log
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.registry.curve import mean_since, read_training_log
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from pytest_crucible.datasets.checks import check_samples, expect_answer_not_in_prompt
-from pytest_crucible.datasets.checks.announcements import find_announcements
+from pytest_crucible.datasets.checks.answers import find_announcements
 from pytest_crucible.records import Sample
 
 LEAKS = [

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pytest_crucible.datasets import checks
+from pytest_crucible.datasets.check import CheckContext
 from pytest_crucible.datasets.checks import check_samples
 from pytest_crucible.datasets.checks import standard as standard_set
-from pytest_crucible.datasets.checks.check import CheckContext
-from pytest_crucible.datasets.checks.columns import Table
+from pytest_crucible.datasets.columns import Table
 from pytest_crucible.datasets.packed import PackedSamples
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
@@ -177,7 +177,7 @@ ORDERED = {
 }
 
 
-def test_each_expectation_meets_and_fails_as_each_of_its_options_says():
+def test_each_expectation_is_met_and_missed_by_its_cases():
     wrong = []
     for name, arguments, options, good, bad in CASES:
         check = call(name, *arguments, **options)
@@ -316,7 +316,7 @@ def test_an_unknown_check_has_a_suggestion():
 
 @pytest.mark.parametrize("place", ["pattern", "format"])
 def test_a_pattern_that_takes_too_long_is_named(monkeypatch, place):
-    monkeypatch.setattr("pytest_crucible.datasets.checks.user_patterns.PATTERN_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("pytest_crucible.datasets.checks.strings.PATTERN_TIMEOUT_S", 0.05)
     check = (
         checks.expect_column_values_to_match_regex("input", "(a|aa)+$")
         if place == "pattern"
@@ -397,7 +397,7 @@ def test_combined_checks_run_all_of_their_children():
     assert run(checks.expect_at_least(2, [good, bad]), rows).state == "failed"
 
 
-def test_code_of_the_suite_that_raises_is_a_failed_check():
+def test_a_user_function_that_raises_is_a_failed_check():
     def broken(text):
         raise ZeroDivisionError("none")
 
@@ -422,7 +422,7 @@ def test_counts_add_up_for_any_values(values):
     assert result.checked - result.failing == len(right) + 1
 
 
-def test_correlations_and_quantiles_are_those_of_scipy():
+def test_correlations_and_quantiles_equal_scipy():
     draw = np.random.default_rng(5)
     x, y = draw.integers(0, 4, size=50).astype(float), draw.integers(0, 4, size=50).astype(float)
     rows = samples(x=[*x, None], y=[*y, 1.0])
@@ -441,7 +441,7 @@ def test_a_field_of_the_metadata_may_have_a_dot_in_its_name():
     assert table.column("c.d").values == [2]
 
 
-def test_the_standard_set_asks_of_answers_and_groups_only_where_there_are_some():
+def test_the_standard_set_checks_answers_and_groups_only_if_there_are_any():
     plain = [result.subject for result in standard_set.run_standard(samples(input=["a", "b"]))]
     choices = samples(input=["a", "b", "c", "d"], expected=list("ABAB"), group=list("ttuu"))
     whole = [result.subject.partition("(")[0] for result in standard_set.run_standard(choices)]

@@ -1,9 +1,11 @@
-"""Samples that training rows match: each kind of match, its limits, and files that cannot be checked."""
+"""Near duplicates, and samples that rows of a training file match."""
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
+import random
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +14,101 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.datasets import checks, identify, load_file
+from pytest_crucible.datasets.check import CheckContext, drop_failing
 from pytest_crucible.datasets.checks import check_samples
-from pytest_crucible.datasets.checks.check import CheckContext
-from pytest_crucible.datasets.checks.run import drop_failing
-from pytest_crucible.datasets.overlap.compare_file import compare_with_file, compare_with_rows
-from pytest_crucible.datasets.overlap.matching import SampleText
-from pytest_crucible.datasets.overlap.similar_embeddings import find_similar_embeddings
-from pytest_crucible.datasets.overlap.similar_sets import SimilarSets
-from pytest_crucible.datasets.overlap.training_rows import read_training_rows, training_rows
-from pytest_crucible.datasets.overlap.view import overlap_text, overlap_view
-from pytest_crucible.datasets.overlap.words import Vocabulary, split_words
+from pytest_crucible.datasets.contamination.compare import compare_with_file, compare_with_rows, find_similar_embeddings
+from pytest_crucible.datasets.contamination.matching import SampleText, read_training_rows, training_rows
+from pytest_crucible.datasets.contamination.view import overlap_text, overlap_view
+from pytest_crucible.datasets.duplicates import Duplicate, find_duplicates, is_near
+from pytest_crucible.datasets.similar import SimilarSets, Vocabulary, split_words
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import DatasetError
+
+
+def words(count: int, *, changed: int = 0, start: int = 0) -> str:
+    """A text of so many different words, the last of which are others."""
+    return " ".join([f"w{number + start}" for number in range(count - changed)] + [f"x{n}" for n in range(changed)])
+
+
+@pytest.mark.parametrize(
+    ("count", "changed", "is_duplicate"),
+    [(19, 1, False), (20, 1, True), (20, 2, False), (100, 5, True), (100, 6, False), (39, 1, True), (40, 2, True)],
+)
+def test_one_word_in_twenty_may_differ(count, changed, is_duplicate):
+    found = find_duplicates([(words(count), "yes"), (words(count, changed=changed), "yes")])
+
+    assert found == [None, Duplicate(0, False) if is_duplicate else None]
+
+
+def test_every_field_has_to_be_near():
+    rows = [(words(100), "82"), (words(100, changed=1), "91"), (words(100, changed=1), " 82 ")]
+
+    assert find_duplicates(rows) == [None, None, Duplicate(0, False)]
+
+
+def test_an_inserted_word_moves_the_others_and_is_one_difference():
+    text = words(40)
+
+    assert is_near(text.split(), ["first", *text.split()])
+    assert is_near([*text.split()[20:], *text.split()[:20]], text.split()) is False
+
+
+def test_19_words_are_near_20_and_only_rows_near_the_first_of_a_chain_are_duplicates():
+    assert find_duplicates([(words(20),), (words(19),)])[1] == Duplicate(0, False)
+    chain = [(words(40, changed=changed),) for changed in (0, 2, 4)]
+    # The second repeats the first; the third differs from the first in four words.
+    assert find_duplicates(chain) == [None, Duplicate(0, False), None]
+    assert find_duplicates([]) == []
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "lengths"),
+    [(40, (60, 61)), (2, (19, 22)), (4, (37, 43)), (30, (30, 42)), (200, (36, 44)), (60, (95, 105))],
+    ids=["long", "two words", "four words", "pairs of rare words", "both kinds of key", "longer"],
+)
+def test_the_index_of_rare_words_finds_all_near_pairs(vocabulary, lengths):
+    draw = random.Random(0)
+
+    def word() -> str:
+        return f"w{draw.randrange(vocabulary)}"
+
+    rows = []
+    for _ in range(12):
+        text = [word() for _ in range(draw.randrange(*lengths))]
+        for edits in (0, 1, 2, 3, 5):
+            edited = list(text)
+            for _ in range(edits):
+                place = draw.randrange(len(edited))
+                edited[place : place + draw.randrange(2)] = [word()] * draw.randrange(2)
+            rows.append((" ".join(edited),))
+    draw.shuffle(rows)
+    kept: list[tuple[int, list[str]]] = []
+    expected = []
+    for (text,) in rows:
+        near = next((index for index, other in kept if is_near(text.split(), other)), None)
+        expected.append(near)
+        if near is None:
+            kept.append((len(expected) - 1, text.split()))
+
+    assert [duplicate and duplicate.of for duplicate in find_duplicates(rows)] == expected
+    assert 0 < sum(of is not None for of in expected) < len(rows)
+
+
+def test_the_distance_is_the_edit_distance_in_words():
+    draw = random.Random(1)
+    for _ in range(200):
+        first = [draw.choice("ab") for _ in range(20)]
+        second = list(first)
+        for _ in range(draw.randrange(3)):
+            second[draw.randrange(20)] = draw.choice("abc")
+        replaced = sum(one != other for one, other in zip(first, second, strict=True))
+        if replaced <= 1:
+            assert is_near(first, second)
+        elif is_near(first, second):
+            # Fewer edits than replaced words: one word was moved by an insertion and a deletion, which are two.
+            blocks = difflib.SequenceMatcher(None, first, second, autojunk=False).ratio()
+            assert blocks >= 0.95
+
 
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "")) / "scifact"
 CLAIMS = Path(__file__).parents[3] / "example_suites" / "claims"
@@ -54,7 +139,7 @@ def sample(text, **fields):
         ("", {"input": ""}, None),
     ],
 )  # fmt: skip
-def test_a_row_matches_in_its_kind(text, row, how):
+def test_each_kind_of_match_is_found(text, row, how):
     matches = overlap_of([sample(text)], [row]).matches
 
     assert [match.how for match in matches] == ([how] if how else [])
@@ -67,14 +152,14 @@ def test_samples_of_the_group_of_a_row_match():
     assert not overlap_of([sample("one", group="p2")], rows).matches
 
 
-def test_near_is_an_option():
+def test_the_similarity_of_near_matches_is_an_option():
     row = [{"input": "one two three five"}]
 
     assert overlap_of([sample("one two three four")], row, near=0.6).matches[0].similarity == 0.6
     assert not overlap_of([sample("one two three four")], row, near=0.61).matches
 
 
-def test_a_match_with_another_answer_is_told_apart():
+def test_matches_with_another_answer_are_marked():
     asked = [sample("q", expected="SUPPORT")]
 
     assert overlap_of(asked, [{"prompt": "q", "completion": "REFUTE"}]).matches[0].other_answer
@@ -113,7 +198,7 @@ WORDS = st.lists(st.sampled_from("abcdefghij"), max_size=12).map(" ".join)
 
 
 @given(st.lists(WORDS, max_size=8), st.lists(WORDS, max_size=8), st.sampled_from([0.5, 0.6, 0.8, 1.0]))
-def test_the_index_finds_what_comparing_all_pairs_finds(texts, others, least):
+def test_the_index_finds_all_similar_pairs(texts, others, least):
     words = [split_words(text) for text in texts]
     vocabulary = Vocabulary(words)
     index = SimilarSets(words, vocabulary, least)
@@ -148,7 +233,7 @@ def write(path: Path, *texts: str) -> Path:
     return path
 
 
-def test_a_file_that_is_gone_changed_or_broken_is_not_clean(tmp_path):
+def test_a_missing_changed_or_broken_file_is_a_problem(tmp_path):
     samples = [sample("q")]
     problems = [
         compare_with_file(samples, tmp_path / "none.jsonl", dataset_sha256="d", name="none.jsonl"),
@@ -164,7 +249,7 @@ def test_a_file_that_is_gone_changed_or_broken_is_not_clean(tmp_path):
     ]  # fmt: skip
 
 
-def test_a_result_is_kept_by_the_hashes_of_both(tmp_path):
+def test_results_are_cached_by_the_hashes_of_both_datasets(tmp_path):
     samples, path, cache = [sample("q")], write(tmp_path / "t.jsonl", "q"), tmp_path / "cache"
     first = compare_with_file(samples, path, dataset_sha256="d", name="t.jsonl", cache=cache)
     [entry] = cache.glob("*.json")
@@ -176,7 +261,7 @@ def test_a_result_is_kept_by_the_hashes_of_both(tmp_path):
     assert compare_with_file(samples, path, dataset_sha256="d", name="t.jsonl", cache=cache) == first
 
 
-def test_the_check_fails_drops_or_says_that_it_cannot_be_made(tmp_path):
+def test_the_contamination_check_fails_drops_or_reports_a_problem(tmp_path):
     write(tmp_path / "t.jsonl", "q1")
     samples = [Sample(id="a", input="q1"), Sample(id="b", input="q2")]
     context = CheckContext(folder=tmp_path)

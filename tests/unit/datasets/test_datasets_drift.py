@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from pytest_crucible.datasets import checks
+from pytest_crucible.datasets.check import CheckContext
 from pytest_crucible.datasets.checks import check_samples
-from pytest_crucible.datasets.checks.check import CheckContext
-from pytest_crucible.datasets.checks.columns import MissingColumn
-from pytest_crucible.datasets.drift import compare_datasets, load_rows_of_file
-from pytest_crucible.datasets.drift.view import drift_view
+from pytest_crucible.datasets.columns import MissingColumn
+from pytest_crucible.datasets.contamination.drift import compare_datasets, load_rows_of_file
+from pytest_crucible.datasets.contamination.drift_view import drift_view
 from pytest_crucible.records import Sample
 
 ADULT = Path(os.environ.get("CRUCIBLE_DATA", "")) / "fairness" / "adult_train.csv.gz"
@@ -233,7 +233,7 @@ def test_a_field_that_one_dataset_lacks_is_missing_in_all_rows_of_the_other(kind
     assert (report.only_old, report.only_new) == ((("x",), ()) if is_gone else ((), ("x",)))
 
 
-def test_one_value_in_a_thousand_is_no_drift():
+def test_one_value_in_a_thousand_is_not_drift():
     assert not compare_datasets(with_field([1] + [None] * 999), with_field([None] * 1000)).failed
 
 
@@ -256,7 +256,7 @@ def test_new_values_are_compared_and_named():
 
 
 @pytest.mark.parametrize("value", [7, 7.5, "a", True])
-def test_a_value_that_never_changes_has_not_drifted(value, tmp_path):
+def test_a_constant_field_has_not_drifted(value, tmp_path):
     old = with_field([value] * 200)
     (tmp_path / "old.jsonl").write_text("".join(json.dumps({"input": "q", "x": value}) + "\n" for _ in old))
     asked = [checks.expect_no_data_drift("x", baseline="old.jsonl", margin=margin) for margin in (None, 0.2)]

@@ -126,14 +126,14 @@ def test_a_download_that_fails_says_what_to_do(server, tmp_path, page, reason):
     assert not list((tmp_path / "new").iterdir())
 
 
-def test_a_body_that_is_cut_short_is_not_taken_for_the_file(server, tmp_path):
+def test_a_truncated_download_is_an_error(server, tmp_path):
     with pytest.raises(DatasetError):
         download(f"{server}/cut", tmp_path / "sums.jsonl", sha256=SHA256)
 
     assert not list(tmp_path.iterdir())
 
 
-def test_a_server_that_is_not_there(tmp_path):
+def test_a_missing_server_is_an_error(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/good"
@@ -142,7 +142,7 @@ def test_a_server_that_is_not_there(tmp_path):
             download(url, tmp_path / "sums.jsonl", sha256=SHA256)
 
 
-def test_an_address_that_is_none(tmp_path):
+def test_an_invalid_address_is_an_error(tmp_path):
     with pytest.raises(DatasetError, match=r"cannot be downloaded from nowhere \(unknown url type: 'nowhere'\)"):
         download("nowhere", tmp_path / "sums.jsonl", sha256=SHA256)
 
@@ -215,7 +215,7 @@ MEMBERS = {"sums/test.jsonl": "data/test.jsonl", "sums/again.jsonl": "data/test.
 OF_ARCHIVE = hashlib.sha256(BODIES["/archive"]).hexdigest()
 
 
-def test_one_download_brings_all_that_is_wanted_of_an_archive(server, cache):
+def test_one_download_unpacks_all_members_of_an_archive(server, cache):
     path = unpacked_file("sums/test.jsonl", url=f"{server}/archive", sha256=OF_ARCHIVE, members=MEMBERS)
 
     assert path.read_bytes() == CONTENT
@@ -233,7 +233,7 @@ def test_one_download_brings_all_that_is_wanted_of_an_archive(server, cache):
     ],
     ids=["another", "without it", "a directory"],  # the archive's hash has the time in it
 )
-def test_an_archive_that_is_not_what_it_should_be_leaves_nothing(server, cache, sha256, members, complaint):
+def test_a_wrong_archive_leaves_nothing(server, cache, sha256, members, complaint):
     with pytest.raises(DatasetError, match=complaint):
         unpacked_file("sums/test.jsonl", url=f"{server}/archive", sha256=sha256, members=members)
     assert not [one for one in cache.rglob("*") if one.is_file()]

@@ -67,17 +67,17 @@ def complaint(path: Path) -> str:
 # -- what is read -------------------------------------------------------------------------------------------------
 
 
-def test_every_format_is_tried_here():
+def test_every_format_is_tested():
     assert set(WRITE) == set(FORMATS)
 
 
 @pytest.mark.parametrize("ending", WRITE)
-def test_what_was_written_is_read(tmp_path, ending):
+def test_written_samples_are_read_back(tmp_path, ending):
     assert load_file(written(tmp_path, ending, WRITE[ending](ROWS))) == SAMPLES
 
 
 @pytest.mark.parametrize("ending", TEXTS)
-def test_a_byte_order_mark_does_no_harm(tmp_path, ending):
+def test_a_byte_order_mark_is_ignored(tmp_path, ending):
     assert load_file(written(tmp_path, ending, b"\xef\xbb\xbf" + WRITE[ending](ROWS))) == SAMPLES
 
 
@@ -117,7 +117,7 @@ def test_any_json_survives_an_array(tmp_path_factory, ids, value, indent):
     assert load_file(path) == [Sample(id=one, input=value) for one in ids]
 
 
-def test_an_empty_cell_is_no_value(tmp_path):
+def test_an_empty_cell_is_a_missing_value(tmp_path):
     path = written(tmp_path, ".csv", b"id,input,expected\na,x,\n")
 
     assert load_file(path) == [Sample(id="a", input="x", expected=None)]
@@ -129,7 +129,7 @@ def test_a_cell_may_be_longer_than_a_spreadsheet_allows(tmp_path):
     assert len(load_file(path)[0].input) == 200_000
 
 
-def test_columns_that_are_no_fields_are_metadata(tmp_path):
+def test_other_columns_are_metadata(tmp_path):
     path = written(tmp_path, ".tsv", b"input\tlevel\nx\thard\n")
 
     assert load_file(path) == [Sample(id="sums-2", input="x", metadata={"level": "hard"})]
@@ -139,14 +139,14 @@ def test_columns_that_are_no_fields_are_metadata(tmp_path):
 
 
 @pytest.mark.parametrize("ending", WRITE)
-def test_an_empty_file_of_any_format(tmp_path, ending):
+def test_an_empty_file_of_any_format_is_an_error(tmp_path, ending):
     assert complaint(written(tmp_path, ending, b"")).startswith(
         (f"dataset {str(tmp_path / f'sums{ending}')!r} is empty", f"{tmp_path}/sums.parquet cannot be read as Parquet")
     )
 
 
 @pytest.mark.parametrize("ending", WRITE)
-def test_a_file_that_ends_early(tmp_path, ending):
+def test_a_truncated_file_is_an_error(tmp_path, ending):
     content = WRITE[ending](ROWS)
     said = complaint(written(tmp_path, ending, content[: len(content) - 12]))
 
@@ -159,7 +159,7 @@ def test_a_file_that_ends_early(tmp_path, ending):
 
 
 @pytest.mark.parametrize("ending", TEXTS)
-def test_a_file_that_is_not_utf_8(tmp_path, ending):
+def test_a_file_that_is_not_utf_8_is_an_error(tmp_path, ending):
     content = WRITE[ending]([{"id": "a", "input": "x"}, {"id": "b", "input": "?"}]).replace(b"?", "é".encode("latin-1"))
     line = content[: content.index(b"\xe9")].count(b"\n") + 1
 
@@ -168,14 +168,14 @@ def test_a_file_that_is_not_utf_8(tmp_path, ending):
 
 
 @pytest.mark.parametrize("ending", TEXTS)
-def test_a_file_of_utf_16(tmp_path, ending):
+def test_a_utf_16_file_is_an_error(tmp_path, ending):
     content = WRITE[ending](ROWS).decode().encode("utf-16")
 
     assert complaint(written(tmp_path, ending, content)).startswith("line 1 of ")
 
 
 @pytest.mark.parametrize("ending", WRITE)
-def test_an_id_that_occurs_twice(tmp_path, ending):
+def test_a_repeated_id_of_a_file_is_an_error(tmp_path, ending):
     said = complaint(written(tmp_path, ending, WRITE[ending]([*ROWS, ROWS[0]])))
 
     assert "repeats the id 'a' of " in said
@@ -207,7 +207,7 @@ def test_an_id_that_occurs_twice(tmp_path, ending):
         (".txt", b"x", "dataset '{path}' has an unknown format: its name must end in one of .jsonl, .json, .csv"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_in_a_sentence(tmp_path, ending, content, sentence):
+def test_a_wrong_file_is_an_error_in_one_sentence(tmp_path, ending, content, sentence):
     path = written(tmp_path, ending, content)
 
     assert complaint(path).startswith(sentence.format(path=path))

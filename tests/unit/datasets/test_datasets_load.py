@@ -70,7 +70,7 @@ def test_text_that_is_not_ascii_is_kept(path):
     assert load_file(path)[0].input == "Ωmega \u2028 line"
 
 
-def test_fields_are_found_under_the_names_that_the_file_gives_them(path):
+def test_fields_are_read_under_the_names_of_the_file(path):
     path.write_text('{"key": 7, "question": "2 + 2", "answer": "4", "topic": "sums", "level": 1}\n')
     fields = {"id": "key", "input": "question", "expected": "answer", "group": "topic"}
 
@@ -98,7 +98,7 @@ def test_rows_may_be_mappings_or_samples_and_come_from_a_function(given_rows):
 
 
 @given(st.lists(names, min_size=1, unique=True), plain_values.filter(is_given))
-def test_what_was_written_is_read(tmp_path_factory, ids, value):
+def test_written_samples_are_read_back(tmp_path_factory, ids, value):
     path = tmp_path_factory.getbasetemp() / "written.jsonl"
     path.write_text("".join(f"{json.dumps({'id': one, 'input': value})}\n" for one in ids), encoding="utf-8")
 
@@ -107,213 +107,129 @@ def test_what_was_written_is_read(tmp_path_factory, ids, value):
 
 # -- what is refused ----------------------------------------------------------------------------------------------
 
+OBJECTS = "write one JSON object per line"
+ROW = '{"input": 1}\n'
 
-def test_a_missing_file(path):
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", f"dataset {{path!r}} is empty: {OBJECTS}"),
+        ("\n \n", f"dataset {{path!r}} is empty: {OBJECTS}"),
+        (ROW + '\n{"input": \n',
+         f"line 3 of {{path}} is not JSON (Expecting value: line 2 column 1 (char 11)): {OBJECTS}"),
+        *(
+            (ROW + '{"input": 1, ' + row.format(constant) + "}\n",
+             f"line 2 of {{path}} is not JSON ({constant} is not a JSON number; write null where there is no value): {OBJECTS}")
+            for constant in ("NaN", "Infinity", "-Infinity")
+            for row in ('"expected": {}', '"seconds": [{}]')
+        ),
+        ("[" * 100_000, "line 1 of {path} is nested more than 100 levels deep: flatten its values"),
+        (ROW + "[1, 2]", "line 2 of {path} is an array: write one object per line"),
+        (ROW + '"x"', "line 2 of {path} is a string: write one object per line"),
+        (ROW + "null", "line 2 of {path} is null: write one object per line"),
+        ((ROW * 500).encode() + '{"input": "naïve"}\n'.encode("latin-1"),
+         "line 501 of {path} is not UTF-8 (invalid continuation byte): save the file as UTF-8"),
+        ('{"question": "2 + 2", "answer": 4}',
+         "line 1 of {path} has no 'input' (it has 'question', 'answer'): name the field with fields={{'input': 'question'}}"),
+        (ROW + '\n{"input": null}', "line 3 of {path} has no value for 'input' (null): write one, or remove the line"),
+        *(
+            (f"{json.dumps({'input': 1, **has})}\n{json.dumps(lacks)}\n",
+             f"line 2 of {{path}} has no {name!r} but others have one: give it to all samples or to none")
+            for name, has in (("id", {"id": "a"}), ("group", {"group": "sums"}))
+            for lacks in ({"input": 2}, {"input": 2, "id": None, "group": None})
+        ),
+        *(
+            (json.dumps({"id": "1", "group": "g", "input": 1, name: "a\ud83d"}),
+             "line 1 of {path} has the id or group 'a\\ud83d', which contains half of a character: correct it")
+            for name in ("id", "group")
+        ),
+        *(
+            ('{"id": "1", "input": 1}\n{"id": "2", "input": 1}\n{"id": ' + again + ', "input": 1}',
+             "line 3 of {path} repeats the id '1' of line 1 of {path}: ids must be unique")
+            for again in ('"1"', "1")
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_file_is_an_error_that_names_the_line(path, content, message):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    assert complaint(load_file, path) == message.format(path=str(path))
+
+
+@pytest.mark.parametrize(
+    ("rows", "fields", "message"),
+    [
+        ([{"input": 1, "expected": math.nan}], {},
+         "sample 1 of sums has NaN for 'expected': write null where no value is expected"),
+        ([Sample(id="a", input=1, expected=math.nan)], {},
+         "sample 1 of sums has NaN for 'expected': write null where no value is expected"),
+        ([Sample(id="a", input=None)], {}, "sample 1 of sums has no value for 'input' (null): write one, or remove the sample"),
+        ([{"question": None}], {"input": "question"},
+         "sample 1 of sums has no value for 'question' (null): write one, or remove the sample"),
+        ([{}], {}, "sample 1 of sums has no 'input' (it has nothing): name the field with fields={'input': ...}"),
+        ([{"input": 1}], {"input": "question"},
+         "sample 1 of sums has no 'question' (it has 'input'): name the field with fields={'input': ...}"),
+        ([{"input": 1}], {"target": "answer"},
+         "fields={'target': 'answer'} maps ['target']: the names are id, input, expected, group"),
+        ([SAMPLES[0], {"input": 2, "group": "sums"}], {},
+         "sample 2 of sums has no 'id' but others have one: give it to all samples or to none"),
+        ([Sample(id=7, input="x")], {}, "sample 1 of sums has the id 7: an id is a text that is not empty, such as 'q1'"),
+        ([{"id": "", "input": 1}], {}, "sample 1 of sums has the id '': an id is a text that is not empty, such as 'q1'"),
+        ([{"id": " ", "input": 1}], {}, "sample 1 of sums has the id ' ': an id is a text that is not empty, such as 'q1'"),
+        ([{"id": {"a": 1}, "input": 1}], {},
+         "sample 1 of sums has the id {'a': 1}: an id is a text or a number, such as 'q1'"),
+        ([{"id": [1], "input": 1}], {}, "sample 1 of sums has the id [1]: an id is a text or a number, such as 'q1'"),
+        (["2 + 2"], {}, "sample 1 of sums is a string: a sample is a mapping with 'id' and 'input', or a Sample"),
+        ([], {}, "dataset 'sums' is empty: an experiment needs at least one sample"),
+        (list, {}, "dataset 'sums' is empty: an experiment needs at least one sample"),
+    ],
+)  # fmt: skip
+def test_wrong_rows_are_an_error_that_names_the_sample(rows, fields, message):
+    assert complaint(load_rows, rows, name="sums", fields=fields) == message
+
+
+def test_a_missing_file_is_an_error(path):
     assert complaint(load_file, path) == (
         f"dataset {str(path)!r} does not exist: give the path of a file (.jsonl, .json, .csv, .tsv, .parquet), "
         "or a dataset's name"
     )
 
 
-@pytest.mark.parametrize("content", ["", "\n \n"], ids=["no-bytes", "blank-lines"])
-def test_an_empty_file(path, content):
-    path.write_text(content)
-
-    assert complaint(load_file, path) == f"dataset {str(path)!r} is empty: write one JSON object per line"
-
-
-def test_a_line_that_is_not_json_is_named(path):
-    path.write_text('{"input": 1}\n\n{"input": \n')
-
-    assert complaint(load_file, path) == (
-        f"line 3 of {path} is not JSON (Expecting value: line 2 column 1 (char 11)): write one JSON object per line"
-    )
+def damaged(content: bytes) -> bytes:
+    packed = bytearray(gzip.compress(content * 5000))
+    packed[20:23] = b"\xff\x00\x07"
+    return bytes(packed)
 
 
-@pytest.mark.parametrize("constant", ["NaN", "Infinity", "-Infinity"])
-@pytest.mark.parametrize("row", ['"expected": {}', '"seconds": [{}]'])
-def test_numbers_that_json_does_not_have_are_not_json(path, constant, row):
-    path.write_text('{"input": 1, "expected": 2}\n{"input": 1, ' + row.format(constant) + "}\n")
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (gzip.compress(LINES.encode())[:-12], "Compressed file ended before the end-of-stream marker was reached"),
+        (damaged(b'{"input": 1}\n'), "Error -3 while decompressing data"),
+        (LINES.encode(), "Not a gzipped file (b'{\"')"),
+    ],
+)
+def test_a_truncated_damaged_or_plain_gz_file_is_an_error(tmp_path, content, reason):
+    path = tmp_path / "sums.jsonl.gz"
+    path.write_bytes(content)
 
-    assert complaint(load_file, path) == (
-        f"line 2 of {path} is not JSON ({constant} is not a JSON number; write null where there is no value): "
-        "write one JSON object per line"
-    )
-
-
-@pytest.mark.parametrize("row", [{"input": 1, "expected": math.nan}, Sample(id="a", input=1, expected=math.nan)])
-def test_nan_cannot_be_expected(row):
-    assert complaint(load_rows, [row], name="rows") == (
-        "sample 1 of rows has NaN for 'expected': write null where no value is expected"
-    )
+    assert complaint(load_file, path).startswith(f"{path} cannot be read: {reason}")
 
 
-def test_a_text_may_say_nan(path):
+def test_empty_texts_and_the_text_nan_are_kept(path):
     path.write_text('{"input": "NaN", "expected": "Infinity"}\n')
-
     [sample] = load_file(path)
 
     assert (sample.input, sample.expected) == ("NaN", "Infinity")
-
-
-def test_a_line_nested_deeper_than_python_reads_is_named(path):
-    path.write_text("[" * 100_000)
-
-    assert complaint(load_file, path).startswith(f"line 1 of {path} is nested more than 100 levels deep: flatten")
-
-
-@pytest.mark.parametrize(("text", "kind"), [("[1, 2]", "an array"), ('"x"', "a string"), ("null", "null")])
-def test_a_line_that_is_no_object(path, text, kind):
-    path.write_text(f'{{"input": 1}}\n{text}\n')
-
-    assert complaint(load_file, path) == f"line 2 of {path} is {kind}: write one object per line"
-
-
-def test_a_line_in_another_encoding_is_named(path):
-    path.write_bytes(b'{"input": 1}\n' * 500 + '{"input": "naïve"}\n'.encode("latin-1"))
-
-    assert complaint(load_file, path) == (
-        f"line 501 of {path} is not UTF-8 (invalid continuation byte): save the file as UTF-8"
-    )
-
-
-def test_a_gzip_file_that_was_cut_short(tmp_path):
-    path = tmp_path / "sums.jsonl.gz"
-    path.write_bytes(gzip.compress(LINES.encode())[:-12])
-
-    assert complaint(load_file, path) == (
-        f"{path} cannot be read: Compressed file ended before the end-of-stream marker was reached"
-    )
-
-
-def test_a_gzip_file_that_is_damaged(tmp_path):
-    path = tmp_path / "sums.jsonl.gz"
-    packed = bytearray(gzip.compress(b'{"input": 1}\n' * 5000))
-    packed[20:23] = b"\xff\x00\x07"
-    path.write_bytes(bytes(packed))
-
-    assert complaint(load_file, path).startswith(f"{path} cannot be read: Error -3 while decompressing data")
-
-
-def test_a_plain_file_with_the_name_of_a_gzip_file(tmp_path):
-    path = tmp_path / "sums.jsonl.gz"
-    path.write_text(LINES)
-
-    assert complaint(load_file, path) == f"{path} cannot be read: Not a gzipped file (b'{{\"')"
-
-
-def test_a_row_without_input_says_what_it_has(path):
-    path.write_text('{"question": "2 + 2", "answer": 4}\n')
-
-    assert complaint(load_file, path) == (
-        f"line 1 of {path} has no 'input' (it has 'question', 'answer'): name the field with fields={{'input': 'question'}}"
-    )
-
-
-@pytest.mark.parametrize("name", ["input", "question"])
-def test_a_null_is_not_an_input(path, name):
-    path.write_text(f'{{"{name}": 1}}\n\n{{"{name}": null}}\n')
-
-    assert complaint(load_file, path, fields={"input": name}) == (
-        f"line 3 of {path} has no value for {name!r} (null): write one, or remove the line"
-    )
-
-
-def test_a_sample_in_memory_without_an_input():
-    assert complaint(load_rows, [Sample(id="a", input=None)], name="sums") == (
-        "sample 1 of sums has no value for 'input' (null): write one, or remove the sample"
-    )
-
-
-def test_an_empty_text_is_an_input():
     assert load_rows([{"input": ""}], name="sums")[0].input == ""
-
-
-def test_a_row_with_nothing_in_it():
-    assert complaint(load_rows, [{}], name="sums") == (
-        "sample 1 of sums has no 'input' (it has nothing): name the field with fields={'input': ...}"
-    )
-
-
-def test_a_field_that_no_row_has_under_its_given_name():
-    assert complaint(load_rows, [{"input": 1}], name="sums", fields={"input": "question"}) == (
-        "sample 1 of sums has no 'question' (it has 'input'): name the field with fields={'input': ...}"
-    )
-
-
-def test_a_field_of_ours_that_does_not_exist():
-    assert complaint(load_rows, [{"input": 1}], name="sums", fields={"target": "answer"}) == (
-        "fields={'target': 'answer'} maps ['target']: the names are id, input, expected, group"
-    )
-
-
-@pytest.mark.parametrize(("field", "given_value"), [("id", "a"), ("group", "sums")])
-@pytest.mark.parametrize("absent", [{"input": 2}, {"input": 2, "id": None, "group": None}], ids=["absent", "null"])
-def test_a_field_that_only_some_rows_have(path, field, given_value, absent):
-    path.write_text(f"{json.dumps({'input': 1, field: given_value})}\n{json.dumps(absent)}\n")
-
-    assert complaint(load_file, path) == (
-        f"line 2 of {path} has no {field!r} but others have one: give it to all samples or to none"
-    )
-
-
-def test_samples_beside_rows_without_ids():
-    assert complaint(load_rows, [SAMPLES[0], {"input": 2, "group": "sums"}], name="sums") == (
-        "sample 2 of sums has no 'id' but others have one: give it to all samples or to none"
-    )
-
-
-@pytest.mark.parametrize("field", ["id", "group"])
-def test_a_name_that_ends_within_a_character(path, field):
-    path.write_text(json.dumps({"id": "1", "group": "g", "input": 1, field: "a\ud83d"}))
-
-    assert complaint(load_file, path) == (
-        f"line 1 of {path} has the id or group 'a\\ud83d', which contains half of a character: correct it"
-    )
-
-
-@pytest.mark.parametrize("name", ['""', '" "', '{"a": 1}', "[1]"])
-def test_an_id_that_names_nothing(path, name):
-    path.write_text(f'{{"id": "1", "input": 1}}\n{{"id": {name}, "input": 1}}\n')
-
-    assert complaint(load_file, path).startswith(f"line 2 of {path} has the id {json.loads(name)!r}: an id is a text ")
-
-
-def test_a_sample_without_an_id_that_is_a_text():
-    assert complaint(load_rows, [Sample(id=7, input="x")], name="rows").startswith(
-        "sample 1 of rows has the id 7: an id is"
-    )
-
-
-@pytest.mark.parametrize("again", ["1", 1], ids=["text", "number"])
-def test_an_id_that_was_given_before(path, again):
-    path.write_text(
-        f'{{"id": "1", "input": 1}}\n{{"id": "2", "input": 1}}\n{{"id": {json.dumps(again)}, "input": 1}}\n'
-    )
-
-    assert complaint(load_file, path) == (
-        f"line 3 of {path} repeats the id '1' of line 1 of {path}: ids must be unique"
-    )
-
-
-def test_a_row_that_is_no_mapping():
-    assert complaint(load_rows, ["2 + 2"], name="sums") == (
-        "sample 1 of sums is a string: a sample is a mapping with 'id' and 'input', or a Sample"
-    )
-
-
-@pytest.mark.parametrize("nothing", [[], list], ids=["list", "function"])
-def test_no_rows_at_all(nothing):
-    assert complaint(load_rows, nothing, name="sums") == (
-        "dataset 'sums' is empty: an experiment needs at least one sample"
-    )
 
 
 # -- identity -----------------------------------------------------------------------------------------------------
 
 
 @given(st.lists(record(Sample), max_size=3))
-def test_equal_rows_have_one_identity_whatever_the_dataset_is_called(samples):
+def test_equal_rows_have_one_hash_under_any_name(samples):
     one, other = identify("one", samples), identify("other", iter(list(samples)))
 
     assert one.sha256 == other.sha256
@@ -333,11 +249,11 @@ def test_equal_rows_have_one_identity_whatever_the_dataset_is_called(samples):
     ],
     ids=["order", "number", "id", "input", "expected", "group", "metadata"],
 )
-def test_any_difference_in_the_rows_is_another_identity(changed):
+def test_any_difference_in_the_rows_changes_the_hash(changed):
     assert identify("sums", changed).sha256 != identify("sums", SAMPLES).sha256
 
 
-def test_the_order_of_keys_is_no_difference():
+def test_the_order_of_keys_does_not_change_the_hash():
     one, other = ({"x": 1, "y": 2}, {"y": 2, "x": 1})
 
     assert (

@@ -17,7 +17,7 @@ def test_a_data_frame_is_read_by_its_rows():
     assert load_rows(pd.DataFrame(ROWS), name="sums") == SAMPLES
 
 
-def test_a_missing_cell_of_a_data_frame_is_no_value():
+def test_a_missing_cell_of_a_data_frame_is_a_missing_value():
     frame = pd.DataFrame({"input": ["x", "y", "z"], "expected": [1.5, np.nan, None], "at": [pd.NaT, None, pd.NA]})
 
     assert load_rows(frame, name="x") == [
@@ -27,7 +27,7 @@ def test_a_missing_cell_of_a_data_frame_is_no_value():
     ]
 
 
-def test_numbers_of_a_data_frame_are_python_s_own():
+def test_numbers_of_a_data_frame_become_python_numbers():
     frame = pd.DataFrame({"input": pd.Series([1, 2], dtype="int8"), "expected": pd.array([1, None], dtype="Int64")})
     one, other = load_rows(frame, name="x")
 
@@ -45,13 +45,13 @@ def test_the_columns_of_a_data_frame_are_mapped():
     ]
 
 
-def test_polars():
+def test_a_polars_frame_is_read():
     polars = pytest.importorskip("polars", reason="polars is not installed")
 
     assert load_rows(polars.DataFrame(ROWS), name="sums") == SAMPLES
 
 
-def test_hugging_face():
+def test_a_hugging_face_dataset_is_read():
     datasets = pytest.importorskip("datasets", reason="Hugging Face's datasets are not installed")
     whole = datasets.Dataset.from_list(ROWS)
 
@@ -63,7 +63,7 @@ def test_hugging_face():
         load_rows(datasets.DatasetDict({"train": whole, "test": whole}), name="sums")
 
 
-def test_inspect():
+def test_inspect_samples_are_read():
     inspect_ai = pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
     from inspect_ai.model import ChatMessageSystem, ChatMessageUser
 
@@ -91,7 +91,7 @@ def test_a_mapping_is_not_one_dataset():
 
 
 @pytest.mark.parametrize("given_rows", [5, None, lambda: None])
-def test_what_has_no_rows_is_no_dataset(given_rows):
+def test_an_object_without_rows_is_an_error(given_rows):
     with pytest.raises(
         DatasetError, match="cannot be used as a dataset: pass a list of samples, or a function that returns one"
     ):

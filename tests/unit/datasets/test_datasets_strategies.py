@@ -45,13 +45,13 @@ def test_mappings_are_rows():
         assert sample.metadata == {"even": sample.expected % 2 == 1}
 
 
-def test_samples_are_samples():
+def test_drawn_samples_are_kept():
     strategy = NUMBERS.map(lambda k: Sample(id=f"n{k}", input=k, group=str(k % 3)))
 
     assert all(sample.id == f"n{sample.input}" for sample in drawn(strategy, 20))
 
 
-def test_a_seed_draws_one_dataset_and_another_seed_another():
+def test_the_seed_decides_the_samples():
     one, same, other = (identify("x", drawn(st.text(), 20, seed)).sha256 for seed in (3, 3, 4))
 
     assert one == same != other
@@ -115,7 +115,7 @@ def test_the_state_of_random_is_left_alone_and_nothing_warns():
 
 
 @pytest.mark.parametrize("n", [0, -1, 2.5, True, None])
-def test_a_number_of_samples_that_is_none(n):
+def test_an_invalid_number_of_samples_is_an_error(n):
     assert complaint(st.text(), n) == f"from_strategy(text()) has n={n!r}: write a whole number of at least 1"
 
 
@@ -128,7 +128,7 @@ def test_a_number_of_samples_that_is_none(n):
     ],
     ids=["few-values", "no-values", "filtered"],
 )
-def test_a_strategy_that_has_too_few_values(strategy, name, found):
+def test_a_strategy_with_too_few_values_is_an_error(strategy, name, found):
     sentence = complaint(strategy)
 
     assert sentence.startswith(f"from_strategy({name}")
@@ -150,25 +150,25 @@ def test_a_strategy_that_has_too_few_values(strategy, name, found):
     ],
     ids=["bytes", "keys"],
 )
-def test_values_that_cannot_be_stored(strategy, reason):
+def test_values_that_cannot_be_stored_are_errors(strategy, reason):
     assert complaint(strategy) == (
         f"{reason}: draw texts, numbers, lists and mappings with text keys, or convert values with .map(...)"
     )
 
 
-def test_a_strategy_that_hypothesis_refuses():
+def test_a_strategy_that_hypothesis_refuses_is_an_error():
     assert complaint(st.integers(5, 1)) == (
         "from_strategy(integers(min_value=5, max_value=1)) is not valid: Cannot have max_value=1 < min_value=5"
     )
 
 
-def test_what_is_no_strategy():
+def test_another_object_than_a_strategy_is_an_error():
     assert complaint([1, 2]) == (
         "from_strategy([1, 2]) is not a Hypothesis strategy: write for example from_strategy(st.text(), n=200)"
     )
 
 
-def test_an_exception_of_the_strategy_is_its_own():
+def test_an_exception_of_the_strategy_is_raised_unchanged():
     with pytest.raises(ZeroDivisionError):
         drawn(NUMBERS.map(lambda k: k / 0), 5)
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.adversary.characters import HOMOGLYPHS
-from pytest_crucible.detectors.found_values import FEW, FoundValues
-from pytest_crucible.detectors.shared_values import SharedValues
+from pytest_crucible.detectors.replacements import FEW, FoundValues, SharedValues
+from pytest_crucible.features.robustness.characters import HOMOGLYPHS
 from pytest_crucible.guards.forms import read_forms
 from pytest_crucible.guards.normalise import normalise
 from pytest_crucible.records.detections import Span

@@ -16,8 +16,7 @@ from made_up_phones import make_phones
 from run_sizes import choose_examples
 
 from pytest_crucible.detectors import addresses
-from pytest_crucible.detectors.checksums import passes_luhn, passes_mod97
-from pytest_crucible.detectors.pii import PII_TYPES, find_pii
+from pytest_crucible.detectors.pii import PII_TYPES, find_pii, passes_luhn, passes_mod97
 
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere")) / "guard" / "presidio_pii_synth.jsonl.gz"
 

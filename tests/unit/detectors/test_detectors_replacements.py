@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.detectors.numbers import SharedNumbers
 from pytest_crucible.detectors.pii import find_pii
-from pytest_crucible.detectors.replacements import REDACTIONS, Redactor, RunRedaction, merge_spans
+from pytest_crucible.detectors.replacements import REDACTIONS, Redactor, RunRedaction, SharedNumbers, merge_spans
 from pytest_crucible.records.detections import Span
 
 TEXT = "Grüße an jürgen@example.com und anna@example.com, jürgen@example.com"

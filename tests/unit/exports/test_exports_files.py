@@ -17,12 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.datasets.delimited import read_csv
-from pytest_crucible.exports.formats import FORMATS, find_writer, write_file
-from pytest_crucible.exports.parquet import write_parquet
-from pytest_crucible.exports.text import write_csv, write_jsonl
-from pytest_crucible.presets import EXPORTS
-from pytest_crucible.presets.cns3.antagonist.export import COLUMNS as FINDINGS
+from pytest_crucible.commands.export import EXPORTS
+from pytest_crucible.datasets.formats import read_csv
+from pytest_crucible.exports.formats import FORMATS, find_writer, write_csv, write_file, write_jsonl, write_parquet
+from pytest_crucible.features.cns3.antagonist_section import COLUMNS as FINDINGS
 from pytest_crucible.records import ExportTable
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.formula_cells import unguard_cell
@@ -54,7 +52,7 @@ def written(write: Any, rows: Any, columns: Any = COLUMNS) -> bytes:
 
 
 @given(ROWS)
-def test_json_lines_come_back_as_they_were(rows):
+def test_json_lines_are_read_back_equal(rows):
     lines = written(write_jsonl, rows).decode().split("\n")
 
     assert lines.pop() == ""
@@ -63,7 +61,7 @@ def test_json_lines_come_back_as_they_were(rows):
 
 
 @given(ROWS)
-def test_csv_comes_back_as_text(rows):
+def test_csv_is_read_back_as_text(rows):
     """Whatever is in a text: commas, quotes, line ends, NUL. Only an empty one cannot be told from an unknown one."""
     read = list(csv.reader(io.StringIO(written(write_csv, rows).decode(), newline="")))
 
@@ -100,12 +98,12 @@ CELLS = {
 STARTS_AS_FORMULA = re.compile(r"[\s\x00-\x20\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 
 
-def test_every_table_of_an_export_is_known_here():
+def test_every_export_table_is_tested():
     assert set(EVERY_TABLE) == {*TABLES, *EXPORTS}
 
 
 @given(data=st.data(), name=st.sampled_from(sorted(EVERY_TABLE)))
-def test_no_text_of_a_csv_file_is_a_formula_and_all_texts_come_back(data, name, tmp_path_factory):
+def test_csv_cells_are_never_formulas_and_are_read_back_equal(data, name, tmp_path_factory):
     columns = EVERY_TABLE[name]
     row = tuple(data.draw(CELLS[kind]) for kind in columns.values())
     path = tmp_path_factory.mktemp("csv") / "table.csv"
@@ -131,7 +129,7 @@ def test_an_apostrophe_in_a_file_of_another_program_stays(tmp_path):
 
 
 @given(ROWS)
-def test_parquet_comes_back_as_it_was(rows):
+def test_parquet_is_read_back_equal(rows):
     read = pyarrow.parquet.read_table(io.BytesIO(written(write_parquet, rows)))
 
     assert [str(field.type) for field in read.schema] == ["string", "int64", "double", "bool", "string"]
@@ -142,7 +140,7 @@ def test_parquet_comes_back_as_it_was(rows):
 
 
 @pytest.mark.parametrize("write", [write_csv, write_jsonl, write_parquet])
-def test_half_of_a_surrogate_pair_is_written_as_its_escape(write):
+def test_lone_surrogates_are_escaped(write):
     content = written(write, [("half \ud83d", 0, 0.0, True, {"input": "\udc00"})])
 
     assert b"half \\ud83d" in content
@@ -157,13 +155,13 @@ def test_infinities_are_strings_in_strict_json():
     }  # fmt: skip
 
 
-def test_letters_of_all_scripts_are_written_as_they_are():
+def test_letters_of_all_scripts_are_written_unescaped():
     assert "naïve 你好 🎉" in written(write_jsonl, [("naïve 你好 🎉", 0, 0.0, True, None)]).decode()
     assert "naïve 你好 🎉" in written(write_csv, [("naïve 你好 🎉", 0, 0.0, True, None)]).decode()
 
 
 @pytest.mark.parametrize("write", [write_csv, write_jsonl])
-def test_rows_are_written_as_they_are_read(write):
+def test_rows_are_written_one_by_one(write):
     """A table is never in memory: most of it is in the file before its end is asked for."""
     file, sizes = io.BytesIO(), []
 
@@ -186,7 +184,7 @@ def test_parquet_has_a_row_group_for_each_ten_thousand_rows():
 
 
 @pytest.mark.parametrize("extension", FORMATS)
-def test_a_table_without_rows_has_its_columns_all_the_same(extension, tmp_path):
+def test_a_table_without_rows_has_its_columns(extension, tmp_path):
     path = tmp_path / f"empty.{extension}"
     count = write_file(ExportTable(columns=COLUMNS, rows=[]), path)
 
@@ -200,14 +198,14 @@ def test_a_table_without_rows_has_its_columns_all_the_same(extension, tmp_path):
 @pytest.mark.parametrize(
     ("name", "given"), [("runs.xls", "ends in '.xls'"), ("runs", "has no extension"), ("runs.CSV", "ends in '.CSV'")]
 )
-def test_a_format_that_nobody_writes_is_said(name, given):
+def test_an_unknown_format_is_an_error(name, given):
     with pytest.raises(SpecError) as raised:
         find_writer(Path(name).suffix.removeprefix("."))
 
     assert str(raised.value) == f"the file {given}: write one of .csv, .jsonl, .parquet"
 
 
-def test_a_table_that_breaks_off_leaves_what_was_there(tmp_path):
+def test_a_failed_export_keeps_the_earlier_file(tmp_path):
     path = tmp_path / "runs.csv"
     path.write_text("before")
 
@@ -221,7 +219,7 @@ def test_a_table_that_breaks_off_leaves_what_was_there(tmp_path):
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("runs.csv", "before")]
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path):
+def test_an_unwritable_path_is_an_error(tmp_path):
     path = tmp_path / "nowhere" / "runs.csv"
     with pytest.raises(SpecError) as raised:
         write_file(ExportTable(columns=COLUMNS, rows=[]), path)

@@ -27,7 +27,7 @@ def scores(reply, expected):
     return {name: None if isinstance(value, NotApplicable) else value for name, value in values.items()}
 
 
-def test_a_decision_has_the_rates_that_parities_are_about():
+def test_a_decision_has_the_metrics_of_the_parities():
     assert scores("approve 0.8", "approve") == {
         "correct": True, "selected": True, "true_positive": True, "false_positive": None, "right_if_selected": True,
         "overconfidence": pytest.approx(-0.2), "stated_probability": 0.8,
@@ -40,7 +40,7 @@ def test_a_decision_has_the_rates_that_parities_are_about():
     assert scores("deny 0.1", "deny")["right_if_selected"] is None
 
 
-def test_what_cannot_be_read_is_wrong_and_not_favourable():
+def test_an_unreadable_decision_is_wrong_and_not_favourable():
     metrics = {each.name: each for each in fairness.decision(lambda reply: None, favourable="approve")}
     sample, reply = Sample(id="a", input="?", expected="approve"), Reply(text="?")
 
@@ -53,7 +53,7 @@ def test_directions_and_bounds_are_declared():
     assert (METRICS["overconfidence"].facts.low, METRICS["overconfidence"].facts.high) == (-1, 1)
 
 
-def test_another_rule_has_another_version():
+def test_the_version_depends_on_the_rule():
     other = fairness.decision(lambda reply: reply.text, favourable="approve")[0]
 
     assert other.facts.version != METRICS["correct"].facts.version
@@ -69,7 +69,7 @@ def test_a_favourable_answer_that_no_sample_expects_is_an_error():
     assert "no sample has an expected answer" in check([Sample(id="a", input="?")])
 
 
-def test_a_probability_beyond_1_is_the_readers_error():
+def test_a_probability_above_1_is_an_error():
     metrics = fairness.decision(read, favourable="approve", confidence=lambda reply: 80)[-2:]
 
     for metric in metrics:
@@ -95,7 +95,7 @@ def test_parities_are_targets_by_proof(function, target):
     assert parse_target(made).decide == "bound"
 
 
-def test_parities_take_what_targets_take():
+def test_parities_accept_the_fields_and_limits_of_targets():
     assert fairness.equalized_odds(by="sex & age(25, 45)", limit=0.025).endswith("by sex & age(25, 45)) <= 0.025")
     for wrong in ({"by": "sex &"}, {"by": 3}, {"by": "sex", "limit": 10}, {"by": "sex", "limit": True}):
         with pytest.raises(SpecError, match=r"fairness\.demographic_parity has"):

@@ -9,7 +9,7 @@ import pytest
 from experiment_builders import store_run
 
 from pytest_crucible import Reply, Sample, SpecError, fairness
-from pytest_crucible.fairness.threshold_rules import Rule, Threshold, Thresholds
+from pytest_crucible.fairness.decisions import Rule, Threshold, Thresholds
 from pytest_crucible.records.slices import By, Field
 from pytest_crucible.store.runs import RunStore
 
@@ -82,7 +82,7 @@ def test_a_run_without_stated_probabilities_is_explained(tmp_path):
         ({"by": "sex", "run": 7}, "thresholds has run=7: write it as text"),
     ],
 )
-def test_what_thresholds_do_not_take_is_explained(arguments, problem):
+def test_invalid_arguments_of_thresholds_are_errors(arguments, problem):
     pytest.importorskip("fairlearn")
 
     with pytest.raises(SpecError) as caught:
@@ -91,11 +91,11 @@ def test_what_thresholds_do_not_take_is_explained(arguments, problem):
     assert problem in str(caught.value)
 
 
-def test_the_rules_are_fairlearns():
+def test_fitted_rules_equalise_selection_rates():
     pytest.importorskip("fairlearn")
     import numpy as np
 
-    from pytest_crucible.fairness.fitted_thresholds import _fit, _load_fairlearn
+    from pytest_crucible.fairness.mitigation import _fit, _load_fairlearn
 
     rng = random.Random(1)
     samples = [sample(rng.choice("fm"), name=f"{k}") for k in range(400)]

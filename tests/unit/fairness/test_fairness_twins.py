@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible import NoTwin, Sample, SpecError, fairness
-from pytest_crucible.fairness.swap_tables import GENDER, read_table
-from pytest_crucible.fairness.twin_samples import with_twins
+from pytest_crucible.fairness.twin_samples import GENDER, read_table, with_twins
 
 
 def twin(prompt, version, expected=None):
@@ -50,7 +49,7 @@ def test_her_is_him_or_his(female, male):
         ("A bob haircut.", "no word to swap"),
     ],
 )
-def test_what_is_not_certain_has_no_twin(prompt, reason):
+def test_an_uncertain_prompt_has_no_twin(prompt, reason):
     variants = with_twins(Sample(id="a", input=prompt), GENDER).variants
 
     assert NoTwin(reason) in variants.values()
@@ -70,7 +69,7 @@ def test_expected_and_conversations_are_swapped_and_the_version_is_named():
     assert both.variants["male"] == NoTwin("the prompt is the male version")
 
 
-def test_a_table_of_ones_own_may_have_several_versions(tmp_path):
+def test_a_user_table_may_have_several_versions(tmp_path):
     (tmp_path / "names.csv").write_text(
         "english,german,turkish\nMary Smith,Anna Schmidt,Ayşe Yılmaz\nTom,Jürgen,Emre\n"
     )
@@ -99,7 +98,7 @@ def test_a_word_of_a_table_is_found_in_every_form(tmp_path, table, prompt, twin)
     assert variants["m"].input == twin
 
 
-def test_parts_of_letters_and_roles_of_messages_are_no_words(tmp_path):
+def test_accented_words_and_roles_of_messages_are_not_swapped(tmp_path):
     (tmp_path / "t.csv").write_text("a,b\ncafe,bar\nuser,guest\n")
     prompt = [{"role": "user", "content": "A cafe\u0301 and a cafe."}]
 
@@ -129,7 +128,7 @@ def test_an_invalid_table_is_explained(tmp_path, text):
         read_table(tmp_path / "t.csv")
 
 
-def test_where_all_prompts_are_one_version_only_the_others_are_variants():
+def test_when_all_prompts_have_one_version_only_the_others_are_variants():
     (sample,) = fairness.twins([{"input": "She sings."}], swap="gender")()
 
     assert sample.metadata["twin"] == "female"

@@ -99,8 +99,8 @@ def test_equivalent_is_not_inferior_on_either_side(data, margin):
 
 @given(data_sets(), MARGINS, MARGINS, st.sampled_from(["non-inferior", "equivalent"]))
 @settings(deadline=None)
-def test_a_tighter_margin_never_turns_met(data, one, other, alternative):
-    tight, wide = sorted((one, other))
+def test_a_tighter_margin_never_turns_met(data, margin, other, alternative):
+    tight, wide = sorted((margin, other))
     if state(data, alternative=alternative, margin=tight) == "met":
         assert state(data, alternative=alternative, margin=wide) == "met"
 

@@ -58,55 +58,55 @@ relevances = st.floats(0.001, 1)
 @st.composite
 def readings(draw):
     lower, value, upper = sorted(draw(st.tuples(numbers, numbers, numbers)))
-    known = draw(st.booleans())
-    return reading(value, lower if known else None, upper if known else None)
+    is_known = draw(st.booleans())
+    return reading(value, lower if is_known else None, upper if is_known else None)
 
 
 @given(readings(), ps, relevances)
-def test_a_verdict_never_contradicts_its_bounds(seen, p, relevant):
+def test_a_verdict_never_contradicts_its_bounds(measured, p, relevant):
     contrast = replace(PLAIN, relevant=relevant)
-    state, proven = decide_comparison(contrast, seen, both(p), alpha=ALPHA)
+    state, proven = decide_comparison(contrast, measured, both(p), alpha=ALPHA)
 
     if state == "missed":
         assert proven
-        assert seen.value < 0
+        assert measured.value < 0
         assert p <= ALPHA
-        assert seen.lower is None or seen.lower <= -relevant
+        assert measured.lower is None or measured.lower <= -relevant
     if state == "met" and proven:
-        assert (seen.lower is not None and seen.lower > -relevant) or (seen.value > 0 and p <= ALPHA)
-    if seen.lower is not None and seen.lower > -relevant:
+        assert (measured.lower is not None and measured.lower > -relevant) or (measured.value > 0 and p <= ALPHA)
+    if measured.lower is not None and measured.lower > -relevant:
         assert (state, proven) == ("met", True)
 
 
 @given(readings(), ps, relevances)
-def test_a_relevant_difference_never_adds_a_miss(seen, p, relevant):
+def test_a_relevant_difference_never_adds_a_miss(measured, p, relevant):
     """So it cannot raise the rate of false alarms, in any family."""
-    if decide_comparison(replace(PLAIN, relevant=relevant), seen, both(p), alpha=ALPHA)[0] == "missed":
-        assert decide_comparison(PLAIN, seen, both(p), alpha=ALPHA) == ("missed", True)
+    if decide_comparison(replace(PLAIN, relevant=relevant), measured, both(p), alpha=ALPHA)[0] == "missed":
+        assert decide_comparison(PLAIN, measured, both(p), alpha=ALPHA) == ("missed", True)
 
 
 @given(readings(), ps, relevances, relevances)
-def test_what_is_missed_is_also_missed_where_smaller_differences_matter(seen, p, one, other):
-    narrow, wide = (replace(PLAIN, relevant=relevant) for relevant in sorted((one, other)))
+def test_what_is_missed_is_also_missed_where_smaller_differences_matter(measured, p, smaller, other):
+    narrow, wide = (replace(PLAIN, relevant=relevant) for relevant in sorted((smaller, other)))
 
-    if decide_comparison(wide, seen, both(p), alpha=ALPHA)[0] == "missed":
-        assert decide_comparison(narrow, seen, both(p), alpha=ALPHA)[0] == "missed"
+    if decide_comparison(wide, measured, both(p), alpha=ALPHA)[0] == "missed":
+        assert decide_comparison(narrow, measured, both(p), alpha=ALPHA)[0] == "missed"
 
 
 @given(readings(), relevances)
-def test_met_and_proven_is_what_a_margin_of_that_size_proves(seen, relevant):
+def test_met_and_proven_is_what_a_margin_of_that_size_proves(measured, relevant):
     margin = replace(PLAIN, alternative="non-inferior", margin=relevant)
-    gate = decide_comparison(replace(PLAIN, relevant=relevant), seen, both(1.0), alpha=ALPHA)
+    gate = decide_comparison(replace(PLAIN, relevant=relevant), measured, both(1.0), alpha=ALPHA)
 
-    assert (gate == ("met", True)) == (decide_comparison(margin, seen, both(1.0), alpha=ALPHA) == ("met", True))
+    assert (gate == ("met", True)) == (decide_comparison(margin, measured, both(1.0), alpha=ALPHA) == ("met", True))
 
 
 def test_it_keeps_its_place_in_the_family():
     assert RELEVANT.shares_alpha
-    one, other = (comparison(evidence(reading(-0.09, -0.12, -0.06, 0.03)), RELEVANT) for _ in range(2))
+    smaller, other = (comparison(evidence(reading(-0.09, -0.12, -0.06, 0.03)), RELEVANT) for _ in range(2))
 
-    assert verdict(one).state == "missed"
-    assert verdict(one, family_size=2).state == "met"
+    assert verdict(smaller).state == "missed"
+    assert verdict(smaller, family_size=2).state == "met"
     assert other.contrast.subject("v2") == "a: v2 vs v1 (relevant 0.05)"
 
 
@@ -143,9 +143,9 @@ REASONS = [
 ]
 
 
-@pytest.mark.parametrize(("seen", "reason"), REASONS)
-def test_a_relevant_difference_says_why(seen, reason):
-    assert verdict(comparison(evidence(reading(*seen)), RELEVANT, needed=700)).reason == reason
+@pytest.mark.parametrize(("measured", "reason"), REASONS)
+def test_a_relevant_difference_says_why(measured, reason):
+    assert verdict(comparison(evidence(reading(*measured)), RELEVANT, needed=700)).reason == reason
 
 
 def test_a_ratio_says_how_many_times_the_baseline():
@@ -178,15 +178,17 @@ def test_a_ratio_says_how_many_times_the_baseline():
     ],
 )
 def test_lost_samples_may_hide_a_relevant_regression(worst, state, reason):
-    seen = evidence(reading(0.0, -0.03, 0.03, 0.9), worst, reading(0.02, -0.01, 0.04, 0.2))
-    ruled = verdict(comparison(seen, RELEVANT, lost=2))
+    measured = evidence(reading(0.0, -0.03, 0.03, 0.9), worst, reading(0.02, -0.01, 0.04, 0.2))
+    ruled = verdict(comparison(measured, RELEVANT, lost=2))
 
     assert (ruled.state, ruled.proven, ruled.reason) == (state, False, reason)
 
 
 def test_lost_samples_that_may_be_a_relevant_improvement_leave_no_proof_of_equivalence():
-    seen = evidence(reading(0.0, -0.03, 0.03, 0.9), reading(-0.01, -0.04, 0.02, 0.6), reading(0.03, -0.0, 0.06, 0.1))
-    ruled = verdict(comparison(seen, RELEVANT, lost=2))
+    measured = evidence(
+        reading(0.0, -0.03, 0.03, 0.9), reading(-0.01, -0.04, 0.02, 0.6), reading(0.03, -0.0, 0.06, 0.1)
+    )
+    ruled = verdict(comparison(measured, RELEVANT, lost=2))
 
     assert (ruled.state, ruled.proven) == ("met", True)
     assert ruled.reason == "proven not worse by the relevant 0.05 (one-sided bounds -0.03 and +0.03)"
@@ -201,18 +203,18 @@ PAST = PastComparison(
 
 
 @pytest.mark.parametrize(
-    ("seen", "state"),
+    ("measured", "state"),
     [
         ((-0.02, -0.03, -0.01, 0.001), "met"),  # worse, as was proven, and now known to be below what matters
         ((-0.04, -0.09, 0.01, 0.2), "missed"),
         ((0.04, -0.06, 0.12, 0.001), "missed"),
     ],
 )
-def test_only_proof_that_it_is_below_what_matters_ends_a_proven_regression(seen, state):
-    ours = comparison(evidence(reading(*seen)), RELEVANT)
+def test_only_proof_that_it_is_below_what_matters_ends_a_proven_regression(measured, state):
+    ours = comparison(evidence(reading(*measured)), RELEVANT)
     look = Look(number=2, replies=(40, 40), since="2026-01-01", proven_in=PAST)
     whole = replace(analysis(ours), looks={RELEVANT.subject("v2"): look})
-    compared = (replace(ours, p_adjusted=seen[3]),)
+    compared = (replace(ours, p_adjusted=measured[3]),)
     (ruled,) = decide_verdicts([replace(whole, comparisons=compared)], alpha=ALPHA, strict=False, family_size=1)
 
     assert (ruled.state, ruled.proven) == (state, True)

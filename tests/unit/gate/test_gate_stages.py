@@ -8,7 +8,7 @@ import pytest
 from answer_builders import analysis_inputs, arm
 
 from pytest_crucible.analyse.analysis import analyse, score_table
-from pytest_crucible.gate.stages import leave_open
+from pytest_crucible.gate.early_end import leave_open
 from pytest_crucible.records import Verdict
 
 MET = Verdict(nodeid="t.py::t", subject="a >= 0.5", kind="target", state="met", proven=True, reason="bound")
@@ -35,7 +35,7 @@ def test_without_an_early_end_verdicts_stay(analysis):
 def test_a_proven_miss_stays_and_everything_else_is_undecided(ended):
     verdicts = list(leave_open(ended, [MET, MISSED, UNPROVEN, BROKEN]))
 
-    assert [(one.state, one.proven) for one in verdicts] == [
+    assert [(verdict.state, verdict.proven) for verdict in verdicts] == [
         ("undecided", False), ("missed", True), ("undecided", False), ("undecided", False)
     ]  # fmt: skip
     assert verdicts[0].reason == "the session ended after stage smoke"
@@ -45,6 +45,6 @@ def test_a_proven_miss_stays_and_everything_else_is_undecided(ended):
 def test_what_was_out_of_reach_is_missed_and_nothing_is_proven_on_a_number_of_samples_that_scores_chose(ended):
     out = replace(ended, out_of_reach=("a >= 0.5",))
 
-    assert [(one.state, one.proven) for one in leave_open(out, [MET, MISSED])] == [
+    assert [(entry.state, entry.proven) for entry in leave_open(out, [MET, MISSED])] == [
         ("missed", False), ("undecided", False)
     ]  # fmt: skip

@@ -74,14 +74,14 @@ def comparison(
 def analysis(
     *results: TargetResult | Comparison, nodeid="t.py::t", selected=100, finished=True, targets=(), contrasts=()
 ) -> Analysis:
-    judged = tuple(one for one in results if isinstance(one, TargetResult))
-    compared = tuple(one for one in results if isinstance(one, Comparison))
+    judged = tuple(result for result in results if isinstance(result, TargetResult))
+    compared = tuple(result for result in results if isinstance(result, Comparison))
     plan = Plan(
         nodeid=nodeid, path="t.py", line=1, dataset="d", dataset_sha256="d", planned=100, selected=selected,
         groups=None, repeats=1, metrics=(), open_metrics=True,
         arms=(Arm(name="v2", role="candidate", adapter="v2", identity="2"),),
-        targets=(*(one.target for one in judged), *map(parse_target, targets)),
-        contrasts=(*(one.contrast for one in compared), *contrasts),
+        targets=(*(entry.target for entry in judged), *map(parse_target, targets)),
+        contrasts=(*(entry.contrast for entry in compared), *contrasts),
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
     )  # fmt: skip
     return Analysis(
@@ -91,13 +91,15 @@ def analysis(
 
 
 def verdicts(*analyses: Analysis, strict=False, family_size=None) -> tuple[Verdict, ...]:
-    asked = sum(len(one.plan.contrasts) for one in analyses) if family_size is None else family_size
-    return decide_verdicts(adjust_p_values(analyses, family_size=asked), alpha=ALPHA, strict=strict, family_size=asked)
+    contrasts = sum(len(analysis.plan.contrasts) for analysis in analyses) if family_size is None else family_size
+    return decide_verdicts(
+        adjust_p_values(analyses, family_size=contrasts), alpha=ALPHA, strict=strict, family_size=contrasts
+    )
 
 
 def verdict(*results: TargetResult | Comparison, strict=False, family_size=None, **facts) -> Verdict:
-    [one] = verdicts(analysis(*results, **facts), strict=strict, family_size=family_size)
-    return one
+    [item] = verdicts(analysis(*results, **facts), strict=strict, family_size=family_size)
+    return item
 
 
 # -- targets ------------------------------------------------------------------------------------------------------
@@ -139,12 +141,12 @@ TABLE = [
 @pytest.mark.parametrize(("relation", "value", "lower", "upper", "by_estimate", "by_proof"), TABLE)
 def test_what_a_reading_says_of_a_target(relation, value, lower, upper, by_estimate, by_proof):
     target = parse_target(f"a {relation} 0.5")
-    seen = reading(value, lower, upper)
+    measured = reading(value, lower, upper)
 
-    assert decide_target(target, seen, strict=False) == by_estimate
-    assert decide_target(target, seen, strict=True) == by_proof
-    assert decide_target(replace(target, decide="bound"), seen, strict=False) == by_proof
-    assert decide_target(replace(target, decide="bound"), seen, strict=True) == by_proof
+    assert decide_target(target, measured, strict=False) == by_estimate
+    assert decide_target(target, measured, strict=True) == by_proof
+    assert decide_target(replace(target, decide="bound"), measured, strict=False) == by_proof
+    assert decide_target(replace(target, decide="bound"), measured, strict=True) == by_proof
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -177,13 +179,16 @@ levels = st.integers(-20, 20).map(lambda twentieths: twentieths / 20)
 @st.composite
 def readings(draw):
     lower, value, upper = sorted(draw(st.tuples(levels, levels, levels)))
-    known = draw(st.booleans())
-    return reading(value, lower if known else None, upper if known else None)
+    is_known = draw(st.booleans())
+    return reading(value, lower if is_known else None, upper if is_known else None)
 
 
-def mirror(one: BoundedValue) -> BoundedValue:
+def mirror(item: BoundedValue) -> BoundedValue:
     return reading(
-        -one.value, None if one.upper is None else -one.upper, None if one.lower is None else -one.lower, one.p_value
+        -item.value,
+        None if item.upper is None else -item.upper,
+        None if item.lower is None else -item.lower,
+        item.p_value,
     )
 
 
@@ -198,33 +203,33 @@ decisions = st.sampled_from(["point", "bound"])
 
 
 @given(readings(), levels, st.sampled_from(sorted(MIRRORED)), decisions)
-def test_mirrored_data_and_target_have_the_same_verdict(seen, limit, relation, decide):
-    there = decide_target(target(relation, limit, decide), seen, strict=False)
+def test_mirrored_data_and_target_have_the_same_verdict(measured, limit, relation, decide):
+    there = decide_target(target(relation, limit, decide), measured, strict=False)
 
-    assert decide_target(target(MIRRORED[relation], -limit, decide), mirror(seen), strict=False) == there
+    assert decide_target(target(MIRRORED[relation], -limit, decide), mirror(measured), strict=False) == there
 
 
 @given(readings(), levels, st.sampled_from([(">=", "<"), ("<=", ">")]), decisions)
-def test_a_target_and_its_opposite_are_never_both_met_nor_both_missed(seen, limit, relations, decide):
-    states = [decide_target(target(one, limit, decide), seen, strict=False)[0] for one in relations]
+def test_a_target_and_its_opposite_are_never_both_met_nor_both_missed(measured, limit, relations, decide):
+    states = [decide_target(target(relation, limit, decide), measured, strict=False)[0] for relation in relations]
 
     assert sorted(states) in (["met", "missed"], ["undecided", "undecided"])
 
 
 @given(readings(), levels, levels, st.sampled_from([">=", ">", "<=", "<"]), decisions)
-def test_a_tighter_target_is_never_easier(seen, one, other, relation, decide):
-    loose, tight = sorted((one, other), reverse=relation.startswith("<"))
+def test_a_tighter_target_is_never_easier(measured, item, other, relation, decide):
+    loose, tight = sorted((item, other), reverse=relation.startswith("<"))
     order = ["missed", "undecided", "met"]
-    easy, hard = (decide_target(target(relation, limit, decide), seen, strict=False) for limit in (loose, tight))
+    easy, hard = (decide_target(target(relation, limit, decide), measured, strict=False) for limit in (loose, tight))
 
     assert order.index(hard[0]) <= order.index(easy[0])
 
 
 @given(readings(), levels, st.sampled_from(sorted(MIRRORED)))
-def test_proof_only_takes_verdicts_back(seen, limit, relation):
+def test_proof_only_takes_verdicts_back(measured, limit, relation):
     """Asking for proof turns met or missed into undecided, and never one into the other; an equality waits for none."""
-    by_estimate = decide_target(target(relation, limit), seen, strict=False)
-    by_proof = decide_target(target(relation, limit), seen, strict=True)
+    by_estimate = decide_target(target(relation, limit), measured, strict=False)
+    by_proof = decide_target(target(relation, limit), measured, strict=True)
 
     if relation == "==":
         assert by_proof == by_estimate
@@ -237,7 +242,7 @@ def test_proof_only_takes_verdicts_back(seen, limit, relation):
 
 
 @pytest.mark.parametrize(
-    ("text", "seen", "needed", "strict", "state", "reason"),
+    ("text", "measured", "needed", "strict", "state", "reason"),
     [
         ("a >= 0.5", reading(0.6, 0.55, 0.65), None, False, "met", "one-sided bound 0.55 >= target 0.5"),
         ("a <= 0.5", reading(0.4, 0.35, 0.45), None, False, "met", "one-sided bound 0.45 <= target 0.5"),
@@ -266,11 +271,16 @@ def test_proof_only_takes_verdicts_back(seen, limit, relation):
         ("a >= 0.5", reading(None), None, False, "undecided", "no sample was scored"),
     ],
 )  # fmt: skip
-def test_a_target_says_why(text, seen, needed, strict, state, reason):
-    one = verdict(target_result(text, evidence(seen), needed=needed), strict=strict)
+def test_a_target_says_why(text, measured, needed, strict, state, reason):
+    decision = verdict(target_result(text, evidence(measured), needed=needed), strict=strict)
 
-    assert (one.state, one.reason) == (state, reason)
-    assert (one.nodeid, one.subject, one.kind, one.suite_error) == ("t.py::t", text, "target", False)
+    assert (decision.state, decision.reason) == (state, reason)
+    assert (decision.nodeid, decision.subject, decision.kind, decision.suite_error) == (
+        "t.py::t",
+        text,
+        "target",
+        False,
+    )
 
 
 # -- comparisons --------------------------------------------------------------------------------------------------
@@ -331,20 +341,20 @@ def test_what_a_reading_says_of_a_margin(alternative, lower, upper, ruling):
 
 
 @pytest.mark.parametrize("alternative", ["non-inferior", "superior", "equivalent"])
-@pytest.mark.parametrize("seen", [reading(None), reading(0.1, None, 0.2), reading(0.1, -0.2, None)], ids=str)
-def test_a_bound_that_is_not_there_decides_nothing(alternative, seen):
+@pytest.mark.parametrize("measured", [reading(None), reading(0.1, None, 0.2), reading(0.1, -0.2, None)], ids=str)
+def test_a_bound_that_is_not_there_decides_nothing(alternative, measured):
     contrast = Contrast(metric="a", baseline="v1", alternative=alternative, margin=0.05)
 
-    assert decide_comparison(contrast, seen, both(0.0), alpha=ALPHA) == ("undecided", False)
+    assert decide_comparison(contrast, measured, both(0.0), alpha=ALPHA) == ("undecided", False)
 
 
 shares = st.floats(0, 1)
 
 
 @given(readings(), shares, st.sampled_from(["regression", "superior"]))
-def test_mirrored_arms_are_never_both_better_nor_both_worse(seen, p, alternative):
+def test_mirrored_arms_are_never_both_better_nor_both_worse(measured, p, alternative):
     contrast = Contrast(metric="a", baseline="v1", alternative=alternative)
-    there, back = (decide_comparison(contrast, one, both(p), alpha=ALPHA) for one in (seen, mirror(seen)))
+    there, back = (decide_comparison(contrast, entry, both(p), alpha=ALPHA) for entry in (measured, mirror(measured)))
 
     assert there[1] == back[1]
     if there[1]:
@@ -352,9 +362,11 @@ def test_mirrored_arms_are_never_both_better_nor_both_worse(seen, p, alternative
 
 
 @given(readings(), st.sampled_from(["non-inferior", "superior", "equivalent"]))
-def test_mirrored_arms_never_both_miss_a_margin_that_is_one_sided(seen, alternative):
+def test_mirrored_arms_never_both_miss_a_margin_that_is_one_sided(measured, alternative):
     contrast = Contrast(metric="a", baseline="v1", alternative=alternative, margin=0.05)
-    there, back = (decide_comparison(contrast, one, both(None), alpha=ALPHA)[0] for one in (seen, mirror(seen)))
+    there, back = (
+        decide_comparison(contrast, entry, both(None), alpha=ALPHA)[0] for entry in (measured, mirror(measured))
+    )
 
     if alternative == "equivalent":
         assert there == back
@@ -365,12 +377,12 @@ def test_mirrored_arms_never_both_miss_a_margin_that_is_one_sided(seen, alternat
 
 
 @given(readings(), levels.map(abs), levels.map(abs), st.sampled_from(["non-inferior", "equivalent", "superior"]))
-def test_a_narrower_margin_is_never_easier(seen, one, other, alternative):
-    narrow, wide = sorted((one, other), reverse=alternative == "superior")
+def test_a_narrower_margin_is_never_easier(measured, item, other, alternative):
+    narrow, wide = sorted((item, other), reverse=alternative == "superior")
     order = ["missed", "undecided", "met"]
     easy, hard = (
         decide_comparison(
-            Contrast(metric="a", baseline="v1", alternative=alternative, margin=margin), seen, None, alpha=ALPHA
+            Contrast(metric="a", baseline="v1", alternative=alternative, margin=margin), measured, None, alpha=ALPHA
         )[0]
         for margin in (wide, narrow)
     )
@@ -429,50 +441,56 @@ def test_the_two_families_are_adjusted_apart():
 # -- the session's family -----------------------------------------------------------------------------------------
 
 
-def regressed(p: float | None, value=-0.1, **facts) -> Comparison:
+def regression(p: float | None, value=-0.1, **facts) -> Comparison:
     return comparison(evidence(reading(value, -0.3, 0.1, p)), **facts)
 
 
 def test_the_session_is_one_family():
     """0.03 and 0.04 are regressions each alone, and none together."""
-    analyses = [analysis(regressed(p), nodeid=f"t{k}") for k, p in enumerate((0.03, 0.04))]
+    analyses = [analysis(regression(p), nodeid=f"t{k}") for k, p in enumerate((0.03, 0.04))]
 
-    assert [one.comparisons[0].p_adjusted for one in adjust_p_values(analyses, family_size=2)] == [0.06, 0.06]
-    assert [one.state for one in verdicts(*analyses)] == ["met", "met"]
-    assert [verdicts(one)[0].state for one in analyses] == ["missed", "missed"]
+    assert [
+        adjust_p_value.comparisons[0].p_adjusted for adjust_p_value in adjust_p_values(analyses, family_size=2)
+    ] == [0.06, 0.06]
+    assert [entry.state for entry in verdicts(*analyses)] == ["met", "met"]
+    assert [verdicts(analysis)[0].state for analysis in analyses] == ["missed", "missed"]
 
 
 def test_holm_steps_down():
-    analyses = [analysis(regressed(p), nodeid=f"t{k}") for k, p in enumerate((0.03, 0.001, 0.02))]
+    analyses = [analysis(regression(p), nodeid=f"t{k}") for k, p in enumerate((0.03, 0.001, 0.02))]
 
-    assert [one.comparisons[0].p_adjusted for one in adjust_p_values(analyses, family_size=3)] == [0.04, 0.003, 0.04]
-    assert [one.state for one in verdicts(*analyses)] == ["missed"] * 3
+    assert [
+        adjust_p_value.comparisons[0].p_adjusted for adjust_p_value in adjust_p_values(analyses, family_size=3)
+    ] == [0.04, 0.003, 0.04]
+    assert [entry.state for entry in verdicts(*analyses)] == ["missed"] * 3
 
 
-def drifted(*seen: Comparison, nodeid="t.py::t") -> Analysis:
-    found = tuple(Drift(arm="v1", run="r", alpha=0.05, comparison=one) for one in seen)
-    outcome = SectionOutcome(result=found, claims=tuple(drift.claims(found)))
+def drift_analysis(*measured: Comparison, nodeid="t.py::t") -> Analysis:
+    drifts = tuple(Drift(arm="v1", run="r", alpha=0.05, comparison=entry) for entry in measured)
+    outcome = SectionOutcome(result=drifts, claims=tuple(drift.claims(drifts)))
     return replace(analysis(nodeid=nodeid), sections={"drift": outcome})
 
 
-def p_adjusted_of(one: Analysis) -> float | None:
-    return one.sections["drift"].claims[0].p_adjusted
+def p_adjusted_of(item: Analysis) -> float | None:
+    return item.sections["drift"].claims[0].p_adjusted
 
 
-def is_proven(one: Analysis) -> bool:
-    outcome = one.sections["drift"]
+def is_proven(item: Analysis) -> bool:
+    outcome = item.sections["drift"]
     [document] = drift.view(outcome.result, outcome.claims).document
     return document["proven"]
 
 
 def test_drifts_are_one_family_of_the_session_and_cost_comparisons_nothing():
     """0.03 and 0.04 are drifts each alone, and none together."""
-    adjusted = adjust_p_values([drifted(regressed(0.03)), drifted(regressed(0.04), nodeid="t2")], family_size=0)
+    adjusted = adjust_p_values(
+        [drift_analysis(regression(0.03)), drift_analysis(regression(0.04), nodeid="t2")], family_size=0
+    )
 
-    assert [p_adjusted_of(one) for one in adjusted] == [0.06, 0.06]
+    assert [p_adjusted_of(entry) for entry in adjusted] == [0.06, 0.06]
     assert not any(map(is_proven, adjusted))
-    assert is_proven(adjust_p_values([drifted(regressed(0.03))], family_size=0)[0])
-    both = adjust_p_values([drifted(regressed(0.03)), analysis(regressed(0.03))], family_size=1)
+    assert is_proven(adjust_p_values([drift_analysis(regression(0.03))], family_size=0)[0])
+    both = adjust_p_values([drift_analysis(regression(0.03)), analysis(regression(0.03))], family_size=1)
     assert both[1].comparisons[0].p_adjusted == 0.03
 
 
@@ -490,39 +508,41 @@ def test_drifts_are_one_family_of_the_session_and_cost_comparisons_nothing():
     ],
 )
 def test_a_drift_that_the_lost_could_undo_is_not_found(worst, best, p_adjusted):
-    (one,) = adjust_p_values([drifted(comparison(evidence(reading(-0.1, p=0.01), worst, best), lost=9))], family_size=0)
+    (adjust_p_value,) = adjust_p_values(
+        [drift_analysis(comparison(evidence(reading(-0.1, p=0.01), worst, best), lost=9))], family_size=0
+    )
 
-    assert p_adjusted_of(one) == p_adjusted
-    assert is_proven(one) is (p_adjusted is not None)
+    assert p_adjusted_of(adjust_p_value) == p_adjusted
+    assert is_proven(adjust_p_value) is (p_adjusted is not None)
 
 
 def test_comparisons_and_claims_of_sections_are_one_family_and_each_gets_its_own_p():
     small, large = Claim(subject="a", p_value=0.01, fails=True), Claim(subject="b", p_value=0.5, fails=True)
     analyses = [
-        replace(analysis(regressed(p), nodeid=f"t.py::{p}"), sections={"own": SectionOutcome(claims=(claim,))})
+        replace(analysis(regression(p), nodeid=f"t.py::{p}"), sections={"own": SectionOutcome(claims=(claim,))})
         for p, claim in ((0.02, large), (0.3, small))
     ]
 
     adjusted = adjust_p_values(analyses, family_size=4)
 
-    assert [one.comparisons[0].p_adjusted for one in adjusted] == pytest.approx([0.06, 0.6])
-    assert [one.sections["own"].claims[0].p_adjusted for one in adjusted] == pytest.approx([0.6, 0.04])
+    assert [entry.comparisons[0].p_adjusted for entry in adjusted] == pytest.approx([0.06, 0.6])
+    assert [entry.sections["own"].claims[0].p_adjusted for entry in adjusted] == pytest.approx([0.6, 0.04])
 
 
 def test_a_question_that_was_not_measured_counts():
-    one = analysis(regressed(0.02))
+    item = analysis(regression(0.02))
 
-    assert adjust_p_values([one], family_size=3)[0].comparisons[0].p_adjusted == pytest.approx(0.06)
-    assert verdicts(one, family_size=2)[0].state == "missed"
-    assert verdicts(one, family_size=3)[0].state == "met"
+    assert adjust_p_values([item], family_size=3)[0].comparisons[0].p_adjusted == pytest.approx(0.06)
+    assert verdicts(item, family_size=2)[0].state == "missed"
+    assert verdicts(item, family_size=3)[0].state == "met"
 
 
 def test_a_comparison_without_pairs_has_no_p_and_still_counts():
-    analyses = [analysis(regressed(0.03), nodeid="a"), analysis(regressed(None, None), nodeid="b")]
+    analyses = [analysis(regression(0.03), nodeid="a"), analysis(regression(None, None), nodeid="b")]
     adjusted = adjust_p_values(analyses, family_size=2)
 
-    assert [one.comparisons[0].p_adjusted for one in adjusted] == [0.06, None]
-    assert [one.state for one in verdicts(*analyses)] == ["met", "undecided"]
+    assert [entry.comparisons[0].p_adjusted for entry in adjusted] == [0.06, None]
+    assert [entry.state for entry in verdicts(*analyses)] == ["met", "undecided"]
 
 
 p_values = st.one_of(st.floats(0, 1), st.floats(0, 0.06))
@@ -530,25 +550,25 @@ p_values = st.one_of(st.floats(0, 1), st.floats(0, 0.06))
 
 @given(st.lists(st.tuples(p_values, levels), min_size=1, max_size=8), st.integers(0, 5))
 def test_a_p_that_does_not_survive_the_correction_never_proves(pairs, more):
-    analyses = [analysis(regressed(p, value), nodeid=str(k)) for k, (p, value) in enumerate(pairs)]
+    analyses = [analysis(regression(p, value), nodeid=str(k)) for k, (p, value) in enumerate(pairs)]
     family_size = len(pairs) + more
     smallest = min(p for p, _ in pairs)
 
     given_verdicts = verdicts(*analyses, family_size=family_size)
     if smallest * family_size > ALPHA:
-        assert not any(one.proven for one in given_verdicts)
-    for one, (p, value) in zip(given_verdicts, pairs, strict=True):
-        assert not (one.proven and p > ALPHA)
-        assert one.state in ("met", "missed")
-        assert not (one.state == "missed" and value >= 0)
+        assert not any(given_verdict.proven for given_verdict in given_verdicts)
+    for item, (p, value) in zip(given_verdicts, pairs, strict=True):
+        assert not (item.proven and p > ALPHA)
+        assert item.state in ("met", "missed")
+        assert not (item.state == "missed" and value >= 0)
 
 
 def test_margins_do_not_pay_for_the_family():
     """Gates that must all pass need no correction: their bounds are those of alpha."""
     contrast = Contrast(metric="a", baseline="v1", alternative="non-inferior", margin=0.05)
-    one = comparison(evidence(reading(0.0, -0.04, 0.04, 0.9)), contrast)
+    item = comparison(evidence(reading(0.0, -0.04, 0.04, 0.9)), contrast)
 
-    assert verdict(one, family_size=1000).state == "met"
+    assert verdict(item, family_size=1000).state == "met"
 
 
 @pytest.mark.parametrize("alternative", ["non-inferior", "equivalent", "superior"])
@@ -557,9 +577,9 @@ def test_the_family_does_not_pay_for_margins(alternative):
     contrast = Contrast(metric="a", baseline="v1", alternative=alternative, margin=0.05)
     margins = [comparison(evidence(reading(0.1, 0.06, 0.14, 0.001)), contrast) for _ in range(9)]
 
-    adjusted = adjust_p_values([analysis(regressed(0.03), *margins)], family_size=1)[0]
+    adjusted = adjust_p_values([analysis(regression(0.03), *margins)], family_size=1)[0]
 
-    assert [one.p_adjusted for one in adjusted.comparisons] == [0.03] + [None] * 9
+    assert [comparison.p_adjusted for comparison in adjusted.comparisons] == [0.03] + [None] * 9
     decided = decide_verdicts([adjusted], alpha=ALPHA, strict=False, family_size=1)
     assert decided[0].state == "missed"
 
@@ -581,9 +601,9 @@ def test_the_family_does_not_pay_for_margins(alternative):
 )  # fmt: skip
 def test_a_comparison_says_why(alternative, value, p, state, reason):
     contrast = Contrast(metric="a", baseline="v1", alternative=alternative)
-    one = verdict(comparison(evidence(reading(value, -0.3, 0.3, p)), contrast, needed=1500, detectable=0.1239))
+    decision = verdict(comparison(evidence(reading(value, -0.3, 0.3, p)), contrast, needed=1500, detectable=0.1239))
 
-    assert (one.state, one.reason, one.kind) == (state, reason, "comparison")
+    assert (decision.state, decision.reason, decision.kind) == (state, reason, "comparison")
 
 
 @pytest.mark.parametrize(
@@ -598,10 +618,10 @@ def test_a_comparison_says_why(alternative, value, p, state, reason):
 )  # fmt: skip
 def test_a_margin_says_why(lower, upper, state, reason):
     contrast = Contrast(metric="a", baseline="v1", alternative="non-inferior", margin=0.05)
-    one = verdict(comparison(evidence(reading(-0.01, lower, upper, 0.5)), contrast, needed=1500))
+    decision = verdict(comparison(evidence(reading(-0.01, lower, upper, 0.5)), contrast, needed=1500))
 
-    assert (one.state, one.reason) == (state, reason)
-    assert one.subject == "a: v2 vs v1 non-inferior by 0.05"
+    assert (decision.state, decision.reason) == (state, reason)
+    assert decision.subject == "a: v2 vs v1 non-inferior by 0.05"
 
 
 def test_too_few_pairs_say_so():
@@ -616,128 +636,138 @@ def test_too_few_pairs_say_so():
 
 
 def test_lost_samples_that_could_turn_a_target_leave_it_undecided():
-    seen = evidence(reading(0.96, 0.9, 0.99), reading(0.93, 0.87, 0.97), reading(0.97, 0.91, 0.99))
-    one = verdict(target_result("a >= 0.95", seen, lost=3))
+    measured = evidence(reading(0.96, 0.9, 0.99), reading(0.93, 0.87, 0.97), reading(0.97, 0.91, 0.99))
+    decision = verdict(target_result("a >= 0.95", measured, lost=3))
 
-    assert (one.state, one.proven) == ("undecided", False)
-    assert one.reason == "met on the scored samples; the 3 lost samples could make it missed"
+    assert (decision.state, decision.proven) == ("undecided", False)
+    assert decision.reason == "met on the scored samples; the 3 lost samples could make it missed"
 
 
 def test_lost_samples_that_take_every_proof_leave_it_open():
     """Neither extreme makes it missed: it is no longer proven, and proof was asked for."""
-    seen = evidence(reading(0.97, 0.951, 0.99), reading(0.96, 0.94, 0.98), reading(0.98, 0.945, 0.99))
-    one = verdict(target_result("a >= 0.95", seen, lost=3), strict=True)
+    measured = evidence(reading(0.97, 0.951, 0.99), reading(0.96, 0.94, 0.98), reading(0.98, 0.945, 0.99))
+    decision = verdict(target_result("a >= 0.95", measured, lost=3), strict=True)
     contrast = Contrast(metric="a", baseline="v1", alternative="non-inferior", margin=0.05)
     unbounded = evidence(reading(0.0, -0.04, 0.04), reading(None), reading(None))
 
-    assert (one.state, one.reason) == ("undecided", "met on the scored samples; the 3 lost samples could leave it open")
+    assert (decision.state, decision.reason) == (
+        "undecided",
+        "met on the scored samples; the 3 lost samples could leave it open",
+    )
     assert (
         verdict(comparison(unbounded, contrast, lost=1)).reason
         == "met on the scored samples; the 1 lost sample could leave it open"
     )
 
 
-def test_one_lost_sample_and_thousands_are_told_alike():
-    seen = evidence(reading(0.96, 0.9, 0.99), reading(0.93, 0.87, 0.97), reading(0.97, 0.91, 0.99))
+def test_one_lost_sample_and_thousands_have_the_same_sentence():
+    measured = evidence(reading(0.96, 0.9, 0.99), reading(0.93, 0.87, 0.97), reading(0.97, 0.91, 0.99))
 
-    assert [verdict(target_result("a >= 0.95", seen, lost=lost)).reason for lost in (1, 1234)] == [
+    assert [verdict(target_result("a >= 0.95", measured, lost=lost)).reason for lost in (1, 1234)] == [
         "met on the scored samples; the 1 lost sample could make it missed",
         "met on the scored samples; the 1,234 lost samples could make it missed",
     ]
 
 
 def test_lost_samples_that_could_save_a_target_leave_it_undecided():
-    seen = evidence(reading(0.94, 0.9, 0.97), reading(0.91, 0.86, 0.95), reading(0.96, 0.92, 0.98))
-    one = verdict(target_result("a >= 0.95", seen, lost=2))
+    measured = evidence(reading(0.94, 0.9, 0.97), reading(0.91, 0.86, 0.95), reading(0.96, 0.92, 0.98))
+    decision = verdict(target_result("a >= 0.95", measured, lost=2))
 
-    assert one.reason == "missed on the scored samples; the 2 lost samples could make it met"
+    assert decision.reason == "missed on the scored samples; the 2 lost samples could make it met"
 
 
 def test_lost_samples_that_turn_nothing_may_take_the_proof():
-    seen = evidence(reading(0.96, 0.951, 0.97), reading(0.955, 0.949, 0.96), reading(0.97, 0.96, 0.98))
-    one = verdict(target_result("a >= 0.95", seen, lost=3, needed=900))
+    measured = evidence(reading(0.96, 0.951, 0.97), reading(0.955, 0.949, 0.96), reading(0.97, 0.96, 0.98))
+    decision = verdict(target_result("a >= 0.95", measured, lost=3, needed=900))
 
-    assert (one.state, one.proven) == ("met", False)
-    assert one.reason == "proven on the scored samples; the 3 lost samples could still overturn it"
+    assert (decision.state, decision.proven) == ("met", False)
+    assert decision.reason == "proven on the scored samples; the 3 lost samples could still overturn it"
 
 
 def test_lost_samples_between_whose_extremes_an_equality_holds_leave_it_undecided():
     """Two were counted, and four more may be: three are possible, though neither extreme is three."""
-    seen = evidence(reading(2, 1, 4), reading(2, 1, 4), reading(6, 4, 9))
+    measured = evidence(reading(2, 1, 4), reading(2, 1, 4), reading(6, 4, 9))
 
-    assert verdict(target_result("count(a) == 3", seen, lost=4)).reason == (
+    assert verdict(target_result("count(a) == 3", measured, lost=4)).reason == (
         "missed on the scored samples; the 4 lost samples could make it met"
     )
-    assert verdict(target_result("count(a) == 7", seen, lost=4)).state == "missed"
+    assert verdict(target_result("count(a) == 7", measured, lost=4)).state == "missed"
 
 
 def test_lost_samples_that_turn_nothing_change_nothing():
-    seen = evidence(reading(0.99, 0.97, 1.0), reading(0.98, 0.96, 0.99), reading(0.99, 0.97, 1.0))
-    one = verdict(target_result("a >= 0.95", seen, lost=1))
+    measured = evidence(reading(0.99, 0.97, 1.0), reading(0.98, 0.96, 0.99), reading(0.99, 0.97, 1.0))
+    decision = verdict(target_result("a >= 0.95", measured, lost=1))
 
-    assert (one.state, one.proven, one.reason) == ("met", True, "one-sided bound 0.97 >= target 0.95")
+    assert (decision.state, decision.proven, decision.reason) == ("met", True, "one-sided bound 0.97 >= target 0.95")
 
 
 def test_lost_samples_that_could_be_a_regression_leave_it_undecided():
-    seen = evidence(reading(-0.02, p=0.2), reading(-0.2, p=0.001), reading(0.01, p=0.4))
-    one = verdict(comparison(seen, lost=12))
+    measured = evidence(reading(-0.02, p=0.2), reading(-0.2, p=0.001), reading(0.01, p=0.4))
+    decision = verdict(comparison(measured, lost=12))
 
-    assert one.state == "undecided"
-    assert one.reason == "met on the scored samples; the 12 lost samples could make it missed"
+    assert decision.state == "undecided"
+    assert decision.reason == "met on the scored samples; the 12 lost samples could make it missed"
 
 
 def test_what_is_lost_is_judged_by_the_same_family():
     """Alone the worst reading would be a regression; in a family of ten it is none."""
-    seen = evidence(reading(-0.02, p=0.2), reading(-0.2, p=0.01), reading(0.01, p=0.4))
+    measured = evidence(reading(-0.02, p=0.2), reading(-0.2, p=0.01), reading(0.01, p=0.4))
 
-    assert verdict(comparison(seen, lost=12)).state == "undecided"
-    assert verdict(comparison(seen, lost=12), family_size=10).state == "met"
+    assert verdict(comparison(measured, lost=12)).state == "undecided"
+    assert verdict(comparison(measured, lost=12), family_size=10).state == "met"
 
 
 def test_an_improvement_that_the_lost_could_undo_is_not_proven():
-    seen = evidence(reading(0.1, p=0.01), reading(0.02, p=0.6), reading(0.2, p=0.001))
-    one = verdict(comparison(seen, lost=4))
+    measured = evidence(reading(0.1, p=0.01), reading(0.02, p=0.6), reading(0.2, p=0.001))
+    decision = verdict(comparison(measured, lost=4))
 
-    assert (one.state, one.proven) == ("met", False)
-    assert one.reason == ("an improvement is proven on the scored samples; the 4 lost samples could still overturn it")
+    assert (decision.state, decision.proven) == ("met", False)
+    assert decision.reason == (
+        "an improvement is proven on the scored samples; the 4 lost samples could still overturn it"
+    )
 
 
 # -- what forbids a verdict ---------------------------------------------------------------------------------------
 
 
 def test_a_partial_selection_is_undecided():
-    results = [target_result("a >= 0.5", evidence(reading(0.9, 0.8, 1.0))), regressed(0.0001)]
+    results = [target_result("a >= 0.5", evidence(reading(0.9, 0.8, 1.0))), regression(0.0001)]
 
-    for one in verdicts(analysis(*results, selected=7)):
-        assert (one.state, one.proven) == ("undecided", False)
-        assert one.reason == "only 7 of 100 samples were selected"
+    for item in verdicts(analysis(*results, selected=7)):
+        assert (item.state, item.proven) == ("undecided", False)
+        assert item.reason == "only 7 of 100 samples were selected"
 
 
 def test_an_interrupted_experiment_is_undecided():
-    results = [target_result("a >= 0.5", evidence(reading(0.9, 0.8, 1.0))), regressed(0.0001)]
+    results = [target_result("a >= 0.5", evidence(reading(0.9, 0.8, 1.0))), regression(0.0001)]
 
-    for one in verdicts(analysis(*results, finished=False)):
-        assert (one.state, one.proven) == ("undecided", False)
-        assert one.reason == "sampling was interrupted; continue with --crucible-resume"
+    for item in verdicts(analysis(*results, finished=False)):
+        assert (item.state, item.proven) == ("undecided", False)
+        assert item.reason == "sampling was interrupted; continue with --crucible-resume"
 
 
 def test_an_arm_that_was_refused_from_the_first_request_on_is_not_to_be_resumed():
-    stopped = replace(analysis(regressed(0.0001), finished=False), unanswered=("v2",))
+    stopped = replace(analysis(regression(0.0001), finished=False), unanswered=("v2",))
 
-    assert [one.reason for one in verdicts(stopped)] == ["sampling stopped before the first result of v2"]
+    assert [entry.reason for entry in verdicts(stopped)] == ["sampling stopped before the first result of v2"]
 
 
 def test_a_target_on_what_nothing_scored_is_a_mistake_of_the_suite():
-    one = verdict(targets=["acuracy >= 0.5"])
+    decision = verdict(targets=["acuracy >= 0.5"])
 
-    assert (one.state, one.suite_error, one.kind, one.subject) == ("undecided", True, "target", "acuracy >= 0.5")
-    assert one.reason == "no sample has a number for 'acuracy' (scored: a)"
+    assert (decision.state, decision.suite_error, decision.kind, decision.subject) == (
+        "undecided",
+        True,
+        "target",
+        "acuracy >= 0.5",
+    )
+    assert decision.reason == "no sample has a number for 'acuracy' (scored: a)"
 
 
 def test_a_comparison_on_what_nothing_scored_is_a_mistake_of_the_suite():
-    one = verdict(contrasts=[Contrast(metric="acuracy", baseline="v1")])
+    decision = verdict(contrasts=[Contrast(metric="acuracy", baseline="v1")])
 
-    assert (one.suite_error, one.kind, one.subject) == (True, "comparison", "acuracy: v2 vs v1")
+    assert (decision.suite_error, decision.kind, decision.subject) == (True, "comparison", "acuracy: v2 vs v1")
 
 
 def test_a_slice_without_pairs_is_open_where_others_have_some():
@@ -757,20 +787,20 @@ def test_a_slice_without_pairs_is_open_where_others_have_some():
 @pytest.mark.parametrize("facts", [{"selected": 1}, {"finished": False}], ids=["selected", "interrupted"])
 def test_what_nothing_scored_yet_is_no_mistake(facts):
     """The samples that would have scored it may not have been asked."""
-    one = verdict(targets=["a2 >= 0.5"], **facts)
+    decision = verdict(targets=["a2 >= 0.5"], **facts)
 
-    assert (one.state, one.suite_error) == ("undecided", False)
+    assert (decision.state, decision.suite_error) == ("undecided", False)
 
 
 def test_every_question_has_one_verdict():
     results = [
         target_result("a >= 0.5", evidence(reading(0.9, 0.8, 1.0))),
         target_result("a < 2", evidence(reading(0.9, 0.8, 1.0))),
-        regressed(0.4),
+        regression(0.4),
     ]
-    given_verdicts = verdicts(analysis(*results, targets=["b > 0"]), analysis(regressed(0.2), nodeid="other"))
+    given_verdicts = verdicts(analysis(*results, targets=["b > 0"]), analysis(regression(0.2), nodeid="other"))
 
-    assert [(one.nodeid, one.subject) for one in given_verdicts] == [
+    assert [(given_verdict.nodeid, given_verdict.subject) for given_verdict in given_verdicts] == [
         ("t.py::t", "a >= 0.5"),
         ("t.py::t", "a < 2"),
         ("t.py::t", "b > 0"),
@@ -781,6 +811,6 @@ def test_every_question_has_one_verdict():
 
 @pytest.mark.parametrize("relation", [">=", "<=", "<", ">"])
 def test_an_infinite_bound_is_a_bound(relation):
-    seen = reading(0.6, -math.inf, math.inf)
+    measured = reading(0.6, -math.inf, math.inf)
 
-    assert decide_target(target(relation, 0.5), seen, strict=True) == ("undecided", False)
+    assert decide_target(target(relation, 0.5), measured, strict=True) == ("undecided", False)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.guards.kinds import OPTIONS
-from pytest_crucible.guards.settings import read_guard
+from pytest_crucible.guards.guard import OPTIONS, read_guard
 from pytest_crucible.records.errors import SpecError
 
 
@@ -27,7 +26,6 @@ def test_defaults():
 @pytest.mark.parametrize(
     ("name", "table", "message"),
     [
-        ("train", {"kind": "rules"}, "'train' is a command"),
         ("inj", "rules", "write a table"),
         ("inj", {}, "neither kind nor any"),
         ("inj", {"kind": "rules", "any": ["pii"]}, "both kind and any"),

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.importers.formats import read
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
 FILES = Path(__file__).parents[2] / "data" / "imports"
 
@@ -97,7 +96,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_one_sentence(name, tmp_path, monkeypatch):
+def test_a_bad_file_is_an_error_in_one_sentence(name, tmp_path, monkeypatch):
     content, sentence = BAD[name]
     path = tmp_path / name
     if name == "results_x.json":
@@ -129,7 +128,7 @@ def test_a_bad_file_is_one_sentence(name, tmp_path, monkeypatch):
         ),
     ],
 )
-def test_a_wrong_question_is_one_sentence(name, options, sentence):
+def test_wrong_options_are_errors(name, options, sentence):
     with pytest.raises(SpecError, match=sentence):
         read(FILES / name, **options)
 
@@ -146,7 +145,7 @@ def test_a_wrong_question_is_one_sentence(name, options, sentence):
         ("r.html", "<!DOCTYPE html><html><head><title>Promptfoo report</title></head></html>", "HTML"),
     ],
 )
-def test_other_outputs_of_promptfoo_are_one_sentence(tmp_path, name, content, kind):
+def test_other_outputs_of_promptfoo_are_refused_with_the_way_out(tmp_path, name, content, kind):
     path = tmp_path / name
     path.write_text(content)
 
@@ -157,14 +156,14 @@ def test_other_outputs_of_promptfoo_are_one_sentence(tmp_path, name, content, ki
 
 
 class TestArchives:
-    def test_one_that_was_not_copied_whole(self, tmp_path):
+    def test_a_truncated_archive_is_an_error(self, tmp_path):
         path = tmp_path / "cut.eval"
         path.write_bytes((FILES / "inspect-v1.eval").read_bytes()[:9000])
 
         with pytest.raises(SpecError, match=r"cut.eval is a damaged archive .*: copy it again after its run has ended"):
             read(path)
 
-    def test_one_with_a_damaged_sample(self, tmp_path):
+    def test_a_damaged_sample_is_an_error(self, tmp_path):
         whole = (FILES / "inspect-v1.eval").read_bytes()
         path = tmp_path / "damaged.eval"
         path.write_bytes(whole[:1500] + b"\0" * 200 + whole[1700:])
@@ -172,7 +171,7 @@ class TestArchives:
         with pytest.raises(SpecError, match=r"damaged.eval: \S+ in it cannot be read \(.*\): write the log again"):
             read(path)
 
-    def test_a_run_that_was_killed_has_its_beginning_and_the_samples_until_then(self, tmp_path):
+    def test_the_samples_of_a_killed_run_are_read(self, tmp_path):
         """As Inspect leaves it: no header, but a journal."""
         document = json.loads(text("inspect-v1.json"))
         path = tmp_path / "killed.eval"
@@ -191,7 +190,7 @@ JUNK = st.sampled_from([None, True, 0, -1, math.nan, "", "x", [], {}, [1], {"a":
 
 
 @given(st.data(), st.sampled_from(["inspect-v1.json", "deepeval-v2.json", "promptfoo.json", "pytest-evals.json"]))
-def test_whatever_a_file_says_it_is_read_or_refused_in_a_sentence(tmp_path_factory, data, name):
+def test_any_value_in_a_file_is_read_or_an_error(tmp_path_factory, data, name):
     """One value in it, anywhere, is another one."""
     document = json.loads(text(name))
     at, key = document, data.draw(st.sampled_from(list(document)))

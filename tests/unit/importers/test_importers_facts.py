@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.importers.metric_kinds import Declared, metric_facts
-from pytest_crucible.importers.metric_names import spelling, with_our_names
+from pytest_crucible.importers.metric_facts import Declared, metric_facts, spelling, with_our_names
 from pytest_crucible.importers.results import ImportedFile, Results, Row, number_repeats
 from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
 
 def results(values, *, name="m", arm="a", task="t", **more) -> Results:
@@ -42,7 +40,7 @@ def facts(values, name="m", declared=None, **more):
         ("f1", [0.0, 87.5], ("unbounded", "higher", -math.inf, math.inf)),
     ],
 )
-def test_a_known_name_says_what_is_better_and_its_values_break_its_bounds(name, values, expected):
+def test_known_names_give_direction_and_bounds_unless_values_break_them(name, values, expected):
     assert facts(values, name) == (expected, [])
 
 
@@ -55,21 +53,21 @@ def test_a_known_name_says_what_is_better_and_its_values_break_its_bounds(name, 
         ([3.0, 5.0], "unbounded", "a number without bounds"),
     ],
 )
-def test_of_an_unknown_name_it_is_said_what_it_is_taken_as(values, kind, taken):
+def test_an_unknown_metric_gets_a_guessed_kind_and_a_note(values, kind, taken):
     found, said = facts(values, "zest")
 
     assert found[:2] == (kind, "higher")
     assert said == [f"metric 'zest' is not known: it is taken as {taken} (crucible import --range says otherwise)"]
 
 
-def test_all_arms_decide_what_a_metric_is():
+def test_the_kind_follows_the_values_of_all_arms():
     """Or else a method would depend on which arm happened to have only zeros and ones."""
     (found,), _ = metric_facts([results([0.0, 1.0]), results([0.5, 1.0], arm="b")], Declared())
 
     assert found.kind == "bounded"
 
 
-def test_the_user_goes_before_the_file_and_the_file_before_the_name():
+def test_declarations_of_the_user_precede_the_file_and_the_name():
     file = MetricFacts(name="latency", direction="higher", low=0, high=10)
 
     assert facts([3.0], "latency", facts=file)[0] == ("bounded", "higher", 0, 10)
@@ -82,7 +80,7 @@ def test_a_value_outside_the_declared_range_is_refused():
         facts([3.0, 7.0], declared=Declared(ranges={"m": (1, 5)}))
 
 
-def test_text_is_no_metric_to_judge():
+def test_text_values_make_a_text_metric():
     assert facts(["cat", "dog"])[0][0] == "text"
 
 
@@ -95,7 +93,7 @@ def test_text_is_no_metric_to_judge():
         ("latency", Declared(), True),
     ],
 )
-def test_the_direction_is_known_by_the_name_or_from_the_user(name, declared, directed):
+def test_the_direction_comes_from_the_name_or_the_user(name, declared, directed):
     (found,), _ = metric_facts([results([0.0, 3.0], name=name)], declared)
 
     assert found.is_directed == directed
@@ -108,7 +106,7 @@ def file(*of: Results, path="x.json") -> ImportedFile:
     return ImportedFile(path=path, sha256="0", harness="table", version="", results=of)
 
 
-def test_arms_of_one_task_stand_beside_each_other_on_the_samples_that_both_have():
+def test_arms_of_one_task_are_compared_on_their_common_samples():
     (task,) = group_tasks([file(results([1, 0, 1])), file(results([1, 0], arm="b"))])
 
     assert [one.arm for one in task.arms] == ["a", "b"]
@@ -116,7 +114,7 @@ def test_arms_of_one_task_stand_beside_each_other_on_the_samples_that_both_have(
     assert task.notes == ("task 't': 1 sample of 'a' (first: 2) that not every arm was asked, left out",)
 
 
-def test_samples_that_one_id_stands_for_twice_are_left_out():
+def test_samples_with_one_id_and_different_inputs_are_left_out():
     (task,) = group_tasks([file(results([1, 0], input="x")), file(Results(task="t", arm="b", rows=[
         Row(sample="0", scores={"m": 1}, input="x"), Row(sample="1", scores={"m": 1}, input="y")
     ]))])  # fmt: skip
@@ -133,19 +131,19 @@ def test_samples_that_one_id_stands_for_twice_are_left_out():
         (("new/log.json", "old/log.json"), ["new/log.json", "old/log.json"]),
     ],
 )
-def test_arms_of_one_name_have_the_names_of_their_files(paths, names):
+def test_equal_arm_names_are_replaced_by_file_names(paths, names):
     (task,) = group_tasks([file(results([k]), path=path) for k, path in enumerate(paths)])
 
     assert [one.arm for one in task.arms] == names
 
 
-def test_several_arms_of_one_name_have_the_names_of_their_files_before_their_own():
+def test_equal_names_of_several_arms_get_the_file_name_as_prefix():
     (task,) = group_tasks([file(results([k]), results([k], arm="b"), path=f"{k}.json") for k in (0, 1)])
 
     assert [one.arm for one in task.arms] == ["0/a", "0/b", "1/a", "1/b"]
 
 
-def test_the_candidate_is_the_first_arm_or_the_one_that_is_named():
+def test_the_candidate_is_the_first_or_the_named_arm():
     files = [file(results([1]), results([1], arm="b"))]
 
     assert [one.arm for one in group_tasks(files, candidate="b")[0].arms] == ["b", "a"]
@@ -162,17 +160,17 @@ def groups_of(*arms: Results) -> list[str | None]:
     return [sample.group for sample in task.samples]
 
 
-def test_groups_that_only_one_arm_has_are_those_of_the_samples():
+def test_groups_of_one_arm_apply_to_all():
     assert groups_of(grouped([None] * 3, "a"), grouped("xxy", "b")) == ["x", "x", "y"]
 
 
-def test_a_sample_that_no_arm_reached_does_not_take_the_groups_of_the_others():
+def test_a_sample_that_no_arm_reached_keeps_the_groups_of_the_others():
     arms = (dataclasses.replace(grouped("xx", name), planned=["0", "1", "2"], finished=False) for name in "ab")
 
     assert groups_of(*arms) == ["x", "x", "sample 2"]
 
 
-def test_a_sample_of_two_groups_is_refused():
+def test_a_sample_in_two_groups_is_an_error():
     with pytest.raises(SpecError, match="sample '1' is in group 'x' and, for 'b', in 'y': a sample has one group"):
         groups_of(grouped("xx", "a"), grouped("xy", "b"))
 
@@ -199,7 +197,7 @@ def test_a_sample_of_two_groups_is_refused():
         ),
     ],
 )
-def test_what_cannot_be_compared_is_one_sentence(files, options, sentence):
+def test_arms_that_cannot_be_compared_are_an_error(files, options, sentence):
     with pytest.raises(SpecError, match=sentence):
         group_tasks(files, **options)
 
@@ -211,7 +209,7 @@ def test_metrics_are_spelled_as_targets_can_name_them():
     assert said.facts == {"Answer_Relevancy_GEval": MetricFacts(name="Answer_Relevancy_GEval", high=1)}
 
 
-def test_two_names_that_become_one_are_refused():
+def test_two_names_with_one_spelling_are_an_error():
     both = Results(task="t", arm="a", rows=[Row(sample="1", scores={"a b": 1, "a/b": 0})])
 
     with pytest.raises(SpecError, match="metrics 'a b' and 'a/b' both become 'a_b': rename one of them in the file"):
@@ -219,7 +217,7 @@ def test_two_names_that_become_one_are_refused():
 
 
 @given(st.text())
-def test_a_spelled_name_can_be_a_target(name):
+def test_every_spelled_name_is_valid_in_a_target(name):
     assert parse_target(f"{spelling(name)} >= 0.5").metric == spelling(name)
 
 
@@ -236,11 +234,11 @@ def test_a_spelled_name_can_be_a_target(name):
         ("", []),
     ],
 )
-def test_rows_of_one_sample_are_repeats_and_a_sample_that_stands_twice_is_two(rows, numbered):
+def test_rows_of_one_sample_are_repeats_unless_it_has_more_rows_than_most(rows, numbered):
     assert [f"{one.sample}{one.repeat}" for one in number_repeats([Row(sample=name) for name in rows])] == numbered
 
 
-def test_a_sample_that_stands_twice_is_a_group_because_it_may_have_been_run_more_often():
+def test_duplicates_of_a_sample_share_a_group():
     rows = number_repeats([Row(sample=name) for name in "abca"])
 
     assert [(row.sample, row.group) for row in rows] == [

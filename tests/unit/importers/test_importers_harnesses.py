@@ -1,20 +1,18 @@
-"""What the harnesses themselves have written is read as they meant it."""
+"""Files that harnesses wrote are read: harness, version, task, arms, repeats, samples and scores."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from imported_files import find, find_row, read_arm, read_changed
 
 from pytest_crucible.importers.formats import READERS, read
 from pytest_crucible.importers.results import Results
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun
-from pytest_crucible.runs.imported_plan import ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 
-FILES = Path(__file__).parents[2] / "data" / "imports"
 READ = {
     "inspect-v2.eval": ("inspect", "0.3.285", "sums", ["mockllm/v2"], 2),
     "inspect-v1.json": ("inspect", "0.3.285", "sums", ["mockllm/v1"], 2),
@@ -50,22 +48,6 @@ READ = {
 }
 
 
-def found(pattern: str | Path) -> Path:
-    if isinstance(pattern, Path):
-        return pattern
-    (path,) = FILES.glob(pattern)
-    return path
-
-
-def arm(pattern: str | Path, number: int = 0) -> Results:
-    return read(found(pattern)).results[number]
-
-
-def row(results: Results, sample: str, repeat: int = 0):
-    (one,) = [one for one in results.rows if (one.sample, one.repeat) == (sample, repeat)]
-    return one
-
-
 def means(results: Results) -> dict[str, float]:
     """Of each metric over what was scored."""
     total, n = Counter(), Counter()
@@ -81,82 +63,83 @@ def means(results: Results) -> dict[str, float]:
     [
         ("inspect-v1.json", lambda document: document["samples"], "metadata"),
         ("deepeval-v1.json", lambda document: document["testCases"], "additionalMetadata"),
-        ("promptfoo.json", lambda document: [one["testCase"] for one in document["results"]["results"]], "metadata"),
+        ("promptfoo.json", lambda document: [row["testCase"] for row in document["results"]["results"]], "metadata"),
     ],
 )
 def test_the_metadata_of_samples_is_read(pattern, samples, name, tmp_path):
-    document = json.loads((FILES / pattern).read_text(encoding="utf-8"))
-    for one in samples(document):
-        one[name] = {"topic": "sums"}
-    path = tmp_path / pattern
-    path.write_text(json.dumps(document), encoding="utf-8")
+    def change(document):
+        for sample in samples(document):
+            sample[name] = {"topic": "sums"}
 
-    assert {json.dumps(row.metadata) for results in read(path).results for row in results.rows} == {'{"topic": "sums"}'}
+    imported = read_changed(tmp_path, pattern, change)
+
+    assert {json.dumps(row.metadata) for results in imported.results for row in results.rows} == {'{"topic": "sums"}'}
 
 
 @pytest.mark.parametrize("pattern", READ)
-def test_a_file_is_recognised_by_what_is_in_it(pattern, tmp_path):
-    renamed = tmp_path / f"file{found(pattern).suffix}"
-    renamed.write_bytes(found(pattern).read_bytes())
+def test_a_file_is_recognised_by_its_content(pattern, tmp_path):
+    renamed = tmp_path / f"file{find(pattern).suffix}"
+    renamed.write_bytes(find(pattern).read_bytes())
 
     assert read(renamed).harness == READ[pattern][0]
 
 
 @pytest.mark.parametrize("pattern", READ)
-def test_harness_version_task_arms_and_repeats(pattern):
+def test_a_file_has_its_harness_version_task_arms_and_repeats(pattern):
     harness, version, task, arms, repeats = READ[pattern]
-    imported = read(found(pattern))
+    imported = read(find(pattern))
 
     assert (imported.harness, imported.version) == (harness, version)
     assert [one.arm for one in imported.results] == arms
     assert {(one.task, one.repeats) for one in imported.results} == {(task, repeats)}
 
 
-def test_every_reader_has_read_a_file_of_its_harness():
+def test_every_reader_reads_a_file_of_its_harness():
     assert {harness for harness, *_ in READ.values()} == set(READERS)
 
 
-def test_an_archive_and_its_json_form_say_the_same(tmp_path):
+def test_an_archive_and_its_json_form_have_equal_rows(tmp_path):
     """Both were written of one log."""
-    archive, document = read(found("inspect-v1.eval")), read(found("inspect-v1.json"))
+    archive, document = read(find("inspect-v1.eval")), read(find("inspect-v1.json"))
 
     assert sorted(archive.results[0].rows, key=str) == sorted(document.results[0].rows, key=str)
     assert archive.sha256 != document.sha256
 
 
 class TestInspect:
-    def test_grades_are_numbers(self):
-        graded = [row(arm("inspect-v2.eval"), sample).scores["graded"] for sample in ("sum-1", "sum-2", "sum-10")]
+    @pytest.mark.parametrize(
+        ("sample", "expected"),
+        [
+            ("sum-1", {"graded": 0.0}),
+            ("sum-2", {"graded": 1.0}),
+            # A scorer of two values has two metrics.
+            ("sum-10", {"graded": 0.5, "shape.length": 17.0, "shape.digits": 2.0}),
+        ],
+    )
+    def test_scores_are_numbers(self, sample, expected):
+        scores = find_row(read_arm("inspect-v2.eval"), sample).scores
 
-        assert graded == [0.0, 1.0, 0.5]
+        assert {name: scores[name] for name in expected} == expected
 
-    def test_a_scorer_of_two_values_has_two_metrics(self):
-        scores = row(arm("inspect-v2.eval"), "sum-10").scores
+    def test_unscored_and_failed_samples_are_lost(self):
+        results = read_arm("inspect-v2.eval")
+        unscored, failed = find_row(results, "sum-12", 1), find_row(results, "sum-11")
 
-        assert (scores["shape.length"], scores["shape.digits"]) == (17.0, 2.0)
+        assert "graded" not in unscored.scores
+        assert unscored.lost == {"graded": "the scorer gave no value"}
+        assert (failed.error, failed.scores) == ("RuntimeError('the model server went away')", {})
 
-    def test_what_was_left_unscored_is_lost(self):
-        one = row(arm("inspect-v2.eval"), "sum-12", repeat=1)
-
-        assert "graded" not in one.scores
-        assert one.lost == {"graded": "the scorer gave no value"}
-
-    def test_a_sample_that_failed_is_lost_with_what_was_raised(self):
-        one = row(arm("inspect-v2.eval"), "sum-11")
-
-        assert (one.error, one.scores) == ("RuntimeError('the model server went away')", {})
-
-    def test_the_reply_and_what_it_cost(self):
-        reply = row(arm("inspect-v2.eval"), "sum-10").reply
+    def test_a_reply_has_its_tokens(self):
+        reply = find_row(read_arm("inspect-v2.eval"), "sum-10").reply
 
         assert (reply.text, reply.input_tokens, reply.output_tokens) == ("It is 20, I think", 9, 5)
 
-    def test_the_cluster_of_its_standard_error_is_the_group(self):
+    def test_the_cluster_of_the_standard_error_is_the_group(self):
         """Ten questions on a document that v2 has and v1 has not: p = 0.002 of 60 samples.
 
         Of 6 documents one differs, which shows nothing.
         """
-        files = [read(found(f"inspect-clusters-{name}.eval")) for name in ("v2", "v1")]
+        files = [read(find(f"inspect-clusters-{name}.eval")) for name in ("v2", "v1")]
         run = ImportedRun.of(files, ImportOptions()).evaluate_unstored()
 
         (comparison,) = run.experiments[0].comparisons
@@ -166,21 +149,20 @@ class TestInspect:
         assert [one.proven for one in run.verdicts] == [False]
 
     def test_two_clusters_need_a_choice(self, tmp_path):
-        log = json.loads((FILES / "inspect-v1.json").read_text())
-        for sample in log["samples"]:
-            sample["metadata"] = {"doc": "d", "author": sample["id"][-1]}
-        metrics = [{"name": "inspect_ai/stderr", "options": {"cluster": key}} for key in ("doc", "author")]
-        log["eval"]["scorers"][0]["metrics"] = {"a": metrics[:1], "b": [*metrics[1:]]}
-        path = tmp_path / "log.json"
-        path.write_text(json.dumps(log))
+        def change(log):
+            for sample in log["samples"]:
+                sample["metadata"] = {"doc": "d", "author": sample["id"][-1]}
+            metrics = [{"name": "inspect_ai/stderr", "options": {"cluster": key}} for key in ("doc", "author")]
+            log["eval"]["scorers"][0]["metrics"] = {"a": metrics[:1], "b": [*metrics[1:]]}
 
         with pytest.raises(SpecError, match=r"several clusters \(doc, author\): choose one with --group KEY"):
-            read(path)
-        assert {row.group for row in read(path, group="author").results[0].rows} == set("0123456789")
+            read_changed(tmp_path, "inspect-v1.json", change)
+        rows = read_arm(tmp_path / "v2.json", group="author").rows
+        assert {row.group for row in rows} == set("0123456789")
 
-    def test_an_accuracy_of_one_value_is_better_when_it_is_more(self):
+    def test_values_averaged_as_accuracies_are_from_0_to_1(self):
         """The log averages `right` and each `part_*` as accuracies, and only the mean of `length`."""
-        facts = arm("inspect-values.eval").facts
+        facts = read_arm("inspect-values.eval").facts
 
         assert {name: (one.low, one.high) for name, one in facts.items()} == {
             "values.right": (0.0, 1.0),
@@ -188,38 +170,36 @@ class TestInspect:
         }
 
     def test_a_cluster_inside_a_grouped_metric_is_found(self):
-        assert [one.group for one in arm("inspect-values.eval").rows] == ["d0", "d0", "d1", "d1"]
+        assert [one.group for one in read_arm("inspect-values.eval").rows] == ["d0", "d0", "d1", "d1"]
 
     def test_grades_in_a_value_are_from_0_to_1(self, tmp_path):
-        log = json.loads((FILES / "inspect-v1.json").read_text())
-        for sample in log["samples"]:
-            sample["scores"]["shape"]["value"] = {"grade": "C"}
-        path = tmp_path / "log.json"
-        path.write_text(json.dumps(log))
+        def change(log):
+            for sample in log["samples"]:
+                sample["scores"]["shape"]["value"] = {"grade": "C"}
 
-        assert arm(path).facts["shape.grade"].high == 1.0
+        imported = read_changed(tmp_path, "inspect-v1.json", change)
 
-    def test_a_run_that_ended_before_a_sample_was_scored_says_so(self, tmp_path):
-        log = json.loads((FILES / "inspect-v1.json").read_text())
-        log["status"] = "error"
-        for sample in log["samples"]:
-            sample["scores"] = {}
-        path = tmp_path / "log.json"
-        path.write_text(json.dumps(log))
+        assert imported.results[0].facts["shape.grade"].high == 1.0
+
+    def test_a_run_that_ended_before_a_sample_was_scored_is_an_error(self, tmp_path):
+        def change(log):
+            log["status"] = "error"
+            for sample in log["samples"]:
+                sample["scores"] = {}
 
         with pytest.raises(SpecError, match=r"24 samples and no scores \(its run ended as 'error'\): run it again"):
-            read(path)
+            read_changed(tmp_path, "inspect-v1.json", change)
 
-    def test_values_that_are_lists_or_text_are_named(self):
-        assert read(found("inspect-clusters-v1.eval")).notes == (
+    def test_notes_name_metrics_with_lists_or_text(self):
+        assert read(find("inspect-clusters-v1.eval")).notes == (
             "metric 'spans' of inspect-clusters-v1.eval has lists as values, left out",
             "metric 'comment' of inspect-clusters-v1.eval has text as values, left out",
         )
 
-    def test_means_are_those_that_inspect_has_computed(self):
-        told = json.loads(found("inspect-v1.json").read_text())["results"]["scores"]
-        computed = {one["name"]: metric["value"] for one in told for metric in list(one["metrics"].values())[:1]}
-        ours = {name.removeprefix("shape."): mean for name, mean in means(arm("inspect-v1.eval")).items()}
+    def test_means_equal_those_that_inspect_computed(self):
+        document = json.loads(find("inspect-v1.json").read_text())["results"]["scores"]
+        computed = {one["name"]: metric["value"] for one in document for metric in list(one["metrics"].values())[:1]}
+        ours = {name.removeprefix("shape."): mean for name, mean in means(read_arm("inspect-v1.eval")).items()}
 
         assert ours == pytest.approx(computed)
         assert computed["graded"] == pytest.approx(4.5 / 11)
@@ -236,113 +216,99 @@ class TestGroups:
         ],
     )
     def test_a_key_of_the_samples_is_their_group(self, pattern, key, groups):
-        rows = read(found(pattern), group=key).results[0].rows
+        rows = read(find(pattern), group=key).results[0].rows
 
         assert {row.group for row in rows} == (groups or {row.reply.text for row in rows})
 
-    def test_a_key_that_no_sample_has(self):
+    def test_an_unknown_key_is_an_error_with_a_suggestion(self):
         with pytest.raises(SpecError, match=r"--group dok: no sample has this key: did you mean 'doc'\? there are doc"):
-            read(found("inspect-clusters-v1.eval"), group="dok")
-
-
-class TestDeepEval:
-    def test_a_judge_that_failed_is_a_lost_score_and_not_a_lost_reply(self):
-        one = row(arm("deepeval-v2.json"), "sum-8")
-
-        assert one.scores == {"Exact_Match": 1.0}
-        assert one.lost == {"Bias": "RuntimeError: the judge went away"}
-        assert one.reply.text == "16"
-
-    def test_its_latest_run_is_a_run(self, tmp_path):
-        run = json.loads(found("deepeval-v2.json").read_text())
-        (tmp_path / ".latest_test_run.json").write_text(json.dumps({"testRunData": run, "testRunLink": None}))
-
-        assert arm(tmp_path / ".latest_test_run.json").rows == arm("deepeval-v2.json").rows
-
-    def test_what_passes_below_its_threshold_is_better_low(self):
-        facts = arm("deepeval-v2.json").facts
-
-        assert {name: one.direction for name, one in facts.items()} == {"Exact_Match": "higher", "Bias": "lower"}
+            read(find("inspect-clusters-v1.eval"), group="dok")
 
 
 class TestPromptfoo:
-    def test_a_repeat_of_a_test_is_a_repeat_of_its_sample(self):
-        counts = Counter(one.sample for one in arm("promptfoo.json").rows)
+    def test_repeats_of_a_test_are_repeats_of_its_sample(self):
+        counts = Counter(one.sample for one in read_arm("promptfoo.json").rows)
 
         assert counts == {f"sum-{k}": 2 for k in range(1, 9)}
 
-    def same_variables(self, folder: Path, description: str) -> Results:
-        """The second test has the variables of the first, and assertions of its own."""
-        document = json.loads(found("promptfoo.json").read_text())
-        results = document["results"]["results"]
-        first = next(one for one in results if one["testCase"]["description"] == "sum-1")
-        for one in results:
-            if one["testCase"]["description"] == "sum-2":
-                one["vars"] = first["vars"]
-            if not description:
-                del one["testCase"]["description"]
-        path = folder / "results.json"
-        path.write_text(json.dumps(document))
-        return arm(path)
+    @pytest.mark.parametrize("has_descriptions", [True, False])
+    def test_two_tests_of_one_prompt_are_two_samples(self, tmp_path, has_descriptions):
+        """The second test has the variables of the first. Otherwise each other test would lack repeats, which are lost."""
 
-    def test_two_tests_of_one_prompt_are_two_samples(self, tmp_path):
-        """Otherwise each other test would lack repeats, which count as lost."""
-        assert {one.sample for one in self.same_variables(tmp_path, "kept").rows} == {f"sum-{k}" for k in range(1, 9)}
-        unnamed = self.same_variables(tmp_path, "")
-        assert (unnamed.repeats, set(Counter(one.sample for one in unnamed.rows).values())) == (2, {2})
-        assert '{"k":1} (2)' in {one.sample for one in unnamed.rows}
+        def change(document):
+            results = document["results"]["results"]
+            first = next(row for row in results if row["testCase"]["description"] == "sum-1")
+            for row in results:
+                if row["testCase"]["description"] == "sum-2":
+                    row["vars"] = first["vars"]
+                if not has_descriptions:
+                    del row["testCase"]["description"]
 
-    def test_a_judge_that_failed_is_lost_although_promptfoo_counts_0(self):
-        written = json.loads(found("promptfoo-judged.json").read_text())["results"]["results"][2]
-        one = row(arm("promptfoo-judged.json"), "sum-3")
+        results = read_changed(tmp_path, "promptfoo.json", change).results[0]
+        counts = Counter(row.sample for row in results.rows)
+
+        if has_descriptions:
+            assert set(counts) == {f"sum-{k}" for k in range(1, 9)}
+        else:
+            assert (results.repeats, set(counts.values())) == (2, {2})
+            assert '{"k":1} (2)' in counts
+
+    def test_scores_of_a_failed_judge_are_lost_although_promptfoo_counts_0(self):
+        written = json.loads(find("promptfoo-judged.json").read_text())["results"]["results"][2]
+        one = find_row(read_arm("promptfoo-judged.json"), "sum-3")
 
         assert (written["success"], written["namedScores"]) == (False, {"exact": 1, "rubric": 0})
         assert one.scores == {"exact": 1.0}
         assert one.lost == dict.fromkeys(("pass", "score", "rubric"), "the judge went away")
-        assert row(arm("promptfoo-judged.json"), "sum-2").scores == {"pass": True, "score": 1, "exact": 1, "rubric": 1}
+        assert find_row(read_arm("promptfoo-judged.json"), "sum-2").scores == {
+            "pass": True,
+            "score": 1,
+            "exact": 1,
+            "rubric": 1,
+        }
 
-    def test_an_error_of_the_provider_loses_the_sample_and_a_failed_assertion_does_not(self):
-        v2, v1 = arm("promptfoo.json"), arm("promptfoo.json", 1)
+    def test_a_provider_error_loses_the_sample_and_a_failed_assertion_does_not(self):
+        v2, v1 = read_arm("promptfoo.json"), read_arm("promptfoo.json", 1)
 
-        assert row(v2, "sum-7").error == "Error: the model server went away"
-        assert row(v1, "sum-1").scores == {"pass": False, "score": 0.125, "exact": 0.0, "brevity": 0.25}
+        assert find_row(v2, "sum-7").error == "Error: the model server went away"
+        assert find_row(v1, "sum-1").scores == {"pass": False, "score": 0.125, "exact": 0.0, "brevity": 0.25}
 
-    def test_json_and_json_lines_say_the_same(self):
-        assert [one.rows for one in read(found("promptfoo.json")).results] == [
-            one.rows for one in read(found("promptfoo.jsonl")).results
+    def test_json_and_json_lines_have_equal_rows(self):
+        assert [one.rows for one in read(find("promptfoo.json")).results] == [
+            one.rows for one in read(find("promptfoo.jsonl")).results
         ]
 
 
 class TestLmEval:
-    def test_samples_of_old_versions_have_no_list_of_their_metrics(self, tmp_path):
+    def test_samples_of_old_versions_without_a_list_of_metrics_are_read(self, tmp_path):
         """As 0.4.2 wrote them."""
-        told = {"doc_id": 0, "doc": {}, "target": "2", "arguments": [], "resps": [["2"]], "filtered_resps": ["2"]}
+        document = {"doc_id": 0, "doc": {}, "target": "2", "arguments": [], "resps": [["2"]], "filtered_resps": ["2"]}
         path = tmp_path / "sums.jsonl"
-        path.write_text(json.dumps({**told, "doc_hash": "x", "acc": 1.0, "f1": 0.5}) + "\n")
+        path.write_text(json.dumps({**document, "doc_hash": "x", "acc": 1.0, "f1": 0.5}) + "\n")
 
-        assert arm(path).rows[0].scores == {"acc": 1.0, "f1": 0.5}
+        assert read_arm(path).rows[0].scores == {"acc": 1.0, "f1": 0.5}
 
     def test_filters_are_metrics_of_one_sample(self):
-        one = arm("lm-eval-v1/samples_sums_filtered*").rows[0]
+        one = read_arm("lm-eval-v1/samples_sums_filtered*").rows[0]
 
         assert set(one.scores) == {"exact_match.strict", "exact_match.lenient"}
 
-    def test_the_results_have_all_tasks_and_their_directions(self):
-        imported = read(found("lm-eval-v2/results*"))
+    def test_the_results_file_has_all_tasks_and_their_directions(self):
+        imported = read(find("lm-eval-v2/results*"))
 
         assert [one.task for one in imported.results] == ["sums_choice", "sums_filtered"]
         assert imported.results[0].facts["acc"].direction == "higher"
         assert "metric 'word_perplexity' of" in imported.notes[0]
 
-    def test_means_are_those_that_the_harness_has_printed(self):
-        told = json.loads(found("lm-eval-v1/results*").read_text())["results"]["sums_choice"]
+    def test_means_equal_those_that_the_harness_printed(self):
+        document = json.loads(find("lm-eval-v1/results*").read_text())["results"]["sums_choice"]
 
-        assert means(arm("lm-eval-v1/samples_sums_choice*")) == {
-            "acc": told["acc,none"],
-            "acc_norm": told["acc_norm,none"],
+        assert means(read_arm("lm-eval-v1/samples_sums_choice*")) == {
+            "acc": document["acc,none"],
+            "acc_norm": document["acc_norm,none"],
         }
 
-    def test_the_perplexity_of_a_sample_is_its_log_likelihood_and_more_is_better(self, tmp_path):
+    def test_the_perplexity_of_a_sample_is_a_log_likelihood_where_higher_is_better(self, tmp_path):
         """As LAMBADA logs it: the aggregate is exp of minus the mean."""
         files = []
         for name, value in (("good", -0.3), ("poor", -2.8)):
@@ -354,12 +320,12 @@ class TestLmEval:
                 for k in range(20)
             ]  # fmt: skip
             (folder / "samples_lambada_2026-11-22T13-31-21.615558.jsonl").write_text("\n".join(map(json.dumps, lines)))
-            told = {
+            document = {
                 "model_name": name,
                 "results": {},
                 "higher_is_better": {"lambada": {"perplexity": False, "acc": True}},
             }
-            (folder / "results_2026-11-22T13-31-21.615558.json").write_text(json.dumps(told))
+            (folder / "results_2026-11-22T13-31-21.615558.json").write_text(json.dumps(document))
             files.append(read(next(folder.glob("results*"))))
         run = ImportedRun.of(files, ImportOptions()).evaluate_unstored()
 
@@ -373,7 +339,7 @@ class TestLmEval:
         assert "its samples have 'log_likelihood', where higher is better" in files[0].notes[0]
 
     def test_samples_alone_are_named_by_their_folder(self, tmp_path):
-        path = found("lm-eval-v1/samples_sums_choice*")
+        path = find("lm-eval-v1/samples_sums_choice*")
         folder = tmp_path / "mistral"
         folder.mkdir()
         (folder / path.name).write_bytes(path.read_bytes())
@@ -386,28 +352,20 @@ class TestLmEval:
     "pattern", ["pytest-evals.json", "pytest-evals.csv", "pytest-harvest.json", "pytest-harvest.csv"]
 )
 class TestPytestBags:
-    def test_what_was_recorded_is_scored(self, pattern):
-        wrong, right = row(arm(pattern), "1"), row(arm(pattern), "2")
+    def test_recorded_values_are_scores(self, pattern):
+        wrong, right = find_row(read_arm(pattern), "1"), find_row(read_arm(pattern), "2")
 
         assert wrong.scores == {"passed": True, "correct": False, "similarity": 0.25}
         assert right.scores == {"passed": True, "correct": True, "similarity": 1.0}
         assert wrong.reply.text == "a thousand"
 
-    def test_a_test_that_failed_before_it_recorded_anything_is_lost(self, pattern):
-        assert row(arm(pattern), "8").error == "the test failed before it recorded anything"
-
-
-def test_openai_evals_scores_by_match_and_by_metrics():
-    v2 = arm("openai-evals-v2.jsonl")
-
-    assert row(v2, "sums.dev.1").scores == {"match": False, "similarity": 0.25}
-    assert row(v2, "sums.dev.8").error == "gone"
-    assert v2.finished
+    def test_a_test_that_failed_before_recording_is_lost(self, pattern):
+        assert find_row(read_arm(pattern), "8").error == "the test failed before it recorded anything"
 
 
 @pytest.mark.parametrize("name", ["mlflow.json", "wandb.json"])
-def test_tables_of_trackers_have_a_null_or_a_nan_where_there_is_no_score(name):
-    v2 = arm(name)
+def test_a_null_or_nan_in_the_table_of_a_tracker_is_lost(name):
+    v2 = read_arm(name)
 
-    assert row(v2, "What is 2 + 2?").scores == {"exact_match": 1.0}
-    assert row(v2, "What is 8 + 8?").lost == {"exact_match": "the table has no value"}
+    assert find_row(v2, "What is 2 + 2?").scores == {"exact_match": 1.0}
+    assert find_row(v2, "What is 8 + 8?").lost == {"exact_match": "the table has no value"}

@@ -7,13 +7,15 @@ import json
 import math
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.importers.columns import split_names
+from pytest_crucible.importers.cells import number
 from pytest_crucible.importers.formats import read
-from pytest_crucible.importers.parse_cell import number
+from pytest_crucible.importers.tables import split_names
 from pytest_crucible.records.errors import SpecError
 
 
@@ -46,7 +48,7 @@ def test_names_of_columns_are_read_back_from_a_list(names):
     assert split_names(",".join(f'"{name}"' for name in names)) == names
 
 
-def test_columns_that_are_named_as_metadata_are_attributes_of_the_samples(table):
+def test_metadata_columns_are_attributes_of_the_samples(table):
     imported = table("id,correct,topic,year\na,1,physics,1999\nb,0,,2001\n", metadata="topic,year")
 
     assert [row.metadata for row in imported.results[0].rows] == [
@@ -77,7 +79,7 @@ def test_long_each_row_is_a_metric(table):
     assert (results.repeats, imported.notes) == (2, ())
 
 
-def test_where_a_table_says_what_was_lost_other_empty_values_do_not_apply(table):
+def test_with_a_lost_column_other_empty_values_do_not_apply(table):
     imported = table("sample,metric,value,reason,lost\na,f1,0.5,,\na,em,,no question,\nb,f1,,down,error\nb,,,,\n")
 
     a, b = imported.results[0].rows
@@ -85,13 +87,13 @@ def test_where_a_table_says_what_was_lost_other_empty_values_do_not_apply(table)
     assert (dict(b.scores), b.lost["f1"]) == ({}, "down")
 
 
-def test_of_a_wide_table_lost_is_a_metric(table):
+def test_a_column_named_lost_is_a_metric_of_a_wide_table(table):
     imported = table("sample,lost\na,0\nb,1\n")
 
     assert scores(imported.results[0]) == {("a", 0): {"lost": 0.0}, ("b", 0): {"lost": 1.0}}
 
 
-def test_columns_are_what_the_user_says(table):
+def test_the_user_names_the_roles_of_columns(table):
     imported = table("q,who,a,b,size\n1,x,0.5,1,7\n", sample="q", arm="who", metrics="a,b")
 
     assert scores(imported.results[0]) == {("1", 0): {"a": 0.5, "b": 1.0}}
@@ -99,14 +101,14 @@ def test_columns_are_what_the_user_says(table):
 
 
 @pytest.mark.parametrize("name", ["item_id", "task_id", "user_input", "example_id"])
-def test_usual_names_of_the_sample(table, name):
+def test_usual_names_of_sample_columns_are_recognised(table, name):
     (results,) = table(f"{name},correct\na,1\nb,0\n").results
 
     assert [row.sample for row in results.rows] == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", ["repetition_number", "completion_id"])
-def test_usual_names_of_the_repeat(table, name):
+def test_usual_names_of_repeat_columns_are_recognised(table, name):
     (results,) = table(f"task_id,{name},correct\na,0,1\na,1,0\n").results
 
     assert [(row.sample, row.repeat) for row in results.rows] == [("a", 0), ("a", 1)]
@@ -118,7 +120,7 @@ def test_a_completion_id_that_is_not_a_number_is_not_a_repeat(table):
     assert [(row.sample, row.repeat) for row in results.rows] == [("a", 0), ("b", 0)]
 
 
-def test_a_table_may_have_a_column_for_each_arm(table):
+def test_each_arm_may_be_a_column(table):
     new, old = table("id,new,old,page\na,1,0,p\nb,,1,q\n", arms="new,old", group="page").results
 
     assert (new.arm, old.arm) == ("new", "old")
@@ -165,14 +167,14 @@ def test_a_column_of_text_with_some_numbers_is_not_a_metric(table):
     ],
     ids=["columns and data", "a list of rows"],
 )
-def test_what_mlflow_and_wandb_write(table, document):
+def test_tables_of_mlflow_and_wandb_are_read(table, document):
     imported = table(json.dumps(document), name="eval_results_table.json")
 
     assert scores(imported.results[0]) == {("1 + 1", 0): {"exact_match": 1.0}, ("2 + 2", 0): {"exact_match": 0.0}}
     assert imported.results[0].arm == "eval_results_table"
 
 
-def test_tasks_and_groups(table):
+def test_tasks_and_groups_are_read_from_columns(table):
     imported = table(
         '{"task": "t", "id": 1, "group": "g", "ok": true}\n{"task": "u", "id": 1, "group": "h", "ok": false}\n',
         "r.jsonl",
@@ -202,7 +204,7 @@ def test_tasks_and_groups(table):
         ),
     ],
 )
-def test_what_is_no_table_of_results_is_one_sentence(table, text, columns, sentence):
+def test_a_table_that_is_not_of_results_is_an_error(table, text, columns, sentence):
     with pytest.raises(SpecError, match=sentence):
         table(text, **columns)
 
@@ -214,7 +216,7 @@ def test_what_is_no_table_of_results_is_one_sentence(table, text, columns, sente
         min_size=1,
     )
 )
-def test_long_and_wide_say_the_same(tmp_path_factory, values):
+def test_long_and_wide_tables_have_equal_rows(tmp_path_factory, values):
     """Whatever is scored, lost or absent; a table needs one score."""
     folder = tmp_path_factory.mktemp("tables")
     samples = sorted({sample for sample, _ in values})
@@ -237,17 +239,40 @@ def test_long_and_wide_say_the_same(tmp_path_factory, values):
 
 
 @pytest.mark.parametrize("cell", ["", "nan", "None", None, math.nan, math.inf, "1e999"])
-def test_no_value(cell):
+def test_an_empty_cell_is_nan(cell):
     assert math.isnan(number(cell))
 
 
 @pytest.mark.parametrize("cell", ["four", "0x10", {"a": 1}, [1]])
-def test_no_number(cell):
+def test_text_is_not_a_number(cell):
     assert number(cell) is None
 
 
-def test_a_table_is_not_read_by_its_name(tmp_path: Path):
+def test_a_table_is_recognised_by_its_content(tmp_path: Path):
     path = tmp_path / "results.txt"
     path.write_text('{"id": 1, "ok": true}\n{"id": 2, "ok": true}\n')
 
     assert read(path).harness == "table"
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    table = {"id": ["a", "b"], "score": [0.5, None], "reply": ["four", None], "steps": [[1, 2], None]}
+    pyarrow.parquet.write_table(pyarrow.table(table), tmp_path / "results.parquet")
+    return tmp_path / "results.parquet"
+
+
+def test_a_parquet_file_is_a_table_and_its_nulls_are_lost(parquet):
+    (results,) = read(parquet).results
+
+    assert [(row.sample, row.scores, row.lost) for row in results.rows] == [
+        ("a", {"score": 0.5}, {}),
+        ("b", {}, {"score": "the table has no value"}),
+    ]
+
+
+def test_a_parquet_file_that_was_cut_short_is_an_error(parquet):
+    parquet.write_bytes(parquet.read_bytes()[:-20])
+
+    with pytest.raises(SpecError, match=r"results.parquet cannot be read as Parquet \(.*\)$"):
+        read(parquet)

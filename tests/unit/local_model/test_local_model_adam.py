@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.local_model.adam import Adam, AdamParams
+from pytest_crucible.local_model.losses import Adam, AdamParams
 
 RATES = st.floats(1e-5, 0.5)
 SHARES = st.floats(0, 0.999)

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.local_model.chat import render_prompt, split_conversation
 from pytest_crucible.local_model.engine import PACKAGED
-from pytest_crucible.local_model.token_files import configurations
-from pytest_crucible.local_model.tokens import Tokenizer
+from pytest_crucible.local_model.tokens import Tokenizer, configurations, render_prompt, split_conversation
 
 texts = st.text(max_size=20)
 contents = texts | st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": texts}), min_size=1, max_size=3)

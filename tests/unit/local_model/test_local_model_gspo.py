@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 from tiny_model import tiny_engine
 
-from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import LOSSES
 
 GSPO = LOSSES["gspo"]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from tiny_model import SHAPE, tiny_engine
 
-from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import LOSSES, find_loss
 
 RANDOM = np.random.default_rng(8)

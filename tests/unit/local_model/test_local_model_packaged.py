@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from pytest_crucible.local_model.adam import AdamParams
-from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.engine import PACKAGED, Engine
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.local_model.sampling import SamplingParams
 
 LOG = json.loads((PACKAGED / "training.json").read_text(encoding="utf-8"))

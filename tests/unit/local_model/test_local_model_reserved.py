@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
-from pytest_crucible.local_model.reserved import RESERVED, make_stand_in
+from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.local_model.engine import RESERVED, Engine, make_stand_in
 from pytest_crucible.local_model.sampling import SamplingParams
-from pytest_crucible.local_model.token_files import is_shown
-from pytest_crucible.local_model.tokens import Tokenizer
+from pytest_crucible.local_model.tokens import Tokenizer, is_shown
 
 CHAT = "<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n<think>\n</think>"
 
@@ -64,8 +62,8 @@ def test_its_tokenizer_gives_the_same_ids_in_other_libraries(stand_in, tmp_path)
 def test_a_reply_ends_at_a_reserved_token_by_id_and_by_its_text(stand_in):
     prompt, end = stand_in.tokenizer.encode("2 + 2 ="), stand_in.tokenizer.reserved_id("<|im_end|>")
     trainer = stand_in.trainer(LoraSpec(rank=4))
-    from pytest_crucible.local_model.adam import AdamParams
-    from pytest_crucible.local_model.batches import Datum
+    from pytest_crucible.local_model.config import Datum
+    from pytest_crucible.local_model.losses import AdamParams
 
     datum = Datum(
         [*prompt, 52], {"target_tokens": [*prompt[1:], 52, end], "weights": np.r_[np.zeros(len(prompt) - 1), 1, 1]}

@@ -15,11 +15,9 @@ from hypothesis import strategies as st
 from tiny_model import SHA256, SHAPE, TOKENIZER, tiny_engine, tiny_weights
 
 from pytest_crucible.local_model import sampling
-from pytest_crucible.local_model.decoding import prefill
+from pytest_crucible.local_model.decoding import Narrowing, choose, log_softmax, most_probable, prefill
 from pytest_crucible.local_model.engine import Engine, Sampler
-from pytest_crucible.local_model.sampling import Sampled, SamplingParams, sample
-from pytest_crucible.local_model.stops import Stops
-from pytest_crucible.local_model.token_choice import Narrowing, choose, log_softmax, most_probable
+from pytest_crucible.local_model.sampling import Sampled, SamplingParams, Stops, sample
 
 RANDOM = np.random.default_rng(5)
 PROMPTS = [RANDOM.integers(0, SHAPE.vocabulary - 2, length).tolist() for length in (3, 70, 1, 64, 20, 65, 100, 7)]
@@ -90,9 +88,9 @@ def test_a_row_that_moves_to_another_slot_keeps_its_own_settings(sampler):
 THREADS = """
 import hashlib
 from tiny_model import TOKENIZER, tiny_data, tiny_weights
-from pytest_crucible.local_model.adam import AdamParams
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.local_model.config import Shape
 

@@ -10,12 +10,10 @@ from safetensors.numpy import load_file, save_file
 from tiny_model import SHA256, SHAPE, TOKENIZER, tiny_data, tiny_engine, tiny_weights
 
 from pytest_crucible.local_model import checkpoints, training
-from pytest_crucible.local_model.adam import AdamParams, NotFinite
-from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.config import Shape, check_weights
+from pytest_crucible.local_model.checkpoints import Adapter, LoraSpec
+from pytest_crucible.local_model.config import Datum, Shape, check_weights
 from pytest_crucible.local_model.engine import Engine, Trainer
-from pytest_crucible.local_model.lora import Adapter, LoraSpec
-from pytest_crucible.local_model.losses import find_loss
+from pytest_crucible.local_model.losses import AdamParams, NotFinite, find_loss
 from pytest_crucible.local_model.sampling import SamplingParams
 
 RATE = AdamParams(learning_rate=5e-3)

@@ -13,16 +13,14 @@ import pytest
 from safetensors.numpy import load, save
 from tiny_model import tiny_data, tiny_engine
 
-from pytest_crucible.local_model.adam import AdamParams
-from pytest_crucible.local_model.checkpoints import EXTERNAL_FILE, load_training, save_sampler
-from pytest_crucible.local_model.lora import LoraSpec
-from pytest_crucible.local_model.reserved import make_stand_in
+from pytest_crucible.local_model.checkpoints import EXTERNAL_FILE, LoraSpec, load_training, save_sampler
+from pytest_crucible.local_model.engine import make_stand_in
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.local_model.server import uploads
 from pytest_crucible.local_model.server.archive import Archive
-from pytest_crucible.local_model.server.external import CONFIG_FILE
+from pytest_crucible.local_model.server.training import CONFIG_FILE
 from pytest_crucible.local_model.server.uploads import upload_adapter
-from pytest_crucible.records.errors import SpecError
 
 ENGINE = tiny_engine()
 PARAMS = SamplingParams(max_tokens=12, temperature=1.0, seed=3)
@@ -130,7 +128,7 @@ def test_a_tar_file_with_anything_else_is_refused(tmp_path, more):
     source = tar(download(tmp_path / "blue"), more)
 
     with pytest.raises(
-        SpecError,
+        ValueError,
         match=r"it has a member '.*'; expected adapter_model\.safetensors and adapter_config\.json, as `crucible",
     ):
         upload_adapter(source, tmp_path / "tinker", ENGINE)
@@ -197,7 +195,7 @@ def test_weights_that_do_not_fit_are_one_sentence(tmp_path, change, sentence):
     folder = download(tmp_path / "blue")
     change_weights(folder, change)
 
-    with pytest.raises(SpecError, match=sentence) as raised:
+    with pytest.raises(ValueError, match=sentence) as raised:
         upload_adapter(folder, tmp_path / "tinker", ENGINE)
     # The sentence names the source, and no file that exists only while it is read.
     assert re.fullmatch(r"[^ ]*/blue cannot be uploaded: [^/]*", str(raised.value))
@@ -216,7 +214,7 @@ def test_weights_that_do_not_fit_are_one_sentence(tmp_path, change, sentence):
     ],
 )
 def test_a_configuration_that_does_not_fit_is_one_sentence(tmp_path, config, sentence):
-    with pytest.raises(SpecError, match=sentence):
+    with pytest.raises(ValueError, match=sentence):
         upload_adapter(download(tmp_path / "blue", **config), tmp_path / "tinker", ENGINE)
 
 
@@ -232,14 +230,14 @@ def test_a_source_that_is_not_a_download_is_one_sentence(tmp_path):
         "text.tar": "it is not a whole tar file without compression .truncated header.",
         "empty": "it has no adapter_config.json and no adapter_model.safetensors; expected",
     }.items():
-        with pytest.raises(SpecError, match=f"{name} cannot be uploaded: {sentence}"):
+        with pytest.raises(ValueError, match=f"{name} cannot be uploaded: {sentence}"):
             upload_adapter(tmp_path / name, tmp_path / "tinker", ENGINE)
 
     for content in ("{", "[]", "[" * 100_000):
         (folder / CONFIG_FILE).write_text(content)
-        with pytest.raises(SpecError, match=r"adapter_config\.json is not"):
+        with pytest.raises(ValueError, match=r"adapter_config\.json is not"):
             upload_adapter(folder, tmp_path / "tinker", ENGINE)
-    with pytest.raises(SpecError, match="'a b' is not a valid checkpoint name"):
+    with pytest.raises(ValueError, match="'a b' is not a valid checkpoint name"):
         upload_adapter(download(tmp_path / "green"), tmp_path / "tinker", ENGINE, "a b")
     assert not (tmp_path / "tinker").exists()
 
@@ -250,7 +248,7 @@ def test_files_that_are_too_large_are_not_read(tmp_path, monkeypatch):
 
     for source in (folder, tar(folder)):
         with pytest.raises(
-            SpecError, match=r"adapter_model\.safetensors has [\d,]+ bytes, an adapter has 1,000 at most"
+            ValueError, match=r"adapter_model\.safetensors has [\d,]+ bytes, an adapter has 1,000 at most"
         ):
             upload_adapter(source, tmp_path / "tinker", ENGINE)
 
@@ -258,5 +256,5 @@ def test_files_that_are_too_large_are_not_read(tmp_path, monkeypatch):
 def test_the_name_of_a_stand_in_cannot_be_anything(tmp_path):
     folder = download(tmp_path / "blue", trained(make_stand_in(ENGINE)), base_model_name_or_path="\x1b[31mred")
 
-    with pytest.raises(SpecError, match="is not another model's name"):
+    with pytest.raises(ValueError, match="is not another model's name"):
         upload_adapter(folder, tmp_path / "tinker", ENGINE)

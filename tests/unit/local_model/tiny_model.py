@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pytest_crucible.local_model.batches import Datum
-from pytest_crucible.local_model.config import Shape, Weights, initial_weights
+from pytest_crucible.local_model.config import Datum, Shape, Weights, initial_weights
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.tokens import Tokenizer
 

@@ -53,12 +53,12 @@ def test_options_are_those_of_the_sample(metadata):
     assert choice_given(Reply(text="It is a horse."), sample) is False
 
 
-def test_numbers_are_whole():
+def test_parts_of_numbers_are_not_options():
     assert choice_of("It is 42.", options=["4", "2", "42", "4.2"]) == "C"
 
 
 @pytest.mark.parametrize("letters", ["ABCDEFGHIJ", "1234"])
-def test_other_letters(letters):
+def test_other_letters_can_be_chosen(letters):
     assert choice_of(f"The answer is ({letters[-1]}).", letters) == letters[-1]
     assert choice_of("I think that I know.", letters) is None
 

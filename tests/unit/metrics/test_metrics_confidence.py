@@ -1,18 +1,21 @@
-"""Calibration: worked examples, laws, and intervals that cover."""
+"""Calibration of confidences and the Brier score."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible import Reply
-from pytest_crucible.metrics.confidence import calibration, confidence_of
+from pytest_crucible import NotApplicable, Reply, Sample, SpecError, metric
+from pytest_crucible.metrics import exact_match, sentence_bleu
+from pytest_crucible.metrics.confidence import brier, calibration, confidence_of
 from pytest_crucible.stats.interval import NotEnoughData
 
 
-def test_a_worked_example():
+def test_calibration_of_a_worked_example():
     """Bins (0.5, 0.6] and (0.8, 0.9]: 3/4 * |1/3 - 0.6| + 1/4 * |1 - 0.9| = 0.225."""
     found = calibration([0.6, 0.6, 0.6, 0.9], [1, 0, 0, 1])
 
@@ -25,7 +28,7 @@ def test_a_worked_example():
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=2, max_size=40))
-def test_auroc_is_the_share_of_pairs_in_order(pairs):
+def test_auroc_is_the_share_of_ordered_pairs(pairs):
     said, right = zip(*pairs, strict=True)
     ones = [one for one, good in pairs if good]
     zeros = [one for one, good in pairs if not good]
@@ -38,7 +41,7 @@ def test_auroc_is_the_share_of_pairs_in_order(pairs):
     assert found.ece >= abs(found.accuracy - found.confidence) - 1e-12
 
 
-def test_intervals_hold_what_they_say_and_are_the_same_each_time():
+def test_intervals_contain_the_estimate_and_are_reproducible():
     generator = np.random.default_rng(1)
     said = generator.uniform(0, 1, 400)
     right = (generator.uniform(0, 1, 400) < said).astype(int)
@@ -59,7 +62,7 @@ def test_groups_widen_the_interval():
     assert alone != grouped
 
 
-def test_what_cannot_be_said_is_none():
+def test_undefined_values_are_none():
     found = calibration([1.0, 1.0, 1.0], [1, 1, 1])
 
     assert (found.ece, found.ece_interval, found.auroc, found.auroc_interval) == (0.0, None, None, None)
@@ -76,19 +79,19 @@ def test_what_cannot_be_said_is_none():
         ([0.5, 0.5], [0, 1], {"groups": ["a"]}),
     ],
 )
-def test_what_cannot_be_meant_is_refused(said, right, settings):
+def test_invalid_arguments_are_errors(said, right, settings):
     with pytest.raises(ValueError, match=r"wanted|confidence|outcome|bins|groups"):
         calibration(said, right, **settings)
 
 
-def test_too_little_is_said_to_be_too_little():
+def test_too_few_replies_are_an_error():
     with pytest.raises(NotEnoughData):
         calibration([0.5], [1])
     with pytest.raises(NotEnoughData):
         calibration([0.5, 0.5], [1, 0], groups=["a", "a"])
 
 
-def test_confidence_comes_from_logprobs_where_there_are_any():
+def test_confidence_is_computed_from_logprobs():
     assert confidence_of(Reply(text="a", logprobs=(-1.0, -3.0))) == pytest.approx(np.exp(-2))
     assert confidence_of(Reply(text="a")) is confidence_of(Reply(text="", logprobs=())) is None
 
@@ -103,5 +106,52 @@ def test_confidence_comes_from_logprobs_where_there_are_any():
         ((1e4,), 1.0),
     ],
 )
-def test_no_confidence_is_above_one_or_made_of_what_is_no_number(logprobs, confidence):
+def test_confidence_is_at_most_1_and_never_nan(logprobs, confidence):
     assert confidence_of(Reply(text="a", logprobs=logprobs)) == confidence
+
+
+answers = st.lists(st.tuples(st.floats(0.01, 1), st.booleans()), min_size=2, max_size=20)
+
+
+def reply(confidence: float | None, right: bool = True) -> Reply:
+    return Reply(text="4" if right else "5", logprobs=None if confidence is None else (math.log(confidence),))
+
+
+SAMPLE = Sample(id="1", input="2 + 2", expected="4")
+
+
+@pytest.mark.slow
+@given(answers)
+def test_the_mean_of_brier_is_the_brier_score(given_answers):
+    single = [brier(exact_match)(reply(*one), SAMPLE) for one in given_answers]
+    whole = calibration([one for one, _ in given_answers], [right for _, right in given_answers])
+
+    assert sum(single) / len(single) == pytest.approx(whole.brier, abs=1e-12)
+
+
+def test_brier_does_not_apply_without_logprobs():
+    assert "no logprobs" in brier(exact_match)(reply(None), SAMPLE).reason
+
+
+def test_brier_does_not_apply_where_its_metric_does_not():
+    nothing = Sample(id="1", input="2 + 2")
+
+    @metric(kind="binary")
+    def silent(reply, sample):
+        return None
+
+    assert brier(exact_match)(reply(0.5), nothing) == exact_match(reply(0.5), nothing)
+    assert brier(silent)(reply(0.5), SAMPLE) == NotApplicable("silent does not apply")
+
+
+def test_brier_of_a_metric_that_is_not_binary_is_an_error():
+    with pytest.raises(
+        SpecError,
+        match=r"brier.sentence_bleu. needs a binary metric: declare it with kind='binary', or give another one",
+    ):
+        brier(sentence_bleu)
+
+
+def test_the_version_of_brier_names_its_metric():
+    assert brier(exact_match).facts.version == f"1:exact_match:{exact_match.facts.version}"
+    assert (brier(exact_match).facts.direction, brier(exact_match).facts.high) == ("lower", 1)

@@ -23,7 +23,7 @@ def test_a_metric_is_called_as_its_function():
     assert metric(length)(Reply(text="abc"), Sample(id="a", input="")) == 3
 
 
-def test_what_is_declared_is_kept():
+def test_declared_facts_are_kept():
     declared = metric(name="size", kind="unbounded", direction="lower", bounds=(0, math.inf), version="2")(length)
 
     assert declared.facts == MetricFacts(
@@ -76,20 +76,20 @@ def test_bounds_and_kind_complete_each_other(declaration, kind, low, high):
         *("count-below-zero", "bounded-without-bounds"),
     ],
 )
-def test_a_declaration_that_cannot_be_meant_is_refused(declaration, sentence):
+def test_an_invalid_declaration_is_an_error(declaration, sentence):
     with pytest.raises(SpecError) as caught:
         metric(name="score", **declaration)(length)
 
     assert str(caught.value) == sentence
 
 
-def test_a_metric_stays_as_it_is():
+def test_as_metric_keeps_a_metric():
     declared = metric(length)
 
     assert as_metric(declared) is declared
 
 
-def test_a_plain_function_becomes_a_metric_of_its_name():
+def test_as_metric_names_a_plain_function():
     made = as_metric(length)
 
     assert isinstance(made, Metric)
@@ -97,7 +97,7 @@ def test_a_plain_function_becomes_a_metric_of_its_name():
 
 
 @pytest.mark.parametrize("given_value", [3, None, object], ids=["number", "none", "class"])
-def test_what_is_no_function_is_no_metric(given_value):
+def test_as_metric_of_another_type_is_an_error(given_value):
     if given_value is object:
         given_value = object()
 
@@ -108,7 +108,7 @@ def test_what_is_no_function_is_no_metric(given_value):
 @pytest.mark.parametrize(
     ("relevant", "amount", "is_share"), [(0.02, 0.02, False), ("10 %", 0.1, True), (None, None, False)]
 )
-def test_a_metric_may_say_which_difference_matters(relevant, amount, is_share):
+def test_a_metric_may_declare_a_relevant_difference(relevant, amount, is_share):
     facts = metric(kind="positive", relevant=relevant)(length).facts
 
     assert (facts.relevant, facts.relevant_is_share) == (amount, is_share)

@@ -48,13 +48,13 @@ def test_each_metric_applies_to_its_samples(metric, sample, flagged, value):
     assert (None if isinstance(scored, NotApplicable) else scored) == value
 
 
-def test_a_reply_that_no_guard_has_read_has_none_of_them():
+def test_without_a_guard_its_metrics_do_not_apply():
     scored = [metric(Reply(text=""), ATTACK) for metric in guards.guard_metrics([ATTACK])]
 
     assert all(isinstance(value, NotApplicable) for value in scored)
 
 
-def test_a_stand_in_is_blocked():
+def test_a_blocked_reply_is_counted():
     assert guards.blocked(Reply(text="sorry", finish="blocked"), ATTACK)
     assert not guards.blocked(Reply(text="fine"), ATTACK)
 
@@ -83,13 +83,13 @@ def test_spans_count_once_on_their_own_side(annotated, predicted):
     assert found == sum(guards.count_spans(annotated, predicted, kind)[0] for kind in "AB")
 
 
-def test_half_an_overlap_is_enough():
+def test_spans_match_from_half_an_overlap():
     assert guards.count_spans([Span("A", 0, 10)], [Span("A", 0, 5)])[0] == 1
     assert guards.count_spans([Span("A", 0, 10)], [Span("A", 0, 4)])[0] == 0
     assert guards.count_spans([Span("A", 0, 10)], [Span("B", 0, 10)])[0] == 0
 
 
-def test_spans_of_a_dataset_bring_counts_by_type():
+def test_annotated_spans_add_counts_by_type():
     spans = [{"type": "URL", "start": 0, "end": 4}]
     sample = Sample(id="a", input="x", expected=spans)
     metrics = {metric.name: metric for metric in guards.guard_metrics([sample, Sample(id="b", input="y", expected=[])])}
@@ -147,7 +147,7 @@ def test_a_target_needs_samples_of_its_class(target, expected, message):
     )
 
 
-def test_a_statistic_of_parts_reads_as_it_is_written():
+def test_statistics_of_parts_are_parsed():
     target = parse_target("recall(pii.CREDIT_CARD) >= 0.95")
 
     assert target.metrics == ("pii.CREDIT_CARD.found", "pii.CREDIT_CARD.annotated")

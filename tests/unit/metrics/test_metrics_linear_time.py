@@ -18,26 +18,30 @@ import pytest
 
 import pytest_crucible
 from pytest_crucible import Reply, Sample, metrics
-from pytest_crucible.backends.ensembles import normalisers
 from pytest_crucible.backends.http.connection import Response
-from pytest_crucible.backends.openai import limits
-from pytest_crucible.backends.openai.failures import reply_or_error
+from pytest_crucible.backends.openai.responses import parse_seconds, reply_or_error
 from pytest_crucible.backends.openai.settings import read_settings
-from pytest_crucible.backends.tinker import errors
-from pytest_crucible.importers import helm, known_metrics, metric_names, promptfoo, pydantic_evals, tables
+from pytest_crucible.backends.tinker import health
+from pytest_crucible.features.cns3 import claims, thinker
+from pytest_crucible.importers import (
+    benchmark_runs,
+    metric_facts,
+    promptfoo,
+    pydantic_evals,
+    tables,
+)
 from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
-from pytest_crucible.local_model.server.messages import Refusal
+from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.local_model.tokens import train_tokenizer
-from pytest_crucible.metrics import code_blocks, solutions
-from pytest_crucible.metrics.judges.verdicts import NoVerdict, read_verdict
-from pytest_crucible.presets.cns3 import citations, claims, thinker
+from pytest_crucible.metrics import code_execution, code_match
+from pytest_crucible.metrics.judges import NoVerdict, read_verdict
+from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
-from pytest_crucible.report import markdown
-from pytest_crucible.report.align_numbers import align_estimates
-from pytest_crucible.report.page import html_tables
+from pytest_crucible.report import html, markdown
+from pytest_crucible.report.tables import align_estimates
 from pytest_crucible.store import attempts, prompt_forms
 
 ROOT = Path(pytest_crucible.__file__).parent
@@ -102,36 +106,41 @@ def case_name(text: str) -> None:
 
 def helm_name(text: str) -> None:
     """The name of a statistic."""
-    helm._facts([text])
+    benchmark_runs._facts([text])
     stats = [{"name": {"name": text}, "mean": 1.0, "count": 1}]
-    helm._row({"instance_id": "a", "train_trial_index": 0, "stats": stats}, {})
+    benchmark_runs._helm_row({"instance_id": "a", "train_trial_index": 0, "stats": stats}, {})
 
 
 READERS: dict[str, dict[str, Callable[[str], object]]] = {
-    "metrics/code_blocks.py": {"code_of": code_blocks.code_of},
-    "metrics/solutions.py": {"solution": lambda text: solutions.solution("def f(x):\n", text, "f")},
-    "metrics/squad.py": {"squad_normalise": metrics.squad_normalise},
+    "metrics/code_match.py": {"code_of": code_match.code_of},
+    "metrics/code_execution.py": {"solution": lambda text: code_execution.solution("def f(x):\n", text, "f")},
+    "metrics/text.py": {"squad_normalise": metrics.squad_normalise, "refuses": metrics.refuses},
     "metrics/schema.py": {"valid_json": scored(metrics.valid_json(fenced=True))},
-    "metrics/numbers.py": {"final_number": metrics.final_number},
-    "metrics/quantity_match.py": {
+    "metrics/numbers.py": {
+        "final_number": metrics.final_number,
         "quantities": metrics.quantities,
         "numeric_match": scored(metrics.numeric_match(which="marked")),
     },
-    "metrics/refusals.py": {"refuses": metrics.refuses},
-    "metrics/choice_reading.py": {"choice_of": metrics.choice_of, "choice_match": scored(metrics.chooses())},
-    "metrics/choice_text.py": {"choice_match": scored(metrics.chooses())},
-    "metrics/choice_cues.py": {"choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ")},
-    "metrics/judges/verdicts.py": {"read_verdict": verdict},
-    "presets/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
-    "presets/cns3/claims.py": {"parse": claims.parse},
-    "presets/cns3/citations.py": {"mentioned": citations.mentioned_ids, "training": citations.ids_in_training},
-    "backends/ensembles/normalisers.py": dict(normalisers.NORMALISERS),
-    "backends/openai/failures.py": {f"status {status}": error_of(status) for status in (400, 404)},
-    "backends/openai/limits.py": {"parse_seconds": limits.parse_seconds},
-    "backends/tinker/errors.py": {"is_too_long": lambda text: errors._TOO_LONG.search(text)},
-    "importers/helm.py": {"names of statistics": helm_name},
-    "importers/known_metrics.py": {"is_known": known_metrics.is_known},
-    "importers/metric_names.py": {"spelling": metric_names.spelling},
+    "metrics/choice.py": {
+        "choice_of": metrics.choice_of,
+        "choice_match": scored(metrics.chooses()),
+        "choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ"),
+    },
+    "metrics/judges.py": {"read_verdict": verdict},
+    "features/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
+    "features/cns3/claims.py": {
+        "parse": claims.parse,
+        "mentioned": claims.mentioned_ids,
+        "training": claims.ids_in_training,
+    },
+    "metrics/normalisers.py": dict(NORMALISERS),
+    "backends/openai/responses.py": {
+        **{f"status {status}": error_of(status) for status in (400, 404)},
+        "parse_seconds": parse_seconds,
+    },
+    "backends/tinker/health.py": {"is_too_long": lambda text: health._TOO_LONG.search(text)},
+    "importers/benchmark_runs.py": {"names of statistics": helm_name},
+    "importers/metric_facts.py": {"is_known": metric_facts.is_known, "spelling": metric_facts.spelling},
     "importers/promptfoo.py": {"refuse_other_outputs": promptfoo_output},
     "importers/pydantic_evals.py": {"names of cases": case_name},
     "importers/tables.py": {
@@ -148,150 +157,45 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "records/key_forms.py": {"hider": hider({"planted"})},
     "records/process_secrets.py": {"hide_encoded": lambda text: process_secrets.hide_encoded(text, str)},
     "records/redaction.py": {"hider": hider({"planted"})},
-    "report/align_numbers.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
+    "report/tables.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
     "report/markdown.py": {"plain": markdown.plain, "code": markdown.code},
-    "report/page/html_tables.py": {"blanks": html_tables.blanks},
+    "report/html.py": {"blanks": html.blanks},
     "store/attempts.py": {"own texts of a form": attempts._OWN.findall},
     "store/prompt_forms.py": {"messages_of": lambda text: prompt_forms.messages_of(json.dumps(text), {"i0": "a"})},
 }
 CONFIGURATION = "reads the configuration or the command line"
 FILE_NAME = "reads the name of a file, which has at most 255 bytes"
 NO_REPLIES = {
-    "backends/budget/amounts.py": CONFIGURATION,
+    "backends/budget.py": CONFIGURATION,
     "backends/http/address.py": CONFIGURATION,
     "backends/openai/settings.py": CONFIGURATION,
-    "importers/columns.py": CONFIGURATION,
-    "importers/directories.py": FILE_NAME,
+    "importers/formats.py": FILE_NAME,
     "importers/lm_eval.py": FILE_NAME,
-    "metrics/models/safe_files.py": "reads the configuration of a model in a local directory",
+    "metrics/models/weights.py": "reads the configuration of a model in a local directory",
     "records/amounts.py": CONFIGURATION,
     "records/registry.py": CONFIGURATION,
     "records/durations.py": CONFIGURATION,
     "records/secret_settings.py": CONFIGURATION,
     "records/slices.py": CONFIGURATION,
     "store/history.py": CONFIGURATION,
-    "local_model/server/base_models.py": CONFIGURATION,
-    "local_model/server/listing.py": "the version of an SDK, from a header",
-    "metrics/text.py": "the pattern is the user's: see below",
-    "metrics/patterns.py": "the pattern is the user's: see below",
-    "presets/cns3/antagonist/rules.py": CONFIGURATION,
-    "presets/cns3/overlap.py": r"its pattern is \w+",
-    "presets/cns3/tfidf.py": r"its pattern is \w+",
+    "local_model/server/models.py": CONFIGURATION,
+    "local_model/server/sessions.py": "the version of an SDK, from a header",
+    "features/cns3/antagonist.py": CONFIGURATION,
+    "features/cns3/judgement.py": r"its pattern is \w+",
 }
 ATOMS = (
-    *(
-        " ",
-        "\t",
-        "\n",
-        " \n",
-        "a",
-        "A",
-        "a ",
-        "A ",
-        "1",
-        "1,",
-        "1.",
-        "1/",
-        "1 1/2",
-        ",111",
-        "e1",
-        "-",
-        "- ",
-        "+",
-        "$",
-        "%",
-    ),
-    *(
-        "(",
-        ")",
-        "[",
-        "]",
-        "{",
-        "}",
-        "()",
-        "(A) ",
-        "A) ",
-        "*",
-        "**",
-        "_",
-        "`",
-        "```",
-        "```\n",
-        "```json ",
-        "~~~",
-        ">",
-        "> ",
-    ),
-    *(
-        "#",
-        "\\",
-        '"',
-        "answer ",
-        "answer is ",
-        "final answer: ",
-        "the answer is not ",
-        "option ",
-        "\\boxed{",
-        "\\text{",
-    ),
-    *(
-        "\\frac{1}{",
-        "I cannot ",
-        "not ",
-        "Document ",
-        "Document 1 ",
-        "(Document 1)",
-        ", 1",
-        "doc_id:",
-        "[11111",
-        "CLAIM[",
-    ),
-    *(
-        "CLAIM[c1",
-        "CLAIM[c1]: ",
-        "RELATION",
-        "RELATION: a ",
-        "VERDICT: ",
-        "<think>",
-        "</think>",
-        "<answer>",
-        "<answer>A",
-    ),
-    *('{"a": ', "sorry, ", "."),
-    # Of imported files, errors and requests.
-    *(
-        "runtime",
-        "num_",
-        "/v1",
-        " [1",
-        " [1/1",
-        "[FAIL",
-        "maximum ",
-        "context ",
-        "option",
-        "%2F",
-        "www",
-        "://",
-        "sk-",
-        "eyJa.",
-        "1s",
-    ),
-)
+    " ", "\t", "\n", " \n", "a", "A", "a ", "A ", "1", "1,", "1.", "1/", "1 1/2", ",111", "e1", "-", "- ", "+", "$",
+    "%", "(", ")", "[", "]", "{", "}", "()", "(A) ", "A) ", "*", "**", "_", "`", "```", "```\n", "```json ", "~~~",
+    ">", "> ", "#", "\\", '"', "answer ", "answer is ", "final answer: ", "the answer is not ", "option ",
+    "\\boxed{", "\\text{", "\\frac{1}{", "I cannot ", "not ", "Document ", "Document 1 ", "(Document 1)", ", 1",
+    "doc_id:", "[11111", "CLAIM[", "CLAIM[c1", "CLAIM[c1]: ", "RELATION", "RELATION: a ", "VERDICT: ", "<think>",
+    "</think>", "<answer>", "<answer>A", '{"a": ', "sorry, ", ".", "runtime", "num_", "/v1", " [1", " [1/1",
+    "[FAIL", "maximum ", "context ", "option", "%2F", "www", "://", "sk-", "eyJa.", "1s",
+)  # fmt: skip
 BEFORE = (
-    *(
-        "",
-        "1",
-        "A",
-        "answer",
-        "RELATION",
-        "RELATION: a",
-        "RELATION: a supports",
-        "CLAIM[c1]",
-        "CLAIM[c1] (",
-        "CLAIM[c1] (1",
-    ),
-    *("Document", "doc_id", "```", "```json", "\\boxed{", "<answer>", "I", "- "),
-)
+    "", "1", "A", "answer", "RELATION", "RELATION: a", "RELATION: a supports", "CLAIM[c1]", "CLAIM[c1] (",
+    "CLAIM[c1] (1", "Document", "doc_id", "```", "```json", "\\boxed{", "<answer>", "I", "- ",
+)  # fmt: skip
 BLANK = (" ", "\t", "a", "1", ", 1", "-", "*", "(", "a ")
 
 
@@ -331,7 +235,7 @@ def is_slow(read: Callable[[str], object], shape: tuple[str, str, str]) -> bool:
 
 
 def test_every_module_that_reads_replies_by_patterns_is_timed():
-    folders = ("metrics", "presets", "backends", "importers", "local_model", "records", "report", "store")
+    folders = ("metrics", "features/cns3", "backends", "importers", "local_model", "records", "report", "store")
     found = {
         str(path.relative_to(ROOT))
         for folder in folders
@@ -362,14 +266,14 @@ SLOW = re.escape(
         (metrics.valid_json({"items": {"pattern": EVIL}}), json.dumps([TEXT] * 50)),
     ],
 )
-def test_a_pattern_of_the_suite_that_takes_for_ever_is_one_clear_error(monkeypatch, metric, reply):
-    monkeypatch.setattr("pytest_crucible.metrics.patterns.MAX_SEARCH_S", 0.05)
+def test_an_endless_pattern_of_the_suite_is_an_error(monkeypatch, metric, reply):
+    monkeypatch.setattr("pytest_crucible.metrics.text.MAX_SEARCH_S", 0.05)
 
     with pytest.raises(TimeoutError, match=SLOW):
         metric(Reply(text=reply), SAMPLE)
 
 
-def test_a_repetition_inside_a_repetition_costs_no_time_where_it_can_be_searched():
+def test_nested_repetitions_that_regex_can_search_are_fast():
     assert metrics.valid_json({"pattern": "^(a+)+$"})(Reply(text=json.dumps(TEXT)), SAMPLE) is False
 
 
@@ -390,5 +294,5 @@ def test_a_repetition_inside_a_repetition_costs_no_time_where_it_can_be_searched
         ({"additionalProperties": False}, [1], "valid"),
     ],
 )
-def test_patterns_of_a_schema_mean_what_they_meant(schema, value, problem):
+def test_limited_patterns_of_a_schema_behave_as_in_jsonschema(schema, value, problem):
     assert metrics.json_problem(schema)(Reply(text=json.dumps(value)), SAMPLE) == problem

@@ -84,7 +84,7 @@ def test_a_number_that_is_printed_into_prose_is_read_back(number, form, prose):
 
 
 @given(st.text(alphabet="0123456789,.-+eE$%() \N{MINUS SIGN}x"))
-def test_any_text_is_read_without_complaint(text):
+def test_any_text_is_read_without_an_error(text):
     number = final_number(text)
 
     assert number is None or number.is_finite()
@@ -104,11 +104,11 @@ def test_equal_numbers_match_however_they_are_written(text, expected):
     [("17", "18"), ("-18", "18"), ("eighteen", "18"), ("18.000001", "18"), ("none", "none")],
     ids=["other", "sign", "no-number", "nearly", "neither"],
 )
-def test_other_numbers_and_none_do_not_match(text, expected):
+def test_different_and_missing_numbers_do_not_match(text, expected):
     assert final_number_matches(Reply(text=text), Sample(id="a", input="", expected=expected)) is False
 
 
-def test_without_an_expected_answer_it_does_not_apply():
+def test_final_number_does_not_apply_without_an_expected_answer():
     assert final_number_matches(Reply(text="18"), Sample(id="a", input="")) == NotApplicable(
         "the sample has no expected answer: fields={'expected': 'NAME'} names its field"
     )
@@ -127,7 +127,7 @@ def solutions() -> Iterator[tuple[dict[str, Any], str]]:
                     yield given_answer, row["ground_truth"]
 
 
-def test_it_judges_each_published_gsm8k_solution_as_its_authors_did():
+def test_verdicts_on_published_gsm8k_solutions_equal_those_of_the_authors():
     agreed = [
         final_number_matches(Reply(text=given_answer["solution"]), Sample(id="a", input="", expected=truth))
         is given_answer["is_correct"]

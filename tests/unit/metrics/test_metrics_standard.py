@@ -71,7 +71,7 @@ TEXTS = st.lists(
 
 
 @given(TEXTS, TEXTS)
-def test_squads_f1_and_match_are_those_of_its_definition(said, right):
+def test_squad_metrics_follow_their_definition(said, right):
     sample = expecting(right)
 
     assert squad_normalise(said) == reference_normalise(said)
@@ -134,7 +134,7 @@ def test_numbers_are_read_as_people_write_them(text, found):
         ("just 5", "5", "5", None),
     ],
 )
-def test_which_number_counts_is_said(text, last, first, marked):
+def test_the_last_first_or_marked_number_is_chosen(text, last, first, marked):
     found = tuple(
         None if one is None else str(one) for one in (chosen_number(text, w) for w in ("last", "first", "marked"))
     )
@@ -158,12 +158,12 @@ def test_which_number_counts_is_said(text, last, first, marked):
         ({}, "no number", 0, False),
     ],
 )
-def test_numbers_match_within_a_tolerance_that_is_said(settings, said, expected, same):
+def test_numbers_match_within_the_declared_tolerance(settings, said, expected, same):
     assert numeric_match(**settings)(Reply(text=said), expecting(expected)) is same
 
 
 @pytest.mark.parametrize("settings", [{"which": "best"}, {"relative": -1}, {"absolute": float("inf")}])
-def test_tolerances_that_cannot_be_meant_are_refused(settings):
+def test_invalid_tolerances_are_errors(settings):
     with pytest.raises(SpecError, match="numeric_match"):
         numeric_match(**settings)
 
@@ -194,7 +194,7 @@ def test_tolerances_that_cannot_be_meant_are_refused(settings):
         ("E", None),
     ],
 )
-def test_a_letter_is_chosen_by_rule_and_never_guessed(text, letter):
+def test_a_letter_is_read_only_where_a_reply_states_it(text, letter):
     assert choice_of(text) == letter
     assert choice_given(Reply(text=text), expecting(None)) is (letter is not None)
 
@@ -204,7 +204,7 @@ def test_the_expected_choice_is_a_letter_or_its_number(expected, right):
     assert chooses()(Reply(text="B"), expecting(expected)) is right
 
 
-def test_an_expected_answer_that_is_no_letter_does_not_apply():
+def test_choices_do_not_apply_without_an_expected_letter():
     assert chooses()(Reply(text="B"), expecting("Paris")) == NotApplicable(
         "the expected answer 'Paris' is not one of the letters ABCD"
     )
@@ -222,7 +222,7 @@ PAIRS = [
 ]
 
 
-def test_bleu_and_chrf_are_sacrebleus():
+def test_bleu_and_chrf_equal_sacrebleu():
     sacrebleu = pytest.importorskip("sacrebleu")
     for said, rights in PAIRS:
         bleu = sacrebleu.sentence_bleu(said, rights).score
@@ -232,7 +232,7 @@ def test_bleu_and_chrf_are_sacrebleus():
         assert sentence_chrf(Reply(text=said), expecting(rights[0])) == pytest.approx(chrf, abs=1e-9)
 
 
-def test_corpus_scores_are_sacrebleus_and_no_means():
+def test_corpus_scores_equal_sacrebleu():
     sacrebleu = pytest.importorskip("sacrebleu")
     said, rights = [one for one, _ in PAIRS], [one for _, one in PAIRS]
     streams = [[one[0] for one in rights]]
@@ -246,7 +246,7 @@ def test_corpus_scores_are_sacrebleus_and_no_means():
 
 
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
-def test_a_corpus_score_has_sacrebleus_interval_over_texts(name):
+def test_a_corpus_score_has_the_bootstrap_interval_of_sacrebleu(name):
     pytest.importorskip("sacrebleu")
     said, rights = [one for one, _ in PAIRS] * 10, [one[:1] for _, one in PAIRS] * 10
     found, again = (corpus_score(name, said, rights, resamples=100) for _ in range(2))
@@ -264,7 +264,7 @@ def test_a_corpus_needs_as_many_references_as_texts(said, rights):
 
 
 @pytest.mark.slow
-def test_rouge_is_rouge_scores():
+def test_rouge_equals_rouge_score():
     pytest.importorskip("rouge_score")
     from rouge_score.rouge_scorer import RougeScorer
 
@@ -278,7 +278,7 @@ def test_rouge_is_rouge_scores():
         assert ours == {name: pytest.approx(score.fmeasure, abs=1e-12) for name, score in theirs.items()}
 
 
-def test_without_the_packages_one_sentence_says_what_to_install(monkeypatch):
+def test_a_missing_package_names_the_extra(monkeypatch):
     from pytest_crucible.metrics import ngram_overlap
 
     ngram_overlap._sacrebleu.cache_clear()
@@ -311,7 +311,7 @@ def test_any_text_has_a_score_as_code(text):
 
 
 @pytest.mark.parametrize("text", ["(" * 50_000, "-" * 50_000 + "1", "a" + ".b" * 20_000, "x" * 50_000, "\0\0"])
-def test_code_that_strains_the_parser_has_a_score(text):
+def test_huge_and_nested_code_has_a_score(text):
     assert 0 <= code_bleu_of(text, LOOP) <= 1
 
 
@@ -361,7 +361,7 @@ def test_refusals_are_found_and_answers_are_not():
     assert [text for text in ANSWERED if refuses(text)] == []
 
 
-def test_how_a_reply_ended_counts_as_conduct():
+def test_withheld_and_truncated_replies_are_counted():
     assert refusal(Reply(text="", finish="content_filter"), expecting(None)) is True
     assert truncated(Reply(text="and", finish="length"), expecting(None)) is True
     assert truncated(Reply(text="."), expecting(None)) is False
@@ -384,7 +384,7 @@ AGED = {"type": "object", "properties": {"people": {"type": "array", "items": {"
         ("[" * 100_000, "nested too deeply to be read"),
     ],
 )
-def test_the_problem_of_a_reply_is_said_with_its_path(text, problem):
+def test_json_problem_names_the_path(text, problem):
     assert json_problem(AGED)(Reply(text=text), expecting(None)).startswith(problem)
 
 
@@ -399,17 +399,17 @@ def test_the_problem_of_a_reply_is_said_with_its_path(text, problem):
         ('```json\n{"people": 1}\n```', False),
     ],
 )
-def test_json_may_stand_in_a_fence_where_that_is_allowed(text, valid):
+def test_fenced_json_is_read_if_allowed(text, valid):
     assert valid_json(AGED, fenced=True)(Reply(text=text), expecting(None)) is valid
 
 
-def test_a_pattern_that_takes_for_ever_is_ended(monkeypatch):
-    monkeypatch.setattr("pytest_crucible.metrics.patterns.MAX_SEARCH_S", 0.05)
+def test_an_endless_pattern_search_is_stopped(monkeypatch):
+    monkeypatch.setattr("pytest_crucible.metrics.text.MAX_SEARCH_S", 0.05)
 
     with pytest.raises(TimeoutError, match="took more than"):
         matches(r"(?:a|a)+\d$")(Reply(text="a" * 5000), expecting(None))
 
 
-def test_a_pattern_that_is_none_is_refused():
+def test_an_invalid_pattern_is_an_error():
     with pytest.raises(SpecError, match="is not a regular expression"):
         matches("(")

@@ -31,7 +31,7 @@ def expecting(expected: object) -> Sample:
 
 
 @given(st.text())
-def test_normalising_twice_changes_no_more_than_once(text):
+def test_normalising_is_idempotent(text):
     once = normalise(text)
 
     assert once == once.strip()
@@ -95,7 +95,7 @@ def test_matches_takes_the_flags_of_re():
     assert matches("^yes$", flags=re.IGNORECASE | re.MULTILINE)(Reply(text="well\nYES"), ANY) is True
 
 
-def test_another_pattern_or_flag_is_another_version_of_the_metric():
+def test_the_version_depends_on_pattern_and_flags():
     versions = {one.facts.version for one in (matches("a"), matches("b"), matches("a", flags=re.IGNORECASE))}
 
     assert len(versions) == 3
@@ -116,7 +116,7 @@ def test_any_json_is_valid_without_a_schema(text):
     ["", "{", "yes", "{'a': 1}", '{"a": 1} and more', "```json\n{}\n```", "NaN", '{"a": -Infinity}'],
     ids=["nothing", "cut", "word", "quotes", "more", "fence", "nan", "infinity"],
 )
-def test_what_is_not_json_is_not_valid(text):
+def test_text_that_is_not_json_is_not_valid(text):
     assert valid_json()(Reply(text=text), ANY) is False
 
 
@@ -143,14 +143,14 @@ def test_a_reply_nested_deeper_than_python_reads_is_not_valid():
     assert valid_json()(Reply(text="[" * 100_000 + "]" * 100_000), ANY) is False
 
 
-def test_a_schema_that_is_none_is_refused():
+def test_an_invalid_schema_is_an_error():
     with pytest.raises(SpecError) as caught:
         valid_json({"type": "text"}, name="labelled")
 
     assert str(caught.value).startswith("the schema of metric 'labelled' is not a JSON Schema: 'text' is not valid")
 
 
-def test_another_schema_is_another_version_of_the_metric():
+def test_the_version_depends_on_the_schema():
     assert valid_json(LABELLED).facts.version != valid_json().facts.version
     assert valid_json(LABELLED).facts.version == valid_json(dict(reversed(LABELLED.items()))).facts.version
 
@@ -170,10 +170,10 @@ def test_another_schema_is_another_version_of_the_metric():
     ],
     ids=["latency", "no-wait", "latency-unknown", "tokens", "no-token", "tokens-unknown"],
 )
-def test_what_a_reply_took_is_a_number_where_it_is_known(metric, reply, value):
+def test_usage_metrics_return_known_numbers(metric, reply, value):
     assert metric(reply, ANY) == value
 
 
 @pytest.mark.parametrize("metric", [latency_s, output_tokens], ids=lambda metric: metric.name)
-def test_less_is_better_and_nothing_is_below_zero(metric):
+def test_usage_metrics_are_positive_and_lower_is_better(metric):
     assert (metric.facts.direction, metric.facts.low) == ("lower", 0)

@@ -1,4 +1,4 @@
-"""Which arms may meet, and in which order they are asked."""
+"""Pairs of arms that can be compared, and their order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def arm(name: str, identity: str, **parameters: float) -> Arm:
     return Arm(name=name, role="candidate", adapter=name, identity=identity, parameters=parameters)
 
 
-def trained(name: str, *identities: str) -> Arm:
+def trained_arm(name: str, *identities: str) -> Arm:
     trainings = (ArmTraining(name=f"{name}-seed{seed}", seed=seed, identity=of) for seed, of in enumerate(identities))
     return replace(arm(name, "all of them"), trainings=tuple(trainings))
 
@@ -79,11 +79,11 @@ def test_a_version_is_named_as_it_was_typed(arms, sentence):
             "adapters 'v1' and 'old' are the same checkpoint (aaa): compare two that differ",
         ),
         (
-            [trained("v2", "aaa", "bbb"), arm("old", "bbb")],
+            [trained_arm("v2", "aaa", "bbb"), arm("old", "bbb")],
             "adapters 'v2' and 'old' are the same checkpoint (bbb): compare two that differ",
         ),
         (
-            [trained("v2", "aaa", "aaa")],
+            [trained_arm("v2", "aaa", "aaa")],
             "the trainings 'v2-seed0' and 'v2-seed1' are the same checkpoint: let the recipe use trainer.seed, or remove seeds",
         ),
     ],

@@ -119,10 +119,10 @@ def test_a_relevant_difference_is_for_a_regression_gate_alone(claim, beside):
     ],
 )
 def test_a_relevant_difference_that_no_two_values_have_is_a_problem(metric, problem):
-    found = contrast_problem(parse_contrast("m", relevant=5), metric)
+    result = contrast_problem(parse_contrast("m", relevant=5), metric)
 
-    assert problem in found
-    assert bool(problem) == bool(found)
+    assert problem in result
+    assert bool(problem) == bool(result)
 
 
 def test_a_relevant_share_of_what_is_no_amount_is_a_problem():
@@ -157,9 +157,9 @@ AMOUNT = MetricFacts(name="seconds", kind="positive", low=0.0)
 
 def test_the_mean_of_an_amount_is_written_where_it_is_meant():
     by_name, by_mean = parse_contrast("seconds"), parse_contrast("mean(seconds)")
-    kept = with_declarations([by_name, by_mean], [AMOUNT])
+    completed = with_declarations([by_name, by_mean], [AMOUNT])
 
-    assert [contrast.expression for contrast in kept] == ["seconds", "mean(seconds)"]
+    assert [contrast.expression for contrast in completed] == ["seconds", "mean(seconds)"]
     assert parse_contrast("mean(seconds by topic)").expression == "mean(seconds by topic)"
     assert with_declarations([parse_contrast("mean(seconds[she])")], [AMOUNT])[0].by_mean
 

@@ -1,4 +1,4 @@
-"""From what a marked test asks for to what is judged."""
+"""The design of an experiment from its markers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ACCURACY = MetricFacts(name="accuracy", kind="binary", low=0, high=1)
 TOPIC = MetricFacts(name="topic", kind="text")
 
 
-def judged(*facts, targets=(), compared=(), open_metrics=False):
+def sizes_for(*facts, targets=(), compared=(), open_metrics=False):
     return plan_metrics(
         facts,
         [parse_target(text) for text in targets],
@@ -27,22 +27,22 @@ def judged(*facts, targets=(), compared=(), open_metrics=False):
 
 
 def test_declared_metrics_are_judged():
-    assert judged(ACCURACY, TOPIC, targets=["accuracy >= 0.8"], compared=["accuracy"]) == (ACCURACY, TOPIC)
+    assert sizes_for(ACCURACY, TOPIC, targets=["accuracy >= 0.8"], compared=["accuracy"]) == (ACCURACY, TOPIC)
 
 
 def test_an_experiment_without_metrics_is_judged_by_what_passed():
-    assert judged() == (PASSED,)
+    assert sizes_for() == (PASSED,)
 
 
 @pytest.mark.parametrize("named", [{"targets": ["passed >= 0.9"]}, {"compared": ["passed"]}], ids=["target", "compare"])
 def test_what_passed_is_judged_where_it_is_named(named):
-    assert judged(ACCURACY, **named) == (ACCURACY, PASSED)
+    assert sizes_for(ACCURACY, **named) == (ACCURACY, PASSED)
 
 
 def test_a_metric_that_is_called_passed_takes_its_place():
     own = MetricFacts(name="passed", kind="bounded", low=0, high=10)
 
-    assert judged(own, targets=["passed >= 9"]) == (own,)
+    assert sizes_for(own, targets=["passed >= 9"]) == (own,)
 
 
 @pytest.mark.parametrize("condition", ["accuracy >= 80", "accuracy < -1"])
@@ -50,11 +50,11 @@ def test_a_condition_that_holds_for_every_value_or_none_is_refused(condition):
     with pytest.raises(
         SpecError, match=f"counts where {condition}, but 'accuracy' lies between 0 and 1: write a value"
     ):
-        judged(ACCURACY, targets=[f"count({condition}) == 0"])
+        sizes_for(ACCURACY, targets=[f"count({condition}) == 0"])
 
 
 def test_a_function_that_scores_by_itself_may_name_what_nothing_declares():
-    assert judged(targets=["steps <= 3"], compared=["steps"], open_metrics=True) == ()
+    assert sizes_for(targets=["steps <= 3"], compared=["steps"], open_metrics=True) == ()
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_function_that_scores_by_itself_may_name_what_nothing_declares():
 )
 def test_what_cannot_be_judged_is_refused(named, sentence):
     with pytest.raises(SpecError) as caught:
-        judged(ACCURACY, TOPIC, **named)
+        sizes_for(ACCURACY, TOPIC, **named)
 
     assert str(caught.value) == sentence
 
@@ -111,12 +111,12 @@ def test_each_comparison_is_made_against_each_baseline():
         Arm(name="v2", role="baseline", adapter="v2", identity="b"),
         Arm(name="v1", role="baseline", adapter="v1", identity="a"),
     ]
-    asked = [
+    requests = [
         Contrast(metric="accuracy", baseline=""),
         Contrast(metric="f1", baseline="", alternative="non-inferior", margin=0.05),
     ]
 
-    assert contrasts_with_baselines(iter(asked), arms) == (
+    assert contrasts_with_baselines(iter(requests), arms) == (
         Contrast(metric="accuracy", baseline="v2"),
         Contrast(metric="f1", baseline="v2", alternative="non-inferior", margin=0.05),
         Contrast(metric="accuracy", baseline="v1"),

@@ -1,4 +1,4 @@
-"""What a run with random factors can show, before it is paid for."""
+"""The detectable difference of a run with random factors, before any request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BINARY = MetricFacts(name="ok", kind="binary", low=0.0, high=1.0)
 GRADED = MetricFacts(name="quality", kind="bounded", low=0.0, high=10.0)
 
 
-def trained(name, count):
+def trained_arm(name, count):
     trainings = (ArmTraining(name=f"{name}-{seed}", seed=seed, identity=f"{name}{seed}") for seed in range(count))
     return Arm(name=name, role="candidate", adapter=name, identity=name, trainings=tuple(trainings))
 
@@ -26,7 +26,7 @@ def effect(facts=BINARY, compared="", *, rounds=1, prompts=0, trainings=(0, 0), 
         repeats=rounds, rounds=rounds, fixed=fixed, metrics=(facts,), targets=(), open_metrics=False,
         prompts=tuple(PromptForm(name=f"{k}", sha256=f"{k}") for k in range(prompts)),
         contrasts=(replace(parse_contrast(compared or facts.name, **claim), baseline="v1"),),
-        arms=tuple(trained(name, count) for name, count in zip(("v2", "v1"), trainings, strict=True)),
+        arms=tuple(trained_arm(name, count) for name, count in zip(("v2", "v1"), trainings, strict=True)),
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
     )  # fmt: skip
     [planned] = detectable_effects(plan, alpha=0.05, family_size=1)

@@ -1,4 +1,4 @@
-"""What stored replies depend on: all that the test function reads of what its author wrote, and nothing else."""
+"""The fingerprint of stored replies: all that the test function reads of what its author wrote, and nothing else."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def load(tmp_path: Path) -> Callable[..., ModuleType]:
     """Imports the suite, or an edited one."""
     count = iter(range(100))
 
-    def loaded(old: str = "", new: str = "", *, folder: str = "") -> ModuleType:
+    def load_module(old: str = "", new: str = "", *, folder: str = "") -> ModuleType:
         assert old in SUITE
         path = tmp_path / folder / f"suite_{next(count)}.py"
         path.parent.mkdir(exist_ok=True)
@@ -81,7 +81,7 @@ def load(tmp_path: Path) -> Callable[..., ModuleType]:
         spec.loader.exec_module(module)
         return module
 
-    return loaded
+    return load_module
 
 
 def function_hash(function: Callable[..., Any], case: str = "") -> str:
@@ -136,7 +136,7 @@ def test_the_parametrised_case_is_part_of_it(load):
 
 
 def test_a_decorator_that_wraps_does_not_hide_the_function(load):
-    def wrapped(function):
+    def wrap(function):
         @functools.wraps(function)
         def wrapper(*arguments, **options):
             return function(*arguments, **options)
@@ -145,7 +145,7 @@ def test_a_decorator_that_wraps_does_not_hide_the_function(load):
 
     changed = load("in WORDS", "not in WORDS").test_words
 
-    assert function_hash(wrapped(changed)) != function_hash(wrapped(load().test_words))
+    assert function_hash(wrap(changed)) != function_hash(wrap(load().test_words))
 
 
 def test_functions_that_call_each_other_end(load):
@@ -180,7 +180,7 @@ def test_every_process_computes_the_same(tmp_path):
         "import suite; from pytest_crucible.plan.fingerprint import fingerprint as f\n"
         "print(f(dataset='', function=suite.test_words, case='', metrics=(), sampling={}).function)"
     )
-    said = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", code],
             cwd=tmp_path,
@@ -192,14 +192,14 @@ def test_every_process_computes_the_same(tmp_path):
         for seed in ("1", "2", "3")
     }
 
-    assert len(said) == 1
+    assert len(digests) == 1
 
 
 # -- metrics, sampling and words ----------------------------------------------------------------------------------
 
 
-def scored(*metrics: Metric) -> str:
-    return fingerprint(dataset="d", function=scored, case="", metrics=metrics, sampling={}).metrics
+def metrics_fingerprint(*metrics: Metric) -> str:
+    return fingerprint(dataset="d", function=metrics_fingerprint, case="", metrics=metrics, sampling={}).metrics
 
 
 def short(reply, sample):
@@ -215,40 +215,40 @@ def test_a_declared_version_is_the_version():
 
 
 def test_without_a_version_the_source_decides():
-    one, other = metric(name="short")(short), metric(name="short")(shorter)
+    item, other = metric(name="short")(short), metric(name="short")(shorter)
 
-    assert metric_version(one) != metric_version(other)
+    assert metric_version(item) != metric_version(other)
 
 
 def test_another_version_or_metric_is_a_difference():
-    one = scored(metric(version="1")(short))
+    item = metrics_fingerprint(metric(version="1")(short))
 
-    assert one != scored(metric(version="2")(short))
-    assert one != scored(metric(version="1")(shorter))
-    assert one != scored()
+    assert item != metrics_fingerprint(metric(version="2")(short))
+    assert item != metrics_fingerprint(metric(version="1")(shorter))
+    assert item != metrics_fingerprint()
 
 
 def test_the_order_of_metrics_is_no_difference():
     first, second = metric(short), metric(shorter)
 
-    assert scored(first, second) == scored(second, first)
+    assert metrics_fingerprint(first, second) == metrics_fingerprint(second, first)
 
 
 def test_how_replies_are_sampled_is_a_part():
-    one, other = (
+    item, other = (
         fingerprint(dataset="d", function=short, case="", metrics=(), sampling={"timeout_s": timeout_s})
         for timeout_s in (1.0, 2.0)
     )
 
-    assert differences(one, other) == ["sampling parameters"]
+    assert differences(item, other) == ["sampling parameters"]
 
 
 def test_differences_are_named_in_words():
-    one = Fingerprint(dataset="a", function="b", metrics="c", sampling="d")
+    fingerprint = Fingerprint(dataset="a", function="b", metrics="c", sampling="d")
 
-    assert differences(one, one) == []
-    assert differences(one, dataclasses.replace(one, metrics="x")) == ["metrics"]
-    assert differences(one, Fingerprint(dataset="w", function="x", metrics="y", sampling="z")) == [
+    assert differences(fingerprint, fingerprint) == []
+    assert differences(fingerprint, dataclasses.replace(fingerprint, metrics="x")) == ["metrics"]
+    assert differences(fingerprint, Fingerprint(dataset="w", function="x", metrics="y", sampling="z")) == [
         "dataset rows",
         "test function",
         "metrics",
@@ -263,9 +263,9 @@ class _Suite:
     PROMPT = "Answer briefly."
 
     def question(self, sample: Sample) -> str:
-        return f"{self.PROMPT} {self.shown(sample)}"
+        return f"{self.PROMPT} {self.show(sample)}"
 
-    def shown(self, sample: Sample) -> str:
+    def show(self, sample: Sample) -> str:
         return str(sample.input)
 
 
@@ -274,7 +274,7 @@ class _OtherPrompt(_Suite):
 
 
 class _OtherMethod(_Suite):
-    def shown(self, sample: Sample) -> str:
+    def show(self, sample: Sample) -> str:
         return repr(sample.input)
 
 
@@ -283,7 +283,7 @@ class _OtherName(_Suite):
 
 
 def of_class(owner: type) -> list[str]:
-    return [one.replace(owner.__name__, "") for one in sources(_Suite.question, owner)]
+    return [source.replace(owner.__name__, "") for source in sources(_Suite.question, owner)]
 
 
 @pytest.mark.parametrize("owner", [_OtherPrompt, _OtherMethod])
@@ -295,9 +295,9 @@ def test_what_a_method_does_not_read_of_its_class_is_no_part_of_it():
     assert of_class(_OtherName) == of_class(_Suite)
 
 
-def reading(expression: str, **known: Any) -> FunctionType:
+def reading(expression: str, **names: Any) -> FunctionType:
     """A function of another module, in which these names are known."""
-    return FunctionType(compile(expression, "suite", "eval"), known)
+    return FunctionType(compile(expression, "suite", "eval"), names)
 
 
 def test_a_constant_of_a_module_that_is_named_is_part_of_it():

@@ -26,7 +26,7 @@ def test_the_samples_of_a_group_are_neighbours(ids, data):
     groups = data.draw(st.lists(st.sampled_from("abc"), min_size=len(ids), max_size=len(ids)))
     ordered = [groups[k] for k in look_order(ids, groups)]
 
-    changes = sum(one != other for one, other in itertools.pairwise(ordered))
+    changes = sum(entry != other for entry, other in itertools.pairwise(ordered))
     assert changes == max(len(set(groups)) - 1, 0)
 
 
@@ -43,11 +43,11 @@ def test_only_whole_groups_count(done, grouped):
 
 
 def test_counting_goes_on_where_it_ended():
-    asked = []
+    orders = []
 
     def is_complete(position):
-        asked.append(position)
+        orders.append(position)
         return position < 5
 
     assert complete_length(range(9), [None] * 9, is_complete, start=4) == 5
-    assert asked == [4, 5]
+    assert orders == [4, 5]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_crucible.features.stages import FEATURE
+from pytest_crucible.features.stages.option_conflicts import option_conflicts
 from pytest_crucible.options import OPTIONS
-from pytest_crucible.plan.option_conflicts import option_conflicts
 
-DEFAULTS = {option.name: option.default for option in OPTIONS}
+DEFAULTS = {option.name: option.default for option in (*OPTIONS, *FEATURE.options)}
 
 
 def sentences(**values: object) -> list[str]:
@@ -18,7 +19,6 @@ def sentences(**values: object) -> list[str]:
     "values",
     [
         {},
-        {"fresh": True},
         {"stop": True},
         {"cache": "only"},
         {"stages": "smoke: 20, full"},
@@ -32,7 +32,6 @@ def test_one_option_alone_conflicts_with_nothing(values):
 @pytest.mark.parametrize(
     ("values", "named"),
     [
-        ({"fresh": True, "cache": "only"}, ("--crucible-fresh", "--crucible-cache=only")),
         ({"stop": True, "rounds": 3}, ("--crucible-stop", "--crucible-rounds")),
         ({"stop": True, "memory": "pool"}, ("--crucible-stop", "crucible_memory")),
         ({"stages": "full", "stop": True}, ("--crucible-stop", "crucible_stages")),

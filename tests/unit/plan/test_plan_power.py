@@ -1,4 +1,4 @@
-"""What a run can show, before it is paid for. The numbers are worked out beside the tests."""
+"""The detectable difference of a run, before any request. The numbers are worked out beside the tests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def plan(*facts: MetricFacts, n: int, groups: int | None = None, margin: float |
         arms=arms,
         metrics=facts,
         targets=(),
-        contrasts=tuple(Contrast(metric=one.name, baseline="v1", margin=margin, **claim) for one in facts),
+        contrasts=tuple(Contrast(metric=fact.name, baseline="v1", margin=margin, **claim) for fact in facts),
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
         open_metrics=False,
     )
@@ -239,9 +239,9 @@ def test_the_samples_that_resolve_a_relevant_difference_detect_it_and_prove_equa
 
 
 def test_a_relevant_difference_is_planned_as_yes_or_no_where_the_kind_is_not_known():
-    known, unknown = (only(plan(facts, n=100, relevant=0.02)) for facts in (BINARY, MetricFacts(name="accuracy")))
+    expected, unknown = (only(plan(facts, n=100, relevant=0.02)) for facts in (BINARY, MetricFacts(name="accuracy")))
 
-    assert unknown.needed == known.needed > 1000
+    assert unknown.needed == expected.needed > 1000
     assert only(plan(MetricFacts(name="m"), n=100, groups=20, relevant=0.02)).needed > 1000
     assert only(plan(MetricFacts(name="m"), n=100, relevant=2)).needed is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.plan.stages import parse_stages, stage_alpha, stage_length, stage_number
+from pytest_crucible.features.stages.definition import parse_stages, stage_alpha, stage_length, stage_number
 from pytest_crucible.records.errors import SpecError
 
 

@@ -156,11 +156,11 @@ def test_a_target_that_is_shown_can_be_read_again(metric, relation, value):
 @given(st.text(alphabet="acp95(). >=<-+e0%", max_size=25))
 def test_any_text_is_read_or_refused(text):
     try:
-        said = parse_target(text).text
+        parsed_text = parse_target(text).text
     except SpecError as error:
-        said = str(error)
+        parsed_text = str(error)
 
-    assert " ".join(text.split()) in said or repr(text) in said
+    assert " ".join(text.split()) in parsed_text or repr(text) in parsed_text
 
 
 RELATION = "expected one of >=, <=, >, <, =="

@@ -13,7 +13,7 @@ from pytest_crucible.records import TRAINING_NUMBERS, Contrast, MetricFacts
 ACCURACY = MetricFacts(name="accuracy", kind="binary", low=0, high=1)
 
 
-def judged(*facts, targets=(), compared=(), open_metrics=False):
+def refusals_for(*facts, targets=(), compared=(), open_metrics=False):
     return plan_metrics(
         facts,
         [parse_target(text) for text in targets],
@@ -22,9 +22,9 @@ def judged(*facts, targets=(), compared=(), open_metrics=False):
     )
 
 
-def refusal(*facts, **asked) -> str:
+def refusal(*facts, **target) -> str:
     with pytest.raises(SpecError) as caught:
-        judged(*facts, **asked)
+        refusals_for(*facts, **target)
     return str(caught.value)
 
 
@@ -34,7 +34,7 @@ def test_every_number_has_a_range():
 
 @pytest.mark.parametrize("name", TRAINING_NUMBERS)
 def test_every_number_of_a_training_can_be_judged(name):
-    assert judged(ACCURACY, targets=[f"{name} <= 1"]) == (ACCURACY,)
+    assert refusals_for(ACCURACY, targets=[f"{name} <= 1"]) == (ACCURACY,)
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_trainings_cannot_be_compared():
 def test_a_metric_of_the_same_name_goes_first():
     own = MetricFacts(name="final_loss", kind="bounded", low=0, high=10)
 
-    assert judged(own, targets=["p95(final_loss) <= 9"], compared=["final_loss"]) == (own,)
+    assert refusals_for(own, targets=["p95(final_loss) <= 9"], compared=["final_loss"]) == (own,)
     assert "lies between 0 and 10" in refusal(own, targets=["final_loss <= 11"])
 
 
 def test_what_a_function_scores_by_itself_may_have_any_name():
-    assert judged(targets=["p95(final_loss) <= 9"], compared=["final_loss"], open_metrics=True) == ()
+    assert refusals_for(targets=["p95(final_loss) <= 9"], compared=["final_loss"], open_metrics=True) == ()
 
 
 def test_a_training_alone_may_be_judged():
-    assert [one.name for one in judged(targets=["final_loss <= 0.5"])] == ["passed"]
+    assert [refusal.name for refusal in refusals_for(targets=["final_loss <= 0.5"])] == ["passed"]

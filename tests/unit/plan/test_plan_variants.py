@@ -16,7 +16,7 @@ SAMPLES = [
 ]
 
 
-def planned(*variants, samples=SAMPLES):
+def plan_of(*variants, samples=SAMPLES):
     return plan_variants(variants, samples)
 
 
@@ -24,7 +24,7 @@ def test_variants_are_collected_in_the_order_of_their_first_sample():
     she, they = sample_variants(SAMPLES)
 
     assert (she.name, they.name) == ("she", "they")
-    record, other = planned(she, they)
+    record, other = plan_of(she, they)
     assert (record.samples, record.reasons) == (1, {"no person": 1})
     assert (other.samples, other.reasons) == (1, {"the dataset has no twin": 1})
 
@@ -50,23 +50,23 @@ def test_what_a_reply_depends_on_changes_the_hash(other):
     she = Variant(name="she", twins={"a": SHE})
 
     assert (
-        planned(she)[0].sha256 == planned(Variant(name="she", twins={"a": Twin(input="she", facts={"x": 1})}))[0].sha256
+        plan_of(she)[0].sha256 == plan_of(Variant(name="she", twins={"a": Twin(input="she", facts={"x": 1})}))[0].sha256
     )
-    assert planned(she)[0].sha256 != planned(other)[0].sha256
+    assert plan_of(she)[0].sha256 != plan_of(other)[0].sha256
 
 
 @pytest.mark.parametrize("name", ["", " she", "a[b", "a]", "a\nb", 3], ids=repr)
 def test_a_name_that_no_target_can_write_is_refused(name):
     with pytest.raises(SpecError, match="write a word"):
-        planned(Variant(name=name, twins={"a": SHE}))
+        plan_of(Variant(name=name, twins={"a": SHE}))
 
 
 def test_a_name_that_occurs_twice_and_a_variant_of_nothing_are_refused():
     she = Variant(name="she", twins={"a": SHE})
     with pytest.raises(SpecError, match="'she' is there twice"):
-        planned(she, she)
+        plan_of(she, she)
     with pytest.raises(SpecError, match=r"'she' applies to none of 2 samples \(the dataset has no twin\): remove it"):
-        planned(Variant(name="she", twins={}))
+        plan_of(Variant(name="she", twins={}))
 
 
 def test_a_variant_with_the_name_of_a_member_is_refused():
@@ -101,6 +101,6 @@ def test_a_test_that_scores_by_itself_may_score_any_metric():
 
 @pytest.mark.parametrize("term", ["leaked[frame]", "leaked.drop[frame]"])
 def test_a_leak_without_a_secret_names_the_argument(term):
-    hint = term_hint(term, ["score"], VariantNames(variants=["frame"]))
+    names = VariantNames(variants=["frame"], hints={"leaked": "it needs a secret"})
 
-    assert hint.startswith("it needs a secret: give the test function the argument canary")
+    assert term_hint(term, ["score"], names) == "it needs a secret"

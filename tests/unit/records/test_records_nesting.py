@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.adapters.config_tables import list_tables
-from pytest_crucible.backends.recorded import load_recorded
+from pytest_crucible.backends.offline import load_recorded
 from pytest_crucible.datasets import load_file, load_rows
-from pytest_crucible.datasets.drift import load_rows_of_file
+from pytest_crucible.datasets.contamination.drift import load_rows_of_file
 from pytest_crucible.importers.source import open_source, read_beside
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.nesting import MOST_DEPTH, TooDeep, check_depth, parse
-from pytest_crucible.runs.pytest_configuration import _pytest_table
+from pytest_crucible.runs.run_store import _pytest_table
 
 SENTENCE = "is nested more than 100 levels deep"
 DEEP = [101, 900, 995, 5_000, 100_000]
@@ -26,7 +26,7 @@ def text(depth: int, kind: str = "list") -> str:
     return "[" * depth + "]" * depth if kind == "list" else '{"a":' * depth + "1" + "}" * depth
 
 
-def nested(depth: int):
+def nest(depth: int):
     value: object = 1
     for level in range(depth):
         value = [value] if level % 2 else {"a": value}
@@ -35,7 +35,7 @@ def nested(depth: int):
 
 @given(st.integers(0, 2 * MOST_DEPTH))
 def test_the_limit_is_exact(depth):
-    value = nested(depth)
+    value = nest(depth)
     if depth <= MOST_DEPTH:
         check_depth(value)
     else:
@@ -44,11 +44,11 @@ def test_the_limit_is_exact(depth):
 
 
 def test_what_contains_itself_is_too_deep():
-    one: list[object] = []
-    one += [one, one, {"a": one}]
+    rows: list[object] = []
+    rows += [rows, rows, {"a": rows}]
 
     with pytest.raises(TooDeep):
-        check_depth(one)
+        check_depth(rows)
 
 
 @pytest.mark.parametrize("depth", DEEP)
@@ -71,8 +71,8 @@ def test_rows_of_files(tmp_path, depth, field, read):
 
 @pytest.mark.parametrize("depth", [101, 900])
 def test_rows_in_memory(depth):
-    rows = [{"input": nested(depth)}, {"input": "q", "expected": nested(depth)}, {"input": "q", "x": nested(depth)},
-            Sample(id="a", input="q", metadata={"x": nested(depth)}), Sample(id="a", input=nested(depth))]  # fmt: skip
+    rows = [{"input": nest(depth)}, {"input": "q", "expected": nest(depth)}, {"input": "q", "x": nest(depth)},
+            Sample(id="a", input="q", metadata={"x": nest(depth)}), Sample(id="a", input=nest(depth))]  # fmt: skip
     for row in rows:
         with pytest.raises(CrucibleError, match=f"^sample 1 of rows {SENTENCE}: flatten its values$"):
             load_rows([row], name="rows")

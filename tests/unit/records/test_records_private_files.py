@@ -94,7 +94,7 @@ def test_a_store_of_another_user_that_stays_open_is_refused_in_one_sentence(tmp_
     store = folder / "runs.db"
     store.touch()
     store.chmod(0o666)
-    said = run_as_other_user(
+    output = run_as_other_user(
         f"""
 from pytest_crucible.store.engine import open_engine
 try:
@@ -105,10 +105,10 @@ except Exception as error:
         folder,
     )
 
-    assert said.startswith(f"StoreError run store {str(store)!r} cannot be made private: ")
-    assert said.count("\n") == 1
-    assert "belongs to another user" in said
-    assert "--crucible-store" in said
+    assert output.startswith(f"StoreError run store {str(store)!r} cannot be made private: ")
+    assert output.count("\n") == 1
+    assert "belongs to another user" in output
+    assert "--crucible-store" in output
 
 
 def test_a_file_that_goes_meanwhile_is_no_error(tmp_path):

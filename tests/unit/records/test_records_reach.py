@@ -12,16 +12,16 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import from_plain, to_plain
 
 
-def declared(**facts) -> MetricFacts:
+def declare(**facts) -> MetricFacts:
     return metric(name="quality", **facts)(lambda reply, sample: 0.5).facts
 
 
 def test_a_reach_is_declared_with_bounds_or_without():
-    assert declared(bounds=(0, 1), reach=0.25).largest_change == 0.25
-    assert (declared(reach=3).kind, declared(reach=3).largest_change) == ("unbounded", 3.0)
-    assert declared(kind="count", reach=2).largest_change == 2.0
-    assert declared(bounds=(1, 5), reach=4).reach == 4.0
-    assert (declared(bounds=(1, 5)).largest_change, declared().largest_change) == (4.0, math.inf)
+    assert declare(bounds=(0, 1), reach=0.25).largest_change == 0.25
+    assert (declare(reach=3).kind, declare(reach=3).largest_change) == ("unbounded", 3.0)
+    assert declare(kind="count", reach=2).largest_change == 2.0
+    assert declare(bounds=(1, 5), reach=4).reach == 4.0
+    assert (declare(bounds=(1, 5)).largest_change, declare().largest_change) == (4.0, math.inf)
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_a_reach_is_declared_with_bounds_or_without():
 )
 def test_an_invalid_reach_has_one_sentence(facts, sentence):
     with pytest.raises(SpecError, match=r"^[^\n]*$") as refusal:
-        declared(**facts)
+        declare(**facts)
 
     assert sentence in str(refusal.value)
 
 
 def test_a_reach_is_stored_and_runs_without_one_load():
-    facts = declared(bounds=(0, 1), reach=0.25)
+    facts = declare(bounds=(0, 1), reach=0.25)
     plain = to_plain(facts)
 
     assert from_plain(MetricFacts, plain) == facts

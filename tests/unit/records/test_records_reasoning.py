@@ -1,4 +1,4 @@
-"""Where a reply's reasoning ends and its answer begins."""
+"""The end of a reply's reasoning and the begin of its answer."""
 
 from __future__ import annotations
 

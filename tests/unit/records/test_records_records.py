@@ -35,9 +35,9 @@ def test_records_cannot_be_changed(kind):
 
 
 def test_samples_do_not_share_their_metadata():
-    one, other = Sample(id="a", input=1), Sample(id="b", input=2)
+    sample, other = Sample(id="a", input=1), Sample(id="b", input=2)
 
-    assert one.metadata is not other.metadata
+    assert sample.metadata is not other.metadata
 
 
 def test_a_record_has_no_room_for_misspelt_fields():

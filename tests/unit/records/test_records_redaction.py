@@ -16,7 +16,7 @@ KEY = "tml-0123456789abcdef"
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "redacted"),
     [
         ("x-api-key: short", "x-api-key: (key hidden)"),
         ("shorter than short", "(key hidden)er than (key hidden)"),
@@ -25,8 +25,8 @@ KEY = "tml-0123456789abcdef"
         ("tml-local and html-0123456789abcdef", "tml-local and html-0123456789abcdef"),
     ],
 )
-def test_keys_are_hidden_known_or_not(text, shown):
-    assert hider({"short"})(text) == shown
+def test_keys_are_hidden_known_or_not(text, redacted):
+    assert hider({"short"})(text) == redacted
 
 
 def test_a_key_that_begins_another_leaves_nothing_of_it():
@@ -85,9 +85,11 @@ def test_variables_that_settings_fill_in_are_keys(settings, keys):
     assert set(secrets_in(settings, ENVIRONMENT)) == keys
 
 
-@pytest.mark.parametrize("shown", ["a+b/c=d&e'", "a%2Bb%2Fc%3Dd%26e%27", "a%2Bb/c%3Dd%26e%27", "a+b/c=d&amp;e&#x27;"])
-def test_a_key_is_hidden_as_urls_and_pages_write_it(shown):
-    assert hider({"a+b/c=d&e'"})(f"GET /v1?key={shown} failed") == f"GET /v1?key={HIDDEN} failed"
+@pytest.mark.parametrize(
+    "redacted", ["a+b/c=d&e'", "a%2Bb%2Fc%3Dd%26e%27", "a%2Bb/c%3Dd%26e%27", "a+b/c=d&amp;e&#x27;"]
+)
+def test_a_key_is_hidden_as_urls_and_pages_write_it(redacted):
+    assert hider({"a+b/c=d&e'"})(f"GET /v1?key={redacted} failed") == f"GET /v1?key={HIDDEN} failed"
 
 
 @pytest.mark.parametrize(
@@ -120,11 +122,11 @@ def test_what_is_no_key_is_left(text):
 def test_no_known_key_is_left_anywhere(key, before, after):
     hide = hider({key})
 
-    shown = redact({"a": [before + key + after, 1, None], "b": (key,)}, hide)
+    redacted = redact({"a": [before + key + after, 1, None], "b": (key,)}, hide)
 
-    assert shown["b"] == (HIDDEN,)
-    assert key in HIDDEN or key not in shown["a"][0].replace(HIDDEN, "\0")
-    assert shown["a"][1:] == [1, None]
+    assert redacted["b"] == (HIDDEN,)
+    assert key in HIDDEN or key not in redacted["a"][0].replace(HIDDEN, "\0")
+    assert redacted["a"][1:] == [1, None]
 
 
 SERVICES = "tml|sk|rk|pk|hf|ghp|gho|ghu|ghs|ghr|glpat|xoxa|xoxb|xoxp|xoxr|xoxs"
@@ -144,7 +146,7 @@ PARTS = (
 
 @given(st.lists(st.sampled_from(PARTS), max_size=9), st.sets(st.sampled_from(SECRETS)))
 def test_keys_are_hidden_as_if_every_position_was_tried(pieces, secrets):
-    """To look only where a key may begin is quicker, and changes nothing."""
+    """Looking only at possible starts of a key is quicker, and changes nothing."""
     text = "".join(pieces)
     spelled = sorted({spelling for secret in secrets for spelling in _spellings(secret)}, key=len, reverse=True)
     definition = re.compile("|".join([*map(re.escape, spelled), EVERYWHERE]))

@@ -31,9 +31,9 @@ def test_a_record_comes_back_equal(kind, data):
     ]
 
 
-@pytest.mark.parametrize(("number", "said"), [(math.inf, "inf"), (-math.inf, "-inf"), (math.nan, "nan")])
-def test_a_number_that_json_lacks_is_said_in_a_word(number, said):
-    assert to_plain({"x": [number]}) == {"x": [said]}
+@pytest.mark.parametrize(("number", "word"), [(math.inf, "inf"), (-math.inf, "-inf"), (math.nan, "nan")])
+def test_a_number_that_json_lacks_is_said_in_a_word(number, word):
+    assert to_plain({"x": [number]}) == {"x": [word]}
 
 
 def test_an_infinite_bound_is_read_as_a_number():

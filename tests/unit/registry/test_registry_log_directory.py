@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.registry.log_directory import label_of, read_log_directory, training_means
+from pytest_crucible.registry.curve import label_of, read_log_directory, training_means
 
 
 def row(name: str, batch: int | None, path: str | None) -> str:

@@ -17,8 +17,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.registry.promote import promote_run
 from pytest_crucible.registry.proof import load_proof
-from pytest_crucible.registry.rules import Situation, shortcomings
-from pytest_crucible.registry.settings import RegistrySettings
+from pytest_crucible.registry.rules import RegistrySettings, Situation, shortcomings
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.versions import load_registry, load_version
@@ -59,7 +58,7 @@ def test_states_may_be_skipped_and_a_promotion_retires_the_version_before(produc
 def test_an_adapter_that_is_not_registered_has_no_version_to_promote(production):
     run = measure(production, "other", v3=0.9, v1=0.85)
 
-    assert refusal(production, run) == "v3 is not registered: run crucible register v3 --model claims"
+    assert refusal(production, run) == "v3 is not registered: run crucible models register v3 --model claims"
 
 
 def test_a_comparison_is_with_the_version_that_is_in_production_now(production):
@@ -117,9 +116,9 @@ def test_rules_that_are_weaker_than_those_of_the_gate_are_refused(production):
 
     assert refusal(production, run, settings=weaker).splitlines() == [
         "[registry] has max_age_days = 90.0, but gate 1 of claims has 30.0: restore it, or change the gate with "
-        "`crucible gate freeze claims --why TEXT`",
+        "`crucible models gate freeze claims --why TEXT`",
         "[registry] has proven = no, but gate 1 of claims has yes: restore it, or change the gate with "
-        "`crucible gate freeze claims --why TEXT`",
+        "`crucible models gate freeze claims --why TEXT`",
     ]
     stricter = {"max_age_days": 10, "era_alpha": 0.05}
     assert changes(promote_run(production, request(run, settings=stricter)))[-1] == ("claims@2", "production")

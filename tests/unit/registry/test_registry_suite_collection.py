@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.registry.suite_collection import clean_environment, collect_suite
+from pytest_crucible.registry.promote import clean_environment, collect_suite
 
 
 def test_only_variables_that_programs_need_and_those_that_are_named_are_passed_on():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pytest_crucible.commands.statistics import self_test_lines
 from pytest_crucible.records import AATest
-from pytest_crucible.report.aa_report import self_test_lines
 from pytest_crucible.stats.interval import Interval
 
 GOOD = AATest(
@@ -31,14 +31,14 @@ def test_a_rate_comes_with_its_interval_n_and_method():
     assert conclusion == "Every comparison that could be tried keeps its error rate on these samples."
 
 
-def test_a_comparison_that_cries_wolf_is_named_with_what_to_do():
+def test_too_many_false_alarms_name_the_metric_and_the_remedy():
     *_, row, _, conclusion = lines(GOOD, BAD)
 
     assert row.endswith("too many; 3 samples lack a score")
     assert conclusion.startswith("Comparisons of latency_s raise too many false alarms on these samples: declare")
 
 
-def test_what_could_not_be_tried_is_no_success():
+def test_untried_comparisons_are_not_called_good():
     *_, row, _, conclusion = lines(UNTRIED)
 
     assert row.split("cr2")[1].split() == ["-", "too", "few", "samples", "or", "groups", "for", "an", "answer"]

@@ -11,18 +11,18 @@ import random
 import pytest
 
 from pytest_crucible.records import ArmReply, Exchange, MetricFacts, SampleColumns
-from pytest_crucible.report.experiment_page import Chapter
-from pytest_crucible.report.page.archive import PART, ROOM, archive_samples
+from pytest_crucible.report.model import Chapter
+from pytest_crucible.report.page_samples import PART, ROOM, archive_samples
 
 SAMPLES = 5 * PART
 
 
 def exchange(position: int) -> Exchange:
     text = random.Random(position).randbytes(200).hex()  # does not get much smaller
-    said = ArmReply(
+    reply = ArmReply(
         repeat=0, state="answered", text=f"{position} {text}", detail="", latency_s=None, output_tokens=None
     )
-    return Exchange(position=position, input=f"asked {position}", expected=None, replies=((said,), (said,)))
+    return Exchange(position=position, input=f"asked {position}", expected=None, replies=((reply,), (reply,)))
 
 
 @pytest.fixture
@@ -47,17 +47,17 @@ def unpacked(letters: str):
 
 
 def texts(archive) -> list[str]:
-    return [asked for part in archive.parts for asked, _, _ in unpacked(part)]
+    return [question for part in archive.parts for question, _, _ in unpacked(part)]
 
 
-def test_all_texts_where_there_is_room(chapter):
+def test_a_small_page_has_all_texts(chapter):
     whole = archive_samples(chapter, room=ROOM, seed=7)
 
     assert (whole.note, unpacked(whole.columns)["kept"]) == ("", None)
     assert texts(whole) == [f"asked {k}" for k in range(SAMPLES)]
 
 
-def test_where_there_is_none_the_page_says_what_it_has(chapter):
+def test_a_full_page_names_the_texts_that_it_has(chapter):
     room = 2 * len(archive_samples(chapter, room=ROOM, seed=7).parts[0]) + 1000
     some = archive_samples(chapter, room=room, seed=7)
 
@@ -74,22 +74,22 @@ def test_where_there_is_none_the_page_says_what_it_has(chapter):
     )
 
 
-def test_the_draw_is_that_of_the_seed(chapter):
-    one, same, other = (unpacked(archive_samples(chapter, room=1, seed=seed).columns)["kept"] for seed in (1, 1, 2))
+def test_the_seed_decides_the_drawn_samples(chapter):
+    drawn, same, other = (unpacked(archive_samples(chapter, room=1, seed=seed).columns)["kept"] for seed in (1, 1, 2))
 
-    assert one == same != other
-    assert len(one) == PART  # a part at least
+    assert drawn == same != other
+    assert len(drawn) == PART  # a part at least
 
 
-def test_a_lower_score_may_be_the_better_one(chapter):
+def test_the_worst_samples_follow_the_direction(chapter):
     lower = {"exact": MetricFacts(name="exact", direction="lower")}
     turned = dataclasses.replace(chapter, facts=lower)
 
     assert unpacked(archive_samples(turned, room=1, seed=7).columns)["kept"][0] == 0
 
 
-def test_what_nobody_knows_is_no_order(chapter):
+def test_unknown_values_give_no_order(chapter):
     unknown = dataclasses.replace(chapter.columns, latency_s=([float("nan")] * SAMPLES,) * 2)
 
-    said = archive_samples(dataclasses.replace(chapter, columns=unknown, metric=None), room=1, seed=7).note
-    assert "in this page: a draw with seed 7" in said
+    reply = archive_samples(dataclasses.replace(chapter, columns=unknown, metric=None), room=1, seed=7).note
+    assert "in this page: a draw with seed 7" in reply

@@ -46,7 +46,9 @@ def at(whole, path):
     """The objects at a path; those of a list are all taken."""
     found = [whole]
     for name in path.split(".") if path else []:
-        found = [item for one in found for item in (one[name] if isinstance(one[name], list) else [one[name]])]
+        found = [
+            item for record in found for item in (record[name] if isinstance(record[name], list) else [record[name]])
+        ]
     return found
 
 
@@ -55,8 +57,8 @@ def test_the_keys_are_those_of_the_contract(run, path):
     objects = at(document(run()), path)
 
     assert objects
-    for one in objects:
-        assert set(one) == set(CONTRACT[path].split()) | set(MORE.get(path, "").split())
+    for record in objects:
+        assert set(record) == set(CONTRACT[path].split()) | set(MORE.get(path, "").split())
 
 
 def test_the_values_are_those_of_the_run(run):
@@ -73,8 +75,11 @@ def test_the_values_are_those_of_the_run(run):
         "selection": None,
         "origin": None,
     }
-    assert [(one["name"], one["role"]) for one in experiment["arms"]] == [("v2", "candidate"), ("v1", "baseline")]
-    assert [(one["metric"], one["statistic"], one["arm"]) for one in experiment["estimates"]] == [
+    assert [(record["name"], record["role"]) for record in experiment["arms"]] == [
+        ("v2", "candidate"),
+        ("v1", "baseline"),
+    ]
+    assert [(record["metric"], record["statistic"], record["arm"]) for record in experiment["estimates"]] == [
         ("exact", "mean", "v2"), ("exact", "mean", "v1"), ("seconds", "p95", "v2"),
     ]  # fmt: skip
     [pair] = experiment["comparisons"]
@@ -89,7 +94,7 @@ def test_the_values_are_those_of_the_run(run):
         "applies": None,
         "reach": None,
     }
-    assert [one["state"] for one in experiment["verdicts"]] == ["met", "met", "missed"]
+    assert [record["state"] for record in experiment["verdicts"]] == ["met", "met", "missed"]
 
 
 def section(run, name):
@@ -97,7 +102,7 @@ def section(run, name):
     return experiment["sections"].get(name)
 
 
-def test_answers_that_are_not_new_are_named_with_their_number(run, analysis):
+def test_stored_replies_are_counted(run, analysis):
     reused = {"v1": ReusedReplies(run="f00", replies=150)}
 
     assert section(run(analysis(reused=reused)), "cache") == {
@@ -106,7 +111,7 @@ def test_answers_that_are_not_new_are_named_with_their_number(run, analysis):
     }
 
 
-def test_replies_from_the_cache_are_told_with_their_age(run, analysis):
+def test_cached_replies_have_their_age(run, analysis):
     since = "2026-07-01T08:00:00+00:00"
     cached = {"v2": CachedReplies(replies=3, requests=5, since=since)}
 
@@ -123,16 +128,16 @@ def test_losses_and_failures_are_counted_for_each_arm(run):
     }
 
 
-def test_an_infinity_is_a_word(run):
+def test_infinity_is_a_string(run):
     assert at(document(run()), "experiments.estimates")[-1]["high"] == "inf"
 
 
-def test_what_is_unknown_is_null(run, analysis):
-    one = dataclasses.replace(
+def test_unknown_values_are_null(run, analysis):
+    record = dataclasses.replace(
         analysis().comparisons[0], difference=None, interval=None, p_value=None, p_exact=None, p_adjusted=None,
         detectable=None,
     )  # fmt: skip
-    [pair] = at(document(run(analysis(comparisons=(one,)))), "experiments.comparisons")
+    [pair] = at(document(run(analysis(comparisons=(record,)))), "experiments.comparisons")
 
     assert {pair[key] for key in ("difference", "low", "high", "p_value", "p_exact", "p_adjusted", "detectable")} == {
         None
@@ -140,27 +145,27 @@ def test_what_is_unknown_is_null(run, analysis):
 
 
 @pytest.mark.parametrize("strange", [math.nan, math.inf, -math.inf])
-def test_no_number_makes_it_something_else_than_json(run, analysis, strange):
-    one = dataclasses.replace(analysis().estimates[0], value=strange)
+def test_every_number_is_strict_json(run, analysis, strange):
+    record = dataclasses.replace(analysis().estimates[0], value=strange)
 
-    assert at(document(run(analysis(estimates=(one,)))), "experiments.estimates")[0]["value"] == str(strange)
+    assert at(document(run(analysis(estimates=(record,)))), "experiments.estimates")[0]["value"] == str(strange)
 
 
 def test_verdicts_stand_with_their_experiment(run, analysis, plan):
     whole = document(run(analysis(), analysis(plan(nodeid="other"))))
 
-    assert [len(one["verdicts"]) for one in whole["experiments"]] == [3, 3]
+    assert [len(record["verdicts"]) for record in whole["experiments"]] == [3, 3]
 
 
-def test_a_mistake_in_the_suite_is_marked(run):
-    one = run()
-    mistaken = dataclasses.replace(one.verdicts[0], suite_error=True)
-    whole = document(dataclasses.replace(one, verdicts=(mistaken, *one.verdicts[1:])))
+def test_errors_in_the_suite_are_marked(run):
+    record = run()
+    mistaken = dataclasses.replace(record.verdicts[0], suite_error=True)
+    whole = document(dataclasses.replace(record, verdicts=(mistaken, *record.verdicts[1:])))
 
     assert [verdict["suite_error"] for verdict in at(whole, "experiments.verdicts")] == [True, False, False]
 
 
-def test_it_is_text_as_it_is_written(run, analysis, plan):
+def test_the_document_is_readable_utf8_text(run, analysis, plan):
     text = render_json(run(analysis(plan(dataset="Sümmen ☃"))))
 
     assert '"Sümmen ☃"' in text

@@ -22,7 +22,7 @@ def test_tables_have_rules_and_the_cells_of_the_report(run):
     assert "Wilson\\textquotesingle{}s score interval~\\cite{wilson1927}." in text
 
 
-def test_what_is_cited_is_in_the_bibliography(run):
+def test_every_citation_is_in_the_bibliography(run):
     entries = render_bibtex(run())
 
     assert [line for line in entries.splitlines() if line.startswith("@")] == [
@@ -32,16 +32,16 @@ def test_what_is_cited_is_in_the_bibliography(run):
     assert entries.strip() in render_latex(run())
 
 
-def test_nothing_in_a_text_is_a_command():
+def test_texts_contain_no_latex_commands():
     assert escape_latex("\\input{x}") == "\\textbackslash{}input\\{x\\}"
     assert escape_latex("$a_1$ & 5 %") == "\\$a\\_\\allowbreak{}1\\$ \\& 5 \\%"
 
 
 @pytest.mark.slow
-def test_it_compiles_whatever_names_and_reasons_have_in_them(run, tmp_path):
+def test_hostile_names_and_reasons_compile(run, tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("no pdflatex here")
-    verdicts = tuple(dataclasses.replace(one, reason=HOSTILE) for one in run().verdicts)
+    verdicts = tuple(dataclasses.replace(verdict, reason=HOSTILE) for verdict in run().verdicts)
     (tmp_path / "run.tex").write_text(render_latex(run(verdicts=verdicts)), encoding="utf-8")
 
     for program in ("pdflatex", "bibtex", "pdflatex", "pdflatex"):

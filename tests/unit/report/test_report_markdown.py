@@ -8,7 +8,7 @@ from pytest_crucible.report.markdown import code, plain, render_markdown
 from pytest_crucible.sections.worst_samples import WorstSample
 
 
-def test_the_ruling_comes_first_and_then_the_tables(run):
+def test_the_result_comes_first_then_the_tables(run):
     lines = render_markdown(run()).splitlines()
 
     assert lines[:3] == [
@@ -26,7 +26,7 @@ def test_the_ruling_comes_first_and_then_the_tables(run):
     assert "| `exact: v2 vs v1` | -0.035 [-0.087, +0.016] | 198 | 2 | 0.180 | ❌ missed, proven<br>" in "\n".join(lines)
 
 
-def test_remarks_follow_and_all_else_is_folded(run):
+def test_remarks_follow_and_the_rest_is_folded(run):
     text = render_markdown(run())
 
     assert "- test\\_sums: v2: 2 samples lost (error)" in text or "- test_sums: v2: 2 samples lost (error)" in text
@@ -35,13 +35,13 @@ def test_remarks_follow_and_all_else_is_folded(run):
     assert text.count("<details>") == text.count("</details>")
 
 
-def test_of_several_experiments_each_row_names_its_own(run, analysis, plan):
+def test_each_row_names_its_experiment_where_there_are_several(run, analysis, plan):
     text = render_markdown(run(analysis(), analysis(plan(nodeid="test_math.py::test_products"))))
 
     assert "| `test_products` | `exact: v2 vs v1` |" in text
 
 
-def test_what_was_not_judged_shows_its_estimates(run, analysis, plan):
+def test_experiments_without_verdicts_show_estimates(run, analysis, plan):
     text = render_markdown(
         run(analysis(plan(targets=(), contrasts=()), targets=(), comparisons=()), verdicts=(), family_size=0)
     )
@@ -60,7 +60,7 @@ def test_a_reply_stays_in_its_fence(run, analysis):
     assert "`` a`|b ``: exact = 0\n" in text
 
 
-def test_names_are_no_markup(run):
+def test_names_are_not_markup(run):
     verdicts = run().verdicts
     hostile = dataclasses.replace(verdicts[2], reason="see [x](javascript:1) <img> #12 @me https://e.vil | *b*")
 
@@ -70,13 +70,13 @@ def test_names_are_no_markup(run):
         assert markup not in text.partition("<details>")[0]
 
 
-def test_a_line_within_a_name_ends_no_cell(run, analysis):
+def test_a_line_break_in_a_name_stays_in_its_cell(run, analysis):
     (pair,) = analysis().comparisons
     text = render_markdown(
         run(
             analysis(comparisons=(dataclasses.replace(pair, candidate="v|2"),)),
             verdicts=tuple(
-                dataclasses.replace(one, subject=one.subject.replace("v2", "v|2")) for one in run().verdicts
+                dataclasses.replace(verdict, subject=verdict.subject.replace("v2", "v|2")) for verdict in run().verdicts
             ),
         )
     )
@@ -88,7 +88,7 @@ def test_code_and_plain_text_are_one_line():
     assert "\n" not in code("a\nb") + plain("a\nb")
 
 
-def test_a_mistake_in_the_suite_has_no_row_and_is_told_all_the_same(run):
+def test_errors_in_the_suite_without_a_row_are_reported(run):
     met, *others = run().verdicts
     mistaken = dataclasses.replace(met, subject="typo >= 1", state="undecided", reason="no number", suite_error=True)
 
@@ -99,31 +99,31 @@ def test_a_mistake_in_the_suite_has_no_row_and_is_told_all_the_same(run):
     assert "- test_sums: typo >= 1: error in the suite: no number" in text
 
 
-def test_what_stands_below_a_remark_goes_with_it(run, analysis):
+def test_details_of_a_remark_follow_it(run, analysis):
     text = render_markdown(run(analysis(first_lost={"v2": {"error": "the line is dead"}})))
 
     assert "- test_sums: v2: 2 samples lost (error); first: the line is dead\n" in text
 
 
-def test_what_is_too_long_for_a_comment_loses_its_longest_folded_parts_and_says_which(run, analysis):
+def test_the_longest_folded_parts_are_left_out_of_a_long_comment(run, analysis):
     worst = tuple(
         WorstSample(metric="exact", value=0.0, baseline_value=None, sample=f"q{k}", reply="no") for k in range(99)
     )
-    whole, found = (render_markdown(run(analysis(worst=worst)), most=most) for most in (10**6, 4_000))
+    whole, shortened = (render_markdown(run(analysis(worst=worst)), most=most) for most in (10**6, 4_000))
 
-    assert len(found) <= 4_000 < len(whole)
-    assert "Left out, to be short enough: Worst samples" in found
-    assert "<summary>Worst samples</summary>" not in found
-    assert found.partition("<details>")[0] == whole.partition("<details>")[0]
-    assert found.count("<details>") == found.count("</details>")
+    assert len(shortened) <= 4_000 < len(whole)
+    assert "Left out, to be short enough: Worst samples" in shortened
+    assert "<summary>Worst samples</summary>" not in shortened
+    assert shortened.partition("<details>")[0] == whole.partition("<details>")[0]
+    assert shortened.count("<details>") == shortened.count("</details>")
     assert "Left out" not in whole
 
 
 def test_verdicts_are_never_left_out(run):
-    found = render_markdown(run(), most=10)
+    shortened = render_markdown(run(), most=10)
 
-    assert "<details>" not in found
-    assert "`exact: v2 vs v1`" in found
+    assert "<details>" not in shortened
+    assert "`exact: v2 vs v1`" in shortened
 
 
 def test_a_worst_sample_shows_its_question_the_expected_answer_and_the_reply(run, analysis):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_crucible.report.methods import METHODS, cited_keys, method_statements
-from pytest_crucible.report.references import known_references
-from pytest_crucible.sections import fairness, many_arms, slice_search, sweep
+from pytest_crucible.features.sweeps import section as sweep
+from pytest_crucible.report.methods import METHODS, cited_keys, known_references, method_statements
+from pytest_crucible.sections import fairness, many_arms, slice_search
 from pytest_crucible.stats import TABLE
 
 WITHOUT_DOI = {"banerjee1961", "cochran1977", "korn1998", "bell2002", "holm1979", "gaffke2005", "westfall1993"}
@@ -24,7 +24,7 @@ def test_every_method_of_a_session_has_words():
     assert used - {"none"} <= set(METHODS)
 
 
-def test_what_is_cited_is_known_and_what_is_known_is_cited():
+def test_citations_and_references_match():
     keys = {key for _, cites in METHODS.values() for key in cites} | {
         *("mcnemar1947", "holm1979", "hyndman1996"),
         *("phipson2010", "besag1991"),
@@ -34,48 +34,48 @@ def test_what_is_cited_is_known_and_what_is_known_is_cited():
     assert keys | of_sections == set(known_references())
 
 
-def test_references_have_what_bibtex_wants():
-    for one in known_references().values():
-        assert {"author", "title", "year"} <= set(one.fields)
-        assert {"journal", "volume", "pages"} <= set(one.fields) or "publisher" in one.fields
-        assert one.bibtex().startswith(f"@{one.type}{{{one.key},\n")
-        assert one.fields["year"] in one.plain()
-        assert "doi" in one.fields or one.key in WITHOUT_DOI
-        assert not one.fields.get("edition", "Third")[0].isdigit()  # styles write it before the word edition
+def test_references_have_the_fields_that_bibtex_requires():
+    for entry in known_references().values():
+        assert {"author", "title", "year"} <= set(entry.fields)
+        assert {"journal", "volume", "pages"} <= set(entry.fields) or "publisher" in entry.fields
+        assert entry.bibtex().startswith(f"@{entry.type}{{{entry.key},\n")
+        assert entry.fields["year"] in entry.plain()
+        assert "doi" in entry.fields or entry.key in WITHOUT_DOI
+        assert not entry.fields.get("edition", "Third")[0].isdigit()  # styles write it before the word edition
 
 
 def test_a_book_is_cited_with_its_edition():
-    told = known_references()["david2003"].plain()
+    statements = known_references()["david2003"].plain()
 
-    assert told == (
+    assert statements == (
         "David, Herbert A. and Nagaraja, Haikady N. (2003). Order Statistics, third edition. Wiley. doi:10.1002/0471722162"
     )
 
 
-def test_a_run_says_how_its_numbers_were_got(run):
-    said = [one.text for one in method_statements(run())]
+def test_the_methods_of_a_run_are_described(run):
+    sentences = [entry.text for entry in method_statements(run())]
 
     assert (
-        said[0]
+        sentences[0]
         == "Intervals are two-sided at 95 % unless another level is beside them; n counts samples, and lost ones are counted apart."
     )
-    assert "Estimates are by Wilson's score interval." in said
-    assert any(text.startswith("A verdict is called proven only where") for text in said)  # v2 lost two
-    assert not any("Holm" in text for text in said)
-    assert any("over the 3 comparisons" in one.text for one in method_statements(run(family_size=3)))
+    assert "Estimates are by Wilson's score interval." in sentences
+    assert any(text.startswith("A verdict is called proven only where") for text in sentences)  # v2 lost two
+    assert not any("Holm" in text for text in sentences)
+    assert any("over the 3 comparisons" in entry.text for entry in method_statements(run(family_size=3)))
     assert cited_keys(list(method_statements(run()))) == (
         "wilson1927", "fagerland2013", "lloyd2007", "tango1998", "berger1994", "clopper1934", "mcnemar1947"
     )  # fmt: skip
 
 
-def test_permutation_tests_say_what_they_claim_and_what_the_bounds_do(run, analysis):
+def test_permutation_tests_and_their_bounds_are_described(run, analysis):
     [exact] = analysis().comparisons
     interval = replace(exact.interval, method="gaffke")
     flipped = replace(exact, method="sign flips", arrangements=10_000, proof_p=0.3, p_exact=None, interval=interval)
     counted = replace(flipped, arrangements=1_024, is_exact=True)
 
-    told = list(method_statements(run(analysis(comparisons=(flipped, counted)), family_size=2)))
-    texts = [statement.text for statement in told]
+    statements = list(method_statements(run(analysis(comparisons=(flipped, counted)), family_size=2)))
+    texts = [statement.text for statement in statements]
 
     assert any(text.startswith("Differences are by Gaffke's bound") for text in texts)
     assert (
@@ -88,16 +88,17 @@ def test_permutation_tests_say_what_they_claim_and_what_the_bounds_do(run, analy
         "proven by bounds alone." in texts
     )
     assert any("in two families" in text for text in texts)
-    assert {"pesarin2010", "hemerik2020", "phipson2010", "besag1991"} <= set(cited_keys(told))
+    assert {"pesarin2010", "hemerik2020", "phipson2010", "besag1991"} <= set(cited_keys(statements))
 
 
 def test_random_factors_are_named(run, plan):
     """What two rounds have to do with an interval stands before the interval's method."""
     whole = run()
     experiments = tuple(
-        replace(one, plan=replace(one.plan, rounds=3, repeats=3 * one.plan.repeats)) for one in whole.experiments
+        replace(entry, plan=replace(entry.plan, rounds=3, repeats=3 * entry.plan.repeats))
+        for entry in whole.experiments
     )
 
-    said = [one.text for one in method_statements(replace(whole, experiments=experiments))]
+    sentences = [entry.text for entry in method_statements(replace(whole, experiments=experiments))]
 
-    assert "Random factors, whose noise the intervals count: rounds." in said
+    assert "Random factors, whose noise the intervals count: rounds." in sentences

@@ -17,7 +17,7 @@ def interval(low: float, high: float) -> Interval:
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "shown"),
+    ("value", "low", "high", "text"),
     [
         (0.56254738, 0.5356, 0.5891, "0.563 [0.536, 0.589]"),
         (0.96, 0.8654, 0.9890, "0.960 [0.865, 0.989]"),
@@ -45,7 +45,7 @@ def test_an_estimate_is_shown_with_its_interval(value, low, high, shown):
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "shown"),
+    ("value", "low", "high", "text"),
     [
         (0.0417, 0.012, 0.0713, "+0.042 [+0.012, +0.071]"),
         (-0.02, -0.11, 0.07, "-0.020 [-0.110, +0.070]"),
@@ -60,7 +60,7 @@ def test_a_difference_is_shown_with_its_sign(value, low, high, shown):
     assert with_interval(value, interval(low, high), sign=True) == shown
 
 
-def test_what_is_unknown_is_a_word():
+def test_unknown_numbers_are_a_word():
     assert (number(None), with_interval(None, None)) == ("unknown", "unknown")
     assert with_interval(0.5, None) == "0.500 [no interval]"
     assert (number(math.inf), number(-math.inf)) == ("inf", "-inf")
@@ -70,7 +70,7 @@ finite = st.floats(-1e12, 1e12)
 
 
 @given(finite, finite, st.booleans())
-def test_a_zero_has_no_minus(value, half, sign):
+def test_zero_has_no_minus_sign(value, half, sign):
     shown = number(value, interval(value - abs(half), value + abs(half)), sign=sign)
 
     assert not (shown.startswith("-") and read(shown) == 0)
@@ -93,7 +93,7 @@ def test_the_shown_interval_contains_the_shown_estimate(three, sign):
 @given(
     st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)).map(sorted), st.sampled_from(["low", "high", "both"])
 )
-def test_it_does_so_where_an_end_is_unknown(three, which):
+def test_an_interval_with_an_unknown_end_contains_the_estimate(three, which):
     low, value, high = three
     ends = interval(low if which == "high" else -math.inf, high if which == "low" else math.inf)
     estimate, _, shown = with_interval(value, ends).partition(" [")
@@ -107,7 +107,7 @@ widths = st.integers(-4, 6).flatmap(lambda power: st.integers(10, 99).map(lambda
 
 
 @given(ordinary, widths)
-def test_what_is_shown_is_true_to_a_tenth_of_the_interval(value, half):
+def test_numbers_are_exact_to_a_tenth_of_the_interval(value, half):
     """A share, to half of its third decimal at least."""
     ends = interval(value - half, value + half)
     width = ends.high - ends.low
@@ -116,7 +116,7 @@ def test_what_is_shown_is_true_to_a_tenth_of_the_interval(value, half):
 
 
 @given(ordinary, widths)
-def test_no_digit_is_shown_that_the_interval_does_not_earn(value, half):
+def test_the_width_of_the_interval_limits_the_digits(value, half):
     """At most two digits of the width; a share always has three decimals."""
     ends = interval(value - half, value + half)
     width = ends.high - ends.low
@@ -126,19 +126,19 @@ def test_no_digit_is_shown_that_the_interval_does_not_earn(value, half):
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "text"),
     [(None, "-"), (1.0, "1.000"), (0.0312, "0.031"), (0.001, "0.001"), (0.00099, "1e-03"), (3e-15, "3e-15"), (0.0, "<1e-15")],
 )  # fmt: skip
 def test_a_p_value_has_three_decimals_or_a_size(value, shown):
     assert p_value(value) == shown
 
 
-@pytest.mark.parametrize(("value", "shown"), [(0.0617, "6.2 points"), (0.15, "15 points"), (0.004, "0.4 points")])
-def test_a_share_is_told_in_points(value, shown):
+@pytest.mark.parametrize(("value", "text"), [(0.0617, "6.2 points"), (0.15, "15 points"), (0.004, "0.4 points")])
+def test_shares_are_in_percentage_points(value, shown):
     assert points(value) == shown
 
 
-def test_an_interval_that_is_open_has_the_digits_of_its_other_half():
+def test_an_open_interval_has_the_digits_of_its_finite_half():
     late = Interval(low=1.5832, high=math.inf, level=0.95, method="order statistics")
     early = Interval(low=-math.inf, high=12.4, level=0.95, method="order statistics")
 

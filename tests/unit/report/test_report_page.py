@@ -14,42 +14,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.records import Row, Table
-from pytest_crucible.report.align_numbers import DIGIT, POINT, align_estimates
+from pytest_crucible.report.html import blanks, laid_out
 from pytest_crucible.report.model import build_report
-from pytest_crucible.report.page.archive import A_TEXT, pack_json, text_of
-from pytest_crucible.report.page.forest import differences, levels
-from pytest_crucible.report.page.html_tables import blanks, laid_out
-from pytest_crucible.report.page.pictures import LEFT, RIGHT, WIDTH, distribution, pairs, waiting
-from pytest_crucible.report.page.svg import axis
-from pytest_crucible.report.truncate import MOST
+from pytest_crucible.report.page_samples import A_TEXT, pack_json, text_of
+from pytest_crucible.report.pictures import LEFT, RIGHT, WIDTH, axis, differences, distribution, levels, pairs, waiting
+from pytest_crucible.report.sections import MOST
+from pytest_crucible.report.tables import DIGIT, POINT, align_estimates
 
 NUMBERS = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-6)
 
 
 @given(st.lists(NUMBERS, min_size=1))
-def test_a_scale_holds_what_it_was_made_for(values):
-    made = axis(values)
+def test_an_axis_covers_its_values(values):
+    scale = axis(values)
 
-    slack = 1e-6 * (made.high - made.low)
-    assert made.low - slack <= min(values)
-    assert max(values) <= made.high + slack
-    assert 2 <= len(made.ticks) <= 12
-    assert all(0 <= made.share(value) <= 1 for value in values)
+    slack = 1e-6 * (scale.high - scale.low)
+    assert scale.low - slack <= min(values)
+    assert max(values) <= scale.high + slack
+    assert 2 <= len(scale.ticks) <= 12
+    assert all(0 <= scale.share(value) <= 1 for value in values)
 
 
-def test_a_scale_of_nothing_and_of_infinity_is_still_one():
+def test_an_axis_without_finite_values_is_valid():
     assert axis([]).ticks == axis([0.0, 1.0]).ticks
     assert axis([math.inf, 0.0, 1.0]).high == 1.0
 
 
 @given(st.lists(st.decimals(-999, 999, places=3).map(str), min_size=1, max_size=5))
 def test_decimal_points_stand_under_each_other(numbers):
-    cells = align_estimates([f"{one} [{one}, {one}]" for one in numbers])
+    cells = align_estimates([f"{item} [{item}, {item}]" for item in numbers])
 
     assert len({(text.index("."), len(text)) for text, _ in cells}) == 1
 
 
-def test_cells_are_set_by_what_they_are():
+def test_cells_are_aligned_by_their_content():
     rows = (Row(experiment="a::b", cells=("x", "-0.5 [no interval]", "1,234", "met"), state="met"),)
     layout = laid_out(
         Table(title="", heads=("target", "estimate", "n", "verdict"), rows=rows, numbers=("n",)), many=True
@@ -71,7 +69,7 @@ def test_a_column_of_numbers_with_intervals_is_one_of_estimates():
     assert laid_out(grid).bodies[0].name == ""
 
 
-def test_blanks_that_only_align_can_be_left_out():
+def test_aligning_blanks_are_marked():
     (short, _), (long, interval) = align_estimates(["8 [2, 14]", "0.25 [0.1, <b>]"])
 
     assert str(blanks(short)) == f'8<span class="blank">{POINT}{DIGIT * 2}</span>'
@@ -84,11 +82,11 @@ def test_forests_draw_each_comparison_and_each_arm(run):
     assert [(mark.name, mark.shown, mark.limits) for mark in compared.marks] == [
         ("v2 vs v1", "-0.035 [-0.087, +0.016]", (0.0,))
     ]
-    assert [[mark.name for mark in one.marks] for one in means] == [["v2", "v1"]]
+    assert [[mark.name for mark in item.marks] for item in means] == [["v2", "v1"]]
     assert means[0].marks[0].limits == (0.80,)
-    ((_, strip, shown),) = compared.strips()
+    ((_, strip, label),) = compared.strips()
     assert strip.count("<circle") == 1
-    assert shown == "−0.035 [−0.087, +0.016]"
+    assert label == "−0.035 [−0.087, +0.016]"
 
 
 @pytest.mark.parametrize("draw", [distribution, pairs], ids=["distribution", "pairs"])
@@ -105,11 +103,11 @@ def test_pictures_escape_names_and_leave_out_what_is_unknown(draw):
 def test_a_point_at_the_end_of_its_scale_is_drawn_beside_the_ticks():
     drawn = pairs("m", ("v2", [0.0] * 99 + [1.0]), ("v1", [0.0] * 99 + [1.0]))
 
-    low, high = (float(found) for found in re.findall(r'<circle cx="([\d.]+)"', drawn))
+    low, high = (float(place) for place in re.findall(r'<circle cx="([\d.]+)"', drawn))
     assert LEFT + 12 < low < high < WIDTH - RIGHT - 2.6
 
 
-def test_nothing_is_drawn_of_nothing():
+def test_no_values_give_no_picture():
     nothing = ("v2", [math.nan]), ("v1", [math.nan])
 
     assert (distribution("m", list(nothing)), pairs("m", *nothing), waiting(list(nothing))) == ("", "", "")
@@ -121,7 +119,7 @@ def test_many_pairs_are_drawn_in_squares():
     assert 20 < pairs("m", ("v2", values), ("v1", values)).count("<rect") < 800
 
 
-def test_samples_are_packed_as_letters_and_the_same_ones_each_time():
+def test_packed_samples_are_reproducible_text():
     value = {"text": "</script>", "n": None}
 
     assert pack_json(value) == pack_json(value)
@@ -129,13 +127,13 @@ def test_samples_are_packed_as_letters_and_the_same_ones_each_time():
     assert json.loads(gzip.decompress(base64.b64decode(pack_json(value)))) == value
 
 
-def test_a_text_is_cut_where_it_is_too_long_and_says_so():
+def test_a_long_text_is_cut_with_a_note():
     assert text_of("x" * (A_TEXT + 5)).endswith("... (5 characters more)")
     assert text_of([{"role": "user", "content": "é"}]).count("é") == 1
     assert text_of(None) == ""
 
 
-def test_of_several_experiments_each_line_of_a_forest_names_its_own(run, analysis, plan):
+def test_each_line_of_a_forest_names_its_experiment_where_there_are_several(run, analysis, plan):
     two = run(analysis(plan(nodeid="t.py::test_a")), analysis(plan(nodeid="t.py::test_b")))
 
     (compared,) = differences(two)
@@ -143,10 +141,10 @@ def test_of_several_experiments_each_line_of_a_forest_names_its_own(run, analysi
     assert "test_b: v2 vs v1: -0.035" in list(compared.strips())[1][1]
 
 
-def test_of_many_experiments_the_worst_stand_first_in_files_too(run, analysis, plan):
+def test_files_list_the_worst_of_many_experiments_first(run, analysis, plan):
     many = run(*(analysis(plan(nodeid=f"t.py::test_{k:02}")) for k in range(MOST + 1)))
     bad = dataclasses.replace(many, verdicts=tuple(
-        dataclasses.replace(one, state="met" if one.nodeid < "t.py::test_09" else one.state) for one in many.verdicts
+        dataclasses.replace(item, state="met" if item.nodeid < "t.py::test_09" else item.state) for item in many.verdicts
     ))  # fmt: skip
 
     rows = build_report(bad).verdicts[0].rows

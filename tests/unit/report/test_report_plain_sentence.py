@@ -19,7 +19,7 @@ from pytest_crucible.records import (
     TargetResult,
     Verdict,
 )
-from pytest_crucible.report.plain_sentence import plain_sentence
+from pytest_crucible.report.verdict_text import plain_sentence
 from pytest_crucible.stats.interval import Interval
 
 
@@ -61,7 +61,7 @@ def run_of(*pairs, states=("met",), targets=(), finished=True, plan=None, errors
     return make_run(analysis, verdicts=verdicts)
 
 
-def test_what_is_proven_is_said():
+def test_proven_differences_are_stated():
     assert plain_sentence(run_of(compared(), states=["met"] * 4)) == (
         "v2 is better than v1 by 12 points [8, 16] (exact); all 4 gates hold."
     )
@@ -84,7 +84,7 @@ UNPROVEN = {
 
 
 @pytest.mark.parametrize("why", UNPROVEN)
-def test_what_is_not_proven_is_not_claimed(why):
+def test_unproven_differences_are_not_claimed(why):
     sentence = plain_sentence(run_of(UNPROVEN[why]))
 
     assert sentence.startswith("v2 did better than v1 on 198 samples, by 12 points [")
@@ -102,7 +102,7 @@ def test_a_run_that_was_cut_short_proves_nothing():
     assert "is not proven" in plain_sentence(run_of(compared(), states=["undecided"], finished=False))
 
 
-def test_no_difference_no_samples_and_no_interval():
+def test_equal_arms_missing_samples_and_missing_intervals_are_described():
     assert plain_sentence(run_of(compared(0.0, -0.02, 0.02, 1.0))).startswith(
         "v2 and v1 are equal on average on 198 samples"
     )
@@ -178,7 +178,7 @@ def test_gates_are_counted(states, errors, gates):
     assert plain_sentence(run_of(states=states, errors=errors)) == gates
 
 
-def test_no_end_of_an_interval_that_excludes_0_is_shown_as_0():
+def test_an_interval_that_excludes_0_shows_no_0():
     assert "by 0.42 points [0.02, 0.82] (exact)" in plain_sentence(run_of(compared(0.0042, 0.0002, 0.0082, 0.04)))
     assert "by 0.0300 points [0.0004, 1.0000]" in plain_sentence(run_of(compared(0.0003, 0.000004, 0.01, 0.04)))
 

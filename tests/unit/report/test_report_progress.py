@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.report.progress import ProgressLine, progress_text
+from pytest_crucible.report.plan_lines import ProgressLine, progress_text
 
 
 @pytest.mark.parametrize(
@@ -19,11 +19,11 @@ from pytest_crucible.report.progress import ProgressLine, progress_text
         (10, 10, 0, 5.0, "t  10/10  2/s  0 s left"),
     ],
 )
-def test_it_says_how_far_how_fast_and_how_long(done, total, lost, seconds, text):
+def test_progress_shows_samples_rate_and_time_left(done, total, lost, seconds, text):
     assert progress_text("t", done, total, lost, seconds) == text
 
 
-def test_it_says_what_is_waited_for_instead_of_how_long_it_takes():
+def test_progress_names_the_cause_of_a_wait_instead_of_the_time_left():
     text = progress_text("t", 5, 10, 1, 5.0, "pausing for 280 s, as the server asks")
 
     assert text == "t  5/10  1 lost  pausing for 280 s, as the server asks"
@@ -40,7 +40,7 @@ def shown(*calls: str) -> list[str]:
     return written
 
 
-def test_it_stands_on_a_line_of_its_own_which_it_rewrites():
+def test_the_progress_line_is_rewritten():
     first, second = shown("a_very_long_name_of_an_experiment", "t")
 
     assert first == "\n\ra_very_long_name_of"
@@ -48,13 +48,13 @@ def test_it_stands_on_a_line_of_its_own_which_it_rewrites():
     assert len(second) == 1 + 19
 
 
-def test_it_leaves_the_cursor_where_it_was():
+def test_clearing_returns_the_cursor():
     assert shown("t", "clear", "clear")[1:] == ["\r" + " " * 19 + "\x1b[1A\x1b[8G"]
 
 
-def test_nothing_shown_needs_no_clearing():
+def test_clearing_without_a_line_writes_nothing():
     assert shown("clear") == []
 
 
-def test_after_clearing_it_begins_a_new_line():
+def test_a_cleared_line_begins_again_on_a_new_line():
     assert shown("t", "clear", "t")[2].startswith("\n\rt  ")

@@ -9,7 +9,7 @@ import pytest
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.records import Verdict
 from pytest_crucible.report.model import build_report
-from pytest_crucible.report.slice_folds import fold_slices
+from pytest_crucible.report.sections import fold_slices
 from pytest_crucible.report.terminal import summary
 
 NODEID = "test_math.py::test_sums"
@@ -44,8 +44,8 @@ def by_topic(run, analysis):
             )
             for k, each in enumerate(of_slices)
         ]
-        made = run(dataclasses.replace(whole, comparisons=(first, *of_slices)))
-        return dataclasses.replace(made, verdicts=(*made.verdicts, *verdicts))
+        whole_run = run(dataclasses.replace(whole, comparisons=(first, *of_slices)))
+        return dataclasses.replace(whole_run, verdicts=(*whole_run.verdicts, *verdicts))
 
     return make
 
@@ -63,16 +63,16 @@ def test_the_worst_slices_are_shown_and_the_others_are_counted(by_topic):
 
     assert shown_slices(folded) == ["", "t70", "t04", "t50", "t74", "t73", "t72"]
     assert sentence == "test_sums: exact by topic: v2 vs v1: 69 slices more: 69 met; -v shows all of them"
-    said = texts(by_topic())
-    assert sentence in said
-    assert sum("exact by topic = " in line for line in said) == 6
+    printed = texts(by_topic())
+    assert sentence in printed
+    assert sum("exact by topic = " in line for line in printed) == 6
 
 
-def test_with_v_all_slices_are_shown(by_topic):
-    said = texts(by_topic(), verbosity=1)
+def test_verbose_shows_all_slices(by_topic):
+    printed = texts(by_topic(), verbosity=1)
 
-    assert len({line.split(" ")[4] for line in said if line.startswith("exact by topic = ")}) == 75
-    assert not any("slices more" in line for line in said)
+    assert len({line.split(" ")[4] for line in printed if line.startswith("exact by topic = ")}) == 75
+    assert not any("slices more" in line for line in printed)
 
 
 def test_a_few_slices_are_not_folded(by_topic):
@@ -81,7 +81,7 @@ def test_a_few_slices_are_not_folded(by_topic):
     assert (len(shown_slices(folded)), sentences) == (7, ())
 
 
-def test_with_q_only_slices_that_need_a_look_are_counted(by_topic):
+def test_quiet_counts_only_slices_that_are_not_met_or_not_proven(by_topic):
     assert "slices more" in texts(by_topic(), verbosity=-1)[-1]
     assert not any("slices more" in line for line in texts(by_topic(proven=True), verbosity=-1))
 

@@ -49,7 +49,7 @@ def test_a_quiet_summary_has_only_what_is_not_met(run):
     ]
 
 
-def test_a_quiet_summary_says_what_a_comparison_without_proof_cannot_exclude(run):
+def test_a_quiet_summary_shows_unproven_comparisons(run):
     *_, compared = run().verdicts
     reason = "no regression is proven (differences down to -0.087 cannot be excluded)"
     unproven = dataclasses.replace(compared, state="met", proven=False, reason=reason)
@@ -59,7 +59,7 @@ def test_a_quiet_summary_says_what_a_comparison_without_proof_cannot_exclude(run
     ]
 
 
-def test_a_quiet_summary_calls_a_mistake_in_the_suite_one(run):
+def test_a_quiet_summary_marks_errors_in_the_suite(run):
     met, *_ = run().verdicts
     mistaken = dataclasses.replace(met, subject="typo >= 1", state="undecided", reason="no number", suite_error=True)
 
@@ -68,7 +68,7 @@ def test_a_quiet_summary_calls_a_mistake_in_the_suite_one(run):
     ]
 
 
-def test_a_verbose_summary_adds_methods_and_where_all_is_kept(run):
+def test_a_verbose_summary_adds_methods_and_the_run_store(run):
     assert lines(run(), verbosity=1) == [
         *TABLES,
         *ESTIMATES,
@@ -85,7 +85,7 @@ def test_a_verbose_summary_names_the_test_of_alike_arms_and_the_bounds(run, anal
     )
     few = dataclasses.replace(flipped, p_value=0.25, arrangements=1_024, is_exact=True, proof_p=None)
 
-    shown = [lines(run(analysis(comparisons=(one,))), verbosity=1)[-2] for one in (flipped, few)]
+    shown = [lines(run(analysis(comparisons=(record,))), verbosity=1)[-2] for record in (flipped, few)]
 
     assert shown == [
         "test_sums: exact: v2 vs v1: alike by sign flips (random 50,000 arrangements), p 2e-05; bounds by gaffke, p 0.310",
@@ -93,7 +93,7 @@ def test_a_verbose_summary_names_the_test_of_alike_arms_and_the_bounds(run, anal
     ]
 
 
-def test_of_many_experiments_the_worst_are_shown_first_and_the_rest_is_counted(run, analysis, plan):
+def test_the_worst_of_many_experiments_are_shown_and_the_rest_counted(run, analysis, plan):
     """A hundred, of which two are not met."""
     names = [f"test_math.py::test_{k:03}" for k in range(100)]
     of = {name: analysis(plan=plan(nodeid=name)) for name in names}
@@ -101,17 +101,17 @@ def test_of_many_experiments_the_worst_are_shown_first_and_the_rest_is_counted(r
     states = {names[40]: "undecided", names[70]: "missed"}
     verdicts = tuple(
         dataclasses.replace(
-            one, nodeid=name, state=states.get(name, one.state) if one.subject == met.subject else "met"
+            record, nodeid=name, state=states.get(name, record.state) if record.subject == met.subject else "met"
         )
         for name in names
-        for one in run().verdicts
+        for record in run().verdicts
     )
     many = dataclasses.replace(run(), experiments=tuple(of.values()), verdicts=verdicts)
-    said = lines(many)
-    shown = list(dict.fromkeys(line for line in said if line.startswith("test_math.py::")))
+    printed = lines(many)
+    shown = list(dict.fromkeys(line for line in printed if line.startswith("test_math.py::")))
 
     assert shown == [names[70], names[40], *names[:10]]
-    assert said[-1] == "88 experiments more: 88 met; -v shows all of them"
+    assert printed[-1] == "88 experiments more: 88 met; -v shows all of them"
     assert sum(line.startswith("test_math.py::") for line in lines(many, verbosity=1)) >= 100
 
 
@@ -123,7 +123,7 @@ def test_a_very_verbose_summary_adds_the_worst_samples(run):
     ]
 
 
-def test_in_a_narrow_terminal_a_subject_has_its_own_line(run):
+def test_a_narrow_terminal_puts_subjects_on_their_own_line(run):
     assert lines(run(), width=60)[:9] == [
         "target",
         "  estimate [95 % interval]    n  lost  verdict",
@@ -140,13 +140,13 @@ def test_in_a_narrow_terminal_a_subject_has_its_own_line(run):
 def test_several_experiments_stand_under_their_names(run, analysis, plan):
     two = run(analysis(), analysis(plan(nodeid="test_math.py::test_products")))
 
-    told = lines(two)
-    assert told[1] == "test_math.py::test_sums"
-    assert told.count("test_math.py::test_products") == 2
-    assert "p (Holm, 2)" in "\n".join(told)
+    output = lines(two)
+    assert output[1] == "test_math.py::test_sums"
+    assert output.count("test_math.py::test_products") == 2
+    assert "p (Holm, 2)" in "\n".join(output)
 
 
-def test_of_several_experiments_each_estimate_and_method_names_its_own(run, analysis, plan):
+def test_estimates_and_methods_name_their_experiment_where_there_are_several(run, analysis, plan):
     two = run(analysis(worst=()), analysis(plan(nodeid="test_math.py::test_products"), worst=()))
 
     assert lines(two, verbosity=1)[len(lines(two)) :] == [
@@ -161,18 +161,18 @@ def test_of_several_experiments_each_estimate_and_method_names_its_own(run, anal
     ]
 
 
-def test_where_margins_decide_no_p_value_is_called_adjusted(run, analysis):
+def test_p_values_of_margins_are_not_called_adjusted(run, analysis):
     compared = analysis().comparisons[0]
     margin = dataclasses.replace(compared.contrast, margin=0.05, alternative="non-inferior")
     verdict = dataclasses.replace(run().verdicts[2], subject=margin.subject("v2"))
-    one = run(
+    record = run(
         analysis(comparisons=(dataclasses.replace(compared, contrast=margin),)), verdicts=(*run().verdicts[:2], verdict)
     )
 
-    assert "Holm" not in "\n".join(lines(dataclasses.replace(one, family_size=2)))
+    assert "Holm" not in "\n".join(lines(dataclasses.replace(record, family_size=2)))
 
 
-def test_questions_that_were_asked_and_not_answered_share_alpha_too(run):
+def test_unanswered_comparisons_share_alpha(run):
     """An experiment that could not begin is not in the tables."""
     assert "p (Holm, 3)" in "\n".join(lines(run(family_size=3)))
 
@@ -183,14 +183,14 @@ def unjudged(analysis, plan, name="test_sums", **facts):
     return analysis(asking, targets=(), comparisons=(), **whole)
 
 
-def test_what_is_not_judged_shows_its_estimates(run, analysis, plan):
+def test_an_experiment_without_verdicts_shows_its_estimates(run, analysis, plan):
     assert lines(run(unjudged(analysis, plan), verdicts=())) == [*ESTIMATES, ""]
 
 
-def test_beside_others_what_is_not_judged_names_itself(run, analysis, plan):
-    told = lines(run(analysis(), unjudged(analysis, plan, "test_plain")))
+def test_an_experiment_without_verdicts_is_named_beside_others(run, analysis, plan):
+    output = lines(run(analysis(), unjudged(analysis, plan, "test_plain")))
 
-    assert [line for line in told if line.startswith(("experiment ", "test_plain "))] == [
+    assert [line for line in output if line.startswith(("experiment ", "test_plain "))] == [
         "experiment  metric  statistic  arm  estimate                n  lost  method",
         "test_plain  exact   mean       v2   0.810 [0.750, 0.858]  200     0  wilson",
         "test_plain  exact   mean       v1   0.845 [0.788, 0.889]  200     0  wilson",
@@ -209,39 +209,39 @@ def test_colours_repeat_the_words(run):
     assert marked["a regression is proven"] == {}
 
 
-def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
+def test_scripted_replies_are_marked_as_simulated(run, analysis, plan):
     arms = tuple(dataclasses.replace(arm, simulated=arm.role == "candidate") for arm in plan().arms)
-    told = lines(run(analysis(plan(arms=arms))))
+    output = lines(run(analysis(plan(arms=arms))))
 
-    assert told[1].endswith("met (simulated)")
-    assert told[3].endswith("met, proven (simulated)")
+    assert output[1].endswith("met (simulated)")
+    assert output[3].endswith("met, proven (simulated)")
 
 
 def test_stored_answers_are_counted_and_named(run, analysis, plan):
     twice = plan(repeats=6)
-    told = lines(run(analysis(twice, reused={"v1": ReusedReplies(run="f00", replies=1150)})))
+    output = lines(run(analysis(twice, reused={"v1": ReusedReplies(run="f00", replies=1150)})))
 
-    assert "test_sums: v1: 1,150 of 1,200 replies reused from run f00; --crucible-fresh calls the model again" in told
+    assert "test_sums: v1: 1,150 of 1,200 replies reused from run f00; --crucible-fresh calls the model again" in output
 
 
-def test_answers_of_a_candidate_that_was_resumed_are_named(run, analysis):
+def test_resumed_replies_are_named(run, analysis):
     """--crucible-fresh would not ask these anew."""
-    told = lines(run(analysis(reused={"v2": ReusedReplies(run="f00", replies=12)})))
+    output = lines(run(analysis(reused={"v2": ReusedReplies(run="f00", replies=12)})))
 
-    assert "test_sums: v2: 12 of 200 replies reused from run f00" in told
+    assert "test_sums: v2: 12 of 200 replies reused from run f00" in output
 
 
-def test_replies_from_the_cache_are_counted_and_said_to_be_old(run, analysis):
+def test_cached_replies_are_counted_with_their_age(run, analysis):
     cached = CachedReplies(replies=1150, requests=1200, since="2026-07-01T08:00:00+00:00")
-    told = lines(run(analysis(from_cache={"v1": cached})))
+    output = lines(run(analysis(from_cache={"v1": cached})))
 
     assert (
         "test_sums: v1: 1,150 of 1,200 replies from the reply cache (since 2026-07-01), with their original latency and cost"
         "; --crucible-cache=refresh calls the model again"
-    ) in told
+    ) in output
 
 
-def test_a_stored_run_that_was_named_needs_no_remark(run, analysis, plan):
+def test_a_named_stored_run_needs_no_remark(run, analysis, plan):
     v2, v1 = plan().arms
     named = plan(arms=(v2, dataclasses.replace(v1, stored_run="f00")))
 
@@ -249,7 +249,7 @@ def test_a_stored_run_that_was_named_needs_no_remark(run, analysis, plan):
 
 
 @pytest.mark.parametrize(
-    ("counts", "told"),
+    ("counts", "output"),
     [
         ({"error": 3, "not_run": 1010}, "1,013 samples lost (3 error, 1,010 not run)"),
         ({"scorer": 1}, "1 score lost (scorer error)"),
@@ -257,13 +257,13 @@ def test_a_stored_run_that_was_named_needs_no_remark(run, analysis, plan):
     ],
     ids=["not_run", "scorer", "deselected"],
 )
-def test_what_is_lost_is_told_by_its_reason(run, analysis, counts, told):
-    assert f"test_sums: v2: {told}" in lines(run(analysis(lost={"v2": counts, "v1": {}})))
+def test_lost_samples_are_counted_by_reason(run, analysis, counts, output):
+    assert f"test_sums: v2: {output}" in lines(run(analysis(lost={"v2": counts, "v1": {}})))
 
 
-def test_what_does_not_apply_is_counted(run, analysis, plan):
+def test_inapplicable_samples_are_counted(run, analysis, plan):
     plain = analysis().estimates[0]
-    told = lines(
+    output = lines(
         run(
             analysis(
                 plan(planned=1500, selected=1500),
@@ -276,34 +276,34 @@ def test_what_does_not_apply_is_counted(run, analysis, plan):
         )
     )
 
-    said = "test_sums: exact of v2 does not apply to"
-    assert f"{said} 1,200 of 1,500 samples; with them at the worst value its mean is 0.123" in told
-    assert f"{said} 3 of 1,500 samples" in told
-    assert f"{said} 200 of 1,500 samples" in told
+    printed = "test_sums: exact of v2 does not apply to"
+    assert f"{printed} 1,200 of 1,500 samples; with them at the worst value its mean is 0.123" in output
+    assert f"{printed} 3 of 1,500 samples" in output
+    assert f"{printed} 200 of 1,500 samples" in output
 
 
-def test_a_note_is_told(run, analysis):
+def test_notes_are_printed(run, analysis):
     noted = dataclasses.replace(analysis().comparisons[0], note="only 10 clusters")
 
     assert "test_sums: only 10 clusters" in lines(run(analysis(comparisons=(noted,))))
 
 
-def test_a_note_that_is_the_reason_of_the_verdict_is_not_told_again(run, analysis):
+def test_a_note_equal_to_the_reason_of_the_verdict_is_not_repeated(run, analysis):
     noted = dataclasses.replace(analysis().comparisons[0], note="no pairs", p_value=None, p_adjusted=None)
     session = run(analysis(comparisons=(noted,)))
-    said = tuple(dataclasses.replace(one, reason="no pairs") for one in session.verdicts)
+    printed = tuple(dataclasses.replace(record, reason="no pairs") for record in session.verdicts)
 
-    assert "test_sums: no pairs" not in lines(dataclasses.replace(session, verdicts=said))
+    assert "test_sums: no pairs" not in lines(dataclasses.replace(session, verdicts=printed))
 
 
-def test_what_was_said_of_the_first_lost_is_told(run, analysis):
+def test_the_first_lost_sample_shows_its_error(run, analysis):
     """A scorer that breaks must say so where its losses are counted."""
     broken = analysis(lost={"v2": {"scorer": 3}}, first_lost={"v2": {"scorer": "metric 'm' raised KeyError: 'x'"}})
 
-    told = lines(run(broken))
+    output = lines(run(broken))
 
     assert (
-        told[told.index("test_sums: v2: 3 scores lost (scorer error)") + 1]
+        output[output.index("test_sums: v2: 3 scores lost (scorer error)") + 1]
         == "    first: metric 'm' raised KeyError: 'x'"
     )
 
@@ -322,15 +322,15 @@ HOSTILE = [
 @pytest.mark.parametrize(
     "text", HOSTILE, ids=["colour", "link", "overwrite", "controls", "1 MB", "1 MB word", "1 MB lines"]
 )
-def test_a_hostile_reply_is_inert(run, analysis, text):
+def test_control_characters_of_a_reply_are_escaped(run, analysis, text):
     """Nothing that moves a cursor, and not more than a screen."""
     worst = WorstSample(metric="exact", value=0.0, baseline_value=None, sample=text[:50], reply=text)
     ordinary = lines(run(analysis(worst=())), verbosity=2)
-    told = lines(run(analysis(worst=(worst,))), verbosity=2)[len(ordinary) :]
+    output = lines(run(analysis(worst=(worst,))), verbosity=2)[len(ordinary) :]
 
-    assert all(char.isprintable() for line in told for char in line)
-    assert len(told) <= 2 + 12 + text[:50].count("\n")
-    assert sum(map(len, told)) <= 1500
+    assert all(char.isprintable() for line in output for char in line)
+    assert len(output) <= 2 + 12 + text[:50].count("\n")
+    assert sum(map(len, output)) <= 1500
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\u2028b", "a\x85b", "a\x0bb", "a\r\nb"])

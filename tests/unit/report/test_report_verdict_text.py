@@ -8,54 +8,56 @@ import pytest
 
 from pytest_crucible.records import Contrast, DetectableEffect
 from pytest_crucible.records.slices import By, Field
-from pytest_crucible.report.plan_line import announcement
+from pytest_crucible.report.plan_lines import announcement
 from pytest_crucible.report.verdict_text import sentence
 
 
-def test_a_target_is_told_with_its_numbers(run):
-    one = run()
+def test_a_target_sentence_has_its_numbers(run):
+    whole = run()
 
-    assert sentence(one.verdicts[0], one.experiments[0], 1) == (
+    assert sentence(whole.verdicts[0], whole.experiments[0], 1) == (
         "met: 0.810 [0.750, 0.858] n=200; unproven: one-sided bound 0.76 < target 0.80; "
         "proof needs about n=12,000 at this estimate (80 % power)"
     )
 
 
-def test_a_comparison_is_told_with_its_numbers(run):
-    one = run()
+def test_a_comparison_sentence_has_its_numbers(run):
+    whole = run()
 
-    assert sentence(one.verdicts[2], one.experiments[0], 1) == (
+    assert sentence(whole.verdicts[2], whole.experiments[0], 1) == (
         "missed: -0.035 [-0.087, +0.016] n=198, p 0.180; a regression is proven"
     )
 
 
-def test_a_p_value_is_called_adjusted_where_there_is_another_one(run):
-    one = run()
+def test_a_p_value_is_called_adjusted_only_beside_others(run):
+    whole = run()
 
-    assert "n=198, adjusted p 0.180 (interval unadjusted); " in sentence(one.verdicts[2], one.experiments[0], 2)
-
-
-def test_what_was_not_measured_is_told_with_its_reason(run):
-    one = run()
-    unscored = dataclasses.replace(one.verdicts[0], subject="typo >= 1", state="undecided", reason="no number")
-
-    assert sentence(unscored, one.experiments[0], 1) == "undecided: no number"
+    assert "n=198, adjusted p 0.180 (interval unadjusted); " in sentence(whole.verdicts[2], whole.experiments[0], 2)
 
 
-def test_a_mistake_in_the_suite_is_called_one(run):
-    one = run()
+def test_an_unmeasured_claim_has_its_reason(run):
+    whole = run()
+    unscored = dataclasses.replace(whole.verdicts[0], subject="typo >= 1", state="undecided", reason="no number")
+
+    assert sentence(unscored, whole.experiments[0], 1) == "undecided: no number"
+
+
+def test_an_error_in_the_suite_is_named(run):
+    whole = run()
     unscored = dataclasses.replace(
-        one.verdicts[0], subject="typo >= 1", state="undecided", reason="no number", suite_error=True
+        whole.verdicts[0], subject="typo >= 1", state="undecided", reason="no number", suite_error=True
     )
 
-    assert sentence(unscored, one.experiments[0], 1) == "error in the suite: no number"
+    assert sentence(unscored, whole.experiments[0], 1) == "error in the suite: no number"
 
 
-def test_what_no_model_answered_is_said_to_be_simulated(run, analysis, plan):
+def test_scripted_replies_are_marked_as_simulated(run, analysis, plan):
     arms = tuple(dataclasses.replace(arm, simulated=True) for arm in plan().arms)
-    one = run(analysis(plan(arms=arms)))
+    whole = run(analysis(plan(arms=arms)))
 
-    assert sentence(one.verdicts[1], one.experiments[0], 1).startswith("met (simulated): 1.250 [1.100, inf] n=198; ")
+    assert sentence(whole.verdicts[1], whole.experiments[0], 1).startswith(
+        "met (simulated): 1.250 [1.100, inf] n=198; "
+    )
 
 
 def foresight(
@@ -72,7 +74,7 @@ ASSUMED = "  (80 % power, if 10 % of pairs differ)"
 
 
 @pytest.mark.parametrize(
-    ("facts", "seen", "lines"),
+    ("facts", "effects", "lines"),
     [
         ({}, [], [ARMS]),
         ({}, [foresight()], [ARMS, "  exact: can detect differences of 6.2 points or more", ASSUMED]),
@@ -174,15 +176,15 @@ ASSUMED = "  (80 % power, if 10 % of pairs differ)"
         "few-groups",
     ],
 )
-def test_an_experiment_is_announced_with_a_line_for_each_metric(plan, facts, seen, lines):
-    assert announcement(plan(**facts), seen).splitlines() == lines
+def test_an_experiment_is_announced_with_a_line_for_each_metric(plan, facts, effects, lines):
+    assert announcement(plan(**facts), effects).splitlines() == lines
 
 
 def test_the_slices_of_a_field_share_a_line_where_they_are_many(plan):
     by = By((Field("topic"),))
-    seen = [foresight(k / 100 if k > 20 else None, by=by, slice=f"t{k}") for k in range(19, 26)]
+    effects = [foresight(k / 100 if k > 20 else None, by=by, slice=f"t{k}") for k in range(19, 26)]
 
-    assert announcement(plan(), [*seen, foresight()]).splitlines() == [
+    assert announcement(plan(), [*effects, foresight()]).splitlines() == [
         ARMS,
         "  exact by topic, 7 slices: can detect differences of 21 points or more at best,",
         "    of 25 points or more at worst; 2 slices have too few samples to detect a",
@@ -191,7 +193,7 @@ def test_the_slices_of_a_field_share_a_line_where_they_are_many(plan):
         "  exact: can detect differences of 6.2 points or more",
         ASSUMED,
     ]
-    assert len(announcement(plan(), seen[:6]).splitlines()) == 8
+    assert len(announcement(plan(), effects[:6]).splitlines()) == 8
     margins = [foresight(None, needed=100 + k, margin=0.05, by=by, slice=f"t{k}") for k in range(7)]
     assert announcement(plan(), margins).splitlines()[1] == (
         "  exact by topic, 7 slices: margin 0.05 needs about n=106 in each"
@@ -207,7 +209,7 @@ def test_no_line_of_a_plan_is_wider_than_80_columns(plan, name):
     assert "".join(lines.split()).count("".join(name.split())) == 4
 
 
-def test_stored_answers_are_no_replies_to_ask_for(plan):
+def test_stored_replies_are_not_counted_as_requests(plan):
     v2, v1 = plan().arms
     stored = dataclasses.replace(v1, name="run:f00", stored_run="f00")
     named = "crucible: test_sums: v2 vs"
@@ -218,12 +220,12 @@ def test_stored_answers_are_no_replies_to_ask_for(plan):
     )
 
 
-def test_baselines_that_nothing_is_compared_with_are_named(plan):
+def test_unused_baselines_are_named(plan):
     assert announcement(plan(arms=plan().arms[:1]), [], ["v1", "v0"]) == (
         "crucible: test_sums: v2, 200 samples\n"
         "  v1, v0 not queried: the test compares nothing (@pytest.mark.ab_compare)"
     )
 
 
-def test_one_arm_needs_no_product(plan):
+def test_a_plan_of_one_arm_shows_no_product(plan):
     assert announcement(plan(arms=plan().arms[:1]), []) == "crucible: test_sums: v2, 200 samples"

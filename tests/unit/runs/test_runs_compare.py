@@ -153,7 +153,7 @@ def test_an_unknown_arm_is_refused_with_the_known_ones(store, side, sentence):
 
 
 @pytest.mark.slow
-def test_an_experiment_that_lacks_the_arm_is_passed_over(store):
+def test_an_experiment_without_the_arm_is_skipped(store):
     store_run(store, "new", SAMPLES, v2=GOOD, v1=POOR)
     store_run(store, "new", SAMPLES, nodeid="test_sums.py::test_alone", v2=GOOD)
     run, _ = compared(store, "new", "new:v1")
@@ -164,7 +164,7 @@ def test_an_experiment_that_lacks_the_arm_is_passed_over(store):
 # -- comparisons ----------------------------------------------------------------------------------------------------
 
 
-def test_comparisons_are_those_asked_for_else_the_suites_else_one_for_every_metric(store):
+def test_requested_comparisons_win_over_those_of_the_suite_and_those_over_all_metrics(store):
     margin = Contrast(metric="exact", baseline="v0", alternative="non-inferior", margin=0.05)
     store_run(store, "new", SAMPLES, contrasts=(margin,), v2=GOOD)
     store_run(store, "plain", SAMPLES, v2=GOOD)
@@ -203,7 +203,7 @@ def test_p_values_are_adjusted_over_all_experiments(store):
 @pytest.mark.parametrize(
     ("part", "word"), [("function", "test function"), ("metrics", "metrics"), ("sampling", "sampling parameters")]
 )
-def test_what_has_changed_between_the_runs_is_said(store, part, word):
+def test_changes_between_the_runs_are_named(store, part, word):
     facts = {"dataset": "", "function": "f", "metrics": "m", "sampling": "s"}
     store_run(store, "new", SAMPLES, fingerprint=Fingerprint(**facts), v2=GOOD)
     store_run(store, "old", SAMPLES, fingerprint=Fingerprint(**{**facts, part: "other"}), v1=POOR)

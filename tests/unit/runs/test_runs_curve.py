@@ -13,9 +13,8 @@ from pytest_crucible import stats
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts, Sample
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.report.view_files import view_lines
-from pytest_crucible.runs.curve import Curve, TrainingCurves, measure_curves
-from pytest_crucible.runs.curve_view import curve_view
+from pytest_crucible.report.markdown import view_lines
+from pytest_crucible.runs.curve import Curve, TrainingCurves, curve_view, measure_curves
 from pytest_crucible.store.runs import RunStore
 
 N = 40
@@ -109,7 +108,7 @@ def test_the_best_of_equal_checkpoints_is_corrected_downwards(store):
     assert curve.best.interval.low < curve.best.value < curve.best.interval.high
 
 
-def test_one_checkpoint_was_not_chosen(store):
+def test_a_single_checkpoint_needs_no_correction(store):
     store_run(store, "run", SAMPLES, last=right(30), base=right(10))
     curves = measure_curves(store, "run", {"last": "final"}, "base")
 
@@ -145,7 +144,7 @@ def test_a_session_that_compared_nothing_has_no_curve(store):
         measured(store)
 
 
-def test_a_metric_where_less_is_better(store):
+def test_lower_is_better_reverses_the_curve(store):
     training(store, metrics=(MetricFacts(name="exact", kind="binary", direction="lower"),), first=1, second=3, last=40)
     _, curve = measured(store)
 
@@ -174,7 +173,7 @@ def test_the_view_has_the_curve_in_words_rows_and_json(store):
     assert [each["training"] for each in document["checkpoints"]] == [2.5, None, 0.125]
 
 
-def test_why_nothing_could_be_tested_is_said(store):
+def test_the_view_names_why_nothing_was_tested(store):
     """Without bounds a mean of scores proves nothing."""
     scores = [k / 7 for k in range(N)]
     better = [score + 1 for score in scores]

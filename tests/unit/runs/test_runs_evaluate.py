@@ -14,8 +14,7 @@ from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Contrast, Exclusion, Run, Sample
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.load_run import load_run
-from pytest_crucible.runs.observation_reports import csv_report, jsonl_report
-from pytest_crucible.runs.samples import chapters, html_report
+from pytest_crucible.runs.reporters import chapters, csv_report, html_report, jsonl_report
 from pytest_crucible.store.runs import RunStore
 
 SAMPLES = [Sample(id=f"q{k:02}", input=f"{k} + {k}") for k in range(20)]
@@ -32,8 +31,8 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 
 
 def concluded(store: RunStore, **facts: Any) -> Run:
-    given = {"alpha": 0.05, "strict": False, "interrupted": False, "amend": lambda verdict: None}
-    return conclude(store, "first", **{**given, **facts})
+    settings = {"alpha": 0.05, "strict": False, "interrupted": False, "amend": lambda verdict: None}
+    return conclude(store, "first", **{**settings, **facts})
 
 
 def test_targets_and_comparisons_are_decided_and_stored(store):

@@ -8,8 +8,7 @@ from sqlalchemy import update
 
 from pytest_crucible import Sample, SpecError
 from pytest_crucible.records.slices import By, Field
-from pytest_crucible.runs.explain import explain_run, load_feature
-from pytest_crucible.runs.fairness import load_fairness, parse_by
+from pytest_crucible.runs.slices import explain_run, load_fairness, load_feature, parse_by
 from pytest_crucible.sections import slices
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
@@ -36,14 +35,14 @@ def fairness_of(store, by="sex", metrics=(), reference=""):
 def test_all_arms_are_measured_and_changes_are_adjusted(store):
     store_run(store, "r1", samples(sex="fm"), v2=RIGHT, v1=[True] * 30 + [False] * 10 + [True] * 30 + [False] * 10)
 
-    (found,) = fairness_of(store)
+    (measured,) = fairness_of(store)
 
-    assert [(gap.arm, gap.expression) for gap in found.slices.gaps][:2] == [
+    assert [(gap.arm, gap.expression) for gap in measured.slices.gaps][:2] == [
         ("v2", "gap(exact by sex)"), ("v1", "gap(exact by sex)"),
     ]  # fmt: skip
-    assert found.slices.gaps[0].extreme.value == pytest.approx(0.375)
-    assert found.decisions == ()
-    changes = {change.contrast.expression: change for change in found.changes}
+    assert measured.slices.gaps[0].extreme.value == pytest.approx(0.375)
+    assert measured.decisions == ()
+    changes = {change.contrast.expression: change for change in measured.changes}
     assert set(changes) == {"gap(exact by sex)", "ratio(exact by sex)", "worst(exact by sex)"}
     assert changes["gap(exact by sex)"].difference == pytest.approx(-0.375)
     assert changes["gap(exact by sex)"].p_adjusted >= changes["gap(exact by sex)"].p_value
@@ -52,10 +51,10 @@ def test_all_arms_are_measured_and_changes_are_adjusted(store):
 def test_without_a_baseline_there_are_gaps_and_no_changes(store):
     store_run(store, "r1", samples(sex="fm"), v2=RIGHT)
 
-    (found,) = fairness_of(store)
+    (measured,) = fairness_of(store)
 
-    assert found.slices.gaps[0].extreme.n == 80
-    assert found.changes == ()
+    assert measured.slices.gaps[0].extreme.n == 80
+    assert measured.changes == ()
 
 
 def test_a_run_without_metadata_has_to_run_again(store):
@@ -83,7 +82,7 @@ def test_an_imported_run_without_metadata_has_to_be_imported_again(store):
         ({"by": "sex &"}, "cannot be read"),
     ],
 )
-def test_what_the_run_has_not_is_explained(store, options, message):
+def test_unknown_fields_metrics_and_slices_are_usage_errors(store, options, message):
     store_run(store, "r1", samples(sex="fm"), v2=RIGHT)
 
     with pytest.raises(SpecError) as refusal:
@@ -96,8 +95,8 @@ def test_fields_are_written_as_in_targets():
     assert parse_by("sex & age(25, 45)") == By((Field("sex"), Field("age", (25.0, 45.0))))
 
 
-def test_a_run_is_explained_by_ones_own_feature(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("pytest_crucible.runs.explain.has_scikit_learn", lambda: False)
+def test_a_users_feature_explains_a_run(store, tmp_path, monkeypatch):
+    monkeypatch.setattr("pytest_crucible.runs.slices.has_scikit_learn", lambda: False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_features.py").write_text("def late(sample):\n    return int(sample.id[1:]) >= 40\n")
     store_run(store, "r1", samples(sex="ff"), v2=[True] * 80, v1=RIGHT)
@@ -127,7 +126,7 @@ def test_one_arm_cannot_be_explained(store):
         ("sex race", r"cannot be read at 'race' \(character 5\): expected the end of a field"),
     ],
 )
-def test_fields_that_cannot_be_read_are_pointed_at(text, message):
+def test_invalid_fields_are_usage_errors(text, message):
     with pytest.raises(SpecError, match=message):
         parse_by(text)
 
@@ -140,8 +139,8 @@ def test_a_quantity_that_is_not_cut_is_named_in_a_note(store):
         v2=[True, False] * 50,
     )
 
-    (found,) = fairness_of(store, by="age")
+    (measured,) = fairness_of(store, by="age")
 
-    assert [note.text for note in slices.view(found.slices, ()).notes] == [
+    assert [note.text for note in slices.view(measured.slices, ()).notes] == [
         "25 slices have 4 samples on average, and prove little; cut the numbers: by age(8, 16)"
     ]

@@ -10,7 +10,7 @@ from tiny_base import CONTEXT, write_tiny_base
 
 from pytest_crucible.backends.local import LocalBackend, load_local, open_engine
 from pytest_crucible.backends.protocol import ScoresPrompts
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records.errors import BackendError, SpecError
 from pytest_crucible.runs.memorisation import SEPARATOR, run_min_k_test, run_order_test
 from pytest_crucible.training.local_trainer import EmbeddedTrainer
@@ -48,18 +48,18 @@ def test_a_local_model_scores_prompts(base, engine):
         # With a reply at the same time: both go through the engine's thread.
         return await asyncio.gather(base.score_prompt("What is the sum?"), base.score_prompt("the"))
 
-    scored, one = asyncio.run(score())
+    scored, first = asyncio.run(score())
     tokens = engine.tokenizer.encode("What is the sum?")
 
     assert isinstance(base, ScoresPrompts)
     assert scored == pytest.approx(engine.sampler().logprobs(tokens).logprobs[1:].tolist())
-    assert len(one) == len(engine.tokenizer.encode("the")) - 1
+    assert len(first) == len(engine.tokenizer.encode("the")) - 1
     with pytest.raises(BackendError, match=f"reads {CONTEXT}"):
         asyncio.run(base.score_prompt("sum " * 100))
 
 
 @pytest.mark.slow
-def test_the_order_of_what_a_model_has_read_is_proven(trained, base):
+def test_the_order_test_proves_memorisation(trained, base):
     memorised = asyncio.run(run_order_test(trained, TEXTS, orders=99))
     unseen = asyncio.run(run_order_test(base, TEXTS, orders=19))
 
@@ -78,7 +78,7 @@ def test_texts_that_do_not_fit_are_named(base):
         asyncio.run(run_order_test(base, ["sum"]))
 
 
-def test_gains_over_the_base_show_what_was_read(trained, base):
+def test_min_k_proves_memorisation(trained, base):
     read = asyncio.run(run_min_k_test(trained, base, TEXTS, FRESH))
     none = asyncio.run(run_min_k_test(base, base, TEXTS, FRESH))
 

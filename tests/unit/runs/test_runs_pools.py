@@ -38,8 +38,14 @@ class Sessions:
     def run(self, v2: Sequence[Any], v1: Sequence[Any] = RIGHT, *, memory: str = "pool", **facts: Any) -> Run:
         self.runs += 1
         run = f"r{self.runs}"
-        given = {"contrasts": (EXACT,), "memory": memory, "metrics": (BINARY,), "started": float(self.runs), **facts}
-        store_run(self.store, run, SAMPLES, v2=v2, v1=v1, **given)
+        arguments = {
+            "contrasts": (EXACT,),
+            "memory": memory,
+            "metrics": (BINARY,),
+            "started": float(self.runs),
+            **facts,
+        }
+        store_run(self.store, run, SAMPLES, v2=v2, v1=v1, **arguments)
         return conclude(
             self.store, run, alpha=0.05, strict=False, interrupted=False, amend=lambda verdict: None, memory=memory
         )
@@ -61,7 +67,7 @@ def decided(run: Run) -> tuple[str, bool]:
 
 
 @pytest.mark.slow
-def test_the_first_look_is_what_a_session_alone_would_be(sessions):
+def test_the_first_look_equals_a_session_without_memory(sessions):
     alone = compared(sessions.run(HALF, memory="off", nodeid="test_sums.py::test_alone"))
 
     assert compared(sessions.run(HALF)) == alone
@@ -89,7 +95,7 @@ def test_a_proven_regression_stays_missed_until_the_adapter_changes(sessions):
     assert decided(sessions.run(RIGHT, memory="off")) == ("met", False)
 
 
-def test_what_a_session_without_memory_proved_is_data_and_no_proof(sessions):
+def test_sessions_without_memory_count_as_data_not_as_looks(sessions):
     sessions.run(WRONG, memory="off")
     run = sessions.run(RIGHT)
 
@@ -97,7 +103,7 @@ def test_what_a_session_without_memory_proved_is_data_and_no_proof(sessions):
     assert "was proven in run" not in run.verdicts[0].reason
 
 
-def test_copied_replies_are_one_reply_and_a_rerun_of_copies_is_no_look(sessions):
+def test_copied_replies_count_once_and_their_rerun_is_not_a_look(sessions):
     first = compared(sessions.run(HALF))
     again = sessions.run(HALF, reused={"v2": "r1", "v1": "r1"})
     [look] = again.experiments[0].looks.values()
@@ -108,7 +114,7 @@ def test_copied_replies_are_one_reply_and_a_rerun_of_copies_is_no_look(sessions)
     assert (look.number, look.replies) == (2, (40, 20))
 
 
-def test_an_old_run_is_shown_as_it_was_decided(sessions, store):
+def test_a_stored_run_keeps_the_pool_of_its_time(sessions, store):
     sessions.run(HALF)
     second = sessions.run(RIGHT)
     sessions.run(WRONG)
@@ -197,7 +203,7 @@ def test_a_target_that_must_be_proven_is_decided_on_all_replies_of_the_candidate
     )
 
 
-def test_what_a_session_lost_is_lost_in_the_pool(sessions):
+def test_lost_samples_stay_lost_in_the_pool(sessions):
     sessions.run(["lost", *RIGHT[1:]])
     second = compared(sessions.run(RIGHT))
 
@@ -219,7 +225,7 @@ def test_a_resumed_session_is_one_look_with_the_replies_of_the_killed_one(sessio
     assert (look.number, look.replies, compared(run).difference) == (1, (20, 20), -0.5)
 
 
-def test_a_pool_of_one_session_says_that_other_days_are_not_counted(sessions):
+def test_a_pool_of_one_session_notes_that_noise_between_days_is_missing(sessions):
     [note] = sessions.run(HALF).experiments[0].sections["reruns"].view.notes
 
     assert note.text == (
@@ -228,7 +234,7 @@ def test_a_pool_of_one_session_says_that_other_days_are_not_counted(sessions):
     )
 
 
-def test_the_pool_is_told_in_the_reports(sessions):
+def test_reports_describe_the_pool(sessions):
     sessions.run(HALF)
     [outcome] = [section for name, section in sessions.run(RIGHT).experiments[0].sections.items() if name == "reruns"]
 

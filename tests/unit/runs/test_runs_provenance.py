@@ -29,7 +29,7 @@ def test_the_manifest_has_the_command_and_where_it_was_started(tmp_path):
     assert manifest["settings"]["concurrency"] == 64
 
 
-def test_of_the_environment_only_known_variables_are_recorded(tmp_path, monkeypatch):
+def test_only_listed_environment_variables_are_recorded(tmp_path, monkeypatch):
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TZ", "UTC")

@@ -9,7 +9,7 @@ from _pytest.config.findpaths import determine_setup
 
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import DEFAULT_STORE
-from pytest_crucible.runs.pytest_configuration import find_configuration, session_store
+from pytest_crucible.runs.run_store import find_configuration, session_store
 
 KEY = "crucible_store"
 CONFIGURATIONS = {
@@ -25,16 +25,16 @@ if pytest.version_tuple >= (9,):
 
 def of_pytest(folder: Path) -> tuple[Path, str | None]:
     """The root directory and the key, as pytest itself finds them."""
-    root, _, found, _ = determine_setup(
+    root, _, configuration, _ = determine_setup(
         inifile=None, override_ini=None, args=[], rootdir_cmd_arg=None, invocation_dir=folder
     )
-    value = found.get(KEY)
+    value = configuration.get(KEY)
     return root, getattr(value, "value", value)
 
 
 def ours(folder: Path) -> tuple[Path, str | None]:
-    root, found = find_configuration(folder)
-    return root, found.get(KEY)
+    root, configuration = find_configuration(folder)
+    return root, configuration.get(KEY)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
@@ -46,7 +46,7 @@ def test_each_file_that_configures_pytest_is_read(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_from_a_folder_below_the_path_counts_from_the_root(tmp_path, name):
+def test_in_a_subfolder_the_store_path_starts_at_the_root(tmp_path, name):
     (tmp_path / name).write_text(CONFIGURATIONS[name])
     below = tmp_path / "tests" / "evals"
     below.mkdir(parents=True)
@@ -57,7 +57,7 @@ def test_from_a_folder_below_the_path_counts_from_the_root(tmp_path, name):
 
 @pytest.mark.parametrize("first", CONFIGURATIONS)
 @pytest.mark.parametrize("second", CONFIGURATIONS)
-def test_of_two_files_the_one_that_pytest_prefers_counts(tmp_path, first, second):
+def test_pytest_s_preferred_configuration_file_wins(tmp_path, first, second):
     (tmp_path / second).write_text(CONFIGURATIONS[second].replace("evals", "second"))
     (tmp_path / first).write_text(CONFIGURATIONS[first])
 
@@ -71,7 +71,7 @@ def test_the_table_of_pytest_9_is_read(tmp_path):
     assert ours(tmp_path) == of_pytest(tmp_path) == (tmp_path, "evals.db")
 
 
-def test_an_empty_pytest_ini_hides_what_lies_above(tmp_path):
+def test_an_empty_pytest_ini_hides_parent_configurations(tmp_path):
     (tmp_path / "pyproject.toml").write_text(CONFIGURATIONS["pyproject.toml"])
     below = tmp_path / "suite"
     below.mkdir()
@@ -82,7 +82,7 @@ def test_an_empty_pytest_ini_hides_what_lies_above(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["tox.ini", "setup.cfg", "pyproject.toml"])
-def test_a_file_for_other_tools_does_not_hide_what_lies_above(tmp_path, name):
+def test_files_of_other_tools_do_not_hide_parent_configurations(tmp_path, name):
     (tmp_path / "pytest.ini").write_text(CONFIGURATIONS["pytest.ini"])
     below = tmp_path / "suite"
     below.mkdir()
@@ -101,7 +101,7 @@ def test_without_a_configuration_the_same_files_mark_the_root(tmp_path, mark):
     assert session_store(below) == str(tmp_path / DEFAULT_STORE)
 
 
-def test_a_database_is_named_as_it_is(tmp_path):
+def test_a_database_url_is_returned_unchanged(tmp_path):
     (tmp_path / "pytest.ini").write_text("[pytest]\ncrucible_store = postgresql://db.example/evals\n")
     below = tmp_path / "suite"
     below.mkdir()

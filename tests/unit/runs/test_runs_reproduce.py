@@ -10,8 +10,7 @@ import pytest
 
 from pytest_crucible.importers.source import sha256
 from pytest_crucible.records.redaction import HIDDEN
-from pytest_crucible.runs.provenance import environment_facts, installed_packages, machine_facts
-from pytest_crucible.runs.reproduce import reproduction_checks
+from pytest_crucible.runs.provenance import environment_facts, installed_packages, machine_facts, reproduction_checks
 
 
 def facts(**changes: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""When a run stops asking."""
+"""The deadline of a run."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ async def never(outcome: Outcome) -> Outcome:
     raise AssertionError
 
 
-@pytest.mark.parametrize("given", [None, deadline(3600)])
-def test_before_it_everything_is_asked(given):
-    outcome = asyncio.run(ask_before(given, Outcome(Unit(3, 0, 0, 0)), answer))
+@pytest.mark.parametrize("timeout_s", [None, deadline(3600)])
+def test_before_it_everything_is_asked(timeout_s):
+    outcome = asyncio.run(ask_before(timeout_s, Outcome(Unit(3, 0, 0, 0)), answer))
 
     assert outcome.reply == Reply(text="4")
 

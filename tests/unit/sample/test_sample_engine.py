@@ -23,7 +23,7 @@ def outcome(unit: Unit, **fields) -> Outcome:
     return Outcome(unit, **fields)
 
 
-def answered(unit: Unit) -> Outcome:
+def answer_unit(unit: Unit) -> Outcome:
     return outcome(unit, reply=Reply(text="4"))
 
 
@@ -35,15 +35,15 @@ def lost(unit: Unit) -> Outcome:
 class Experiment:
     """Runs units of some arms, and remembers what was asked, kept and open at one time."""
 
-    answer: Callable[[Unit], Outcome] = answered
+    answer: Callable[[Unit], Outcome] = answer_unit
     concurrency: int = 8
     arms: tuple[str, ...] = ("v2",)
     samples: int = 50
     takes_s: float = 0.0
     holds: int = 0
     """None is answered before so many are open at one time."""
-    asked: list[Unit] = field(default_factory=list)
-    kept: list[Outcome] = field(default_factory=list)
+    sent: list[Unit] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
     open: int = 0
     most_open: int = 0
     cancelled: int = 0
@@ -52,7 +52,7 @@ class Experiment:
         return interleave_units(range(self.samples), [(0, arm, 0) for arm in range(len(self.arms))], seed=0)
 
     async def ask(self, unit: Unit) -> Outcome:
-        self.asked.append(unit)
+        self.sent.append(unit)
         self.open += 1
         self.most_open = max(self.most_open, self.open)
         try:
@@ -71,7 +71,7 @@ class Experiment:
         await run_units(
             self.units(),
             self.ask,
-            self.kept.append,
+            self.outcomes.append,
             concurrency=self.concurrency,
             arms=self.arms,
             planned=[self.samples] * len(self.arms),
@@ -89,8 +89,8 @@ def test_every_unit_is_asked_and_kept_once(samples, arms, concurrency):
 
     experiment.run()
 
-    assert Counter(experiment.asked) == Counter(experiment.units())
-    assert Counter(one.unit for one in experiment.kept) == Counter(experiment.units())
+    assert Counter(experiment.sent) == Counter(experiment.units())
+    assert Counter(entry.unit for entry in experiment.outcomes) == Counter(experiment.units())
 
 
 @pytest.mark.parametrize(("concurrency", "most"), [(1, 1), (7, 7), (50, 50), (64, 50)])
@@ -112,7 +112,7 @@ def test_the_first_have_connected_and_asked_before_the_last_begin():
             await asyncio.sleep(0)
         done.append("asked")
         await asyncio.sleep(0.05)
-        return answered(unit)
+        return answer_unit(unit)
 
     experiment = Experiment(samples=32, concurrency=32)
     experiment.ask = ask  # type: ignore[method-assign]
@@ -131,13 +131,15 @@ def test_units_are_pulled_only_when_they_can_be_asked():
             yield Unit(position, 0, 0, 0)
 
     async def ask(unit: Unit) -> Outcome:
-        open_units.append(pulled - len(kept))
+        open_units.append(pulled - len(outcomes))
         await asyncio.sleep(0)
-        return answered(unit)
+        return answer_unit(unit)
 
-    kept: list[Outcome] = []
+    outcomes: list[Outcome] = []
     asyncio.run(
-        run_units(units(), ask, kept.append, concurrency=4, arms=("v2",), planned=[100], progress=Progress(total=100))
+        run_units(
+            units(), ask, outcomes.append, concurrency=4, arms=("v2",), planned=[100], progress=Progress(total=100)
+        )
     )
 
     assert max(open_units) == 4
@@ -145,7 +147,7 @@ def test_units_are_pulled_only_when_they_can_be_asked():
 
 def test_progress_counts_what_is_done_and_lost():
     progress = Progress(total=50)
-    Experiment(lambda unit: lost(unit) if unit[0] % 5 == 4 else answered(unit)).run(progress)
+    Experiment(lambda unit: lost(unit) if unit[0] % 5 == 4 else answer_unit(unit)).run(progress)
 
     assert (progress.done, progress.lost) == (50, 10)
     assert progress.started <= progress.first_reply <= progress.last_reply
@@ -163,7 +165,7 @@ def test_an_arm_that_lost_its_first_twenty_is_not_asked_further():
     assert str(caught.value) == (
         "adapter 'v2' lost each of its first 20 samples (connection refused): the experiment was stopped"
     )
-    assert len(experiment.asked) == ALL_LOST_AFTER
+    assert len(experiment.sent) == ALL_LOST_AFTER
 
 
 def test_what_an_abandoned_arm_has_lost_is_kept():
@@ -172,7 +174,7 @@ def test_what_an_abandoned_arm_has_lost_is_kept():
     with pytest.raises(AllLost):
         experiment.run()
 
-    assert len(experiment.kept) >= ALL_LOST_AFTER
+    assert len(experiment.outcomes) >= ALL_LOST_AFTER
 
 
 def test_a_small_arm_of_which_all_is_lost():
@@ -187,12 +189,12 @@ def test_an_arm_whose_every_sample_takes_too_long_is_broken_too():
 
 def test_the_broken_one_of_two_arms_is_named():
     with pytest.raises(AllLost, match="adapter 'v1' lost"):
-        Experiment(lambda unit: lost(unit) if unit.arm == 1 else answered(unit), arms=("v2", "v1")).run()
+        Experiment(lambda unit: lost(unit) if unit.arm == 1 else answer_unit(unit), arms=("v2", "v1")).run()
 
 
 def test_an_arm_that_answered_before_is_not_broken():
     """One sample is left of an arm whose other answers are stored, and it is lost."""
-    kept: list[Outcome] = []
+    outcomes: list[Outcome] = []
 
     async def ask(unit: Unit) -> Outcome:
         return lost(unit)
@@ -201,7 +203,7 @@ def test_an_arm_that_answered_before_is_not_broken():
         work = run_units(
             iter([Unit(0, 0, 1, 0)]),
             ask,
-            kept.append,
+            outcomes.append,
             concurrency=1,
             arms=("v2", "v1"),
             planned=[0, 1],
@@ -214,31 +216,31 @@ def test_an_arm_that_answered_before_is_not_broken():
     with pytest.raises(AllLost, match="adapter 'v1' lost each of its first 1 samples"):
         run(True, False)
 
-    assert len(kept) == 2
+    assert len(outcomes) == 2
 
 
 @pytest.mark.parametrize(
-    "first", [answered, lambda unit: outcome(unit, failure="assertion"), lambda unit: outcome(unit, skipped=True)]
+    "first", [answer_unit, lambda unit: outcome(unit, failure="assertion"), lambda unit: outcome(unit, skipped=True)]
 )
 def test_an_arm_that_answered_once_goes_on(first):
     experiment = Experiment(lambda unit: first(unit) if unit[0] == 0 else lost(unit), concurrency=1)
 
     experiment.run()
 
-    assert len(experiment.kept) == 50
+    assert len(experiment.outcomes) == 50
 
 
 # -- being stopped ------------------------------------------------------------------------------------------------
 
 
 class Stop(Exception):
-    """What a backend or a store raises when going on is pointless."""
+    """Errors of a backend or a store that end a run."""
 
 
 def raising(unit: Unit) -> Outcome:
     if unit[0] == 10:
         raise Stop("no such model")
-    return answered(unit)
+    return answer_unit(unit)
 
 
 def test_what_asking_raises_stops_the_run():
@@ -247,7 +249,7 @@ def test_what_asking_raises_stops_the_run():
     with pytest.raises(Stop, match="no such model"):
         experiment.run()
 
-    assert len(experiment.kept) == 10
+    assert len(experiment.outcomes) == 10
 
 
 def test_what_keeping_raises_stops_the_run():
@@ -255,7 +257,7 @@ def test_what_keeping_raises_stops_the_run():
         raise Stop("disk full")
 
     async def ask(unit: Unit) -> Outcome:
-        return answered(unit)
+        return answer_unit(unit)
 
     units = (Unit(position, 0, 0, 0) for position in range(10))
     with pytest.raises(Stop, match="disk full"):
@@ -272,7 +274,7 @@ def test_units_in_flight_are_cancelled_when_one_stops_the_run():
             await asyncio.sleep(60)
         finally:
             ended.append(unit[0])
-        return answered(unit)
+        return answer_unit(unit)
 
     units = (Unit(position, 0, 0, 0) for position in range(10))
     with pytest.raises(Stop):
@@ -284,19 +286,19 @@ def test_units_in_flight_are_cancelled_when_one_stops_the_run():
 
 
 def test_cancelling_the_run_cancels_the_units_in_flight_and_keeps_what_finished():
-    async def interrupted() -> Experiment:
+    async def interrupt() -> Experiment:
         experiment = Experiment(concurrency=4, samples=1000)
         running = asyncio.create_task(experiment.work())
-        while len(experiment.kept) < 100:
+        while len(experiment.outcomes) < 100:
             await asyncio.sleep(0)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         return experiment
 
-    experiment = asyncio.run(interrupted())
+    experiment = asyncio.run(interrupt())
 
-    assert 100 <= len(experiment.kept) < 120
+    assert 100 <= len(experiment.outcomes) < 120
     assert experiment.open == 0
     assert experiment.cancelled == 4
 
@@ -304,21 +306,21 @@ def test_cancelling_the_run_cancels_the_units_in_flight_and_keeps_what_finished(
 @pytest.mark.parametrize("concurrency", [1, 64])
 def test_a_model_that_never_waits_can_be_interrupted(concurrency):
     """The loop hears of it soon, however many workers there are."""
-    kept: list[Outcome] = []
+    outcomes: list[Outcome] = []
     endless = (Unit(position, 0, 0, 0) for position in itertools.count())
 
     async def ask(unit: Unit) -> Outcome:
         if unit[0] == 10**6:
             raise AssertionError("not interrupted")
-        return answered(unit)
+        return answer_unit(unit)
 
     before = time.perf_counter()
 
-    async def interrupted() -> None:
+    async def interrupt() -> None:
         work = run_units(
             endless,
             ask,
-            kept.append,
+            outcomes.append,
             concurrency=concurrency,
             arms=("v2",),
             planned=[10**7],
@@ -329,9 +331,9 @@ def test_a_model_that_never_waits_can_be_interrupted(concurrency):
         with pytest.raises(asyncio.CancelledError):
             await running
 
-    asyncio.run(interrupted())
+    asyncio.run(interrupt())
 
-    assert 0 < len(kept) < 10**6
+    assert 0 < len(outcomes) < 10**6
     assert time.perf_counter() - before < 30
 
 
@@ -344,14 +346,14 @@ def test_nothing_is_asked_while_the_store_is_behind():
     experiment = Experiment(samples=5)
 
     def behind() -> bool:
-        asked_at_looks.append(len(experiment.asked))
+        asked_at_looks.append(len(experiment.sent))
         return next(looks, False)
 
     asyncio.run(
         run_units(
             experiment.units(),
             experiment.ask,
-            experiment.kept.append,
+            experiment.outcomes.append,
             concurrency=1,
             arms=("v2",),
             planned=[5],
@@ -361,4 +363,4 @@ def test_nothing_is_asked_while_the_store_is_behind():
     )
 
     assert asked_at_looks[:4] == [1, 1, 1, 1]
-    assert len(experiment.kept) == 5
+    assert len(experiment.outcomes) == 5

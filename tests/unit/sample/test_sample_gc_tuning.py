@@ -1,10 +1,9 @@
-"""What the collector is told, and that it is told the rest afterwards."""
+"""The garbage collector runs seldom while samples are run, and as before afterwards."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import inspect
 from collections.abc import Iterator
 
 import pytest
@@ -13,18 +12,16 @@ from pytest_crucible.sample.gc_tuning import ALLOCATED, collecting_seldom
 
 
 @pytest.fixture(autouse=True)
-def as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(gc, "get_freeze_count", inspect.unwrap(gc.get_freeze_count))  # the conftest counts only once
+def pythons_own_thresholds() -> Iterator[None]:
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     gc.unfreeze()
+    gc.set_threshold(700, 10, 10)
     yield
     gc.set_threshold(*before)
     gc.freeze() if frozen else gc.unfreeze()
 
 
-def test_it_looks_seldom_and_afterwards_as_before():
-    gc.set_threshold(700, 10, 10)
-
+def test_collection_is_rare_inside_and_restored_afterwards():
     with contextlib.suppress(KeyError), collecting_seldom():
         during = gc.get_threshold(), gc.get_freeze_count() > 0
         raise KeyError
@@ -35,14 +32,14 @@ def test_it_looks_seldom_and_afterwards_as_before():
 
 
 @pytest.mark.parametrize("first", [0, 50_000])
-def test_who_wants_it_never_or_seldom_keeps_that(first: int):
+def test_a_disabled_or_larger_threshold_is_kept(first: int):
     gc.set_threshold(first, 10, 10)
 
     with collecting_seldom():
         assert gc.get_threshold()[0] == first
 
 
-def test_what_a_user_has_frozen_stays_so():
+def test_objects_frozen_by_the_user_stay_frozen():
     gc.freeze()
 
     with collecting_seldom():
@@ -51,7 +48,7 @@ def test_what_a_user_has_frozen_stays_so():
     assert gc.get_freeze_count() > 0
 
 
-def test_garbage_of_samples_is_still_found():
+def test_cyclic_garbage_of_samples_is_still_collected():
     class Node:
         me: Node
 
@@ -59,6 +56,6 @@ def test_garbage_of_samples_is_still_found():
         for _ in range(3 * ALLOCATED):
             node = Node()
             node.me = node
-        alive = sum(isinstance(one, Node) for one in gc.get_objects())
+        alive = sum(isinstance(thing, Node) for thing in gc.get_objects())
 
     assert alive < 2 * ALLOCATED

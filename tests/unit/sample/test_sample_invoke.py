@@ -28,7 +28,7 @@ def classify(error: BaseException) -> str:
     return "stop" if isinstance(error, StoreError) else "lost"
 
 
-def asked(function, *, timeout_s: float | None = 60.0, **arguments) -> Outcome:
+def invoke(function, *, timeout_s: float | None = 60.0, **arguments) -> Outcome:
     """Ask an async function, or a plain one in a thread."""
     outcome = Outcome(Unit(0, 0, 0, 0))
     if asyncio.iscoroutinefunction(function):
@@ -72,18 +72,18 @@ def style(request) -> str:
 def test_a_reply_is_the_reply(style):
     reply = Reply(text="4", output_tokens=1)
 
-    assert asked(doing(lambda: reply, style)).reply is reply
+    assert invoke(doing(lambda: reply, style)).reply is reply
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [("4", "4"), (4, "4"), (["a"], "['a']"), ({"x": None}, "{'x': None}"), (False, "False")]
 )
 def test_any_other_value_becomes_a_reply_that_holds_it(style, value, text):
-    assert asked(doing(lambda: value, style)).reply == Reply(text=text, value=value)
+    assert invoke(doing(lambda: value, style)).reply == Reply(text=text, value=value)
 
 
 def test_a_stream_in_place_of_its_reply_loses_the_sample(style):
-    outcome = asked(doing(lambda: ReplyStream(lambda open_stream: None), style))
+    outcome = invoke(doing(lambda: ReplyStream(lambda open_stream: None), style))
 
     assert (outcome.lost, outcome.detail) == (
         "error",
@@ -92,25 +92,25 @@ def test_a_stream_in_place_of_its_reply_loses_the_sample(style):
 
 
 def test_nothing_returned_is_no_reply_and_no_complaint(style):
-    outcome = asked(doing(lambda: None, style))
+    outcome = invoke(doing(lambda: None, style))
 
     assert (outcome.reply, outcome.failure, outcome.lost, outcome.skipped) == (None, None, None, False)
 
 
 def test_a_reply_that_was_cut_at_max_tokens_is_a_failure(style):
-    outcome = asked(doing(lambda: Reply(text="4", finish="length"), style))
+    outcome = invoke(doing(lambda: Reply(text="4", finish="length"), style))
 
     assert (outcome.failure, outcome.reply) == ("truncated", Reply(text="4", finish="length"))
 
 
 def test_arguments_are_handed_on(style):
-    assert asked(doing(lambda sample, factor: sample * factor, style), sample=2, factor=3).reply.value == 6
+    assert invoke(doing(lambda sample, factor: sample * factor, style), sample=2, factor=3).reply.value == 6
 
 
 def test_it_is_known_when_a_call_started(style):
     before = time.time()
 
-    assert before <= asked(doing(lambda: "4", style)).started <= time.time()
+    assert before <= invoke(doing(lambda: "4", style)).started <= time.time()
 
 
 # -- what is raised -----------------------------------------------------------------------------------------------
@@ -126,19 +126,19 @@ def test_it_is_known_when_a_call_started(style):
     ids=["message", "nothing", "blank"],
 )
 def test_an_assertion_is_the_candidates_failure(style, error, detail):
-    outcome = asked(doing(throw(error), style))
+    outcome = invoke(doing(throw(error), style))
 
     assert (outcome.failure, outcome.detail, outcome.lost) == ("assertion", detail, None)
 
 
 def test_a_skip_is_kept_with_its_reason(style):
-    outcome = asked(doing(throw(Skip("needs a picture")), style))
+    outcome = invoke(doing(throw(Skip("needs a picture")), style))
 
     assert (outcome.skipped, outcome.detail, outcome.failure) == (True, "needs a picture", None)
 
 
 def test_any_other_exception_loses_the_sample_with_its_traceback(style):
-    outcome = asked(doing(throw(KeyError("label")), style))
+    outcome = invoke(doing(throw(KeyError("label")), style))
 
     assert (outcome.lost, outcome.failure) == ("error", None)
     assert outcome.detail.startswith("KeyError: 'label'\nTraceback (most recent call last):\n")
@@ -146,7 +146,7 @@ def test_any_other_exception_loses_the_sample_with_its_traceback(style):
 
 
 def test_the_sentence_of_a_backend_needs_no_traceback(style):
-    outcome = asked(doing(throw(BackendError("v2 has no reply to sample 'a'")), style))
+    outcome = invoke(doing(throw(BackendError("v2 has no reply to sample 'a'")), style))
 
     assert (outcome.lost, outcome.detail) == ("error", "v2 has no reply to sample 'a'")
 
@@ -154,12 +154,12 @@ def test_the_sentence_of_a_backend_needs_no_traceback(style):
 @pytest.mark.parametrize("error", [Refused("no such model"), StoreError("disk full")], ids=["refused", "store"])
 def test_what_makes_going_on_pointless_is_raised(style, error):
     with pytest.raises(type(error), match=str(error)):
-        asked(doing(throw(error), style))
+        invoke(doing(throw(error), style))
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()], ids=repr)
 def test_an_exception_of_the_function_that_would_end_the_loop_loses_the_sample(style, error):
-    outcome = asked(doing(throw(error), style))
+    outcome = invoke(doing(throw(error), style))
 
     assert outcome.lost == "error"
     assert outcome.detail.startswith(type(error).__name__)
@@ -185,7 +185,7 @@ def test_an_async_function_that_takes_too_long_is_a_failure():
         finally:
             ended.append(True)
 
-    outcome = asked(slow, timeout_s=0.02)
+    outcome = invoke(slow, timeout_s=0.02)
 
     assert (outcome.failure, outcome.detail, outcome.lost) == ("timeout", "no answer within 0.02 s", None)
     assert ended
@@ -194,14 +194,14 @@ def test_an_async_function_that_takes_too_long_is_a_failure():
 def test_a_plain_function_that_takes_too_long_is_left_behind(released):
     started = time.perf_counter()
 
-    outcome = asked(lambda: released.wait(60), timeout_s=0.02)
+    outcome = invoke(lambda: released.wait(60), timeout_s=0.02)
 
     assert (outcome.failure, outcome.detail) == ("timeout", "no answer within 0.02 s")
     assert time.perf_counter() - started < 30
 
 
 def test_a_function_that_was_left_behind_cannot_score_any_more(released):
-    """What it scored in time stays."""
+    """Scores from before the deadline are kept."""
     outcome, late = Outcome(Unit(0, 0, 0, 0)), threading.Event()
     scores = outcome.scores
 
@@ -230,11 +230,11 @@ def test_what_a_function_raises_because_it_was_cut_short_is_still_a_timeout():
         except asyncio.CancelledError:
             raise RuntimeError("connection closed") from None
 
-    assert asked(slow, timeout_s=0.02).failure == "timeout"
+    assert invoke(slow, timeout_s=0.02).failure == "timeout"
 
 
 def test_a_timeout_error_of_the_function_itself_loses_the_sample(style):
-    outcome = asked(doing(throw(TimeoutError("no connection")), style))
+    outcome = invoke(doing(throw(TimeoutError("no connection")), style))
 
     assert (outcome.failure, outcome.lost) == (None, "error")
 
@@ -244,17 +244,17 @@ def test_a_shorter_deadline_of_the_function_itself_loses_the_sample():
         async with asyncio.timeout(0.01):
             await asyncio.sleep(60)
 
-    outcome = asked(impatient)
+    outcome = invoke(impatient)
 
     assert (outcome.failure, outcome.lost) == (None, "error")
 
 
 def test_without_a_deadline_a_function_takes_its_time(style):
-    assert asked(doing(lambda: time.sleep(0.05) or "4", style), timeout_s=None).reply.text == "4"
+    assert invoke(doing(lambda: time.sleep(0.05) or "4", style), timeout_s=None).reply.text == "4"
 
 
 def test_a_function_that_hangs_leaves_its_place_to_others(released):
-    """With one thread: the second call must not time out because the first one never ends."""
+    """There is one thread: the second call must not time out because the first one never ends."""
 
     async def in_turn() -> tuple[Outcome, Outcome]:
         threads = DaemonThreads(1)
@@ -279,7 +279,7 @@ def test_a_call_that_is_cancelled_is_cancelled_and_not_lost(style, released):
     async def hanging():
         await asyncio.sleep(60)
 
-    async def interrupted() -> Outcome:
+    async def interrupt() -> Outcome:
         outcome, threads = Outcome(Unit(0, 0, 0, 0)), DaemonThreads(1)
         if style == "async":
             call = ask_async(hanging, {}, outcome, timeout_s=5, classify=classify)
@@ -295,7 +295,7 @@ def test_a_call_that_is_cancelled_is_cancelled_and_not_lost(style, released):
         threads.shutdown()
         return outcome
 
-    assert asyncio.run(interrupted()).lost is None
+    assert asyncio.run(interrupt()).lost is None
 
 
 def test_calls_in_threads_run_at_one_time():
@@ -314,7 +314,7 @@ def test_calls_in_threads_run_at_one_time():
         threads.shutdown()
         return outcomes
 
-    assert sorted(one.reply.value for one in asyncio.run(three())) == [0, 1, 2]
+    assert sorted(entry.reply.value for entry in asyncio.run(three())) == [0, 1, 2]
 
 
 # -- a missing reply ----------------------------------------------------------------------------------------------

@@ -52,13 +52,13 @@ def read(backend: Backend, use: Callable | None = None) -> tuple[list[str], Repl
     return pieces, asyncio.run(stream()), calls
 
 
-def retried(*attempts: Sequence[str | Exception]) -> Retried:
+def retry(*attempts: Sequence[str | Exception]) -> Retried:
     return Retried(Streaming(*attempts), lambda event: None)
 
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_crucible.backends.attempts.FIRST_S", 0.0)
+    monkeypatch.setattr("pytest_crucible.backends.retried.FIRST_S", 0.0)
 
 
 def test_pieces_are_the_text_of_one_recorded_reply():
@@ -86,7 +86,7 @@ def test_what_was_not_streamed_comes_at_the_end():
 
 
 def test_a_retry_with_the_same_text_goes_on_where_the_first_attempt_broke_off():
-    pieces, reply, calls = read(retried(["fo", Retryable("broke off", kind="half")], ["f", "our", "!"]))
+    pieces, reply, calls = read(retry(["fo", Retryable("broke off", kind="half")], ["f", "our", "!"]))
 
     assert (pieces, reply.text, len(calls)) == (["fo", "ur", "!"], "four!", 1)
 
@@ -95,7 +95,7 @@ def test_a_retry_with_another_text_loses_the_sample():
     with pytest.raises(
         BackendError, match="sent again after 2 characters of another one had been streamed: use generate"
     ):
-        read(retried(["fo", Retryable("broke off", kind="half")], ["s", "ix"]))
+        read(retry(["fo", Retryable("broke off", kind="half")], ["s", "ix"]))
 
 
 def test_a_reply_that_was_cut_ends_within_its_last_piece():

@@ -1,4 +1,4 @@
-"""What test functions ask with, and the loop and threads that they are asked on."""
+"""The samplers of test functions, and the loop and threads that they run on."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def sampler(script, *, latency_s: float = 0.0) -> Sampler:
 
 
 def request_of(*arguments, **parameters) -> Request:
-    """What the backend is asked when a test function calls generate."""
-    seen: list[Request] = []
-    asyncio.run(sampler(lambda request: seen.append(request) or "4").generate(*arguments, **parameters))
-    return seen[0]
+    """Return the requests to the backend when a test function calls generate."""
+    calls: list[Request] = []
+    asyncio.run(sampler(lambda request: calls.append(request) or "4").generate(*arguments, **parameters))
+    return calls[0]
 
 
 def test_the_backend_is_asked_for_this_sample_and_repeat():
@@ -55,27 +55,27 @@ def test_a_parameter_may_be_called_input():
     assert request_of("2 + 2", input="x").parameters["input"] == "x"
 
 
-def calls(*given, **parameters) -> list[int]:
+def calls(*settings, **parameters) -> list[int]:
     """The number of each request of one sampler."""
-    seen: list[Request] = []
-    asking = sampler(lambda request: seen.append(request) or "4")
+    values: list[Request] = []
+    asking = sampler(lambda request: values.append(request) or "4")
 
     async def ask() -> None:
-        for one in given:
-            await asking.generate(one, **parameters)
+        for item in settings:
+            await asking.generate(item, **parameters)
 
     asyncio.run(ask())
-    return [request.call for request in seen]
+    return [request.call for request in values]
 
 
-def test_the_same_question_is_numbered_and_another_one_begins_anew():
+def test_equal_questions_are_numbered_each_from_0():
     assert calls("a", "b", "a", "a", "b") == [1, 1, 2, 3, 2]
     assert calls([{"role": "user"}], ({"role": "user"},), [{"role": "system"}]) == [1, 2, 1]
 
 
 def test_other_parameters_are_another_question():
-    seen: list[Request] = []
-    asking = sampler(lambda request: seen.append(request) or "4")
+    calls: list[Request] = []
+    asking = sampler(lambda request: calls.append(request) or "4")
 
     async def ask() -> None:
         for temperature in (0, 1, 0):
@@ -83,13 +83,13 @@ def test_other_parameters_are_another_question():
 
     asyncio.run(ask())
 
-    assert [request.call for request in seen] == [1, 1, 2]
+    assert [request.call for request in calls] == [1, 1, 2]
 
 
 def test_a_list_of_messages_that_grows_is_another_question_each_time():
     messages: list[dict[str, str]] = []
-    seen: list[Request] = []
-    asking = sampler(lambda request: seen.append(request) or "4")
+    calls: list[Request] = []
+    asking = sampler(lambda request: calls.append(request) or "4")
 
     async def talk() -> None:
         for turn in range(3):
@@ -98,7 +98,7 @@ def test_a_list_of_messages_that_grows_is_another_question_each_time():
 
     asyncio.run(talk())
 
-    assert [request.call for request in seen] == [1, 1, 1]
+    assert [request.call for request in calls] == [1, 1, 1]
 
 
 def test_a_question_that_json_cannot_say_is_not_numbered():
@@ -149,7 +149,7 @@ def test_a_plain_function_waits_for_its_reply(loop):
     assert blocking.arm is ARM
 
 
-def test_a_plain_function_is_told_what_its_backend_raises(loop):
+def test_a_plain_function_gets_the_error_of_its_backend(loop):
     def script(request):
         raise BackendError("no answer")
 
@@ -168,11 +168,11 @@ def test_work_runs_on_a_thread_of_its_own(loop):
 
 
 def test_what_work_raises_is_in_its_future(loop):
-    async def broken() -> None:
+    async def fail() -> None:
         raise KeyError("label")
 
     with pytest.raises(KeyError, match="label"):
-        loop.submit(broken()).result(5)
+        loop.submit(fail()).result(5)
 
 
 def test_closing_twice_is_closing_once():

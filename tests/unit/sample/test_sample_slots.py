@@ -7,7 +7,7 @@ import asyncio
 import pytest
 import virtual_time
 
-from pytest_crucible.backends.sample_slot import released_slot
+from pytest_crucible.backends.deadlines import released_slot
 from pytest_crucible.records import Outcome, Reply, Unit
 from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.slots import MOST_OPEN
@@ -82,7 +82,7 @@ def test_no_more_than_some_wait():
 def test_a_wait_that_is_cancelled_ends_with_its_sample():
     samples = Samples(waiting=4)
 
-    async def cancelled() -> None:
+    async def cancel() -> None:
         task = asyncio.create_task(work(samples, 100, 4))
         await asyncio.sleep(0.5)
         task.cancel()
@@ -90,7 +90,7 @@ def test_a_wait_that_is_cancelled_ends_with_its_sample():
             await task
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
-    virtual_time.run(cancelled())
+    virtual_time.run(cancel())
 
 
 def test_a_request_that_outlives_its_sample_keeps_no_slot():

@@ -1,4 +1,4 @@
-"""What programs try, and what becomes of them. Where an escape would do damage, the program tries the harmless form of it."""
+"""Attempts of programs to escape, and their ends. Where an escape would do damage, the program tries the harmless form of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sandbox() -> Iterator[Sandbox]:
     withdraw()
 
 
-def test_a_program_that_runs_to_its_end_passes(sandbox):
+def test_program_that_ends_passes(sandbox):
     result = sandbox.run("assert sorted([2, 1]) == [1, 2]\nprint('done')")
 
     assert (result.status, result.detail, result.output) == ("passed", "", "done\n")
@@ -47,7 +47,7 @@ def test_a_program_that_runs_to_its_end_passes(sandbox):
     ],
     ids=["assert", "interrupt", "exit", "_exit", "close", "forged", "input", "nul", "surrogate", "silent"],
 )
-def test_a_program_that_does_not_fails_with_a_reason(sandbox, program, detail):
+def test_failing_programs_have_a_reason(sandbox, program, detail):
     result = sandbox.run(program)
 
     assert result.status in ("failed", "killed")
@@ -64,7 +64,7 @@ def test_a_program_that_does_not_fails_with_a_reason(sandbox, program, detail):
     ],
     ids=["tcp", "udp", "unix", "http"],
 )
-def test_there_is_no_network(sandbox, program):
+def test_network_is_refused(sandbox, program):
     result = sandbox.run(program)
 
     assert result.status == "failed"
@@ -83,7 +83,7 @@ def test_there_is_no_network(sandbox, program):
     ],
     ids=["fork", "subprocess", "system", "exec", "multiprocessing", "spawn"],
 )
-def test_there_is_no_second_process_and_so_no_bomb_and_no_zombie(sandbox, program):
+def test_processes_are_refused(sandbox, program):
     result = sandbox.run(program)
 
     assert result.status == "failed"
@@ -92,17 +92,17 @@ def test_there_is_no_second_process_and_so_no_bomb_and_no_zombie(sandbox, progra
 
 
 @pytest.mark.parametrize("target", ["os.getppid()", "-1", "0", "1"])
-def test_no_signal_reaches_another_process(sandbox, target):
+def test_signals_to_others_are_refused(sandbox, target):
     """Signal 0 asks only whether one might."""
     assert sandbox.run(f"import os; os.kill({target}, 0)").detail == PERMISSION
 
 
-def test_a_program_may_signal_itself(sandbox):
+def test_program_can_signal_itself(sandbox):
     assert sandbox.run("import os; os.kill(os.getpid(), 9)").detail == "by SIGKILL"
     assert sandbox.run("import signal; signal.raise_signal(signal.SIGTERM)").detail == "by SIGTERM"
 
 
-def test_no_limit_of_another_process_can_be_changed_and_none_of_its_own_raised(sandbox):
+def test_resource_limits_cannot_be_raised(sandbox):
     others = sandbox.run("import os, resource as r; r.prlimit(os.getppid(), r.RLIMIT_NOFILE, (9, 9))")
     own = sandbox.run("import resource as r; r.setrlimit(r.RLIMIT_CPU, (999, 999))")
 
@@ -142,7 +142,7 @@ READING = (
 
 
 @pytest.mark.parametrize("program", READING)
-def test_no_file_but_its_own_can_be_read_or_changed(sandbox, secret, program):
+def test_other_files_cannot_be_read_or_changed(sandbox, secret, program):
     result = sandbox.run(program.format(path=str(secret), folder=str(secret.parent)))
 
     assert result.status == "failed"
@@ -151,21 +151,21 @@ def test_no_file_but_its_own_can_be_read_or_changed(sandbox, secret, program):
     assert [path.name for path in secret.parent.iterdir()] == [".netrc"]
 
 
-def test_neither_environment_nor_home_nor_open_files_come_with_it(secret):
+def test_environment_home_and_open_files_are_hidden(secret):
     allow()
     with Sandbox(workers=1) as sandbox, open(secret):
-        said = sandbox.run("import os; print(dict(os.environ), os.path.expanduser('~'), os.listdir('.'))").output
+        output = sandbox.run("import os; print(dict(os.environ), os.path.expanduser('~'), os.listdir('.'))").output
         opened = sandbox.run(
             "import os\nfor k in range(4, 64):\n try: os.fstat(k)\n except OSError: continue\n print(k)"
         )
     withdraw()
 
-    assert "hunter2" not in said
-    assert str(secret.parent) not in said
+    assert "hunter2" not in output
+    assert str(secret.parent) not in output
     assert opened.output == ""
 
 
-def test_a_program_has_a_directory_of_its_own_which_is_gone_afterwards(sandbox):
+def test_own_directory_is_removed_afterwards(sandbox):
     result = sandbox.run("import os; open('a', 'w').write('b'); assert open('a').read() == 'b'; print(os.getcwd())")
     again = sandbox.run("import os; assert os.listdir('.') == []")
 
@@ -173,29 +173,29 @@ def test_a_program_has_a_directory_of_its_own_which_is_gone_afterwards(sandbox):
     assert not os.path.exists(result.output.strip())
 
 
-def test_an_endless_loop_is_ended(sandbox):
+def test_endless_loop_is_stopped(sandbox):
     assert sandbox.run("while True: pass", limits=Limits(cpu_s=1)).status == "timeout"
     assert sandbox.run("import time; time.sleep(60)", limits=Limits(wall_s=0.2)).detail == "not done after 0.2 s"
 
 
-def test_ignoring_signals_helps_nobody(sandbox):
+def test_ignored_signals_do_not_prevent_stopping(sandbox):
     deaf = "import signal\nfor k in (2, 15, 24): signal.signal(k, signal.SIG_IGN)\nwhile True: pass"
 
     assert sandbox.run(deaf, limits=Limits(wall_s=0.3)).status == "timeout"
 
 
-def test_stopping_oneself_is_a_timeout(sandbox):
+def test_stopped_program_is_a_timeout(sandbox):
     stopped = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
 
     assert sandbox.run(stopped, limits=Limits(wall_s=0.2)).status == "timeout"
 
 
-def test_memory_is_bounded(sandbox):
+def test_memory_is_limited(sandbox):
     assert sandbox.run("x = bytearray(1 << 31)").status == "memory"
     assert sandbox.run("import os; os.memfd_create('x')").status == "failed"
 
 
-def test_threads_are_bounded_by_memory(sandbox):
+def test_threads_are_limited_by_memory(sandbox):
     many = "import threading, time\nfor k in range(5000): threading.Thread(target=time.sleep, args=(60,)).start()"
 
     assert sandbox.run(many).detail.startswith("RuntimeError")
@@ -225,30 +225,30 @@ MAPPED = "    kept[-1] = mmap.mmap(file.fileno(), 4096)\n    file.close()\n"
     ],
     ids=["one", "many", "empty", "open", "unlinked", "unlinked and mapped"],
 )
-def test_files_are_bounded(sandbox, program, detail):
+def test_files_are_limited(sandbox, program, detail):
     slow = program + "\nimport time; time.sleep(1)"
 
     assert sandbox.run(slow, limits=Limits(file_bytes=1 << 19, disk_bytes=1 << 20)).detail.startswith(detail)
 
 
-def test_a_flood_of_output_is_kept_short(sandbox):
+def test_output_is_limited(sandbox):
     result = sandbox.run("for k in range(10**5): print('x' * 100)", limits=Limits(output_bytes=1000, cpu_s=10))
 
     assert (result.status, len(result.output)) == ("passed", 1000)
 
 
-def test_a_crash_of_the_interpreter_is_one_programs_end(sandbox):
+def test_interpreter_crash_ends_one_program(sandbox):
     assert sandbox.run("import ctypes; ctypes.string_at(0)").detail == "by SIGSEGV"
     assert sandbox.run("pass").passed
 
 
-def test_a_program_gives_the_same_verdict_each_time(sandbox):
-    said = {sandbox.run("import random; print(random.random(), hash('a'))").output for _ in range(3)}
+def test_result_is_deterministic(sandbox):
+    outputs = {sandbox.run("import random; print(random.random(), hash('a'))").output for _ in range(3)}
 
-    assert len(said) == 1
+    assert len(outputs) == 1
 
 
-def test_programs_run_side_by_side_and_answer_in_order():
+def test_concurrent_programs_keep_their_order():
     allow()
     with Sandbox(workers=2) as sandbox:
         results = sandbox.run_all([f"print({k})" for k in range(8)])
@@ -257,7 +257,7 @@ def test_programs_run_side_by_side_and_answer_in_order():
     assert [result.output for result in results] == [f"{k}\n" for k in range(8)]
 
 
-def test_what_runs_ends_with_its_client(tmp_path):
+def test_programs_end_with_their_client(tmp_path):
     """A client that is killed leaves neither a supervisor nor a program nor its directory."""
     client = (
         "from pytest_crucible.sandbox import Sandbox\n"
@@ -281,7 +281,7 @@ def _descendants(process: int) -> list[int]:
 
 def _children(process: int) -> list[int]:
     try:
-        return [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+        return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
     except OSError:
         return []
 

@@ -43,25 +43,25 @@ def run(program: str, limits: Limits) -> Result:
         return sandbox.run(program, limits=limits)
 
 
-def test_a_program_that_waits_for_a_processor_is_not_late(busy_processor):
+def test_waiting_for_a_processor_does_not_count(busy_processor):
     result = run(WORK.format(cpu_s=0.15), Limits(wall_s=0.5))
 
     assert result.status in ("passed", "starved")  # the latter where other programs use this processor, too
     assert result.seconds > 0.5
 
 
-def test_a_program_that_sleeps_is_late_on_a_busy_machine_too(busy_processor):
+def test_sleeping_program_times_out_on_a_busy_machine(busy_processor):
     assert run("import time; time.sleep(60)", Limits(wall_s=0.5)).status == "timeout"
 
 
 @pytest.mark.parametrize("thread", ["", "import threading; threading.Thread(target=time.sleep, args=(60,)).start()\n"])
-def test_a_program_that_computes_for_longer_than_its_clock_is_late(thread):
+def test_long_computation_times_out(thread):
     result = run(f"import time\n{thread}while True: pass", Limits(wall_s=0.3, cpu_s=30))
 
     assert result.status in ("timeout", "starved")
 
 
-def test_a_program_that_gets_no_processor_loses_its_sample_each_time(busy_processor):
+def test_starved_program_loses_its_sample(busy_processor):
     """The failure is not cached: a later try may find the machine less busy."""
     program = WORK.format(cpu_s=3)
     for _ in range(2):

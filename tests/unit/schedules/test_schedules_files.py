@@ -16,9 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.schedules.files import Schedule, programs_path, render_schedule
-from pytest_crucible.schedules.quoting import shell_line
-from pytest_crucible.schedules.times import next_times, parse_times
+from pytest_crucible.schedules.files import (
+    Schedule,
+    next_times,
+    parse_times,
+    programs_path,
+    render_schedule,
+    shell_line,
+)
 
 SHOW = "import json, os, sys; print(json.dumps([os.getcwd(), *sys.argv[1:]]))"
 WORDS = (

@@ -8,8 +8,8 @@ import pytest
 from judging import judged_at_once
 
 from pytest_crucible import Reply, Sample, metric
+from pytest_crucible.features.cns3.named_metrics import strict_metric
 from pytest_crucible.metrics import choice_match, exact_match, final_number_matches, valid_json
-from pytest_crucible.presets.cns3.named_metrics import strict_metric
 from pytest_crucible.records import Outcome, Reasoning, Unit
 from pytest_crucible.score.answer import scored_reply
 
@@ -17,7 +17,7 @@ SAMPLE = Sample(id="a", input="2 + 2", expected="4")
 DRAFT = "<think>CLAIM[c1]: Tea harms.\nPerhaps not.</think>\nCLAIM[c1]: Tea helps."
 
 
-def seen(reply: Reply, reasoning: Reasoning = "strip") -> Reply:
+def reply_to_metric(reply: Reply, reasoning: Reasoning = "strip") -> Reply:
     """The reply that a metric is called with."""
     replies: list[Reply] = []
 
@@ -52,18 +52,18 @@ def test_a_draft_is_not_the_answer():
 def test_the_claims_of_a_draft_do_not_count():
     sample = Sample(id="a", input="", expected="CLAIM[c1]: Tea helps.")
 
-    assert seen(Reply(text=DRAFT)).text == "CLAIM[c1]: Tea helps."
+    assert reply_to_metric(Reply(text=DRAFT)).text == "CLAIM[c1]: Tea helps."
     assert values([strict_metric("schema_compliance")], Reply(text=DRAFT), sample) == {"schema_compliance": True}
 
 
 def test_reasoning_is_in_one_place_wherever_the_server_put_it():
-    assert seen(Reply(text="<think>2 + 2</think>4")) == seen(Reply(text="4", reasoning="2 + 2"))
+    assert reply_to_metric(Reply(text="<think>2 + 2</think>4")) == reply_to_metric(Reply(text="4", reasoning="2 + 2"))
 
 
 def test_reasoning_can_be_kept():
     reply = Reply(text="<think>2 + 2</think>4")
 
-    assert seen(reply, "keep") is reply
+    assert reply_to_metric(reply, "keep") is reply
 
 
 def test_a_reply_without_reasoning_is_the_same_object():
@@ -74,20 +74,23 @@ def test_a_reply_without_reasoning_is_the_same_object():
 
 @pytest.mark.parametrize("text", ["<think>It is 4", "<think>It is 4</think>"])
 def test_reasoning_without_an_answer_is_an_empty_answer(text):
-    assert seen(Reply(text=text)).text == ""
+    assert reply_to_metric(Reply(text=text)).text == ""
     assert values([exact_match], Reply(text=text)) == {"exact_match": False}
 
 
 def test_a_string_that_the_test_returned_is_treated_alike():
     text = "<think>2 + 2</think>4"
 
-    assert (seen(Reply(text=text, value=text)).text, seen(Reply(text=text, value=text)).value) == ("4", "4")
+    assert (
+        reply_to_metric(Reply(text=text, value=text)).text,
+        reply_to_metric(Reply(text=text, value=text)).value,
+    ) == ("4", "4")
 
 
 def test_any_other_value_stays_as_it_is():
     reply = Reply(text="['a</think>b']", value=["a</think>b"])
 
-    assert seen(reply) is reply
+    assert reply_to_metric(reply) is reply
 
 
 def test_members_and_further_choices_are_treated_alike():

@@ -1,4 +1,4 @@
-"""From outcomes to observations: what counts as a score, and what is lost instead."""
+"""Observations of outcomes: what counts as a score, and what is lost instead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLE = Sample(id="a", input="2 + 2", expected="4")
 FREE = MetricFacts(name="score")
 
 
-def answered(text: str = "4", **fields) -> Outcome:
+def answered_outcome(text: str = "4", **fields) -> Outcome:
     return Outcome(Unit(2, 0, 1, 3), reply=Reply(text=text), **fields)
 
 
@@ -29,7 +29,7 @@ def returning(value: object, *, name: str = "score", **declaration) -> Metric:
     return metric(name=name, **declaration)(lambda reply, sample: value)
 
 
-def observed(name: str, value: object, reason: str = "") -> Observation:
+def observation(name: str, value: object, reason: str = "") -> Observation:
     return Observation(Unit(2, 0, 1, 3), name, value, reason)
 
 
@@ -136,8 +136,8 @@ def test_each_metric_is_asked_about_the_reply_and_the_sample():
     right = metric(name="right")(lambda reply, sample: reply.text == sample.expected)
     length = metric(name="length")(lambda reply, sample: len(reply.text))
 
-    assert judged_at_once(answered("4"), [right, length], SAMPLE, passed=False) == (
-        [observed("right", True), observed("length", 1.0)],
+    assert judged_at_once(answered_outcome("4"), [right, length], SAMPLE, passed=False) == (
+        [observation("right", True), observation("length", 1.0)],
         [],
     )
 
@@ -145,32 +145,36 @@ def test_each_metric_is_asked_about_the_reply_and_the_sample():
 def test_a_metric_that_does_not_apply_is_observed_with_its_reason():
     silent = returning(NotApplicable("nothing to cite"))
 
-    assert judged_at_once(answered(), [silent], SAMPLE, passed=False) == (
-        [observed("score", None, "nothing to cite")],
+    assert judged_at_once(answered_outcome(), [silent], SAMPLE, passed=False) == (
+        [observation("score", None, "nothing to cite")],
         [],
     )
 
 
 def test_what_the_function_scored_comes_before_what_the_metrics_say():
-    outcome = answered(scores={"steps": 3.0, "note": None})
+    outcome = answered_outcome(scores={"steps": 3.0, "note": None})
 
     observations, _ = judged_at_once(outcome, [returning(True)], SAMPLE, passed=False)
 
-    assert observations == [observed("steps", 3.0), observed("note", None), observed("score", True)]
+    assert observations == [observation("steps", 3.0), observation("note", None), observation("score", True)]
 
 
 def test_a_metric_that_raises_loses_its_own_value_and_no_other():
-    def broken(reply, sample):
+    def failing_metric(reply, sample):
         raise KeyError("label")
 
-    observations, lost = judged_at_once(answered(), [metric(broken), returning(True)], SAMPLE, passed=False)
+    observations, lost = judged_at_once(
+        answered_outcome(), [metric(failing_metric), returning(True)], SAMPLE, passed=False
+    )
 
-    assert observations == [observed("score", True)]
-    assert lost == [Lost(Unit(2, 0, 1, 3), "broken", "scorer", "metric 'broken' raised KeyError: 'label'")]
+    assert observations == [observation("score", True)]
+    assert lost == [
+        Lost(Unit(2, 0, 1, 3), "failing_metric", "scorer", "metric 'failing_metric' raised KeyError: 'label'")
+    ]
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "outcome"),
     [
         (math.nan, "returned nan: a score is a finite number; return None where the metric does not apply"),
         (2, "returned 2, outside its bounds [0, 1]: correct the metric or its bounds"),
@@ -178,28 +182,28 @@ def test_a_metric_that_raises_loses_its_own_value_and_no_other():
     ],
     ids=["nan", "outside", "array"],
 )
-def test_a_value_that_is_no_score_is_lost(value, said):
-    assert judged_at_once(answered(), [returning(value, bounds=(0, 1))], SAMPLE, passed=False) == (
+def test_a_value_that_is_no_score_is_lost(value, outcome):
+    assert judged_at_once(answered_outcome(), [returning(value, bounds=(0, 1))], SAMPLE, passed=False) == (
         [],
-        [Lost(Unit(2, 0, 1, 3), "score", "scorer", f"metric 'score' {said}")],
+        [Lost(Unit(2, 0, 1, 3), "score", "scorer", f"metric 'score' {outcome}")],
     )
 
 
 @pytest.mark.parametrize("failure", ["assertion", "timeout", "truncated"])
 def test_a_failure_keeps_what_was_scored_before_and_asks_no_metric(failure):
-    outcome = answered(failure=failure, scores={"steps": 3.0})
+    outcome = answered_outcome(failure=failure, scores={"steps": 3.0})
 
-    assert judged_at_once(outcome, [returning(True)], SAMPLE, passed=False) == ([observed("steps", 3.0)], [])
+    assert judged_at_once(outcome, [returning(True)], SAMPLE, passed=False) == ([observation("steps", 3.0)], [])
 
 
 def test_a_skipped_sample_keeps_what_was_scored_before():
     outcome = Outcome(Unit(2, 0, 1, 3), skipped=True, scores={"steps": 3.0})
 
-    assert judged_at_once(outcome, [returning(True)], SAMPLE, passed=True) == ([observed("steps", 3.0)], [])
+    assert judged_at_once(outcome, [returning(True)], SAMPLE, passed=True) == ([observation("steps", 3.0)], [])
 
 
 def test_a_lost_sample_says_nothing_else():
-    outcome = answered(lost="error", detail="connection refused", scores={"steps": 3.0})
+    outcome = answered_outcome(lost="error", detail="connection refused", scores={"steps": 3.0})
 
     assert judged_at_once(outcome, [returning(True)], SAMPLE, passed=True) == (
         [],
@@ -213,12 +217,15 @@ def test_without_a_reply_no_metric_is_asked():
 
 @pytest.mark.parametrize(("failure", "passed"), [(None, True), ("assertion", False), ("timeout", False)])
 def test_whether_the_function_passed_is_a_score_where_it_is_asked_for(failure, passed):
-    assert judged_at_once(answered(failure=failure), [], SAMPLE, passed=True) == ([observed("passed", passed)], [])
+    assert judged_at_once(answered_outcome(failure=failure), [], SAMPLE, passed=True) == (
+        [observation("passed", passed)],
+        [],
+    )
 
 
 def test_a_suites_own_score_called_passed_is_not_given_twice():
-    assert judged_at_once(answered(scores={"passed": False}), [], SAMPLE, passed=True) == (
-        [observed("passed", False)],
+    assert judged_at_once(answered_outcome(scores={"passed": False}), [], SAMPLE, passed=True) == (
+        [observation("passed", False)],
         [],
     )
 
@@ -230,39 +237,39 @@ def asking(answer: object, *, name: str = "asked") -> Metric:
     """A metric that waits before it gives its answer, or raises it."""
 
     @metric(name=name)
-    async def asked(reply, sample):
+    async def asking_metric(reply, sample):
         await asyncio.sleep(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    return asked
+    return asking_metric
 
 
 def test_a_metric_that_asks_is_awaited():
-    said = asyncio.run(score_outcome(answered(), [asking(0.5), returning(True)], SAMPLE, passed=False))
+    outcome = asyncio.run(score_outcome(answered_outcome(), [asking(0.5), returning(True)], SAMPLE, passed=False))
 
-    assert said == ([observed("asked", 0.5), observed("score", True)], [])
+    assert outcome == ([observation("asked", 0.5), observation("score", True)], [])
 
 
 def test_a_model_that_fails_loses_its_own_metric_alone():
     observations, lost = asyncio.run(
-        score_outcome(answered(), [asking(BackendError("down")), returning(True)], SAMPLE, passed=False)
+        score_outcome(answered_outcome(), [asking(BackendError("down")), returning(True)], SAMPLE, passed=False)
     )
 
-    assert observations == [observed("score", True)]
+    assert observations == [observation("score", True)]
     assert lost == [Lost(Unit(2, 0, 1, 3), "asked", "scorer", "metric 'asked' raised BackendError: down")]
 
 
 @pytest.mark.parametrize(("error", "reason"), [(Spent("no more"), "budget"), (Uncached("not kept"), "uncached")])
 def test_where_a_metric_may_ask_no_more_the_sample_is_lost_and_can_be_resumed(error, reason):
-    outcome = answered()
-    said = asyncio.run(score_outcome(outcome, [returning(True), asking(error)], SAMPLE, passed=True))
+    outcome = answered_outcome()
+    output = asyncio.run(score_outcome(outcome, [returning(True), asking(error)], SAMPLE, passed=True))
 
-    assert said == ([], [Lost(Unit(2, 0, 1, 3), None, reason, str(error))])
+    assert output == ([], [Lost(Unit(2, 0, 1, 3), None, reason, str(error))])
     assert outcome.lost == reason
 
 
 def test_a_model_that_refuses_everything_ends_the_experiment():
     with pytest.raises(Refused, match="bad key"):
-        asyncio.run(score_outcome(answered(), [asking(Refused("bad key"))], SAMPLE, passed=False))
+        asyncio.run(score_outcome(answered_outcome(), [asking(Refused("bad key"))], SAMPLE, passed=False))

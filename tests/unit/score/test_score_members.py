@@ -12,15 +12,15 @@ MEMBERS = {"v1": Reply(text="5", value="5"), "v2": Reply(text="4", value="4"), "
 REPLY = Reply(text="4", consensus=2 / 3, cost_usd=0.03, members=MEMBERS)
 
 
-def said(reply, *metrics, scores=None, **facts):
+def member_scores(reply, *metrics, scores=None, **facts):
     outcome = Outcome(Unit(2, 0, 1, 3), reply=reply, scores=scores or {}, **facts)
     observations, lost = judged_at_once(outcome, metrics, SAMPLE, passed=False)
-    assert all(one.unit == Unit(2, 0, 1, 3) for one in (*observations, *lost))
-    return {one.metric: one.value for one in observations}, lost
+    assert all(entry.unit == Unit(2, 0, 1, 3) for entry in (*observations, *lost))
+    return {observation.metric: observation.value for observation in observations}, lost
 
 
 def test_all_is_observed_in_one_go():
-    assert said(REPLY, exact_match) == (
+    assert member_scores(REPLY, exact_match) == (
         {
             "exact_match": True, "consensus": 2 / 3, "cost_usd": 0.03, "answer[v1]": "5", "answer[v2]": "4",
             "answer[v3]": "4", "exact_match[v1]": False, "exact_match[v2]": True, "exact_match[v3]": True,
@@ -30,7 +30,7 @@ def test_all_is_observed_in_one_go():
 
 
 def test_a_reply_without_members_is_scored_by_its_metrics_alone():
-    assert said(Reply(text="4", cost_usd=0.03), exact_match) == ({"exact_match": True}, [])
+    assert member_scores(Reply(text="4", cost_usd=0.03), exact_match) == ({"exact_match": True}, [])
 
 
 def test_what_the_suite_scores_by_itself_is_not_scored_twice():
@@ -38,7 +38,7 @@ def test_what_the_suite_scores_by_itself_is_not_scored_twice():
     def cost(reply, sample):
         return 1.0
 
-    observations, _ = said(REPLY, cost, scores={"consensus": 0.1})
+    observations, _ = member_scores(REPLY, cost, scores={"consensus": 0.1})
 
     assert (observations["consensus"], observations["cost_usd"], observations["cost_usd[v1]"]) == (0.1, 1.0, 1.0)
 
@@ -48,7 +48,7 @@ def test_a_scorer_that_breaks_on_a_members_reply_loses_that_value_only():
     def brittle(reply, sample):
         return 1 / (reply.text != "5")
 
-    observations, lost = said(REPLY, brittle)
+    observations, lost = member_scores(REPLY, brittle)
 
     assert (observations["brittle"], observations["brittle[v2]"]) == (1.0, 1.0)
     assert lost == [
@@ -60,7 +60,7 @@ def test_a_scorer_that_breaks_on_a_members_reply_loses_that_value_only():
 
 def test_what_a_member_that_could_not_be_had_would_have_scored_is_lost():
     reply = Reply(text="4", members={"v1": Reply(text="4")}, lost_members={"v2": "status 400, no"})
-    observations, lost = said(reply, exact_match)
+    observations, lost = member_scores(reply, exact_match)
 
     assert observations == {"exact_match": True, "answer[v1]": None, "exact_match[v1]": True}
     assert lost == [Lost(Unit(2, 0, 1, 3), "exact_match[v2]", "member", "member 'v2': status 400, no")]
@@ -77,5 +77,5 @@ def test_a_reason_is_kept_with_the_value():
 
 
 def test_of_a_failed_or_lost_sample_nothing_is_said():
-    assert said(REPLY, exact_match, failure="assertion") == ({}, [])
-    assert said(REPLY, exact_match, lost="error")[0] == {}
+    assert member_scores(REPLY, exact_match, failure="assertion") == ({}, [])
+    assert member_scores(REPLY, exact_match, lost="error")[0] == {}

@@ -1,4 +1,4 @@
-"""How many candidates were measured on the same samples, where a registered version is an arm."""
+"""The number of candidates measured on the same samples, if a registered version is an arm."""
 
 from __future__ import annotations
 

@@ -28,12 +28,12 @@ V1, V2, TRIO = [True, True, False, False], [True, False, True, False], [True, Tr
 
 def column(values, repeats=1) -> ScoreColumns:
     """Values by unit; "none" is one that was not observed."""
-    kept = [k for k, value in enumerate(values) if value != "none"]
+    kept_positions = [k for k, value in enumerate(values) if value != "none"]
     return ScoreColumns(
-        positions=[k // repeats for k in kept],
-        repeats=[k % repeats for k in kept],
-        values=[None if values[k] is None else float(values[k]) for k in kept],
-        is_bool=[isinstance(values[k], bool) for k in kept],
+        positions=[k // repeats for k in kept_positions],
+        repeats=[k % repeats for k in kept_positions],
+        values=[None if values[k] is None else float(values[k]) for k in kept_positions],
+        is_bool=[isinstance(values[k], bool) for k in kept_positions],
     )
 
 
@@ -46,7 +46,7 @@ def answers(*, failures=None, lost=(), n=4, repeats=1, **scores) -> ArmOutcomes:
         failures=[(failures or {}).get(k) for k in units],
         skipped=[False] * len(units),
         scores={
-            name.replace("_v1", "[v1]").replace("_v2", "[v2]"): column(one, repeats) for name, one in scores.items()
+            name.replace("_v1", "[v1]").replace("_v2", "[v2]"): column(score, repeats) for name, score in scores.items()
         },
         lost=[Lost(Unit(k // repeats, 0, 0, k % repeats), None, "error") for k in lost],
     )
@@ -63,18 +63,26 @@ def diversities(*arms: ArmOutcomes, metrics=(EXACT,), groups=None, n=4, repeats=
         ),
         fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
     )  # fmt: skip
-    given = AnalysisInputs(plan=plan, answers=arms, groups=groups or [None] * n, finished=True, known_kinds={})
-    inputs = section_inputs(given, score_table(given), NoStoredDetails(), alpha=0.05)
+    analysis_inputs = AnalysisInputs(
+        plan=plan, answers=arms, groups=groups or [None] * n, finished=True, known_kinds={}
+    )
+    inputs = section_inputs(analysis_inputs, score_table(analysis_inputs), NoStoredDetails(), alpha=0.05)
     return diversity.compute(inputs) or ()
 
 
 def test_the_members_stand_beside_the_ensemble():
-    [found] = diversities(answers(exact=TRIO, exact_v1=V1, exact_v2=V2))
-    [pair] = found.pairs
+    [diversity] = diversities(answers(exact=TRIO, exact_v1=V1, exact_v2=V2))
+    [pair] = diversity.pairs
 
-    assert (found.arm, found.metric, found.n, found.best, found.note) == ("trio", "exact", 4, "v1", "")
-    assert {name: one.value for name, one in found.accuracies.items()} == {"v1": 0.5, "v2": 0.5}
-    assert (found.oracle.value, found.ensemble.value) == (0.75, 0.75)
+    assert (diversity.arm, diversity.metric, diversity.n, diversity.best, diversity.note) == (
+        "trio",
+        "exact",
+        4,
+        "v1",
+        "",
+    )
+    assert {name: accuracy.value for name, accuracy in diversity.accuracies.items()} == {"v1": 0.5, "v2": 0.5}
+    assert (diversity.oracle.value, diversity.ensemble.value) == (0.75, 0.75)
     assert (pair.first, pair.second, pair.n, pair.disagreement.value, pair.double_fault.value) == (
         "v1",
         "v2",
@@ -83,29 +91,31 @@ def test_the_members_stand_beside_the_ensemble():
         0.25,
     )
     assert pair.error_correlation.value == 0.0
-    assert found.oracle.interval == stats.wilson_interval(3, 4)
+    assert diversity.oracle.interval == stats.wilson_interval(3, 4)
 
 
 def test_of_a_metric_that_says_wrong_the_other_side_is_right():
     scores = {"exact": TRIO, "exact_v1": V1, "exact_v2": V2}
     flipped = {name.replace("exact", "wrong"): [not value for value in values] for name, values in scores.items()}
-    found = diversities(answers(**scores, **flipped), metrics=(EXACT, WRONG))
+    result = diversities(answers(**scores, **flipped), metrics=(EXACT, WRONG))
 
-    assert [one.metric for one in found] == ["exact", "wrong"]
-    assert (found[0].oracle, found[0].pairs, found[0].best) == (found[1].oracle, found[1].pairs, found[1].best)
+    assert [entry.metric for entry in result] == ["exact", "wrong"]
+    assert (result[0].oracle, result[0].pairs, result[0].best) == (result[1].oracle, result[1].pairs, result[1].best)
 
 
 def test_a_member_that_was_not_asked_leaves_its_samples_out():
-    [found] = diversities(answers(exact=TRIO, exact_v1=V1, exact_v2=["none", "none", True, False]))
+    [diversity] = diversities(answers(exact=TRIO, exact_v1=V1, exact_v2=["none", "none", True, False]))
 
-    assert (found.n, found.pairs[0].n) == (2, 2)
-    assert found.note.startswith("only samples that every member answered")
+    assert (diversity.n, diversity.pairs[0].n) == (2, 2)
+    assert diversity.note.startswith("only samples that every member answered")
 
 
 def test_where_no_sample_was_answered_by_all_it_says_so():
-    [found] = diversities(answers(exact=TRIO, exact_v1=[*V1[:2], "none", "none"], exact_v2=["none", "none", *V2[2:]]))
+    [diversity] = diversities(
+        answers(exact=TRIO, exact_v1=[*V1[:2], "none", "none"], exact_v2=["none", "none", *V2[2:]])
+    )
 
-    assert (found.n, found.best, found.oracle.value, found.oracle.note) == (
+    assert (diversity.n, diversity.best, diversity.oracle.value, diversity.oracle.note) == (
         0,
         None,
         None,

@@ -39,12 +39,12 @@ PAIRS = [
 def lines(run, analysis):
     """What -v shows of an ensemble, or what is always shown."""
 
-    def shown(diversity: Diversity, verbosity: int = 1) -> list[str]:
-        of_none, of_one = (run(analysis(diversities=one)) for one in ((), (diversity,)))
+    def show(diversity: Diversity, verbosity: int = 1) -> list[str]:
+        of_none, of_one = (run(analysis(diversities=entry)) for entry in ((), (diversity,)))
         without = [line.text for line in summary(of_none, verbosity=verbosity, width=150)]
         return [line.text for line in summary(of_one, verbosity=verbosity, width=150) if line.text not in without]
 
-    return shown
+    return show
 
 
 def test_the_ensemble_its_best_member_and_each_pair(lines):
@@ -79,8 +79,8 @@ def test_where_no_sample_was_answered_by_all_there_is_no_best(lines):
     assert "test_sums: members of trio by exact: no sample was answered by all" in lines(unknown)
 
 
-def document_of(one: Diversity):
-    [document] = diversity.view((one,), ()).document
+def document_of(item: Diversity):
+    [document] = diversity.view((item,), ()).document
     return document
 
 

@@ -44,14 +44,14 @@ def inputs_by(*arms, targets=(), contrasts=(), metadata=SEX, **changes):
 
 def test_decisions_have_rates_differences_and_a_warning():
     stated = [0.9 if deserving else 0.2 for deserving in DESERVING]
-    (found,) = fairness.compute(inputs_by(decisions(DESERVING, stated), targets=["gap(selected by sex) <= 0.1"]))
+    (result,) = fairness.compute(inputs_by(decisions(DESERVING, stated), targets=["gap(selected by sex) <= 0.1"]))
 
-    view = fairness.view([found], ())
+    view = fairness.view([result], ())
 
-    assert found.rates[0].rates["base_rate"] == 0.2
-    assert (found.reference, found.differences[0].name) == ("f", "m")
-    assert found.differences[0].demographic_parity == pytest.approx(0.4)
-    assert dict(found.reliability)["f"].auroc == 1.0
+    assert result.rates[0].rates["base_rate"] == 0.2
+    assert (result.reference, result.differences[0].name) == ("f", "m")
+    assert result.differences[0].demographic_parity == pytest.approx(0.4)
+    assert dict(result.reliability)["f"].auroc == 1.0
     assert "equalized odds and predictive parity cannot both hold unless decisions are perfect" in view.notes[0].text
     titles = ["Decisions of v2 by sex", "Stated probabilities of v2 by sex", "Reliability of v2 by sex"]
     assert [table.title for table in view.tables] == titles
@@ -65,8 +65,8 @@ def test_probabilities_that_only_their_distances_are_left_of_are_not_rebuilt():
     distances = arm(overconfidence=[0.3 - deserving for deserving in DESERVING]).scores
     earlier = replace(earlier, scores={**earlier.scores, **distances})
 
-    (found,) = fairness.compute(inputs_by(earlier, targets=["gap(selected by sex) <= 0.1"]))
-    view = fairness.view([found], ())
+    (result,) = fairness.compute(inputs_by(earlier, targets=["gap(selected by sex) <= 0.1"]))
+    view = fairness.view([result], ())
 
     assert view.document[0]["reliability"] is None
     assert "probabilities as v2 stated them: not stored by this run" in view.notes[-1].text
@@ -79,9 +79,9 @@ def test_a_failed_reply_states_no_probability():
     inputs = analysis_inputs(answered, targets=["gap(selected by sex) <= 0.1"], metrics=metrics)
     inputs = replace(inputs, metadata=SEX, expected=[None] * 200)
 
-    (found,) = fairness.compute(section_inputs(inputs, score_table(inputs), Stored(SEX), alpha=0.05))
+    (result,) = fairness.compute(section_inputs(inputs, score_table(inputs), Stored(SEX), alpha=0.05))
 
-    assert [(part.n, part.confidence) for part in dict(found.reliability)["f"].bins] == [(99, pytest.approx(0.2))]
+    assert [(part.n, part.confidence) for part in dict(result.reliability)["f"].bins] == [(99, pytest.approx(0.2))]
 
 
 def test_each_repeat_has_its_own_probability():
@@ -90,9 +90,9 @@ def test_each_repeat_has_its_own_probability():
     plan = replace(inputs.plan, repeats=2)
     inputs = replace(inputs, plan=plan, metadata=SEX, expected=[None] * 200)
 
-    (found,) = fairness.compute(section_inputs(inputs, score_table(inputs), Stored(SEX), alpha=0.05))
+    (result,) = fairness.compute(section_inputs(inputs, score_table(inputs), Stored(SEX), alpha=0.05))
 
-    of_women = dict(found.reliability)["f"]
+    of_women = dict(result.reliability)["f"]
     assert [(part.n, part.confidence) for part in of_women.bins] == [
         (100, pytest.approx(0.2)),
         (100, pytest.approx(0.8)),
@@ -121,7 +121,7 @@ def in_repeats(*arms):
 
 
 def test_equal_base_rates_need_no_warning():
-    (found,) = fairness.compute(
+    (result,) = fairness.compute(
         inputs_by(
             decisions(DESERVING),
             targets=["gap(selected by sex) <= 0.1"],
@@ -129,8 +129,8 @@ def test_equal_base_rates_need_no_warning():
         )
     )
 
-    assert found.base_rates == ""
-    assert fairness.view([found], ()).notes == ()
+    assert result.base_rates == ""
+    assert fairness.view([result], ()).notes == ()
 
 
 def test_without_the_metrics_of_a_decision_there_is_nothing():
@@ -141,11 +141,11 @@ def test_slices_are_worst_first_and_each_arm_has_its_gap():
     contrast = replace(parse_contrast("gap(correct by sex)"), baseline="v1")
     inputs = inputs_by(decisions([True] * 200), decisions([False] * 200), contrasts=[contrast])
 
-    found = slices.compute(inputs)
-    view = slices.view(found, ())
+    result = slices.compute(inputs)
+    view = slices.view(result, ())
 
-    assert [entry.name for entry in found.fields[0].slices] == ["f", "m"]
-    assert [(gap.arm, gap.extreme.value) for gap in found.gaps] == [
+    assert [entry.name for entry in result.fields[0].slices] == ["f", "m"]
+    assert [(gap.arm, gap.extreme.value) for gap in result.gaps] == [
         ("v2", pytest.approx(0.4)),
         ("v1", pytest.approx(0.4)),
     ]
@@ -162,11 +162,11 @@ def test_changes_between_versions_stand_beside_those_between_repeats():
     inputs = replace(inputs, plan=replace(inputs.plan, variants=(variant,)), variants={"female": (arm(ok=others),)},
                      metadata=metadata, expected=[None] * 200)  # fmt: skip
 
-    (found,) = twins.compute(section_inputs(inputs, score_table(inputs), Stored(metadata), alpha=0.05))
+    (result,) = twins.compute(section_inputs(inputs, score_table(inputs), Stored(metadata), alpha=0.05))
 
-    assert (found.first, found.second, found.n, found.between_repeats) == ("male", "female", 200, None)
-    assert (found.better_as_first, found.better_as_second) == (0.05, 0.1)
-    assert "15.0% of 200 prompts (5.0% better as male, 10.0% as female)" in twins.view([found], ()).notes[0].text
+    assert (result.first, result.second, result.n, result.between_repeats) == ("male", "female", 200, None)
+    assert (result.better_as_first, result.better_as_second) == (0.05, 0.1)
+    assert "15.0% of 200 prompts (5.0% better as male, 10.0% as female)" in twins.view([result], ()).notes[0].text
 
 
 def test_the_search_names_the_slice_and_samples_to_read():
@@ -174,30 +174,33 @@ def test_the_search_names_the_slice_and_samples_to_read():
     metadata = [{"kind": "easy"}] * 150 + [{"kind": "hard"}] * 50
     contrast = replace(parse_contrast("ok"), baseline="v1")
 
-    found = slice_search.compute(inputs_by(arm(ok=ours), arm(ok=theirs), contrasts=[contrast], metadata=metadata))
+    result = slice_search.compute(inputs_by(arm(ok=ours), arm(ok=theirs), contrasts=[contrast], metadata=metadata))
 
-    names = [finding.slice for finding in found.findings]
-    hard = next(finding for finding in found.findings if finding.slice == "kind = hard")
+    names = [finding.slice for finding in result.findings]
+    hard = next(finding for finding in result.findings if finding.slice == "kind = hard")
     assert "kind = hard" in names
     assert (hard.n, hard.inside, hard.outside, hard.samples) == (50, 1.0, 0.0, ("q150", "q151", "q152"))
-    assert slice_search.view(found, ()).tables[0].rows
+    assert slice_search.view(result, ()).tables[0].rows
 
 
 def test_a_run_with_too_many_samples_says_that_it_was_not_searched(monkeypatch):
     monkeypatch.setattr(slice_search, "MOST_SAMPLES", 100)
     contrast = replace(parse_contrast("ok"), baseline="v1")
-    found = slice_search.compute(inputs_by(arm(ok=[True] * 200), arm(ok=[True] * 200), contrasts=[contrast]))
+    result = slice_search.compute(inputs_by(arm(ok=[True] * 200), arm(ok=[True] * 200), contrasts=[contrast]))
 
-    (note,) = slice_search.view(found, ()).notes
-    assert note.text == "no slices were searched at the end of this run, of 200 samples: crucible explain does it"
+    (note,) = slice_search.view(result, ()).notes
+    assert (
+        note.text
+        == "no slices were searched at the end of this run, of 200 samples: crucible show --why-better does it"
+    )
 
 
 def test_without_a_finding_the_difference_is_the_same_everywhere():
     same = [True, False] * 100
     contrast = replace(parse_contrast("ok"), baseline="v1")
 
-    found = slice_search.compute(inputs_by(arm(ok=same), arm(ok=same), contrasts=[contrast]))
+    result = slice_search.compute(inputs_by(arm(ok=same), arm(ok=same), contrasts=[contrast]))
 
-    (note,) = slice_search.view(found, ()).notes
-    assert note.text == f"ok, v2 vs v1: the difference is the same everywhere ({found.searched} slices)"
+    (note,) = slice_search.view(result, ()).notes
+    assert note.text == f"ok, v2 vs v1: the difference is the same everywhere ({result.searched} slices)"
     assert slice_search.compute(inputs_by(arm(ok=same), targets=["ok >= 0.1"])) is None

@@ -29,6 +29,6 @@ def test_the_methods_say_what_proven_means_where_something_is_lost():
     whole, lossy = (losses.compute(inputs_of(arm(a=values))) for values in ([True, True], [True, "lost"]))
 
     assert losses.view(whole, ()).methods == ()
-    assert [one.text for one in losses.view(lossy, ()).methods] == [
+    assert [method.text for method in losses.view(lossy, ()).methods] == [
         "A verdict is called proven only where it holds whatever the lost values were."
     ]

@@ -56,7 +56,9 @@ def make_inputs(arms: int, *, directed: bool = True, scored=("right", "words")) 
     )
     words = replace(RIGHT, name="words", direction="lower")
     facts = {"right": replace(RIGHT, is_directed=directed), "words": words, "other": replace(RIGHT, name="other")}
-    scores = {name: tuple(Scores(one, one, one, none, none) for one in columns) for name in (*scored, "other")}
+    scores = {
+        name: tuple(Scores(column, column, column, none, none) for column in columns) for name in (*scored, "other")
+    }
     return SectionInputs(
         plan=plan, answers=(), groups=[None] * 40, finished=True, alpha=0.05, facts=facts, scores=scores, clusters=None,
         stored=NoStoredDetails(),
@@ -76,7 +78,7 @@ def test_two_arms_have_no_table():
 def test_at_a_stage_ranks_spend_its_share_of_alpha():
     inputs = make_inputs(3)
     [whole, _] = many_arms.compute(inputs)
-    [stage, _] = many_arms.compute(replace(inputs, stages=SimpleNamespace(alpha=0.01)))
+    [stage, _] = many_arms.compute(replace(inputs, claims_alpha=0.01))
 
     assert whole.arms[0].interval == stage.arms[0].interval
     assert whole.arms[0].difference_interval.low > stage.arms[0].difference_interval.low

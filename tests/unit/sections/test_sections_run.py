@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from pytest_crucible.records import Claim, View
-from pytest_crucible.runs.report_sections import BUILT_IN
-from pytest_crucible.sections.run import add_views, compute_sections, load_sections, may_decide
+from pytest_crucible.runs.plugins import installed_extensions
+from pytest_crucible.sections.run import add_views, compute_sections, may_decide
 from tests.report_builders import make_analysis, make_plan
 
 DECIDING = (Claim(subject="c", p_value=0.5, fails=True),)
@@ -18,12 +18,12 @@ DECIDING = (Claim(subject="c", p_value=0.5, fails=True),)
 
 def section(*, claims=(), document=None, **functions):
     """A section of constants, some of whose functions are replaced."""
-    given = {
+    options = {
         "compute": lambda inputs: 1,
         "claims": lambda result: claims,
         "view": lambda result, claims: View(title="t", document=document),
     }
-    return SimpleNamespace(**given | functions)
+    return SimpleNamespace(**options | functions)
 
 
 def fail(*_):
@@ -40,9 +40,9 @@ def outcome(built):
     return add_views({"own": built}, analysis).sections["own"]
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", installed_extensions().sections)
 def test_built_in_sections_declare_that_they_decide_nothing(name):
-    assert not may_decide(load_sections({name: BUILT_IN[name]})[name])
+    assert not may_decide(installed_extensions().sections[name])
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_only_a_section_with_hidden_claims_may_fail_the_session(built, hides):
     assert result.error
     assert result.hides_claims is hides
     assert result.view.document == {"error": result.error}
-    shown = [note.text for note in result.view.notes if note.verbosity == 0]
-    assert len(shown) == (0 if hides else 1)
+    texts = [note.text for note in result.view.notes if note.verbosity == 0]
+    assert len(texts) == (0 if hides else 1)
     [details] = [note for note in result.view.notes if note.verbosity == 1]
     assert 0 < len(details.details) <= 12
 

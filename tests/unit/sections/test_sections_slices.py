@@ -13,7 +13,7 @@ from pytest_crucible.sections import slices
 from pytest_crucible.sections.inputs import NoStoredDetails, SectionInputs
 
 
-def made(values) -> Scores:
+def make_scores(values) -> Scores:
     array = np.array(values, dtype=float)
     no = np.zeros(len(array), dtype=bool)
     return Scores(array, array, array, np.isnan(array), no)
@@ -25,7 +25,7 @@ GROUPS = ["a", "b", "a", "b", "a", "b", "a", "b"]
 
 
 def cut(ours, theirs=None, groups=GROUPS, facts=FACTS):
-    scores = {"right": (made(ours),) if theirs is None else (made(ours), made(theirs))}
+    scores = {"right": (make_scores(ours),) if theirs is None else (make_scores(ours), make_scores(theirs))}
     inputs = SectionInputs(
         plan=PLAN, answers=(), groups=groups, finished=True, alpha=0.05, facts=facts, scores=scores, clusters=None,
         stored=NoStoredDetails(),
@@ -49,11 +49,14 @@ def test_each_group_is_estimated_and_compared_as_if_it_were_alone():
 def test_where_lower_is_better_a_gain_is_still_positive():
     lower = {"right": MetricFacts(name="right", kind="binary", direction="lower", low=0.0, high=1.0)}
 
-    assert {one.name: one.difference for one in cut([0] * 8, [1] * 8, facts=lower)} == {"a": 1.0, "b": 1.0}
+    assert {entry.name: entry.difference for entry in cut([0] * 8, [1] * 8, facts=lower)} == {"a": 1.0, "b": 1.0}
 
 
 def test_without_a_baseline_there_are_only_means():
-    assert [(one.name, one.value, one.difference) for one in cut([1, 0] * 4)] == [("a", 1.0, None), ("b", 0.0, None)]
+    assert [(entry.name, entry.value, entry.difference) for entry in cut([1, 0] * 4)] == [
+        ("a", 1.0, None),
+        ("b", 0.0, None),
+    ]
 
 
 def test_groups_that_say_nothing_are_left_out():

@@ -14,7 +14,7 @@ EMPTY = Slice(name="b", n=0, lost=12, value=None, interval=None, pairs=None, dif
 BOTH = SlicedMetric(field="group", metric="exact", arms=("v2", "v1"), slices=(WHOLE, EMPTY))
 
 
-def test_a_group_that_nobody_answered_is_unknown():
+def test_a_group_without_replies_is_unknown():
     [table] = slices.view(Slices(fields=(BOTH,)), ()).tables
 
     assert table.heads == ("group", "exact of v2", "n", "lost", "v2 vs v1", "pairs")

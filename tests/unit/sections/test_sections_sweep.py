@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from pytest_crucible.analyse.many_arms import ArmResult, ManyArms
-from pytest_crucible.analyse.setting_means import SettingMeans
-from pytest_crucible.analyse.sweep_members import SweepMembers
 from pytest_crucible.analyse.winners_estimate import CorrectedMean
+from pytest_crucible.features.sweeps import section
+from pytest_crucible.features.sweeps.section import SweepResult
+from pytest_crucible.features.sweeps.setting_means import SettingMeans
+from pytest_crucible.features.sweeps.sweep_members import SweepMembers
 from pytest_crucible.records import Sweep, SweepLook, SweepMember
-from pytest_crucible.sections import sweep as section
-from pytest_crucible.sections.sweep import SweepResult
 from pytest_crucible.stats.interval import Interval
 
 NAMES = ("a", "b", "c")
@@ -30,11 +30,11 @@ def make_result(*, ranks=((1, 2), (1, 2), (3, 3)), dropped=(), corrected=0.625, 
         for name, possible in zip(NAMES, ranks, strict=True)
     )
     table = ManyArms(metric="ok", direction="higher", arms=arms, level=0.95, n=80, incomplete=0, best="a")
-    kept = tuple(name for name in NAMES if name not in dropped)
+    names = tuple(name for name in NAMES if name not in dropped)
     return SweepResult(
         sweep=replace(SWEEP, **changes),
         winner="a",
-        looks=(SweepLook(samples=40, kept=kept),),
+        looks=(SweepLook(samples=40, kept=names),),
         compared=SweepMembers(members=table, settings=SettingMeans(metric="ok", reason="one setting")),
         corrected=CorrectedMean(arm=0, value=corrected, interval=FAIR, naive=0.625),
         dropped_after=dict.fromkeys(dropped, 40),

@@ -1,4 +1,4 @@
-"""How arms were trained, and a warning where a target rests on one training."""
+"""The training of arms, and a warning where a target rests on one training."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from answer_builders import arm, inputs_of
 
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.sections import training
-from pytest_crucible.training.results import summarise_training
+from pytest_crucible.training.log import summarise_training
 
 RESULT = summarise_training([2.0, 1.0, 1.0], [3.0, 1.0, 1.0])
 
 
-def trained(target: str):
+def inputs_with_target(target: str):
     """Inputs of an experiment whose candidate was trained, with one target."""
     inputs = inputs_of(arm(a=[1.0, 0.0]), arm(a=[1.0, 0.0]), targets=[target])
     candidate, baseline = inputs.plan.arms
@@ -28,10 +28,10 @@ def test_without_a_known_training_there_is_nothing_to_show():
 
 @pytest.mark.parametrize(("target", "notes"), [("loss_reduction >= 0.4", 1), ("a >= 0.4", 0)])
 def test_a_target_on_a_training_is_called_one_of_many(target, notes):
-    result = training.compute(trained(target))
+    result = training.compute(inputs_with_target(target))
     view = training.view(result, ())
 
-    assert [one.text for one in view.notes] == notes * [
+    assert [note.text for note in view.notes] == notes * [
         "v2 was trained once, in 3 steps: another seed may give other numbers"
     ]
     assert to_plain(view.document) == {"v2": {

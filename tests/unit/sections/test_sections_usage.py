@@ -1,4 +1,4 @@
-"""What it took to ask an arm, from what was told of its requests."""
+"""Usage of an arm, from the events of its requests."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pytest_crucible.stats import quantile_interval
 SECONDS = st.floats(0, 1e6)
 
 
-def count(name: str, n: int = 1, error: str | None = None, **told) -> EventCount:
-    return EventCount(name=name, error=error, n=n, **told)
+def count(name: str, n: int = 1, error: str | None = None, **times) -> EventCount:
+    return EventCount(name=name, error=error, n=n, **times)
 
 
-def over(n: int, error: str | None = None, **told) -> EventCount:
-    return count("request.stop", n, error, **told)
+def over(n: int, error: str | None = None, **times) -> EventCount:
+    return count("request.stop", n, error, **times)
 
 
 def of(*counts: EventCount, **durations) -> ArmEvents:
@@ -31,31 +31,31 @@ def of(*counts: EventCount, **durations) -> ArmEvents:
 
 
 def test_every_request_that_was_sent_was_answered_failed_or_was_cancelled():
-    told = of(over(90), over(6, "429"), over(2, "timeout"), over(2, "cancelled"), count("request.retry", 8))
-    found = summarize_usage("v2", told, level=0.95)
+    events = of(over(90), over(6, "429"), over(2, "timeout"), over(2, "cancelled"), count("request.retry", 8))
+    usage = summarize_usage("v2", events, level=0.95)
 
-    assert (found.sent, found.answered, found.cancelled, found.retried) == (100, 90, 2, 8)
-    assert found.failed == {"429": 6, "timeout": 2}
+    assert (usage.sent, usage.answered, usage.cancelled, usage.retried) == (100, 90, 2, 8)
+    assert usage.failed == {"429": 6, "timeout": 2}
 
 
 def test_hedges_and_cache_hits_are_counted():
-    told = of(over(10), count("hedge.fired", 4), count("hedge.won", 3), count("cache.hit", 7))
-    found = summarize_usage("v2", told, level=0.95)
+    events = of(over(10), count("hedge.fired", 4), count("hedge.won", 3), count("cache.hit", 7))
+    usage = summarize_usage("v2", events, level=0.95)
 
-    assert (found.hedged, found.hedges_won, found.cached) == (4, 3, 7)
+    assert (usage.hedged, usage.hedges_won, usage.cached) == (4, 3, 7)
 
 
 def test_what_came_from_the_cache_alone_was_not_sent():
-    found = summarize_usage("v2", of(count("cache.hit", 7)), level=0.95)
+    usage = summarize_usage("v2", of(count("cache.hit", 7)), level=0.95)
 
-    assert (found.sent, found.cached, found.seconds, found.throughput, found.latency) == (0, 7, 0.0, None, None)
+    assert (usage.sent, usage.cached, usage.seconds, usage.throughput, usage.latency) == (0, 7, 0.0, None, None)
 
 
-def test_a_cost_that_nobody_knows_is_unknown_and_not_zero():
-    found = summarize_usage("v2", of(over(10)), level=0.95)
+def test_an_unknown_cost_is_not_zero():
+    usage = summarize_usage("v2", of(over(10)), level=0.95)
 
-    assert (found.cost_usd, found.unpriced) == (None, 10)
-    assert (found.input_tokens, found.output_tokens, found.uncounted) == (None, None, 10)
+    assert (usage.cost_usd, usage.unpriced) == (None, 10)
+    assert (usage.input_tokens, usage.output_tokens, usage.uncounted) == (None, None, 10)
 
 
 def test_a_known_cost_of_zero_is_zero():
@@ -63,67 +63,71 @@ def test_a_known_cost_of_zero_is_zero():
 
 
 def test_a_cost_that_is_known_of_some_says_of_how_many_it_is_not():
-    """What failed was not charged for; of what was cancelled nobody knows."""
-    told = of(
+    """Failed requests were not charged; the cost of cancelled ones is unknown."""
+    events = of(
         over(10, priced=8, cost_usd=0.5, counted=9, input_tokens=90, output_tokens=9),
         over(3, "cancelled"),
         over(5, "429"),
         over(1, "timeout", priced=1, cost_usd=0.25),
     )
-    found = summarize_usage("v2", told, level=0.95)
+    usage = summarize_usage("v2", events, level=0.95)
 
-    assert (found.cost_usd, found.unpriced) == (0.75, 5)
-    assert (found.input_tokens, found.output_tokens, found.uncounted) == (90, 9, 1)
+    assert (usage.cost_usd, usage.unpriced) == (0.75, 5)
+    assert (usage.input_tokens, usage.output_tokens, usage.uncounted) == (90, 9, 1)
 
 
 def test_throughput_is_answers_over_the_time_from_the_first_request_to_the_last():
-    told = of(over(30, first=100.0, last=110.0), over(5, "429", first=99.0, last=114.0))
-    found = summarize_usage("v2", told, level=0.95)
+    events = of(over(30, first=100.0, last=110.0), over(5, "429", first=99.0, last=114.0))
+    usage = summarize_usage("v2", events, level=0.95)
 
-    assert (found.seconds, found.throughput) == (15.0, 2.0)
+    assert (usage.seconds, usage.throughput) == (15.0, 2.0)
 
 
 @given(st.lists(SECONDS, min_size=1, max_size=60))
 def test_percentiles_are_those_of_numpy_with_intervals_from_order_statistics(seconds):
-    found = summarize_usage("v2", of(over(len(seconds)), latencies=seconds), level=0.9).latency
+    latency = summarize_usage("v2", of(over(len(seconds)), latencies=seconds), level=0.9).latency
 
-    assert found is not None
-    assert found.n == len(seconds)
-    assert [one.share for one in found.quantiles] == list(SHARES)
-    assert [one.value for one in found.quantiles] == pytest.approx(list(np.quantile(seconds, SHARES)))
-    assert [one.interval for one in found.quantiles] == [quantile_interval(seconds, q, level=0.9) for q in SHARES]
+    assert latency is not None
+    assert latency.n == len(seconds)
+    assert [quantile.share for quantile in latency.quantiles] == list(SHARES)
+    assert [quantile.value for quantile in latency.quantiles] == pytest.approx(list(np.quantile(seconds, SHARES)))
+    assert [quantile.interval for quantile in latency.quantiles] == [
+        quantile_interval(seconds, q, level=0.9) for q in SHARES
+    ]
 
 
 @given(st.lists(SECONDS, min_size=1, max_size=30), st.integers(0, 100), st.integers(0, 5))
 def test_who_told_of_no_wait_had_his_turn_at_once(waits, others, hedges):
     """A hedge takes no turn."""
-    told = of(over(len(waits) + others + hedges), count("hedge.fired", hedges), waits=waits)
-    found = summarize_usage("v2", told, level=0.95).waited
+    events = of(over(len(waits) + others + hedges), count("hedge.fired", hedges), waits=waits)
+    waited = summarize_usage("v2", events, level=0.95).waited
 
-    assert found is not None
-    assert found.n == len(waits) + others
-    assert found.at(0.95) == pytest.approx(float(np.quantile([0.0] * others + waits, 0.95)))
-    assert {one.interval for one in found.quantiles} == {None}
+    assert waited is not None
+    assert waited.n == len(waits) + others
+    assert waited.at(0.95) == pytest.approx(float(np.quantile([0.0] * others + waits, 0.95)))
+    assert {quantile.interval for quantile in waited.quantiles} == {None}
 
 
 def test_a_wait_for_a_request_that_was_never_sent_counts_as_a_turn():
-    found = summarize_usage("v2", of(over(1), waits=[1.0, 2.0, 3.0]), level=0.95).waited
+    waited = summarize_usage("v2", of(over(1), waits=[1.0, 2.0, 3.0]), level=0.95).waited
 
-    assert found is not None
-    assert (found.n, found.at(0.5)) == (3, 2.0)
+    assert waited is not None
+    assert (waited.n, waited.at(0.5)) == (3, 2.0)
 
 
-def test_where_nobody_waited_there_is_nothing_to_say():
-    found = summarize_usage("v2", of(over(10), latencies=[1.0]), level=0.95)
+def test_without_waiting_there_is_no_summary():
+    usage = summarize_usage("v2", of(over(10), latencies=[1.0]), level=0.95)
 
-    assert (found.waited, found.first_token) == (None, None)
+    assert (usage.waited, usage.first_token) == (None, None)
 
 
 def test_the_first_token_has_percentiles_of_its_own():
-    found = summarize_usage("v2", of(over(2), latencies=[1.0, 2.0], first_tokens=[0.25, 0.5]), level=0.95).first_token
+    first_token = summarize_usage(
+        "v2", of(over(2), latencies=[1.0, 2.0], first_tokens=[0.25, 0.5]), level=0.95
+    ).first_token
 
-    assert found is not None
-    assert (found.n, found.at(0.5)) == (2, 0.375)
+    assert first_token is not None
+    assert (first_token.n, first_token.at(0.5)) == (2, 0.375)
 
 
 class Events(NoStoredDetails):
@@ -144,4 +148,9 @@ def test_arms_without_events_have_no_usage_and_judges_come_last():
     result = section.compute(inputs)
 
     assert result is not None
-    assert [(one.arm, one.sent) for one in result.usages] == [("v3", 3), ("v1", 1), ("judge:a", 4), ("judge:b", 2)]
+    assert [(usage.arm, usage.sent) for usage in result.usages] == [
+        ("v3", 3),
+        ("v1", 1),
+        ("judge:a", 4),
+        ("judge:b", 2),
+    ]

@@ -1,4 +1,4 @@
-"""What it took to ask each arm, line by line."""
+"""Usage of each arm, line by line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def with_usage(run, analysis):
     return lambda *usages: run(bare(analysis, usages=usages), verdicts=())
 
 
-def changed(**facts) -> Usage:
+def usage_with(**facts) -> Usage:
     return dataclasses.replace(PLAIN, **facts)
 
 
@@ -74,12 +74,12 @@ def test_an_arm_is_one_line(with_usage):
 
 
 def test_what_went_otherwise_than_it_should_stands_below(with_usage):
-    eventful = changed(
+    eventful = usage_with(
         sent=1018, failed={"timeout": 2, "429": 8}, cancelled=8, retried=10, hedged=8, hedges_won=5, unpriced=8,
         waited=spread(1010, 0.0, 0.1, 0.1, 0.1),
     )  # fmt: skip
 
-    assert (usage_lines(with_usage(eventful, changed(arm="v1", cost_usd=None, unpriced=1000)))) == [
+    assert (usage_lines(with_usage(eventful, usage_with(arm="v1", cost_usd=None, unpriced=1000)))) == [
         "arm  requests  tokens in     out       cost  latency p50      p95  replies/s",
         "v2      1,018    120,000  20,123  >= $0.041      0.344 s  0.934 s       38.5",
         "    10 failed (429 x 8, timeout x 2); 10 retried; 8 hedged, 5 won; 8 cancelled (in no percentile); "
@@ -88,8 +88,8 @@ def test_what_went_otherwise_than_it_should_stands_below(with_usage):
     ]
 
 
-def test_what_nobody_knows_has_no_column(with_usage):
-    unknown = changed(input_tokens=None, output_tokens=None, cost_usd=None, unpriced=1000, uncounted=1000)
+def test_an_unknown_figure_has_no_column(with_usage):
+    unknown = usage_with(input_tokens=None, output_tokens=None, cost_usd=None, unpriced=1000, uncounted=1000)
 
     assert (usage_lines(with_usage(unknown))) == [
         "arm  requests  latency p50      p95  replies/s",
@@ -98,7 +98,7 @@ def test_what_nobody_knows_has_no_column(with_usage):
 
 
 def test_an_arm_that_was_never_answered_has_no_latency(with_usage):
-    lost = changed(answered=0, failed={"429": 1000}, latency=None, seconds=0.0, input_tokens=None, cost_usd=None)
+    lost = usage_with(answered=0, failed={"429": 1000}, latency=None, seconds=0.0, input_tokens=None, cost_usd=None)
 
     assert (usage_lines(with_usage(lost)))[1].split() == ["v2", "1,000", "20,123"]
     assert (usage_lines(with_usage(lost, PLAIN)))[1].split() == [
@@ -111,7 +111,7 @@ def test_scripts_and_files_cost_nothing_that_is_worth_a_line(with_usage, plan, r
 
     assert (usage_lines(run(bare(analysis, plan(arms=arms), usages=(PLAIN,)), verdicts=()))) == []
     assert (usage_lines(with_usage())) == []
-    assert (usage_lines(with_usage(changed(sent=0, cached=5)))) == []
+    assert (usage_lines(with_usage(usage_with(sent=0, cached=5)))) == []
 
 
 def test_with_several_experiments_each_has_its_name(run, analysis, plan):
@@ -123,9 +123,9 @@ def test_with_several_experiments_each_has_its_name(run, analysis, plan):
 
 
 def test_all_percentiles_stand_in_a_table_with_their_intervals(with_usage):
-    told = changed(waited=spread(1000, 0.0, 0.1, 0.1, 0.2), first_token=spread(9, 0.1, 0.2, 0.2, 0.3, half=0.01))
+    usage = usage_with(waited=spread(1000, 0.0, 0.1, 0.1, 0.2), first_token=spread(9, 0.1, 0.2, 0.2, 0.3, half=0.01))
 
-    assert (percentile_lines(with_usage(told))) == [
+    assert (percentile_lines(with_usage(usage))) == [
         "arm  time of              n  p50                   p90                   p95                   p99",
         "v2   reply            1,000  0.344 [0.324, 0.364]  0.770 [0.750, 0.790]  0.934 [0.914, 0.954]  1.340 [1.320, 1.360]",
         "v2   first token          9  0.100 [0.090, 0.110]  0.200 [0.190, 0.210]  0.200 [0.190, 0.210]  0.300 [0.290, 0.310]",
@@ -137,52 +137,52 @@ def test_all_percentiles_stand_in_a_table_with_their_intervals(with_usage):
 
 
 def test_what_is_not_known_is_said_below_them(with_usage):
-    told = changed(cost_usd=None, unpriced=1000, uncounted=1, cached=12)
+    usage = usage_with(cost_usd=None, unpriced=1000, uncounted=1, cached=12)
 
-    assert (percentile_lines(with_usage(told)))[-1] == (
+    assert (percentile_lines(with_usage(usage)))[-1] == (
         "test_sums: v2: cost of 1,000 requests unknown; tokens of 1 reply unknown; 12 read from the cache"
     )
 
 
-@pytest.mark.parametrize(("verbosity", "shown"), [(-1, (False, False)), (0, (True, False)), (1, (True, True))])
-def test_quiet_shows_nothing_and_verbose_shows_percentiles(with_usage, verbosity, shown):
+@pytest.mark.parametrize(("verbosity", "titles"), [(-1, (False, False)), (0, (True, False)), (1, (True, True))])
+def test_quiet_shows_nothing_and_verbose_shows_percentiles(with_usage, verbosity, titles):
     text = "\n".join(line.text for line in summary(with_usage(PLAIN), verbosity=verbosity, width=120))
 
-    assert ("arm  requests" in text, "time of" in text) == shown
+    assert ("arm  requests" in text, "time of" in text) == titles
 
 
 def test_the_json_has_it_with_its_arm(with_usage):
-    told = changed(waited=spread(1000, 0.0, 0.1, 0.1, 0.2), failed={"429": 1})
-    [found] = json.loads(render_json(with_usage(told)))["experiments"][0]["sections"]["usage"]
+    usage = usage_with(waited=spread(1000, 0.0, 0.1, 0.1, 0.2), failed={"429": 1})
+    [result] = json.loads(render_json(with_usage(usage)))["experiments"][0]["sections"]["usage"]
 
-    assert (found["sent"], found["failed"], found["cost_usd"], found["first_token"]) == (
+    assert (result["sent"], result["failed"], result["cost_usd"], result["first_token"]) == (
         1000,
         {"429": 1},
         0.04123,
         None,
     )
-    assert found["throughput"] == pytest.approx(1000 / 26)
-    assert found["waited"] == {"n": 1000, "p50": 0.0, "p90": 0.1, "p95": 0.1, "p99": 0.2, "intervals": None}
-    assert found["latency"]["intervals"]["p50"] == pytest.approx([0.324, 0.364])
-    assert found["arm"] == "v2"
+    assert result["throughput"] == pytest.approx(1000 / 26)
+    assert result["waited"] == {"n": 1000, "p50": 0.0, "p90": 0.1, "p95": 0.1, "p99": 0.2, "intervals": None}
+    assert result["latency"]["intervals"]["p50"] == pytest.approx([0.324, 0.364])
+    assert result["arm"] == "v2"
 
 
 def test_an_infinite_end_is_strict_json(with_usage):
     end = Interval(low=0.1, high=float("inf"), level=0.95, method="order statistics")
-    told = changed(
+    usage = usage_with(
         latency=LatencySummary(
             n=1, quantiles=tuple(Quantile(share=share, value=0.2, interval=end) for share in (0.5, 0.9, 0.95, 0.99))
         )
     )
-    document = json.loads(render_json(with_usage(told)))
+    document = json.loads(render_json(with_usage(usage)))
 
     assert document["experiments"][0]["sections"]["usage"][0]["latency"]["intervals"]["p50"] == [0.1, "inf"]
 
 
 def test_numbers_have_as_many_digits_as_they_need():
-    assert [dollars(one) for one in (0.0, 0.0000123, 0.0994, 0.1, 1234.5)] == [
+    assert [dollars(entry) for entry in (0.0, 0.0000123, 0.0994, 0.1, 1234.5)] == [
         "$0.00", "$0.000012", "$0.099", "$0.10", "$1,234.50",
     ]  # fmt: skip
-    assert [seconds(one) for one in (0.0, 0.00123, 12.34, 123.4, 12345.6)] == [
+    assert [seconds(entry) for entry in (0.0, 0.00123, 12.34, 123.4, 12345.6)] == [
         "0 s", "0.00123 s", "12.3 s", "123 s", "12,346 s",
     ]  # fmt: skip

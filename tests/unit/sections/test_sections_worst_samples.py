@@ -15,10 +15,10 @@ def worst_of(*arms: ArmOutcomes, **facts):
 
 
 def test_the_worst_samples_are_those_that_fell_furthest_behind():
-    found = worst_of(arm(a=[1.0, 2.0, 0.0, 9.0]), arm(a=[3.0, 2.0, 9.0, 1.0]))
+    worst = worst_of(arm(a=[1.0, 2.0, 0.0, 9.0]), arm(a=[3.0, 2.0, 9.0, 1.0]))
 
-    assert [(one.sample, one.value, one.baseline_value) for one in found] == [("2", 0.0, 9.0), ("0", 1.0, 3.0)]
-    assert [one.reply for one in found] == ["reply 2", "reply 0"]
+    assert [(entry.sample, entry.value, entry.baseline_value) for entry in worst] == [("2", 0.0, 9.0), ("0", 1.0, 3.0)]
+    assert [entry.reply for entry in worst] == ["reply 2", "reply 0"]
 
 
 def test_the_document_has_what_a_reader_needs():
@@ -29,22 +29,22 @@ def test_the_document_has_what_a_reader_needs():
 
 
 def test_without_a_baseline_they_are_the_lowest():
-    found = worst_of(arm(a=[float(9 - k) for k in range(8)]))
+    worst = worst_of(arm(a=[float(9 - k) for k in range(8)]))
 
-    assert [one.sample for one in found] == ["7", "6", "5", "4", "3"]
-    assert len(found) == HOW_MANY
+    assert [entry.sample for entry in worst] == ["7", "6", "5", "4", "3"]
+    assert len(worst) == HOW_MANY
 
 
 def test_where_lower_is_better_they_are_the_highest():
-    found = worst_of(arm(a=[1.0, 5.0, 3.0]), metrics=[MetricFacts(name="a", direction="lower")])
+    worst = worst_of(arm(a=[1.0, 5.0, 3.0]), metrics=[MetricFacts(name="a", direction="lower")])
 
-    assert [one.sample for one in found] == ["1", "2", "0"]
+    assert [entry.sample for entry in worst] == ["1", "2", "0"]
 
 
 def test_what_is_lost_is_not_worth_reading():
-    found = worst_of(arm(a=[1.0, None, 0.5]), arm(a=[2.0, 1.0, None]))
+    worst = worst_of(arm(a=[1.0, None, 0.5]), arm(a=[2.0, 1.0, None]))
 
-    assert [one.sample for one in found] == ["0"]
+    assert [entry.sample for entry in worst] == ["0"]
 
 
 def test_without_the_texts_of_a_run_there_is_nothing_to_read():

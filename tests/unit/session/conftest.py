@@ -1,6 +1,6 @@
 """Runs as report formats get them."""
 
-# What runs in process must not import these anew each time: numpy refuses to be loaded twice.
+# What runs in process must not import these again: numpy refuses to be loaded twice.
 import scipy.optimize
 import scipy.special
 import scipy.stats  # noqa: F401

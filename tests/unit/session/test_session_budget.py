@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.budget.prices import Prices
-from pytest_crucible.backends.budget.spending import Spending
+from pytest_crucible.backends.spending import Prices, Spending
 from pytest_crucible.records import BUDGET, BudgetSpent, Event
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.budget import budget_lines, emit_budgets, open_spending
 
 
-def spent(experiment: str, said: str) -> BudgetSpent:
+def spent(experiment: str, sentence: str) -> BudgetSpent:
     zero = dict.fromkeys(("usd", "tokens", "requests", "unpriced", "uncounted"), 0)
     fields = {name: zero.get(name, 0) for name in BudgetSpent.__dataclass_fields__}
-    return BudgetSpent(**{**fields, "experiment": experiment, "budget": "5 USD", "said": said})
+    return BudgetSpent(**{**fields, "experiment": experiment, "budget": "5 USD", "said": sentence})
 
 
 def test_without_a_budget_there_is_nothing_to_report(pytester):

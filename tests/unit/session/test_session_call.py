@@ -91,7 +91,7 @@ def test_a_score_has_to_fit_the_declared_metric():
 # -- the scores of metrics ------------------------------------------------------------------------------------------
 
 
-def scored(experiment: Experiment, outcome: Outcome, deadline: Deadline | None = None) -> tuple[Outcome, Any, Any]:
+def score(experiment: Experiment, outcome: Outcome, deadline: Deadline | None = None) -> tuple[Outcome, Any, Any]:
     async def ask(unit: Unit) -> Outcome:
         return outcome
 
@@ -106,23 +106,23 @@ def experiment(pytester: pytest.Pytester) -> Experiment:
 
 
 def test_a_reply_has_the_values_of_all_metrics_and_passed(experiment):
-    _, observations, lost = scored(experiment, Outcome(UNIT, reply=Reply(text="four")))
+    _, observations, lost = score(experiment, Outcome(UNIT, reply=Reply(text="four")))
 
-    assert {one.metric: one.value for one in observations} == {"length": 4.0, "passed": True}
+    assert {observation.metric: observation.value for observation in observations} == {"length": 4.0, "passed": True}
     assert lost == []
 
 
 def test_a_failure_is_scored_as_such_and_not_by_metrics(experiment):
-    _, observations, _ = scored(experiment, Outcome(UNIT, reply=Reply(text="four"), failure="assertion"))
+    _, observations, _ = score(experiment, Outcome(UNIT, reply=Reply(text="four"), failure="assertion"))
 
-    assert {one.metric: one.value for one in observations} == {"passed": False}
+    assert {observation.metric: observation.value for observation in observations} == {"passed": False}
 
 
 def test_a_lost_unit_has_no_scores_and_one_loss(experiment):
-    _, observations, lost = scored(experiment, Outcome(UNIT, lost="error", detail="down"))
+    _, observations, lost = score(experiment, Outcome(UNIT, lost="error", detail="down"))
 
     assert observations == []
-    assert [(one.metric, one.reason, one.detail) for one in lost] == [(None, "error", "down")]
+    assert [(entry.metric, entry.reason, entry.detail) for entry in lost] == [(None, "error", "down")]
 
 
 def test_scores_are_handed_over_once(experiment):
@@ -133,16 +133,16 @@ def test_scores_are_handed_over_once(experiment):
     done = asyncio.run(units(UNIT))
     first, second = units.pop_scores(done), units.pop_scores(done)
 
-    assert {one.metric for one in first[0]} == {"length", "passed"}
-    assert {one.metric for one in second[0]} == {"passed"}
+    assert {entry.metric for entry in first[0]} == {"length", "passed"}
+    assert {entry.metric for entry in second[0]} == {"passed"}
 
 
 def test_scoring_that_the_deadline_cuts_short_loses_the_unit(pytester):
     source = SOURCE.replace("metrics=[length]", "metrics=[slow]")
     _, experiment = plan_item(pytester, source, scripted_arm(lambda request: "a"))
     deadline = Deadline(time.monotonic() + 0.2, "soon")
-    done, observations, lost = scored(experiment, Outcome(UNIT, reply=Reply(text="four")), deadline)
+    done, observations, lost = score(experiment, Outcome(UNIT, reply=Reply(text="four")), deadline)
 
     assert done.lost == "deadline"
     assert observations == []
-    assert [one.reason for one in lost] == ["deadline"]
+    assert [entry.reason for entry in lost] == ["deadline"]

@@ -47,7 +47,7 @@ def _answers(pytester: pytest.Pytester) -> None:
         (pytester.path / f"{name}.jsonl").write_text(f'{{"sample_id": "a", "text": "{name}"}}\n')
 
 
-def collected(resources: Resources, items: list[pytest.Function], **settings: Any) -> ExperimentCollection:
+def collect(resources: Resources, items: list[pytest.Function], **settings: Any) -> ExperimentCollection:
     collection = ExperimentCollection(items[0].config, default_settings(**{**ARMS, **settings}), resources)
     collection.marked.remember(items)
     collection.plan_items(items)
@@ -56,7 +56,7 @@ def collected(resources: Resources, items: list[pytest.Function], **settings: An
 
 def test_an_experiment_is_planned_on_all_arms_and_announced(pytester, resources):
     (item,) = collect_items(pytester, EXPERIMENT)
-    collection = collected(resources, [item])
+    collection = collect(resources, [item])
 
     (plan,) = collection.plans()
     assert collection.problems == []
@@ -70,7 +70,7 @@ def test_an_experiment_is_planned_on_all_arms_and_announced(pytester, resources)
 
 def test_the_items_of_a_joined_test_are_one_plan(pytester, resources):
     items = collect_items(pytester, JOINED)
-    collection = collected(resources, items)
+    collection = collect(resources, items)
 
     (plan,) = collection.plans()
     assert (plan.planned, plan.selected, plan.by_item) == (2, 2, True)
@@ -90,7 +90,7 @@ def test_items_that_were_deselected_count_as_planned_and_not_as_selected(pyteste
 
 def test_ordinary_tests_open_nothing(pytester, resources):
     items = collect_items(pytester, "def test_it():\n    pass\n")
-    collection = collected(resources, items, adapter="no such adapter")
+    collection = collect(resources, items, adapter="no such adapter")
 
     assert (collection.plans(), collection.problems, collection.opened_arms) == ([], [], ())
     assert not collection.store_plans("run")
@@ -104,7 +104,7 @@ def test_ordinary_tests_open_nothing(pytester, resources):
 def test_errors_of_all_items_are_gathered_each_with_its_test(pytester, resources):
     source = EXPERIMENT.replace("def test_it(", '@pytest.mark.parametrize("k", [1, 2])\n    def test_it(k, ')
     items = collect_items(pytester, source.replace('"right >= 0.5"', '"right >>> 0.5"'))
-    collection = collected(resources, items)
+    collection = collect(resources, items)
 
     assert [problem.partition(": ")[0] for problem in collection.problems] == [item.nodeid for item in items]
     assert collection.plans() == []
@@ -114,7 +114,7 @@ def test_nothing_is_stored_where_any_test_has_an_error(pytester, resources):
     good, bad = EXPERIMENT, EXPERIMENT.replace("test_it", "test_other").replace('"right >= 0.5"', '"right >>> 0.5"')
     module = pytester.getmodulecol(good + bad, configargs=["-p", "no:asyncio"])
     items = [item for item in pytester.genitems([module]) if isinstance(item, pytest.Function)]
-    collection = collected(resources, items)
+    collection = collect(resources, items)
     collection.store_plans("run")
 
     assert len(collection.plans()) == len(collection.problems) == 1
@@ -135,14 +135,14 @@ def test_nothing_is_stored_where_any_test_has_an_error(pytester, resources):
     ids=["not joined", "unittest"],
 )
 def test_a_marker_without_effect_is_an_error(pytester, resources, source, sentence):
-    collection = collected(resources, collect_items(pytester, source))
+    collection = collect(resources, collect_items(pytester, source))
 
     assert collection.problems
     assert sentence in collection.problems[0]
 
 
 def test_an_unknown_adapter_is_an_error_of_the_session(pytester, resources):
-    collection = collected(resources, collect_items(pytester, EXPERIMENT), adapter="v9")
+    collection = collect(resources, collect_items(pytester, EXPERIMENT), adapter="v9")
 
     (problem,) = collection.problems
     assert "v9" in problem
@@ -150,12 +150,12 @@ def test_an_unknown_adapter_is_an_error_of_the_session(pytester, resources):
 
 
 def test_stored_answers_of_a_changed_experiment_are_refused(pytester, resources):
-    collection = collected(resources, collect_items(pytester, EXPERIMENT))
+    collection = collect(resources, collect_items(pytester, EXPERIMENT))
     assert collection.store_plans("first")
     (plan,) = collection.plans()
     resources.store.add_arm(resources.store.experiments("first")[0][0], 0, plan.arms[0].name, "")
-    same = collected(resources, collect_items(pytester, EXPERIMENT), compare=("run:first",))
-    changed = collected(resources, collect_items(pytester, EXPERIMENT.replace("True", "False")), compare=("run:first",))
+    same = collect(resources, collect_items(pytester, EXPERIMENT), compare=("run:first",))
+    changed = collect(resources, collect_items(pytester, EXPERIMENT.replace("True", "False")), compare=("run:first",))
 
     assert same.problems == []
     assert same.plans()[0].arms[1].stored_run == "first"
@@ -168,7 +168,7 @@ def test_stored_answers_of_a_changed_experiment_are_refused(pytester, resources)
 
 def test_run_and_plans_are_stored_before_the_first_request(pytester, resources):
     items = collect_items(pytester, EXPERIMENT)
-    collection = collected(resources, items, seed=7, alpha=0.01, tag=("nightly",))
+    collection = collect(resources, items, seed=7, alpha=0.01, tag=("nightly",))
 
     assert collection.store_plans("run")
     facts = resources.store.run("run")
@@ -178,7 +178,7 @@ def test_run_and_plans_are_stored_before_the_first_request(pytester, resources):
 
 
 def test_an_invalid_tag_leaves_no_run(pytester, resources):
-    collection = collected(resources, collect_items(pytester, EXPERIMENT), tag=("good", "two words"))
+    collection = collect(resources, collect_items(pytester, EXPERIMENT), tag=("good", "two words"))
     collection.store_plans("run")
 
     assert "two words" in collection.problems[0]
@@ -190,7 +190,7 @@ def test_an_invalid_tag_leaves_no_run(pytester, resources):
 def test_a_session_that_sends_no_requests_stores_nothing(pytester, resources, how):
     items = collect_items(pytester, EXPERIMENT)
     items[0].config.option.collectonly = how == "collect-only"
-    collection = collected(resources, items, sample="a" if how == "sample" else None)
+    collection = collect(resources, items, sample="a" if how == "sample" else None)
 
     assert len(collection.plans()) == 1
     assert not collection.store_plans("run")
@@ -200,7 +200,7 @@ def test_a_session_that_sends_no_requests_stores_nothing(pytester, resources, ho
 def test_nothing_is_planned_for_a_store_that_cannot_be_opened(pytester, tmp_path):
     (tmp_path / "folder").mkdir()
     resources = Resources(str(tmp_path / "folder"), cache="off")
-    collection = collected(resources, collect_items(pytester, EXPERIMENT))
+    collection = collect(resources, collect_items(pytester, EXPERIMENT))
 
     assert not collection.store_plans("run")
     assert (collection.plans(), collection.problems) == ([], [])

@@ -9,7 +9,7 @@ from adapter_contexts import context_in
 
 from pytest_crucible.adapters.judge import open_judge
 from pytest_crucible.adapters.opener import Opener
-from pytest_crucible.metrics.models.llm_judge import Judge
+from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.configure_scorers import configure
 
@@ -18,7 +18,7 @@ def no_judge(name: str) -> Judge:
     raise AssertionError(f"{name} is opened before a metric needs it")
 
 
-def configured(root: Path, table: str) -> None:
+def write_configuration(root: Path, table: str) -> None:
     (root / "crucible.toml").write_text(f"[scorers]\n{table}\n")
     configure(root, no_judge)()
 
@@ -35,7 +35,7 @@ def configured(root: Path, table: str) -> None:
     ids=["nothing", "judge", "entailment", "minilm", "embeddings"],
 )
 def test_valid_settings_open_nothing(tmp_path, table):
-    configured(tmp_path, table)
+    write_configuration(tmp_path, table)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_valid_settings_open_nothing(tmp_path, table):
 )
 def test_invalid_settings_are_refused_with_an_example(tmp_path, table, sentence):
     with pytest.raises(SpecError) as refused:
-        configured(tmp_path, table)
+        write_configuration(tmp_path, table)
 
     assert str(refused.value) == sentence
 

@@ -12,9 +12,9 @@ from pytest_crucible.session.cut_words import remove_cut_words
 
 @given(st.integers(80, 140), st.sampled_from(["anna.maria@example.com", "4111 1111 1111 1111", "+49 30 9018 2099"]))
 def test_nothing_is_left_of_a_value_that_pytest_cut(before, value):
-    shown = saferepr(f"{'x' * before} {value} {'y' * 300}")
+    text = saferepr(f"{'x' * before} {value} {'y' * 300}")
 
-    left = remove_cut_words(shown).replace(value, "")
+    left = remove_cut_words(text).replace(value, "")
 
     assert not set(left) - set("xy '.")
 

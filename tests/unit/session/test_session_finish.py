@@ -34,7 +34,7 @@ class Reports:
         }
 
 
-def reported(pytester: pytest.Pytester, run: Run, **settings: str) -> tuple[Reports, pytest.Session]:
+def report_run(pytester: pytest.Pytester, run: Run, **settings: str) -> tuple[Reports, pytest.Session]:
     config = pytester.parseconfigure(*ALONE, "-p", "no:terminal")
     reports = Reports()
     config.pluginmanager.register(reports, "recorder-of-reports")
@@ -44,13 +44,13 @@ def reported(pytester: pytest.Pytester, run: Run, **settings: str) -> tuple[Repo
     return reports, session
 
 
-def undecided(run: Run, **facts: object) -> Run:
+def undecided_run(run: Run, **facts: object) -> Run:
     first, *others = run.verdicts
     return dataclasses.replace(run, verdicts=(dataclasses.replace(first, state="undecided", **facts), *others))
 
 
 def test_each_verdict_is_a_test_that_passes_or_fails(pytester, run):
-    reports, session = reported(pytester, run())
+    reports, session = report_run(pytester, run())
 
     assert reports.calls() == {"exact >= 0.80": "passed", "p95(seconds) <= 2": "passed", "exact: v2 vs v1": "failed"}
     assert session.testscollected == 3
@@ -65,13 +65,13 @@ def test_each_verdict_is_a_test_that_passes_or_fails(pytester, run):
 def test_an_undecided_verdict_is_skipped_unless_it_is_to_fail_or_is_an_error_in_the_suite(
     pytester, run, facts, setting, outcome
 ):
-    reports, _ = reported(pytester, undecided(run(), **facts), undecided=setting)
+    reports, _ = report_run(pytester, undecided_run(run(), **facts), undecided=setting)
 
     assert reports.calls()["exact >= 0.80"] == outcome
 
 
 def test_a_failed_verdict_makes_its_items_run_again(pytester, run):
-    _, session = reported(pytester, run())
+    _, session = report_run(pytester, run())
 
     failed = {str(nodeid) for nodeid in session.config.pluginmanager.get_plugin("lfplugin").lastfailed}
     assert failed >= {f"{NODEID}[1]", f"{NODEID}[2]"}
@@ -80,7 +80,7 @@ def test_a_failed_verdict_makes_its_items_run_again(pytester, run):
 def test_verdicts_that_are_met_make_nothing_run_again(pytester, run):
     met = run()
     met = dataclasses.replace(met, verdicts=met.verdicts[:2])
-    _, session = reported(pytester, met)
+    _, session = report_run(pytester, met)
 
     assert session.config.pluginmanager.get_plugin("lfplugin").lastfailed == {}
 

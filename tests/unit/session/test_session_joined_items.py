@@ -57,8 +57,8 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
     opened.close()
 
 
-def stored(store: RunStore, outcome: Outcome, *metrics: str) -> tuple[Any, list[dict[str, Any]]]:
-    """What is stored of the baseline, and the observations that were reported."""
+def load_stored(store: RunStore, outcome: Outcome, *metrics: str) -> tuple[Any, list[dict[str, Any]]]:
+    """Return the stored replies of the baseline, and the observations that were reported."""
     plan = make_plan(metrics=tuple(MetricFacts(name=name) for name in metrics))
     key = store.add_experiment("run", plan, [Sample(id="a", input="a")])
     joined = JoinedTest(plan, {"a": 0}, [store.add_arm(key, k, arm.name, "") for k, arm in enumerate(plan.arms)])
@@ -71,7 +71,7 @@ def stored(store: RunStore, outcome: Outcome, *metrics: str) -> tuple[Any, list[
 
 
 def test_scores_are_stored_in_the_items_arm_and_reported(store):
-    outcomes, observed = stored(store, Outcome(UNIT, reply=Reply(text="4"), scores={"right": True}))
+    outcomes, observed = load_stored(store, Outcome(UNIT, reply=Reply(text="4"), scores={"right": True}))
 
     assert list(outcomes.scores["right"].values) == [1.0]
     assert [(facts["arm"], facts["sample"], facts["observation"].value) for facts in observed] == [("v1", "a", True)]
@@ -79,13 +79,15 @@ def test_scores_are_stored_in_the_items_arm_and_reported(store):
 
 @pytest.mark.parametrize(("failure", "value"), [(None, 1.0), ("assertion", 0.0)])
 def test_passed_is_scored_where_it_is_asked_for(store, failure, value):
-    outcomes, _ = stored(store, Outcome(UNIT, failure=failure), "passed")
+    outcomes, _ = load_stored(store, Outcome(UNIT, failure=failure), "passed")
 
     assert list(outcomes.scores["passed"].values) == [value]
 
 
 def test_a_lost_item_is_stored_as_lost_and_scores_nothing(store):
-    outcomes, observed = stored(store, Outcome(UNIT, lost="error", detail="down", scores={"right": True}), "passed")
+    outcomes, observed = load_stored(
+        store, Outcome(UNIT, lost="error", detail="down", scores={"right": True}), "passed"
+    )
 
     assert (outcomes.scores, observed) == ({}, [])
     assert [(lost.reason, lost.detail) for lost in outcomes.lost] == [("error", "down")]

@@ -1,11 +1,11 @@
-"""What workers hand over, and what the controller makes of it."""
+"""Messages of workers, and the controller's use of them."""
 
 from __future__ import annotations
 
 from pytest_crucible.session.messages import Messages
 
 
-def test_what_is_told_is_handed_over_once_and_what_is_wrong_each_time():
+def test_messages_are_handed_over_once_and_errors_each_time():
     worker, controller = Messages([]), Messages([])
     worker.lines.append("one answer was lost")
     worker.add_failures([OSError("the disk is full")])

@@ -134,10 +134,10 @@ def polite(reply, sample):
 
 def test_metrics_are_named_or_given_and_those_beside_them_follow(pytester):
     beside = dataclasses.replace(as_metric(polite), facts=MetricFacts(name="rude"))
-    given = dataclasses.replace(as_metric(polite), beside=(beside,), depends=lambda: "model 7")
-    metrics = declared_metrics(pytester.parseconfigure(*ALONE), ["exact_match", given])
+    judged_metric = dataclasses.replace(as_metric(polite), beside=(beside,), depends=lambda: "model 7")
+    metrics = declared_metrics(pytester.parseconfigure(*ALONE), ["exact_match", judged_metric])
 
-    assert [one.name for one in metrics] == ["exact_match", "polite", "rude"]
+    assert [metric.name for metric in metrics] == ["exact_match", "polite", "rude"]
     assert metrics[1].facts.version == "model 7"
 
 

@@ -36,7 +36,7 @@ def display(
     shared = BackendContext()
     for _ in range(3):
         circuit = shared.circuits.of("http://a/v1 key", "server http://a/v1")
-        circuit.fail(Retryable("nobody is there", kind="connection"), ("a",), 0.0, 0.0)
+        circuit.fail(Retryable("no server", kind="connection"), ("a",), 0.0, 0.0)
     return progress_display(config, "evals/test_math.py::test_sums", shared), screen
 
 

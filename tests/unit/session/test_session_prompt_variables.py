@@ -23,14 +23,14 @@ SOURCE = """
 """
 
 
-def prompted(name="v2", role="candidate", **variables):
+def prompted_arm(name="v2", role="candidate", **variables):
     opened = scripted_arm(lambda request: "a", name, role)
     return replace(opened, arm=replace(opened.arm, variables=variables))
 
 
 def family(*prompts):
-    members = tuple(prompted(f"tuned[{prompt}]", prompt=prompt) for prompt in prompts)
-    return replace(prompted("tuned"), competitors=members)
+    members = tuple(prompted_arm(f"tuned[{prompt}]", prompt=prompt) for prompt in prompts)
+    return replace(prompted_arm("tuned"), competitors=members)
 
 
 def refusal(pytester, source: str, *arms: OpenedArm) -> str:
@@ -41,7 +41,7 @@ def refusal(pytester, source: str, *arms: OpenedArm) -> str:
 
 def test_an_arm_has_the_text_of_its_file_or_the_text_itself(pytester):
     (pytester.path / "terse.txt").write_text("Be terse. ")
-    arms = prompted(prompt="terse.txt"), prompted("v1", "baseline", prompt="Be polite.")
+    arms = prompted_arm(prompt="terse.txt"), prompted_arm("v1", "baseline", prompt="Be polite.")
 
     _, experiment = plan_item(pytester, SOURCE, *arms)
 
@@ -60,13 +60,13 @@ def test_two_files_of_one_name_must_have_one_text(pytester):
     with pytest.raises(
         SpecError, match=r"the prompt 'terse.txt' has one text in .*suite and another in .*: remove one"
     ):
-        read_arm_prompts(item, item.function, (), (prompted(prompt="terse.txt"),))
+        read_arm_prompts(item, item.function, (), (prompted_arm(prompt="terse.txt"),))
     (beside / "terse.txt").write_text("Be terse.")
-    assert read_arm_prompts(item, item.function, (), (prompted(prompt="terse.txt"),)) == {"v2": "Be terse."}
+    assert read_arm_prompts(item, item.function, (), (prompted_arm(prompt="terse.txt"),)) == {"v2": "Be terse."}
 
 
 def test_a_changed_text_makes_other_stored_replies_of_that_arm_alone(pytester):
-    arms, keys = (prompted(prompt="terse.txt"), prompted("v1", "baseline", prompt="Be polite.")), []
+    arms, keys = (prompted_arm(prompt="terse.txt"), prompted_arm("v1", "baseline", prompt="Be polite.")), []
     for text in ("Be terse.", "Be brief."):
         (pytester.path / "terse.txt").write_text(text)
         _, experiment = plan_item(pytester, SOURCE, *arms)
@@ -85,13 +85,13 @@ def test_members_of_a_family_have_their_own_prompts(pytester):
 def test_refusals_name_the_adapter_and_what_to_do(pytester):
     (pytester.path / "terse.txt").write_text("Be terse.")
     (pytester.path / "same.txt").write_text("Be terse.")
-    v2, plain = prompted(prompt="terse.txt"), prompted("v1", "baseline")
+    v2, plain = prompted_arm(prompt="terse.txt"), prompted_arm("v1", "baseline")
     without = SOURCE.replace(", prompt)", ")").replace("prompt + ", "")
     beside = SOURCE.replace("metrics=", 'prompts=["terse.txt", "same.txt"], metrics=')
 
     assert "adapter 'v2' has variables.prompt, and test_it has no argument 'prompt'" in refusal(pytester, without, v2)
-    assert "there is no prompt 'tense.txt'" in refusal(pytester, SOURCE, prompted(prompt="tense.txt"))
-    assert "did you mean 'terse.txt'" in refusal(pytester, SOURCE, prompted(prompt="tense.txt"))
+    assert "there is no prompt 'tense.txt'" in refusal(pytester, SOURCE, prompted_arm(prompt="tense.txt"))
+    assert "did you mean 'terse.txt'" in refusal(pytester, SOURCE, prompted_arm(prompt="tense.txt"))
     assert "adapter 'v1' has none" in refusal(pytester, SOURCE, v2, plain)
     same = refusal(pytester, SOURCE, family("terse.txt", "same.txt"))
     assert same == "the prompts 'terse.txt' and 'same.txt' have the same text: keep one of them"

@@ -40,7 +40,7 @@ class WatchedLimiters(Limiters):
         self.closed = True
 
 
-def opened(tmp_path: Path, *backends: Server) -> tuple[Resources, WatchedLimiters]:
+def open_resources(tmp_path: Path, *backends: Server) -> tuple[Resources, WatchedLimiters]:
     """Resources of which all are in use."""
     limiters = WatchedLimiters()
     resources = Resources(str(tmp_path / "crucible.db"), cache="auto", limiters=lambda: limiters)
@@ -55,7 +55,7 @@ def threads_of_ours() -> list[str]:
 
 def test_a_backend_whose_close_raises_leaves_nothing_open(tmp_path):
     before = threads_of_ours()
-    resources, limiters = opened(tmp_path, Server(OSError("the connection is gone")))
+    resources, limiters = open_resources(tmp_path, Server(OSError("the connection is gone")))
     store = resources.store
 
     with pytest.raises(OSError, match="the connection is gone"):
@@ -82,7 +82,7 @@ def test_a_store_that_cannot_be_opened_is_tried_once(tmp_path):
 
 def test_all_backends_are_closed_in_their_order_although_one_raises(tmp_path):
     servers = [Server(), Server(OSError("gone")), Server()]
-    resources, _ = opened(tmp_path, *servers)
+    resources, _ = open_resources(tmp_path, *servers)
 
     with pytest.raises(OSError, match="gone"):
         resources.close()
@@ -92,7 +92,7 @@ def test_all_backends_are_closed_in_their_order_although_one_raises(tmp_path):
 
 def test_closing_again_closes_nothing_twice(tmp_path):
     server = Server()
-    resources, _ = opened(tmp_path, server)
+    resources, _ = open_resources(tmp_path, server)
     resources.close()
     resources.close()
 

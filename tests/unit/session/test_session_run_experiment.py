@@ -19,13 +19,14 @@ from experiment_builders import arm_of, plan_item, scripted_arm
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import ScriptedBackend
-from pytest_crucible.backends.budget.spending import Spending
 from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.spending import Spending
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Arm, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, CrucibleError
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.experiment_run import ExperimentRun
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_experiment import ExperimentRunner
 from pytest_crucible.session.stored_replies import arm_fingerprint
@@ -57,7 +58,7 @@ class Models:
             raise BackendError("the server is down")
         return str(request.input)
 
-    def asked(self) -> Counter[str]:
+    def requests_by_arm(self) -> Counter[str]:
         """Requests by arm since the last call."""
         counts = Counter(arm for (arm, _, _), n in self.requests.items() for _ in range(n))
         self.requests.clear()
@@ -92,12 +93,13 @@ def run_it(
 ) -> None:
     store = resources.store
     store.begin_run(run, started="now", seed=0, alpha=0.05, correction="holm", environment={})
-    given = {"on_observation": None, "cache": None, **(parts or {})}
-    runner = ExperimentRunner(run, default_settings(**settings), store, resources.writer, resources.loop, **given)
-    runner(*planned, show)
+    options = {"on_observation": None, "cache": None, **(parts or {})}
+    runner = ExperimentRunner(run, default_settings(**settings), store, resources.writer, resources.loop, **options)
+    item, experiment = planned
+    runner(ExperimentRun(item, experiment, show=show))
 
 
-def stored(resources: Resources, run: str = "first") -> tuple[int, bool]:
+def load_stored(resources: Resources, run: str = "first") -> tuple[int, bool]:
     """The key of the run's experiment, and whether it is finished."""
     ((key, _, finished),) = resources.store.experiments(run)
     return key, finished
@@ -106,10 +108,10 @@ def stored(resources: Resources, run: str = "first") -> tuple[int, bool]:
 def test_each_sample_arm_and_repeat_is_requested_once_and_stored(resources, models, planned):
     run_it(resources, planned)
 
-    key, finished = stored(resources)
+    key, finished = load_stored(resources)
     assert finished
     assert set(models.requests.values()) == {1}
-    assert models.asked() == {"v2": 6, "v1": 6}
+    assert models.requests_by_arm() == {"v2": 6, "v1": 6}
     for arm in (0, 1):
         outcomes = load_outcomes(resources.store, key, arm)
         assert sorted(zip(outcomes.positions, outcomes.repeats, strict=True)) == [
@@ -119,11 +121,11 @@ def test_each_sample_arm_and_repeat_is_requested_once_and_stored(resources, mode
 
 
 def test_each_score_is_reported_with_its_arm_and_sample(resources, planned):
-    seen = []
-    run_it(resources, planned, parts={"on_observation": lambda **facts: seen.append(facts)})
+    calls = []
+    run_it(resources, planned, parts={"on_observation": lambda **facts: calls.append(facts)})
 
-    assert {facts["nodeid"] for facts in seen} == {planned[1].plan.nodeid}
-    assert Counter((facts["arm"], facts["sample"]) for facts in seen) == {
+    assert {facts["nodeid"] for facts in calls} == {planned[1].plan.nodeid}
+    assert Counter((facts["arm"], facts["sample"]) for facts in calls) == {
         (arm, sample): 2 for arm in ("v2", "v1") for sample in "abc"
     }
 
@@ -131,11 +133,11 @@ def test_each_score_is_reported_with_its_arm_and_sample(resources, planned):
 def test_progress_counts_all_units_and_is_cleared_at_the_end(resources, pytester):
     source = SOURCE.replace("epochs=2", "epochs=1")
     planned = plan_item(pytester, source, scripted_arm(lambda request: "a", latency_s=0.5))
-    shown = []
-    run_it(resources, planned, show=shown.append)
+    lines = []
+    run_it(resources, planned, show=lines.append)
 
-    assert shown[-1] is None
-    assert {(progress.total, progress.done, progress.lost) for progress in shown[:-1]} == {(3, 3, 0)}
+    assert lines[-1] is None
+    assert {(progress.total, progress.done, progress.lost) for progress in lines[:-1]} == {(3, 3, 0)}
 
 
 # -- stored replies -------------------------------------------------------------------------------------------------
@@ -143,11 +145,11 @@ def test_progress_counts_all_units_and_is_cleared_at_the_end(resources, pytester
 
 def test_a_baseline_that_was_measured_before_is_copied_and_a_candidate_is_measured_again(resources, models, planned):
     run_it(resources, planned)
-    models.asked()
+    models.requests_by_arm()
     run_it(resources, planned, "second")
 
-    key, finished = stored(resources, "second")
-    assert models.asked() == {"v2": 6}
+    key, finished = load_stored(resources, "second")
+    assert models.requests_by_arm() == {"v2": 6}
     assert finished
     assert {name: reused.run for name, reused in reused_replies(resources.store, key).items()} == {"v1": "first"}
     assert len(load_outcomes(resources.store, key, 1).positions) == 6
@@ -156,35 +158,35 @@ def test_a_baseline_that_was_measured_before_is_copied_and_a_candidate_is_measur
 @pytest.mark.parametrize("settings", [{"fresh": True}, {"cache": "refresh"}], ids=["fresh", "refresh"])
 def test_a_baseline_is_measured_again_on_request(resources, models, planned, settings):
     run_it(resources, planned)
-    models.asked()
+    models.requests_by_arm()
     run_it(resources, planned, "second", **settings)
 
-    assert models.asked() == {"v2": 6, "v1": 6}
+    assert models.requests_by_arm() == {"v2": 6, "v1": 6}
 
 
 def test_a_resumed_run_requests_only_what_is_missing(resources, models, planned):
     models.lost = {("v2", "b")}
     run_it(resources, planned)
-    models.asked()
+    models.requests_by_arm()
     models.lost = set()
     run_it(resources, planned, "second", resume=True)
 
     assert models.requests == {("v2", "b", 0): 1, ("v2", "b", 1): 1}
-    assert len(load_outcomes(resources.store, stored(resources, "second")[0], 0).positions) == 6
+    assert len(load_outcomes(resources.store, load_stored(resources, "second")[0], 0).positions) == 6
 
 
 def test_an_arm_with_stored_answers_is_never_requested(resources, models, pytester):
     first = plan_item(pytester, SOURCE, models.candidate, models.baseline)
     run_it(resources, first)
-    models.asked()
+    models.requests_by_arm()
     item, experiment = first
     old = Arm(name="run:first", role="baseline", adapter="run:first", identity="run:first", stored_run="first")
     plan = dataclasses.replace(experiment.plan, arms=(experiment.plan.arms[0], old))
     arms = (models.candidate, OpenedArm(old, None))
     run_it(resources, (item, dataclasses.replace(experiment, plan=plan, opened_arms=arms)), "second")
 
-    key, _ = stored(resources, "second")
-    assert models.asked() == {"v2": 6}
+    key, _ = load_stored(resources, "second")
+    assert models.requests_by_arm() == {"v2": 6}
     assert len(load_outcomes(resources.store, key, 1).positions) == 6
 
 
@@ -218,9 +220,9 @@ def test_stored_answers_do_not_depend_on_the_name_of_an_arm(planned):
 def test_after_the_deadline_nothing_is_requested_and_the_experiment_stays_open(resources, models, planned):
     run_it(resources, planned, parts={"deadline": Deadline(time.monotonic() - 1, "1 s")})
 
-    key, finished = stored(resources)
+    key, finished = load_stored(resources)
     assert not finished
-    assert models.asked() == {}
+    assert models.requests_by_arm() == {}
     assert Counter(lost.reason for lost in load_outcomes(resources.store, key, 0).lost) == {"deadline": 6}
 
 
@@ -234,21 +236,21 @@ def test_a_budget_covers_whole_pairs_and_a_resumed_run_requests_the_rest(resourc
     planned = plan_item(pytester, SOURCE, *arms)
     run_it(resources, planned, parts={"spending": spending}, concurrency=1)
 
-    key, finished = stored(resources)
+    key, finished = load_stored(resources)
     assert not finished
-    assert models.asked() == {"v2": 4, "v1": 4}
+    assert models.requests_by_arm() == {"v2": 4, "v1": 4}
     candidate, baseline = (load_outcomes(resources.store, key, arm) for arm in (0, 1))
     assert {*zip(candidate.positions, candidate.repeats, strict=True)} == {
         *zip(baseline.positions, baseline.repeats, strict=True)
     }
     run_it(resources, plan_item(pytester, SOURCE, models.candidate, models.baseline), "second", resume=True)
-    assert models.asked() == {"v2": 2, "v1": 2}
+    assert models.requests_by_arm() == {"v2": 2, "v1": 2}
 
 
 def test_a_resumed_arm_reserves_nothing_for_stored_answers(resources, models, pytester):
     models.lost = {("v2", "c")}
     run_it(resources, plan_item(pytester, SOURCE, models.candidate, models.baseline))
-    models.asked()
+    models.requests_by_arm()
     models.lost = set()
     # Two requests are missing. Were the baseline's reserved as well, the budget would do for one.
     spending = Spending("2 requests")
@@ -263,8 +265,8 @@ def test_a_resumed_arm_reserves_nothing_for_stored_answers(resources, models, py
         concurrency=1,
     )
 
-    assert models.asked() == {"v2": 2}
-    assert stored(resources, "second")[1]
+    assert models.requests_by_arm() == {"v2": 2}
+    assert load_stored(resources, "second")[1]
 
 
 def test_an_arm_without_any_answer_ends_the_experiment_and_the_other_arms_replies_are_stored(
@@ -274,7 +276,7 @@ def test_an_arm_without_any_answer_ends_the_experiment_and_the_other_arms_replie
     with pytest.raises(CrucibleError, match="adapter 'v1' lost each of its first 6 samples"):
         run_it(resources, planned, concurrency=1)
 
-    key, finished = stored(resources)
+    key, finished = load_stored(resources)
     assert not finished
     assert len(load_outcomes(resources.store, key, 0).positions) >= 4
 
@@ -308,7 +310,7 @@ def test_an_interrupt_cancels_the_requests_in_flight(resources, pytester):
         run_it(resources, planned, show=interrupt)
 
     assert sorted(model.cancelled) == ["a", "a", "b", "b", "c", "c"]
-    assert not stored(resources)[1]
+    assert not load_stored(resources)[1]
 
 
 def test_a_timeout_error_of_a_plugin_ends_the_run_instead_of_waiting_for_ever(resources, planned):
@@ -326,7 +328,7 @@ def test_threads_of_a_blocking_test_end_with_it(resources, pytester):
         plan_item(pytester, source, arm_of(ScriptedBackend(lambda request: str(request.input), identity="v2"))),
     )
 
-    key, finished = stored(resources)
+    key, finished = load_stored(resources)
     assert finished
     assert list(load_outcomes(resources.store, key, 0).scores["right"].values) == [1.0] * 6
     workers = [thread for thread in threading.enumerate() if re.fullmatch(r"crucible-\d+", thread.name)]

@@ -6,17 +6,17 @@ import threading
 
 import pytest
 
-from pytest_crucible.session.stage_barrier import StageBarrier
+from pytest_crucible.features.stages.barrier import StageBarrier
 from pytest_crucible.store.runs import RunStore
 
 
 @pytest.fixture
 def barrier(tmp_path):
     store = RunStore(str(tmp_path / "runs.db"))
-    made = StageBarrier(store, "run")
+    barrier = StageBarrier(store, "run")
     for worker in ("gw0", "gw1", "gw2"):
-        made.enter(worker)
-    yield made
+        barrier.enter(worker)
+    yield barrier
     store.close()
 
 

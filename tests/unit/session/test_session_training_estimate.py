@@ -6,18 +6,18 @@ from types import SimpleNamespace
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.untrained import Untrained
-from pytest_crucible.local_model.lineages import write_lineage
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.backends.lineages import write_lineage
+from pytest_crucible.features.stages.training_estimate import training_lines
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records import Arm, Lineage
-from pytest_crucible.session.training_estimate import training_lines
 from pytest_crucible.training import Recipe
-from pytest_crucible.training.results import summarise_training
+from pytest_crucible.training.log import summarise_training
 
 
 def train(trainer): ...
 
 
-def untrained(name: str, **settings) -> OpenedArm:
+def untrained_arm(name: str, **settings) -> OpenedArm:
     base = SimpleNamespace(identity="base", name="base", words="base")
     recipe = Recipe(name, "recipes:train", train, base, LoraSpec(rank=4), **settings)
     return OpenedArm(Arm(name=name, role="candidate", adapter=name, identity=name), Untrained(recipe))
@@ -34,7 +34,7 @@ def write(folder, name: str, seconds: float, **facts) -> None:
 
 
 def test_adapters_that_share_a_training_count_once(tmp_path):
-    arms = [untrained("a", at=1), untrained("b", at=2), untrained("c", hyperparameters={"steps": 3})]
+    arms = [untrained_arm("a", at=1), untrained_arm("b", at=2), untrained_arm("c", hyperparameters={"steps": 3})]
 
     assert list(training_lines(arms, 0, tmp_path)) == [
         "training 2 runs of recipes:train: unknown (no two earlier ones tell how long)"
@@ -51,6 +51,6 @@ def test_earlier_trainings_of_the_recipe_tell_how_long_it_takes(tmp_path):
     }.items():
         write(tmp_path, name, 2.0 if len(name) == 4 and name < "k3" else 99.0, **facts)
 
-    assert list(training_lines([untrained("a")], 3, tmp_path)) == [
+    assert list(training_lines([untrained_arm("a")], 3, tmp_path)) == [
         "training 4 runs of recipes:train: 8.00 s (as 2 earlier trainings took)"
     ]

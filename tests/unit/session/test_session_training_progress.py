@@ -10,7 +10,7 @@ from experiment_builders import ALONE
 from tiny_base import write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records import Lineage, TrainingResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session import training_progress

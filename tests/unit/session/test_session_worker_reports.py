@@ -1,4 +1,4 @@
-"""What the controller makes of its workers' announcements and reports."""
+"""The controller's use of its workers' announcements and reports."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ async def after_the_first(reader: BatchReader[int], shelf: Shelf, many: int) -> 
 
 @pytest.mark.parametrize(("many", "sizes"), [(3, [3]), (BATCH_SIZE, [BATCH_SIZE]), (BATCH_SIZE + 2, [BATCH_SIZE, 2])])
 def test_what_is_asked_meanwhile_is_one_batch(reader, shelf, many, sizes):
-    found = asyncio.run(after_the_first(reader, shelf, many))
+    result = asyncio.run(after_the_first(reader, shelf, many))
 
-    assert found == [5, *(number % 7 or None for number in range(many))]
+    assert result == [5, *(number % 7 or None for number in range(many))]
     assert [len(batch) for batch in shelf.batches] == [1, *sizes]
     assert shelf.threads == {"crucible-reader"}
 
@@ -91,7 +91,7 @@ def test_an_error_reaches_everybody_in_the_batch_and_the_next_is_tried():
     reader.close()
 
 
-def test_a_loop_that_was_closed_meanwhile_holds_nobody_up(reader, shelf):
+def test_a_closed_loop_does_not_block_others(reader, shelf):
     async def give_up() -> None:
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(reader.find("first"), 0.01)

@@ -19,7 +19,7 @@ from pytest_crucible.store.schema import FORMAT
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
+def store_path(tmp_path: Path) -> Path:
     """A run store in good health, closed."""
     path = tmp_path / "runs.db"
     RunStore(str(path)).close()
@@ -32,13 +32,13 @@ def refusal(location: Path | str, *, busy_s: float = 5.0) -> str:
     return str(raised.value)
 
 
-def test_another_process_holds_it(made):
-    with closing(sqlite3.connect(made)) as holder:
+def test_another_process_holds_it(store_path):
+    with closing(sqlite3.connect(store_path)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
 
-        said = refusal(made, busy_s=0.05)
-    assert said == (
-        f"run store {str(made)!r} is locked by another process: wait for it, or name another store with "
+        sentence = refusal(store_path, busy_s=0.05)
+    assert sentence == (
+        f"run store {str(store_path)!r} is locked by another process: wait for it, or name another store with "
         "--crucible-store"
     )
 
@@ -51,21 +51,21 @@ def test_another_process_holds_one_that_is_still_empty(tmp_path):
         assert "is locked by another process" in refusal(path, busy_s=0.05)
 
 
-def test_it_waits_for_another_process(made):
+def test_it_waits_for_another_process(store_path):
     """The other one lets go after a moment."""
     code = (
         "import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN EXCLUSIVE'); print(flush=True)"
     )
-    command = [sys.executable, "-c", f"{code}; time.sleep(0.3); c.rollback()", str(made)]
+    command = [sys.executable, "-c", f"{code}; time.sleep(0.3); c.rollback()", str(store_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
 
-        open_engine(str(made), busy_s=20).dispose()
+        open_engine(str(store_path), busy_s=20).dispose()
 
 
-def test_it_is_read_only(made):
-    location = f"sqlite:///file:{made}?mode=ro&uri=true"
+def test_it_is_read_only(store_path):
+    location = f"sqlite:///file:{store_path}?mode=ro&uri=true"
 
     assert refusal(location) == (
         f"run store {location!r} is read-only: make it writable, or name another store with --crucible-store"
@@ -82,28 +82,35 @@ def test_it_is_another_kind_of_file(tmp_path):
     )
 
 
-def test_it_was_cut_off(made):
-    made.write_bytes(made.read_bytes()[: 4096 + 100])
+def test_it_was_cut_off(store_path):
+    store_path.write_bytes(store_path.read_bytes()[: 4096 + 100])
 
-    assert refusal(made) == (f"run store {str(made)!r} is corrupt: move it away and start a new one, or restore a copy")
+    refused = refusal(store_path)
+
+    assert refused == (f"run store {str(store_path)!r} is corrupt: move it away and start a new one, or restore a copy")
 
 
-def test_it_is_of_a_newer_version(made):
-    with closing(sqlite3.connect(made)) as connection, connection:
+def test_it_is_of_a_newer_version(store_path):
+    with closing(sqlite3.connect(store_path)) as connection, connection:
         connection.execute("UPDATE store_format SET version = 99")
 
-    assert refusal(made) == (
-        f"run store {str(made)!r} has format 99, this version writes format {FORMAT}: upgrade pytest-crucible, or name another "
-        "store with --crucible-store"
+    refused = refusal(store_path)
+
+    assert refused == (
+        f"run store {str(store_path)!r} has format 99, this version writes format {FORMAT}: upgrade pytest-crucible, or name "
+        "another store with --crucible-store"
     )
 
 
-def test_a_table_is_missing(made):
-    with closing(sqlite3.connect(made)) as connection, connection:
+def test_a_table_is_missing(store_path):
+    with closing(sqlite3.connect(store_path)) as connection, connection:
         connection.execute("DROP TABLE runs")
 
-    assert refusal(made) == (
-        f"run store {str(made)!r} cannot be used (no such table: runs): repair it, or name another store with --crucible-store"
+    refused = refusal(store_path)
+
+    assert refused == (
+        f"run store {str(store_path)!r} cannot be used (no such table: runs): repair it, or name another "
+        "store with --crucible-store"
     )
 
 
@@ -111,9 +118,9 @@ def test_a_file_is_in_the_way_of_its_directory(tmp_path):
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "runs.db"
 
-    said = refusal(path)
-    assert said.startswith(f"run store {str(path)!r} cannot be created: ")
-    assert "File exists" in said
+    sentence = refusal(path)
+    assert sentence.startswith(f"run store {str(path)!r} cannot be created: ")
+    assert "File exists" in sentence
 
 
 def test_a_url_names_a_directory_that_is_not_there(tmp_path):
@@ -149,7 +156,7 @@ def test_a_missing_directory_is_made_and_kept_out_of_commits(tmp_path):
 def test_only_our_own_directory_is_kept_out_of_commits(tmp_path):
     RunStore(str(tmp_path / "results" / "runs.db")).close()
 
-    assert [one.name for one in (tmp_path / "results").iterdir()] == ["runs.db"]
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["runs.db"]
 
 
 @pytest.mark.parametrize("name", ["what? now", "50%20", "a#b", "ünï ☃", "a&b=c"])
@@ -157,15 +164,15 @@ def test_any_file_name_is_a_path(tmp_path, name):
     path = tmp_path / name / "runs.db"
     RunStore(str(path)).close()
 
-    assert [one.name for one in tmp_path.iterdir()] == [name]
+    assert [path.name for path in tmp_path.iterdir()] == [name]
     assert path.stat().st_size > 0
 
 
-def test_it_opens_as_it_was_left(made):
-    before = made.read_bytes()
-    RunStore(str(made)).close()
+def test_it_opens_as_it_was_left(store_path):
+    before = store_path.read_bytes()
+    RunStore(str(store_path)).close()
 
-    assert made.read_bytes() == before
+    assert store_path.read_bytes() == before
 
 
 @pytest.mark.slow
@@ -197,11 +204,11 @@ def test_processes_that_make_it_at_once_all_succeed(tmp_path):
 def test_a_server_is_not_waited_for_for_ever(postgresql):
     engine = open_engine(postgresql, busy_s=7)
     with engine.connect() as connection:
-        told = connection.connection.dbapi_connection.info.get_parameters()
+        parameters = connection.connection.dbapi_connection.info.get_parameters()
         lock = connection.exec_driver_sql("show lock_timeout").scalar()
     engine.dispose()
 
-    assert (told["tcp_user_timeout"], told["connect_timeout"], lock) == ("7000", "10", "7s")
+    assert (parameters["tcp_user_timeout"], parameters["connect_timeout"], lock) == ("7000", "10", "7s")
 
 
 def test_a_server_is_lost_in_mid_work(postgresql):

@@ -43,16 +43,16 @@ def store(path: Path) -> Iterator[RunStore]:
     opened.close()
 
 
-def event(name: str = "request.stop", *, at: float = 1.0, arm: str = "v2", experiment: str = T, **given) -> Event:
-    facts = {key: given.pop(key) for key in list(given) if key not in ("seconds", "sample", "repeat")}
-    return Event(name=name, at=at, arm=arm, experiment=experiment, facts=facts, **given)
+def event(name: str = "request.stop", *, at: float = 1.0, arm: str = "v2", experiment: str = T, **fields) -> Event:
+    facts = {key: fields.pop(key) for key in list(fields) if key not in ("seconds", "sample", "repeat")}
+    return Event(name=name, at=at, arm=arm, experiment=experiment, facts=facts, **fields)
 
 
-def record(store: RunStore, *told: Event, run: str = "run1") -> None:
+def record(store: RunStore, *events: Event, run: str = "run1") -> None:
     recorder, writer = Recorder(run), store.writer()
     recorder.open(writer)
-    for one in told:
-        recorder(one)
+    for item in events:
+        recorder(item)
     writer.close()
 
 
@@ -78,10 +78,10 @@ FACTS = st.dictionaries(
 
 @given(FACTS)
 def test_every_fact_finds_its_place(facts):
-    """In a column of its own, or in the JSON; and nothing stands in two places."""
+    """Return an event's facts: each is in a column of its own or in the JSON, and none in both."""
     [row] = event_rows([("run1", Event(name="n", at=0.0, facts=facts))], str, str)
-    said = row["facts"] or {}
-    json.dumps(said, allow_nan=False)
+    output = row["facts"] or {}
+    json.dumps(output, allow_nan=False)
 
     for name, value in facts.items():
         if name == "error":
@@ -89,32 +89,34 @@ def test_every_fact_finds_its_place(facts):
         elif name in AMOUNTS:
             is_amount = type(value) in (int, float) and math.isfinite(value)
             assert row[name] == (value if is_amount else None)
-            assert (name in said) == (value is not None and not is_amount)
+            assert (name in output) == (value is not None and not is_amount)
         else:
-            assert name in said
+            assert name in output
 
 
 @given(st.lists(FACTS, max_size=8))
 def test_an_event_is_stored_as_if_it_were_the_only_one_of_its_batch(several):
     """Though facts that are alike are looked at once: 1, 1.0 and true are not alike."""
-    told = [("run1", Event(name="n", at=0.0, facts=facts)) for facts in several]
+    events = [("run1", Event(name="n", at=0.0, facts=facts)) for facts in several]
     hide = hider(["a-key-of-ours"])
 
-    assert repr(event_rows(told, hide, hide)) == repr([row for one in told for row in event_rows([one], hide, hide)])
+    assert repr(event_rows(events, hide, hide)) == repr(
+        [row for event in events for row in event_rows([event], hide, hide)]
+    )
 
 
 def test_facts_that_are_alike_are_hidden_in_every_event():
-    told = [("run1", Event(name="n", at=0.0, facts={"finish": "a-key-of-ours"}))] * 3
+    events = [("run1", Event(name="n", at=0.0, facts={"finish": "a-key-of-ours"}))] * 3
 
-    assert [row["facts"] for row in event_rows(told, hider(["a-key-of-ours"]), str)] == [{"finish": HIDDEN}] * 3
+    assert [row["facts"] for row in event_rows(events, hider(["a-key-of-ours"]), str)] == [{"finish": HIDDEN}] * 3
 
 
 def test_facts_that_are_plain_come_back_as_they_were(store):
-    told = {"counts": {"4": 2, "5": 1}, "consensus": 0.5, "tie": False, "queried": ["v1", "v2"], "winner": "ä \n 4"}
-    record(store, event("vote", seconds=None, sample="a", repeat=1, **told))
+    table = {"counts": {"4": 2, "5": 1}, "consensus": 0.5, "tie": False, "queried": ["v1", "v2"], "winner": "ä \n 4"}
+    record(store, event("vote", seconds=None, sample="a", repeat=1, **table))
 
     [row] = rows(store)
-    assert row["facts"] == told
+    assert row["facts"] == table
     assert (row["experiment"], row["arm"], row["sample"], row["repeat"], row["name"]) == (T, "v2", "a", 1, "vote")
 
 
@@ -187,11 +189,11 @@ def test_events_are_counted_by_arm_name_and_class_of_error(store):
         event("request.retry", kind="429"),
         event("train.step", experiment="", arm="v2", seconds=1.0),
     )
-    found = load_events(store, "run1")
+    events = load_events(store, "run1")
 
-    assert set(found) == {(T, "v2"), (T, "v1")}
-    of_arm = found[T, "v2"]
-    counts = {(one.name, one.error): one for one in of_arm.counts}
+    assert set(events) == {(T, "v2"), (T, "v1")}
+    of_arm = events[T, "v2"]
+    counts = {(count.name, count.error): count for count in of_arm.counts}
     answered = counts["request.stop", None]
     assert (answered.n, answered.counted, answered.input_tokens, answered.output_tokens) == (2, 2, 12, 3)
     assert (answered.priced, answered.cost_usd, answered.first, answered.last) == (1, 0.5, 8.0, 12.0)
@@ -203,7 +205,7 @@ def test_events_are_counted_by_arm_name_and_class_of_error(store):
 
 def test_two_sessions_that_write_into_one_store_do_not_mix(store, path):
     other = RunStore(str(path))
-    sessions = [(one, one.writer(), Recorder(run)) for one, run in ((store, "run1"), (other, "run2"))]
+    sessions = [(entry, entry.writer(), Recorder(run)) for entry, run in ((store, "run1"), (other, "run2"))]
     for _, writer, recorder in sessions:
         recorder.open(writer)
     for k in range(600):
@@ -214,8 +216,8 @@ def test_two_sessions_that_write_into_one_store_do_not_mix(store, path):
     other.close()
 
     for number in (1, 2):
-        found = load_events(store, f"run{number}")
-        assert {place: set(one.latencies) for place, one in found.items()} == {
+        events = load_events(store, f"run{number}")
+        assert {place: set(event.latencies) for place, event in events.items()} == {
             (T, "v2"): {float(number)},
             (U, "v2"): {float(number)},
         }
@@ -251,11 +253,11 @@ for k in range(100_000):
 
 @pytest.mark.slow
 def test_a_killed_process_loses_a_second_of_events_at_most(path):
-    told = []
+    events = []
     with subprocess.Popen([sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            told.append(time.monotonic())
+            events.append(time.monotonic())
             if int(line) == 700:
                 process.send_signal(signal.SIGKILL)
     with closing(sqlite3.connect(path)) as connection:
@@ -263,8 +265,8 @@ def test_a_killed_process_loses_a_second_of_events_at_most(path):
 
     assert samples == list(range(len(samples)))
     assert samples[-1] > 0
-    first_lost = told[min(len(samples), len(told) - 1)]
-    assert told[-1] - first_lost < 1
+    first_lost = events[min(len(samples), len(events) - 1)]
+    assert events[-1] - first_lost < 1
 
 
 # -- formats ------------------------------------------------------------------------------------------------------
@@ -277,10 +279,10 @@ def test_a_store_of_the_first_format_gets_the_table_and_keeps_what_it_has(store,
         connection.execute(schema.store_format.update().values(version=1))
     upgraded = RunStore(str(path))
     record(upgraded, event())
-    found, run = rows(upgraded), upgraded.run("run0")
+    result, run = rows(upgraded), upgraded.run("run0")
     upgraded.close()
 
-    assert len(found) == 1
+    assert len(result) == 1
     assert run["started"] == "then"
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT version FROM store_format").fetchall() == [(schema.FORMAT,)]
@@ -288,7 +290,7 @@ def test_a_store_of_the_first_format_gets_the_table_and_keeps_what_it_has(store,
 
 
 @pytest.mark.parametrize(
-    "told",
+    "events",
     [
         {"error": "no: sk-0123456789abcdefXY"},
         {"sample": "sk-0123456789abcdefXY"},
@@ -296,9 +298,9 @@ def test_a_store_of_the_first_format_gets_the_table_and_keeps_what_it_has(store,
     ],
     ids=["error", "sample", "fact"],
 )
-def test_a_key_in_what_is_told_is_not_stored(path, told):
+def test_a_key_in_an_event_is_not_stored(path, events):
     with closing(RunStore(str(path), hider())) as opened:
-        record(opened, event(**told))
+        record(opened, event(**events))
 
     with closing(sqlite3.connect(path)) as database:
         (row,) = database.execute("SELECT sample, error, facts FROM events").fetchall()

@@ -1,4 +1,4 @@
-"""What is surely not there, and what may be."""
+"""Keys that are surely absent, and those that may exist."""
 
 from __future__ import annotations
 

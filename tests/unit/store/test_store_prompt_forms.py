@@ -26,8 +26,8 @@ samples = texts | st.dictionaries(texts, texts | st.integers() | st.lists(texts)
 def conversations(draw):
     """A sample, and messages that are made of its texts and of others."""
     sample, metadata = draw(samples), draw(st.dictionaries(texts, texts, max_size=2))
-    known = [*sample_texts(sample, metadata).values(), "other", ""]
-    parts = st.lists(st.sampled_from(known) | texts, max_size=4).map("".join)
+    expected = [*sample_texts(sample, metadata).values(), "other", ""]
+    parts = st.lists(st.sampled_from(expected) | texts, max_size=4).map("".join)
     messages = st.lists(st.fixed_dictionaries({"role": st.just("user"), "content": parts}), max_size=3)
     return sample, metadata, draw(parts | messages | st.lists(st.integers(), max_size=3))
 
@@ -35,9 +35,9 @@ def conversations(draw):
 @given(conversations())
 def test_messages_come_back_as_they_were_sent(conversation):
     sample, metadata, messages = conversation
-    known = sample_texts(sample, metadata)
+    texts = sample_texts(sample, metadata)
 
-    assert messages_of(unpack_form(pack_form(form_of(messages, known))), known) == messages
+    assert messages_of(unpack_form(pack_form(form_of(messages, texts))), texts) == messages
 
 
 def test_one_prompt_around_the_texts_of_many_samples_is_one_form():
@@ -52,17 +52,17 @@ def test_one_prompt_around_the_texts_of_many_samples_is_one_form():
 
 def test_earlier_replies_are_referred_to():
     first, later = "It is green, I am sure.", "Are you?"
-    known = {"i0": text_form("The sky"), "r1": text_form(first)}
-    form = form_of([{"role": "assistant", "content": first}, {"role": "user", "content": later}], known)
+    texts = {"i0": text_form("The sky"), "r1": text_form(first)}
+    form = form_of([{"role": "assistant", "content": first}, {"role": "user", "content": later}], texts)
 
     assert first not in form
     assert later in form
 
 
 def test_the_longest_text_is_replaced_first():
-    known = sample_texts({"short": "green", "whole": "the sky is green"}, {})
+    texts = sample_texts({"short": "green", "whole": "the sky is green"}, {})
 
-    assert form_of("the sky is green", known) == '"\x01i1\x02"'
+    assert form_of("the sky is green", texts) == '"\x01i1\x02"'
 
 
 def test_a_form_that_refers_to_nothing_known_is_not_guessed():

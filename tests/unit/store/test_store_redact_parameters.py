@@ -1,4 +1,4 @@
-"""No statement takes a key to the database, whoever writes it and however."""
+"""No statement takes a key to the database, by any writer and statement."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_hidden_ids_stay_apart_and_equal():
     redact, again = (IdRedactor(hider(), b"the store's key") for _ in range(2))
     ids = [f"sk-learn-regression-{k:04}" for k in range(200)]
 
-    assert len({redact(one) for one in ids}) == 200
-    assert [redact(one) for one in ids] == [again(one) for one in ids]
+    assert len({redact(entry) for entry in ids}) == 200
+    assert [redact(entry) for entry in ids] == [again(entry) for entry in ids]
     assert redact("s1") == "s1"
     assert redact(ids[0]) != IdRedactor(hider(), b"another store's")(ids[0])

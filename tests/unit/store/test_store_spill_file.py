@@ -48,48 +48,50 @@ def key_of(path: Path) -> bytes:
 def texts(path: Path) -> list[str]:
     store = RunStore(str(path))
     with store.engine.connect() as connection:
-        found = list(connection.execute(select(schema.replies.c.text)).scalars())
+        result = list(connection.execute(select(schema.replies.c.text)).scalars())
     store.close()
-    return found
+    return result
 
 
 def test_rows_of_this_store_are_entered_from_either_folder(path, tmp_path, temporary):
     Path(f"{path}.unsaved").write_text("no folder")
-    kept = write_spill_file(str(path), key_of(path), "run", [(schema.replies, False, [REPLY])])
+    spill_file = write_spill_file(str(path), key_of(path), "run", [(schema.replies, False, [REPLY])])
 
-    assert kept.is_relative_to(temporary / f"pytest-crucible-{os.geteuid()}")
-    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-    assert stat.S_IMODE(kept.parent.stat().st_mode) == stat.S_IMODE(kept.parent.parent.stat().st_mode) == 0o700
+    assert spill_file.is_relative_to(temporary / f"pytest-crucible-{os.geteuid()}")
+    assert stat.S_IMODE(spill_file.stat().st_mode) == 0o600
+    assert (
+        stat.S_IMODE(spill_file.parent.stat().st_mode) == stat.S_IMODE(spill_file.parent.parent.stat().st_mode) == 0o700
+    )
     assert texts(path) == ["4"]
 
 
 @pytest.mark.parametrize("change", ["a row", "the run", "another key", "no signature"])
 def test_rows_that_were_changed_are_refused(path, change):
     key = b"0" * 32 if change == "another key" else key_of(path)
-    kept = write_spill_file(str(path), key, "run", [(schema.replies, False, [REPLY])])
-    text = kept.read_text()
+    spill_file = write_spill_file(str(path), key, "run", [(schema.replies, False, [REPLY])])
+    text = spill_file.read_text()
     old, new = {"a row": ('"4"', '"5"'), "the run": ('"run": "run"', '"run":"run"')}.get(change, ("", ""))
-    kept.write_text(text.partition("\n")[2] if change == "no signature" else text.replace(old, new))
+    spill_file.write_text(text.partition("\n")[2] if change == "no signature" else text.replace(old, new))
 
     with pytest.raises(StoreError, match=r"was not written for this store, or was changed since.*: move the file away"):
         RunStore(str(path))
-    kept.unlink()
+    spill_file.unlink()
     assert texts(path) == []
 
 
 def test_a_signed_row_of_a_table_that_does_not_spill_is_refused(path):
-    kept = write_spill_file(
+    spill_file = write_spill_file(
         str(path), key_of(path), "run", [(schema.verdicts, False, [{"experiment": 1, "subject": "x", "state": "met"}])]
     )
 
     with pytest.raises(StoreError, match="table 'verdicts'"):
         RunStore(str(path))
-    kept.unlink()
+    spill_file.unlink()
 
 
 @OTHER
 def test_rows_that_another_user_left_are_never_read(path, temporary):
-    """As in the folder that earlier versions read, and in the one of this version, made by that user first."""
+    """The folder is that of earlier versions, or that of this version, created by that user first."""
     temporary.chmod(0o1777)
     shutil.rmtree(temporary / f"pytest-crucible-{os.geteuid()}")
     line = json.dumps(["replies", True, [REPLY]])
@@ -112,9 +114,9 @@ for folder in ({str(temporary / f"{name}-{store_name}.unsaved")!r}, {str(tempora
 
 
 def test_a_folder_that_others_can_reach_is_not_read(path):
-    kept = write_spill_file(str(path), key_of(path), "run", [(schema.replies, False, [REPLY])])
-    kept.parent.chmod(0o777)
+    spill_file = write_spill_file(str(path), key_of(path), "run", [(schema.replies, False, [REPLY])])
+    spill_file.parent.chmod(0o777)
 
     assert texts(path) == []
-    kept.parent.chmod(0o700)
+    spill_file.parent.chmod(0o700)
     assert texts(path) == ["4"]

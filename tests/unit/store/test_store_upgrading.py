@@ -28,18 +28,18 @@ def blank(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
         return lambda: f"sqlite:///{tmp_path}/{secrets.token_hex(4)}.db"
     url = str(request.getfixturevalue("postgresql"))
 
-    def emptied() -> str:
+    def empty() -> str:
         engine = create_engine(url)
         schema.metadata.drop_all(engine)
         engine.dispose()
         return url
 
-    return emptied
+    return empty
 
 
 def written_by(version: int, location: str) -> str:
     """A store as that version made it."""
-    later = {one for additions in schema.ADDED[version - 1 :] for one in additions}
+    later = {addition for additions in schema.ADDED[version - 1 :] for addition in additions}
     then = MetaData()
     for table in schema.metadata.tables.values():
         if table not in later:
@@ -55,16 +55,16 @@ def written_by(version: int, location: str) -> str:
     return location
 
 
-def described(location: str) -> dict[str, dict[str, str]]:
+def describe(location: str) -> dict[str, dict[str, str]]:
     """All tables with their columns and types."""
     engine = create_engine(location)
     look = inspect(engine)
-    found = {
+    values = {
         table: {column["name"]: str(column["type"]) for column in look.get_columns(table)}
         for table in look.get_table_names()
     }
     engine.dispose()
-    return found
+    return values
 
 
 VERSIONS = pytest.mark.parametrize("version", range(1, schema.FORMAT))
@@ -73,13 +73,13 @@ VERSIONS = pytest.mark.parametrize("version", range(1, schema.FORMAT))
 @VERSIONS
 def test_it_gets_what_later_formats_have_added(blank, version):
     old = written_by(version, blank())
-    before = described(old)
+    before = describe(old)
     RunStore(old).close()
-    upgraded = described(old)
+    upgraded = describe(old)
     new = blank()
     RunStore(new).close()
 
-    assert before != upgraded == described(new)
+    assert before != upgraded == describe(new)
 
 
 @VERSIONS
@@ -119,7 +119,7 @@ def test_several_that_open_it_at_once_all_find_it_upgraded(blank):
         thread.join()
 
     assert problems == []
-    assert "reply_cache" in described(location)
+    assert "reply_cache" in describe(location)
 
 
 def test_what_is_there_already_is_left_alone(blank):
@@ -128,15 +128,15 @@ def test_what_is_there_already_is_left_alone(blank):
     with store.engine.begin() as connection:
         connection.execute(update(schema.store_format).values(version=1))
     store.close()
-    before = described(location)
+    before = describe(location)
     RunStore(location).close()
 
-    assert described(location) == before
+    assert describe(location) == before
 
 
 def test_nothing_that_was_added_is_required():
     """Rows of an earlier format have none of it."""
-    columns = [one for additions in schema.ADDED for one in additions if isinstance(one, Column)]
+    columns = [addition for additions in schema.ADDED for addition in additions if isinstance(addition, Column)]
 
     assert columns
     assert all(column.nullable for column in columns)
@@ -167,8 +167,8 @@ def test_a_run_that_an_earlier_version_stored_is_shown_as_it_was(format3):
     store.close()
 
     [experiment] = run.experiments
-    assert [(one.arm, one.value) for one in experiment.estimates] == [("v2", 5 / 6), ("v1", 0.5)]
-    assert [(one.subject, one.state) for one in run.verdicts] == [
+    assert [(estimate.arm, estimate.value) for estimate in experiment.estimates] == [("v2", 5 / 6), ("v1", 0.5)]
+    assert [(verdict.subject, verdict.state) for verdict in run.verdicts] == [
         ("exact_match >= 0.70", "met"),
         ("exact_match: v2 vs v1", "undecided"),
     ]
@@ -181,7 +181,7 @@ def test_replies_of_an_earlier_version_have_a_conversation_without_calls(format3
     lines = list(conversation_lines("t", load_sample(store, plan.dataset_sha256, 4), talks, reasoning=False))
     store.close()
 
-    assert [(one.arm, one.reply, one.calls) for one in talks] == [("v2", "8", ()), ("v1", "none", ())]
+    assert [(talk.arm, talk.reply, talk.calls) for talk in talks] == [("v2", "8", ()), ("v1", "none", ())]
     assert lines[3:6] == [
         "v2: answered (exact_match = True)",
         "  (the messages of this reply were not recorded; this is the sample's input)",
@@ -223,6 +223,6 @@ def test_long_replies_and_reasoning_of_format_4_are_read_where_they_are(format4)
     assert talk.reply == text
     assert [(call.text, call.reasoning) for call in talk.calls] == [(text, reasoning)] * 2
     assert len(cached) == 6
-    assert {(one.reply.text, one.reply.reasoning) for one in cached} == {
+    assert {(entry.reply.text, entry.reply.reasoning) for entry in cached} == {
         (text.replace("q1", f"q{k}"), reasoning.replace("q1", f"q{k}")) for k in range(3)
     }

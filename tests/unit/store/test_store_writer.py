@@ -73,7 +73,7 @@ def store(path: Path) -> Iterator[RunStore]:
     opened.close()
 
 
-def entered(store: RunStore) -> tuple[int, int]:
+def enter_experiment(store: RunStore) -> tuple[int, int]:
     store.begin_run("run", started="now", seed=0, alpha=0.05, correction="holm", environment={})
     experiment = store.add_experiment("run", PLAN, [Sample(id="q", input=1)])
     return experiment, store.add_arm(experiment, 0, "v2", "")
@@ -101,7 +101,7 @@ def fill(writer, arm: int, *, at_once: int) -> None:
 @pytest.mark.slow
 def test_two_processes_at_once_lose_nothing_and_double_nothing(store, path):
     """Their ranges overlap: both say the same of units 1,500 to 2,999."""
-    experiment, arm = entered(store)
+    experiment, arm = enter_experiment(store)
     processes = [program(path, arm, first, 3000) for first in (0, 1500)]
     for process in processes:
         process.communicate()
@@ -113,22 +113,22 @@ def test_two_processes_at_once_lose_nothing_and_double_nothing(store, path):
 
 
 def killed_after(process: subprocess.Popen[str], seconds: float) -> tuple[list[tuple[int, float]], float]:
-    """What the program said that it had added, and when, until it was killed; and when that was."""
+    """Return the rows that the program printed as added with their times, and the time of the kill."""
     assert process.stdout is not None
-    said: list[tuple[int, float]] = []
-    while not said or said[-1][1] - said[0][1] < seconds:
+    lines: list[tuple[int, float]] = []
+    while not lines or lines[-1][1] - lines[0][1] < seconds:
         number, when = process.stdout.readline().split()
-        said.append((int(number), float(when)))
+        lines.append((int(number), float(when)))
     process.send_signal(signal.SIGKILL)
     killed = time.monotonic()
     rest = process.communicate()[0].splitlines(keepends=True)
-    said += [(int(line.split()[0]), float(line.split()[1])) for line in rest if line.endswith("\n")]
-    return said, killed
+    lines += [(int(line.split()[0]), float(line.split()[1])) for line in rest if line.endswith("\n")]
+    return lines, killed
 
 
 @pytest.mark.slow
 def test_a_killed_process_loses_at_most_its_last_second(store, path):
-    experiment, arm = entered(store)
+    experiment, arm = enter_experiment(store)
     added, killed = killed_after(program(path, arm, 0, 10**6, pause=0.002), 1.5)
 
     stored = sorted(load_outcomes(store, experiment, 0).positions)
@@ -140,8 +140,8 @@ def test_a_killed_process_loses_at_most_its_last_second(store, path):
 
 @pytest.mark.slow
 def test_a_store_stays_whole_when_its_writer_is_killed(store, path):
-    """What comes after can read it, and write to it."""
-    experiment, arm = entered(store)
+    """A later process can read it, and write to it."""
+    experiment, arm = enter_experiment(store)
     killed_after(program(path, arm, 0, 10**6), 0.8)
     writer = store.writer()
     add(writer, arm, 10**7)
@@ -157,7 +157,7 @@ def test_a_store_stays_whole_when_its_writer_is_killed(store, path):
 
 def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_it_left(store, path):
     """SQLite's own limit on pages gives the error of a full disk."""
-    experiment, arm = entered(store)
+    experiment, arm = enter_experiment(store)
     with store.engine.connect() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
     store.engine.dispose()
@@ -171,10 +171,10 @@ def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_i
         fill(writer, arm, at_once=20)
 
     stored = len(load_outcomes(store, experiment, 0).positions)
-    [kept] = Path(f"{path}.unsaved").iterdir()
+    [remaining] = Path(f"{path}.unsaved").iterdir()
     assert str(raised.value) == (
         f"run store {str(path)!r} cannot be written, the disk is full: free space, then resume with --crucible-resume "
-        f"(41 rows of this run kept in {str(kept)!r}, from where the next run takes them)"
+        f"(41 rows of this run kept in {str(remaining)!r}, from where the next run takes them)"
     )
     assert stored > 0
     assert stored % 20 == 0
@@ -187,25 +187,25 @@ def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_i
     event.remove(store.engine, "connect", full)
     again = RunStore(str(path))  # there is room again
     assert sorted(load_outcomes(again, experiment, 0).positions) == [*range(stored + 20), 10**7]
-    assert not kept.exists()
+    assert not remaining.exists()
     again.close()
 
 
 @pytest.mark.slow
 def test_a_write_that_fails_in_the_background_is_said_by_add(store, path):
-    """Nobody needs to flush: the thread that writes tells the one that adds."""
-    _, arm = entered(store)
+    """No flush is needed: the writing thread passes the error to the adding one."""
+    _, arm = enter_experiment(store)
     process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**17)
-    said = process.communicate(timeout=60)[0].splitlines()
+    lines = process.communicate(timeout=60)[0].splitlines()
 
     assert process.returncode == 3
-    assert said[-1].startswith(f"run store {str(path)!r} cannot be written")
-    assert re.search(r"rows of this run (not saved|kept in .*)\)", said[-1])
+    assert lines[-1].startswith(f"run store {str(path)!r} cannot be written")
+    assert re.search(r"rows of this run (not saved|kept in .*)\)", lines[-1])
 
 
 def test_calls_that_cannot_be_turned_into_rows_are_no_silent_loss(store):
     """The thread turns them into rows, and a guard that redacts them may raise anything."""
-    _, arm = entered(store)
+    _, arm = enter_experiment(store)
     call = ModelCall(text="[half a li", is_json=True, request=1, parameters=None, system="")
     writer = store.writer()
     writer.add(Outcome(Unit(0, 0, 0, 0), calls=[call], sample=Sample(id="a", input="?")), arm, [], [])
@@ -215,7 +215,7 @@ def test_calls_that_cannot_be_turned_into_rows_are_no_silent_loss(store):
 
 
 def test_rows_that_a_damaged_file_does_not_take_are_kept(store, path):
-    _, arm = entered(store)
+    _, arm = enter_experiment(store)
     writer = store.writer()
     with store.engine.begin() as connection:
         (page,) = connection.execute(text("SELECT rootpage FROM sqlite_master WHERE name = 'replies'")).scalars()
@@ -234,7 +234,7 @@ def test_rows_that_a_damaged_file_does_not_take_are_kept(store, path):
 @pytest.mark.slow
 def test_what_a_full_disk_did_not_take_is_taken_in_by_the_next_run(store, path):
     """The kernel's limit on the size of a file: the database has reached it, and a new file has not."""
-    experiment, arm = entered(store)
+    experiment, arm = enter_experiment(store)
     process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**19)
     added = len(process.communicate(timeout=60)[0].splitlines()) - 1
 
@@ -260,20 +260,20 @@ def test_what_was_kept_of_another_store_is_left_alone(store, path):
 
 
 def test_what_a_killed_process_was_about_to_take_in_is_taken_in_by_the_next_one(store, path):
-    _, arm = entered(store)
+    _, arm = enter_experiment(store)
     row = {"arm": arm, "position": 0, "epoch": 0, "skipped": False}
-    kept = write_spill_file(str(path), store.key, "run", [(schema.replies, False, [row])])
+    spill_file = write_spill_file(str(path), store.key, "run", [(schema.replies, False, [row])])
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    taken = kept.rename(kept.with_suffix(f".{gone.pid}"))
-    others = kept.with_suffix(f".{os.getppid()}")
+    other_file = spill_file.rename(spill_file.with_suffix(f".{gone.pid}"))
+    others = spill_file.with_suffix(f".{os.getppid()}")
     others.write_text("of a process that is at it")
 
     RunStore(str(path)).close()
 
     with store.engine.connect() as connection:
         assert connection.execute(select(schema.replies.c.position)).all() == [(0,)]
-    assert not taken.exists()
+    assert not other_file.exists()
     assert others.exists()
 
 
@@ -284,16 +284,16 @@ def test_a_batch_has_one_order_whatever_came_first():
         for table in tables:
             batch.rows[table] = [{"arm": 1, "position": k, "epoch": 0, "metric": ""} for k in (2, 0, 1)]
     first, second = (
-        [(table.name, [row["position"] for row in rows]) for table, _, rows in one.tables()] for one in batches
+        [(table.name, [row["position"] for row in rows]) for table, _, rows in batch.tables()] for batch in batches
     )
 
     assert first == second == [("lost", [0, 1, 2]), ("replies", [0, 1, 2])]
 
 
 def test_who_write_the_same_answers_at_once_do_not_wait_for_each_other(postgresql):
-    """What two sessions have asked that resume one run, each in an order of its own."""
+    """Return the units of two sessions that resume one run, each in an order of its own."""
     stores = [RunStore(postgresql) for _ in range(2)]
-    _, arm = entered(stores[0])
+    _, arm = enter_experiment(stores[0])
 
     def write(store: RunStore, order: int) -> None:
         writer = store.writer()
@@ -314,7 +314,7 @@ def test_who_write_the_same_answers_at_once_do_not_wait_for_each_other(postgresq
 
 @pytest.mark.slow
 def test_who_write_the_same_keys_at_once_do_not_wait_for_each_other(postgresql):
-    """What two workers have asked alike, each in an order of its own."""
+    """Return the units that two workers have both sent, each in an order of its own."""
     stores = [RunStore(postgresql) for _ in range(2)]
     keys = [f"{k:04}" for k in range(2000)]
 
@@ -341,7 +341,7 @@ def test_texts_that_no_database_takes_cost_no_row(where, path, request):
     """NUL, half of a surrogate pair, and more words than there is room for."""
     store = RunStore(str(path) if where == "sqlite" else str(request.getfixturevalue("postgresql")))
     odd = "nul \0 half \ud83d"
-    _, arm = entered(store)
+    _, arm = enter_experiment(store)
     store.add_experiment("run", replace(PLAN, nodeid="odd", dataset_sha256="e"), [Sample(id=odd, input=odd, group=odd)])
     writer = store.writer()
     writer.add(
@@ -362,18 +362,18 @@ def test_texts_that_no_database_takes_cost_no_row(where, path, request):
 
 
 def test_what_cannot_be_read_of_what_was_kept_is_said(store, path):
-    kept = write_spill_file(str(path), store.key, "run", [])
-    kept.write_text("half a li")
+    spill_file = write_spill_file(str(path), store.key, "run", [])
+    spill_file.write_text("half a li")
 
     with pytest.raises(StoreError, match="move the file away to continue without them"):
         RunStore(str(path))
-    kept.unlink()
+    spill_file.unlink()
     RunStore(str(path)).close()
 
 
 @pytest.mark.slow
 def test_what_was_stored_before_a_failure_stays(store, path):
-    experiment, arm = entered(store)
+    experiment, arm = enter_experiment(store)
     process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**19)
     added = len(process.communicate(timeout=60)[0].splitlines()) - 1
 
@@ -385,7 +385,7 @@ def test_what_was_stored_before_a_failure_stays(store, path):
 def test_too_many_rows_that_wait_hold_up_the_sampling(store, path, monkeypatch):
     """Long before the first of them has waited for too long: a model can be faster than any disk."""
     monkeypatch.setattr("pytest_crucible.store.writer.MAX_WAIT_S", 60.0)
-    _, arm = entered(store)
+    _, arm = enter_experiment(store)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
         writer = store.writer()
@@ -402,7 +402,7 @@ def test_too_many_rows_that_wait_hold_up_the_sampling(store, path, monkeypatch):
 
 def test_an_interval_is_all_that_waits(store, path):
     """Another process sees an answer within a second, without a flush."""
-    experiment, arm = entered(store)
+    experiment, arm = enter_experiment(store)
     writer = store.writer()
     add(writer, arm, 0)
     deadline = time.monotonic() + 60

@@ -1,4 +1,4 @@
-"""What a process wrote itself is what the database would return: same values, same order; and else the database is read."""
+"""Rows of this process equal those that the database would return: same values, same order; and else the database is read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ values = st.none() | st.booleans() | finite | st.text(max_size=3)
 
 
 @contextmanager
-def stored(write: Callable[[Writer], None]) -> Iterator[tuple[RunStore, RunStore]]:
+def open_written(write: Callable[[Writer], None]) -> Iterator[tuple[RunStore, RunStore]]:
     """Yield the store that was written to, and the same database opened again."""
     with tempfile.TemporaryDirectory() as directory:
         path = str(Path(directory) / "runs.db")
@@ -48,9 +48,9 @@ def outcomes(draw: st.DrawFn) -> Written:
     unit = Unit(draw(st.integers(0, 30)), 0, 0, draw(st.integers(0, 2)))
     ending = draw(st.sampled_from([{}, {"failure": "timeout"}, {"skipped": True}, {"lost": "error"}]))
     names = draw(st.sets(st.sampled_from(["exact", "rouge", "judge.told"])))
-    seen = [Observation(unit, name, draw(values), "why") for name in names]
+    observations = [Observation(unit, name, draw(values), "why") for name in names]
     lost = [Lost(unit, draw(st.none() | st.just("exact")), "error", "gone")] if draw(st.booleans()) else []
-    return Outcome(unit, reply=Reply(text="yes"), **ending), draw(st.sampled_from([ARM, OTHER])), seen, lost
+    return Outcome(unit, reply=Reply(text="yes"), **ending), draw(st.sampled_from([ARM, OTHER])), observations, lost
 
 
 def by_unit(written: Written) -> tuple[Any, ...]:
@@ -58,8 +58,8 @@ def by_unit(written: Written) -> tuple[Any, ...]:
 
 
 def add_all(writer: Writer, many: Sequence[Written]) -> None:
-    for k, one in enumerate(many):
-        writer.add(*one)
+    for k, item in enumerate(many):
+        writer.add(*item)
         # Several commits.
         if k % 7 == 6:
             writer.flush()
@@ -95,22 +95,22 @@ def is_read_back(store: RunStore, arm: int = ARM) -> bool:
 @given(st.lists(outcomes(), max_size=40, unique_by=by_unit))
 @example([(Outcome(FIRST, reply=Reply(text="yes")), ARM, [Observation(FIRST, "exact", -0.0)], [])])
 def test_outcomes_that_were_written_are_those_that_the_database_returns(many):
-    with stored(lambda writer: add_all(writer, many)) as (own, other):
+    with open_written(lambda writer: add_all(writer, many)) as (own, other):
         for arm in {ARM, OTHER}:
             assert plain(load_arm(own, arm, 0)) == plain(load_arm(other, arm, 0))
-            rows = [one for one in many if one[1] == arm and (one[2] or not one[0].lost)]
+            rows = [entry for entry in many if entry[1] == arm and (entry[2] or not entry[0].lost)]
             assert is_read_back(own, arm) == (not rows)
 
 
 @given(st.lists(outcomes(), max_size=20))
 def test_of_a_unit_that_is_written_twice_the_first_row_counts(many):
-    with stored(lambda writer: add_all(writer, many)) as (own, other):
+    with open_written(lambda writer: add_all(writer, many)) as (own, other):
         assert plain(load_arm(own, ARM, 0)) == plain(load_arm(other, ARM, 0))
 
 
 def test_rows_of_another_process_are_read_from_the_database():
-    one = (Outcome(FIRST, reply=Reply(text="yes")), ARM, [Observation(FIRST, "exact", True)], [])
-    with stored(lambda writer: writer.add(*one)) as (own, other):
+    item = (Outcome(FIRST, reply=Reply(text="yes")), ARM, [Observation(FIRST, "exact", True)], [])
+    with open_written(lambda writer: writer.add(*item)) as (own, other):
         assert not is_read_back(own)
         row = {"arm": ARM, "position": 1, "epoch": 0, "metric": "exact", "value": 0.0, "is_bool": True}
         with other.engine.begin() as connection:
@@ -126,10 +126,10 @@ def test_a_unit_that_another_process_wrote_first_has_the_scores_of_that_process(
         (Outcome(FIRST, reply=Reply(text="yes")), ARM, [Observation(FIRST, "exact", value)], [])
         for value in (True, False)
     )
-    with stored(lambda writer: None) as (own, other):
-        for store, one in ((other, first), (own, later)):
+    with open_written(lambda writer: None) as (own, other):
+        for store, item in ((other, first), (own, later)):
             writer = store.writer()
-            writer.add(*one)
+            writer.add(*item)
             writer.close()
 
         assert is_read_back(own)
@@ -137,10 +137,10 @@ def test_a_unit_that_another_process_wrote_first_has_the_scores_of_that_process(
 
 
 def test_a_metric_whose_name_holds_a_key_is_named_as_the_database_has_it(tmp_path):
-    seen = Observation(FIRST, "exact of sk-secret", True)
+    observation = Observation(FIRST, "exact of sk-secret", True)
     with closing(RunStore(str(tmp_path / "runs.db"), lambda text: text.replace("sk-secret", "***"))) as own:
         writer = own.writer()
-        writer.add(Outcome(FIRST, reply=Reply(text="yes")), ARM, [seen], [])
+        writer.add(Outcome(FIRST, reply=Reply(text="yes")), ARM, [observation], [])
         writer.tell("run", Event(name="retry", at=1.0, experiment="t", arm="v1 of sk-secret"))
         writer.close()
 
@@ -152,11 +152,11 @@ def test_replies_of_one_metric_more_than_others_keep_their_own_units():
     def write(writer: Writer) -> None:
         for position in (2, 0, 1):
             unit = Unit(position, 0, 0, 0)
-            seen = [Observation(unit, "exact", position > 0)]
+            calls = [Observation(unit, "exact", position > 0)]
             extra = [Observation(unit, "rouge", position / 10)] if position != 1 else []
-            writer.add(Outcome(unit, reply=Reply(text="yes")), ARM, [*seen, *extra], [])
+            writer.add(Outcome(unit, reply=Reply(text="yes")), ARM, [*calls, *extra], [])
 
-    with stored(write) as (own, _):
+    with open_written(write) as (own, _):
         arm = load_arm(own, ARM, 0)
 
     assert not any(arm.failures)
@@ -193,10 +193,10 @@ def plain_events(by_arm: dict[tuple[str, str], ArmEvents]) -> Any:
 
 @given(st.lists(st.tuples(st.sampled_from(["run1", "run2"]), events), max_size=40))
 def test_events_that_were_written_are_those_that_the_database_returns(many):
-    with stored(lambda writer: record(writer, many)) as (own, other):
+    with open_written(lambda writer: record(writer, many)) as (own, other):
         for run in ("run1", "run2"):
             assert plain_events(load_events(own, run)) == plain_events(load_events(other, run))
-            count = sum(one[0] == run for one in many)
+            count = sum(entry[0] == run for entry in many)
             assert (own.written.events(run, lambda count=count: count) is None) == (not count)
 
 
@@ -207,7 +207,7 @@ def test_events_of_another_process_are_counted():
         recorder(Event(name="request.stop", at=1.0, seconds=0.5, experiment="t", arm="v1", facts={}))
         writer.close()
 
-    with stored(lambda writer: None) as (own, other):
+    with open_written(lambda writer: None) as (own, other):
         tell(own)
         tell(other)
         [of_arm] = load_events(own, "run").values()

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_crucible.records import Sweep, SweepMember
 from pytest_crucible.records.serialize import from_plain, to_plain
-from pytest_crucible.sweeps.changes import sweep_changes
+from pytest_crucible.sweeps.grid import sweep_changes
 
 SWEEP = Sweep(
     family="tuned",

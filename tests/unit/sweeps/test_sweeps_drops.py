@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.sweeps.choose import choose_winner
-from pytest_crucible.sweeps.drops import members_that_go_on
+from pytest_crucible.sweeps.rounds import choose_winner, members_that_go_on
 
 RNG = np.random.default_rng(0)
 CLEAR = RNG.normal([0.5, 0.9, 0.0, 0.2], 0.1, (60, 4))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.sweeps.halves import look_lengths, split_halves
+from pytest_crucible.sweeps.rounds import look_lengths, split_halves
 
 
 @given(st.integers(60, 200), st.integers(1, 4), st.sampled_from([0.4, 0.5, 0.6]))

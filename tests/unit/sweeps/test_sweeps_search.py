@@ -7,8 +7,7 @@ import sys
 import pytest
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.sweeps.grid import read_family
-from pytest_crucible.sweeps.search import first_points, propose
+from pytest_crucible.sweeps.grid import first_points, propose, read_family
 
 RATE = {"low": 1e-4, "high": 1e-2, "log": True}
 TABLE = {"lora": {"rate": RATE, "rank": {"low": 1, "high": 8}}, "form": ["long", "short"], "search": {"trials": 6}}

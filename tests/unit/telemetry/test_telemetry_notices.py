@@ -6,11 +6,10 @@ import pytest
 
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
-from pytest_crucible.telemetry.notice_urls import public_host, secret_parts
-from pytest_crucible.telemetry.notices import Notice, read_notify_settings, send_notices
+from pytest_crucible.telemetry.notices import Notice, public_host, read_notify_settings, secret_parts, send_notices
 
 
-def test_destinations_are_variables():
+def test_destinations_are_environment_variables():
     settings = read_notify_settings({"missed": "$A", "ended": "${B}", "budget": {"at": 0.8, "to": "$A"}})
     assert settings.endings == {"ended": "B", "missed": "A"}
     assert (settings.budget_share, settings.variables) == (0.8, ("B", "A"))
@@ -33,7 +32,7 @@ def test_invalid_settings_are_refused_without_their_values(table, message):
     assert "T0KEN" not in str(raised.value)
 
 
-def test_a_variable_that_is_not_set_is_a_warning():
+def test_unset_variable_is_a_warning():
     assert send_notices([Notice("A", "t", "b"), Notice("A", "t", "b")], {}) == [
         "warning: the message to $A was not sent: the variable is not set"
     ]
@@ -54,7 +53,7 @@ def test_a_variable_that_is_not_set_is_a_warning():
         ("no url", ""),
     ],
 )
-def test_the_host_of_a_url_is_no_secret_and_a_token_in_its_place_is(url, host):
+def test_host_of_a_url_is_public_and_tokens_are_not(url, host):
     parts = set(secret_parts(url))
 
     assert public_host(url) == host

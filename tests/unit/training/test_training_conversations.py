@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records.errors import DatasetError
-from pytest_crucible.training.conversations import Answer, join_answers
+from pytest_crucible.training.encoding import Answer, join_answers
 from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
 CONVERSATION = [

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_crucible.records import Event, Lineage, TrainingResult
-from pytest_crucible.training.events import emit_checkpoint, emit_steps
 from pytest_crucible.training.log import TrainingLog
-from pytest_crucible.training.trained_adapters import TrainedAdapter
+from pytest_crucible.training.trained_adapters import TrainedAdapter, emit_checkpoint, emit_steps
 
 RESULT = TrainingResult(
     training_steps=2,

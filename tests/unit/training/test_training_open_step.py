@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from pytest_crucible.local_model.adam import AdamParams
-from pytest_crucible.training.log import TrainingLog
-from pytest_crucible.training.open_step import OpenStep
+from pytest_crucible.local_model.losses import AdamParams
+from pytest_crucible.training.log import OpenStep, TrainingLog
 
 
 def written(*batches: tuple[str, float, float, int], norm: float | None = None) -> TrainingLog:

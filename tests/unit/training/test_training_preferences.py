@@ -11,13 +11,13 @@ import pytest
 from tiny_base import CONTEXT, write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.training import RecipeTrainer, TrainingStopped
 from pytest_crucible.training.local_trainer import EmbeddedTrainer
-from pytest_crucible.training.preferences import Preference, dpo_loss
+from pytest_crucible.training.losses import Preference, dpo_loss
 
 ROW = {"prompt": "sum?", "chosen": "five", "rejected": "six"}
 USER = {"role": "user", "content": "sum?"}

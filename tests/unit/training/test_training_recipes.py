@@ -13,17 +13,17 @@ import pytest
 from tiny_base import CONTEXT, write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.local_model.adam import AdamParams
+from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.lora import LoraSpec
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import DatasetError, SpecError
+from pytest_crucible.records.files import file_lock, hash_file
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.training import Recipe, RecipeTrainer, TrainingStopped, find_recipe, find_trained, train_or_load
+from pytest_crucible.training.files import track_reads
 from pytest_crucible.training.local_trainer import EmbeddedBase, EmbeddedTrainer
-from pytest_crucible.training.locks import file_lock
-from pytest_crucible.training.tracked_reads import hash_file, track_reads
 
 ROWS = [{"prompt": f"{number}?", "completion": "five"} for number in range(8)]
 SPEC = LoraSpec(rank=4, seed=3)

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_training_recipes import ROWS, engine, made, trained, trainer  # noqa: F401 - engine and trainer are fixtures
 
-from pytest_crucible.local_model.adam import AdamParams
-from pytest_crucible.local_model.batches import Datum
+from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.training import TrainingStopped
+from pytest_crucible.training.losses import penalise
 from pytest_crucible.training.regularizers import (
     L1,
     L2,
@@ -25,8 +26,7 @@ from pytest_crucible.training.regularizers import (
     ReplyTokens,
     Term,
 )
-from pytest_crucible.training.regularizers.penalise import penalise
-from pytest_crucible.training.replay import pass_digest
+from pytest_crucible.training.resumable import pass_digest
 
 CASES = [
     L1(0.3), L1(0.3, of="probabilities"), L2(0.3), L2(0.3, of="probabilities", center="mean"), L2(0.3, center=-2.0),

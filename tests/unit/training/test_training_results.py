@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.records import TRAINING_NUMBERS
-from pytest_crucible.training.results import _running_medians, convergence_steps, summarise_training
+from pytest_crucible.training.log import _running_medians, convergence_steps, summarise_training
 
 LOSSES = st.lists(st.integers(0, 1000).map(float), min_size=1, max_size=60)
 

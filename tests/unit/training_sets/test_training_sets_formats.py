@@ -10,12 +10,8 @@ import pytest
 
 from pytest_crucible.records import TrainingRow
 from pytest_crucible.records.errors import DatasetError, SpecError
-from pytest_crucible.training_sets.build import Shape, build_set
-from pytest_crucible.training_sets.card import json_line
-from pytest_crucible.training_sets.division import held_out_groups
-from pytest_crucible.training_sets.formats import _WRITERS, find_format
-from pytest_crucible.training_sets.old_rows import FIELDS, read_old_rows
-from pytest_crucible.training_sets.reading import read_row, text_of
+from pytest_crucible.training_sets.build import FIELDS, Shape, build_set, held_out_groups, json_line, read_old_rows
+from pytest_crucible.training_sets.formats import _WRITERS, find_format, read_row, text_of
 
 SYSTEM, USER = {"role": "system", "content": "Add."}, {"role": "user", "content": "2 + 2?"}
 YES, NO = {"role": "assistant", "content": "4"}, {"role": "assistant", "content": "5"}

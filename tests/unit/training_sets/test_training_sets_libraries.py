@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.records import TrainingRow
-from pytest_crucible.training_sets.card import json_line
+from pytest_crucible.training_sets.build import json_line
 from pytest_crucible.training_sets.formats import find_format
 
 PROMPTS = (

@@ -10,9 +10,8 @@ import pytest
 
 from pytest_crucible.records import Attempt, AttemptSource, MetricFacts, SampleFacts
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.training_sets.criterion import Criterion, make_criterion
-from pytest_crucible.training_sets.duplicates import drop_duplicates
-from pytest_crucible.training_sets.selection import Selected, select_rows
+from pytest_crucible.training_sets.build import drop_duplicates
+from pytest_crucible.training_sets.selection import Criterion, Selected, make_criterion, select_rows
 
 BINARY = make_criterion("right", MetricFacts(name="right", kind="binary"), is_binary=True)
 SCORE = make_criterion("score", MetricFacts(name="score", low=0, high=1), is_binary=False)

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_crucible.backends.ensembles.ballots import Ballot
 from pytest_crucible.backends.ensembles.ensemble import Ensemble, make_ensemble
 from pytest_crucible.backends.ensembles.polling import Member
 from pytest_crucible.backends.ensembles.settings import read_rules
+from pytest_crucible.backends.ensembles.votes import Ballot
 from pytest_crucible.records import Adapter, Event, Reply, Request
 
 ASKED = Request(input="2 + 2", sample="q1", repeat=0, parameters={"temperature": 0.0}, experiment="test_it", arm="trio")
@@ -20,9 +20,9 @@ class Saying:
 
     simulated = False
 
-    def __init__(self, said: Any, *, after: float = 0.0, identity: str = "") -> None:
-        self.identity = identity or repr((said, after))
-        self.said = said
+    def __init__(self, reply: Any, *, after: float = 0.0, identity: str = "") -> None:
+        self.identity = identity or repr((reply, after))
+        self.reply = reply
         self.after = after
         self.requests: list[Request] = []
         self.cancelled = 0
@@ -34,9 +34,9 @@ class Saying:
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        if isinstance(self.said, Exception):
-            raise self.said
-        return self.said if not isinstance(self.said, str) else Reply(text=self.said)
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply if not isinstance(self.reply, str) else Reply(text=self.reply)
 
 
 def sure(text: str, *logprobs: float, **facts: Any) -> Reply:
@@ -44,13 +44,16 @@ def sure(text: str, *logprobs: float, **facts: Any) -> Reply:
     return Reply(text=text, logprobs=logprobs, **facts)
 
 
-def make(*members: Any, told: list[Event] | None = None, **settings: Any) -> Ensemble:
+def make(*members: Any, events: list[Event] | None = None, **settings: Any) -> Ensemble:
     """`trio` of v1, v2, ...: each a backend, or what it says."""
-    backends = [one if hasattr(one, "generate") else Saying(one, identity=f"v{k}") for k, one in enumerate(members, 1)]
+    backends = [
+        member if hasattr(member, "generate") else Saying(member, identity=f"v{k}")
+        for k, member in enumerate(members, 1)
+    ]
     names = [f"v{k}" for k, _ in enumerate(members, 1)]
     adapter = Adapter(name="trio", backend="ensemble", options={"ensemble": names, **settings})
-    asked = [Member(name=name, backend=backend) for name, backend in zip(names, backends, strict=True)]
-    return make_ensemble("trio", asked, read_rules(adapter), (told if told is not None else []).append)
+    ensemble_members = [Member(name=name, backend=backend) for name, backend in zip(names, backends, strict=True)]
+    return make_ensemble("trio", ensemble_members, read_rules(adapter), (events if events is not None else []).append)
 
 
 def ballots(*answers: str | None, weights: Sequence[float] | None = None) -> list[Ballot]:

@@ -8,7 +8,7 @@ import pytest
 from ensemble_members import ASKED, Saying, make, sure
 from hypothesis import given
 from hypothesis import strategies as st
-from virtual_time import run
+from virtual_time import in_virtual_time, run
 
 from pytest_crucible import BackendError, Refused
 from pytest_crucible.records import Event, Reply
@@ -26,29 +26,29 @@ async def clocked(ensemble):
     return reply, loop.time() - started
 
 
-def asked(members):
-    return [len(one.requests) for one in members]
+def request_counts(members):
+    return [len(member.requests) for member in members]
 
 
-def slow(*seconds, said="4"):
-    return [Saying(said, after=after, identity=f"v{k}") for k, after in enumerate(seconds)]
+def slow(*seconds, reply="4"):
+    return [Saying(reply, after=after, identity=f"v{k}") for k, after in enumerate(seconds)]
 
 
 # -- parallel -------------------------------------------------------------------------------------------------------
 
 
-def test_in_parallel_all_are_asked_at_once_and_the_slowest_is_waited_for():
+def test_parallel_takes_as_long_as_the_slowest():
     members = slow(0.3, 0.1, 0.2)
     reply, took = run(clocked(make(*members)))
 
     assert (reply.text, took, reply.latency_s) == ("4", 0.3, pytest.approx(0.3))
-    assert asked(members) == [1, 1, 1]
+    assert request_counts(members) == [1, 1, 1]
 
 
-def test_what_is_told_of_a_request_names_the_member_that_was_asked():
+def test_events_name_the_member():
     members = slow(0.3, 0.1)
     run(clocked(make(*members)))
-    (first,), (second,) = (one.requests for one in members)
+    (first,), (second,) = (member.requests for member in members)
 
     assert [first.member, second.member, ASKED.member] == ["v1", "v2", ""]
     assert Event.about("request.stop", first, facts={"error": "429"}).facts == {"member": "v1", "error": "429"}
@@ -56,22 +56,22 @@ def test_what_is_told_of_a_request_names_the_member_that_was_asked():
     assert Event.about("request.stop", ASKED).facts == {}
 
 
-def test_a_latency_that_a_member_states_counts_instead_of_the_wait_for_its_turn():
+def test_reported_latency_replaces_the_measured_one():
     reply, took = run(clocked(make(Saying(Reply(text="4", latency_s=0.1), after=5.0), Saying("4", after=0.2))))
 
     assert (took, reply.latency_s) == (5.0, pytest.approx(0.2))
-    assert [one.latency_s for one in reply.members.values()] == [0.1, pytest.approx(0.2)]
+    assert [member.latency_s for member in reply.members.values()] == [0.1, pytest.approx(0.2)]
 
 
 @pytest.mark.parametrize("execution", ["parallel", "sequential"])
-def test_a_lost_member_is_no_abstention_but_the_others_vote(execution):
+def test_lost_member_does_not_abstain(execution):
     reply, _ = run(clocked(make(GONE, "4", "4", execution=execution)))
 
     assert (reply.text, reply.consensus, list(reply.members)) == ("4", 1.0, ["v2", "v3"])
     assert reply.lost_members == {"v1": str(GONE)}
 
 
-def test_with_too_few_members_the_sample_is_lost_and_the_first_reason_is_told():
+def test_too_few_answers_lose_the_sample():
     with pytest.raises(BackendError) as caught:
         run(make(GONE, "4", Retryable("status 503", kind="503")).generate(ASKED))
 
@@ -80,7 +80,7 @@ def test_with_too_few_members_the_sample_is_lost_and_the_first_reason_is_told():
 
 
 @pytest.mark.parametrize(("min_responses", "answers"), [(1, True), (2, False)])
-def test_how_many_must_answer_is_declared(min_responses, answers):
+def test_min_responses_is_respected(min_responses, answers):
     trio = make(GONE, GONE, "4", min_responses=min_responses)
 
     if answers:
@@ -90,7 +90,7 @@ def test_how_many_must_answer_is_declared(min_responses, answers):
             run(trio.generate(ASKED))
 
 
-def test_members_who_abstain_have_answered():
+def test_abstentions_count_as_responses():
     reply = run(make("", "", "", normalise="number").generate(ASKED))
 
     assert (reply.text, reply.finish, reply.consensus) == ("", "abstained", 0.0)
@@ -100,7 +100,7 @@ def test_members_who_abstain_have_answered():
 @pytest.mark.parametrize(
     "error", [Refused("no such model"), Spent("the budget is spent"), RuntimeError("a bug")], ids=repr
 )
-def test_what_stops_everything_stops_the_others_too(execution, error):
+def test_fatal_error_cancels_other_members(execution, error):
     waiting = Saying("4", after=9.0, identity="slow")
     settings = {"delay_s": 0.1} if execution == "hedged" else {}
     with pytest.raises(type(error), match=str(error)):
@@ -110,25 +110,23 @@ def test_what_stops_everything_stops_the_others_too(execution, error):
 
 
 @pytest.mark.parametrize("execution", ["parallel", "sequential", "hedged"])
-def test_a_cancelled_ensemble_leaves_nobody_behind(execution):
+@in_virtual_time
+async def test_cancellation_cancels_all_members(execution):
     members = slow(5.0, 5.0, 5.0)
     trio = make(*members, execution=execution, **({"delay_s": 0.5} if execution == "hedged" else {}))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1.0):
+            await trio.generate(ASKED)
 
-    async def cut_short():
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1.0):
-                await trio.generate(ASKED)
-        return len(asyncio.all_tasks())
-
-    assert run(cut_short()) == 1
-    assert [one.cancelled for one in members] == asked(members)
+    assert len(asyncio.all_tasks()) == 1
+    assert [member.cancelled for member in members] == request_counts(members)
 
 
 # -- sequential -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("said", "requests", "settings"),
+    ("replies", "requests", "settings"),
     [
         (["4", "4", "5"], [1, 1, 0], {}),
         (["4", "5", "5"], [1, 1, 1], {}),
@@ -142,83 +140,73 @@ def test_a_cancelled_ensemble_leaves_nobody_behind(execution):
         (["4", "5", "5"], [1, 0, 0], {"vote": "weighted", "weights": [3, 1, 1], "min_responses": 1}),
     ],
 )
-def test_in_sequence_nobody_is_asked_whose_vote_changes_nothing(said, requests, settings):
-    members = [Saying(one, after=0.1, identity=str(k)) for k, one in enumerate(said)]
+def test_sequential_stops_when_the_vote_is_settled(replies, requests, settings):
+    members = [Saying(reply_text, after=0.1, identity=str(k)) for k, reply_text in enumerate(replies)]
     reply, took = run(clocked(make(*members, execution="sequential", **settings)))
 
-    assert asked(members) == requests
+    assert request_counts(members) == requests
     assert took == pytest.approx(0.1 * sum(requests)) == reply.latency_s
 
 
 @given(
-    said=st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=2, max_size=6),
+    replies=st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=2, max_size=6),
     rule=st.sampled_from(["majority", "unanimous", "weighted"]),
     ties=st.sampled_from(["first", "abstain", "random"]),
     weights=st.lists(st.integers(1, 3), min_size=6, max_size=6),
 )
-def test_without_a_threshold_sequence_and_parallel_answer_the_same(said, rule, ties, weights):
-    settings = {"vote": rule, "ties": ties, **({"weights": weights[: len(said)]} if rule == "weighted" else {})}
-    one, other = (
-        asyncio.run(make(*said, execution=how, **settings).generate(ASKED)) for how in ("parallel", "sequential")
+def test_sequential_and_parallel_agree(replies, rule, ties, weights):
+    settings = {"vote": rule, "ties": ties, **({"weights": weights[: len(replies)]} if rule == "weighted" else {})}
+    first, other = (
+        asyncio.run(make(*replies, execution=how, **settings).generate(ASKED)) for how in ("parallel", "sequential")
     )
 
-    assert (one.text, one.finish) == (other.text, other.finish)
+    assert (first.text, first.finish) == (other.text, other.finish)
 
 
 # -- hedged ---------------------------------------------------------------------------------------------------------
 
 
-def test_while_the_first_is_quick_nobody_else_is_asked():
-    members = slow(0.1, 0.1, 0.1)
-    reply, took = run(clocked(make(*members, execution="hedged", delay_s=0.2)))
+@pytest.mark.parametrize(
+    ("replies", "seconds", "delay_s", "text", "took", "requests"),
+    [
+        (["4", "5"], [0.1, 0.1], 0.2, "4", 0.1, [1, 0]),
+        (["first", "second"], [0.3, 0.5], 0.1, "first", 0.3, [1, 1]),
+        ([GONE, "4", "5"], [0.1, 0.2, 0.4], 10.0, "4", 0.3, [1, 1, 1]),
+        (["", "4", "5"], [0.1, 0.2, 0.4], 10.0, "4", 0.3, [1, 1, 1]),
+        (["first", "second"], [0.2, 0.1], 0.1, "first", 0.2, [1, 1]),
+    ],
+    ids=["quick", "late win", "lost", "abstained", "together"],
+)
+def test_hedged_first_answer_wins(replies, seconds, delay_s, text, took, requests):
+    members = [Saying(reply, after=after) for reply, after in zip(replies, seconds, strict=True)]
+    reply, waited = run(clocked(make(*members, execution="hedged", delay_s=delay_s)))
 
-    assert (asked(members), took) == ([1, 0, 0], pytest.approx(0.1))
-    assert (reply.latency_s, reply.consensus) == (pytest.approx(0.1), None)
+    assert (reply.text, waited, reply.latency_s) == (text, pytest.approx(took), pytest.approx(took))
+    assert (request_counts(members), reply.consensus) == (requests, None)
 
 
-def test_after_the_delay_the_others_race_and_the_losers_are_cancelled():
+def test_hedged_cancels_losers():
     members = slow(1.5, 0.02, 9.0)
     reply, took = run(clocked(make(*members, execution="hedged", delay_s=0.05)))
 
     assert took == pytest.approx(0.07) == reply.latency_s
-    assert (list(reply.members), [one.cancelled for one in members]) == (["v2"], [1, 0, 1])
+    assert (list(reply.members), [member.cancelled for member in members]) == (["v2"], [1, 0, 1])
 
 
-def test_the_first_may_still_win_after_the_delay():
-    members = [Saying("first", after=0.3), Saying("second", after=0.5)]
-    reply, took = run(clocked(make(*members, execution="hedged", delay_s=0.1)))
-
-    assert (reply.text, took, reply.latency_s) == ("first", pytest.approx(0.3), pytest.approx(0.3))
-
-
-@pytest.mark.parametrize("said", [GONE, ""], ids=["lost", "abstains"])
-def test_a_first_that_gives_no_answer_is_not_waited_out(said):
-    members = [Saying(said, after=0.1), Saying("4", after=0.2, identity="2"), Saying("5", after=0.4)]
-    reply, took = run(clocked(make(*members, execution="hedged", delay_s=10.0)))
-
-    assert (reply.text, took, reply.latency_s) == ("4", pytest.approx(0.3), pytest.approx(0.3))
-
-
-def test_who_abstains_does_not_win_the_race():
+def test_hedged_abstention_does_not_win():
     members = [Saying("4", after=0.5), Saying("no idea", after=0.1), Saying("", after=0.2)]
     reply, _ = run(clocked(make(*members, execution="hedged", delay_s=0.0, normalise="number")))
 
     assert (reply.text, list(reply.members)) == ("4", ["v1", "v2", "v3"])
 
 
-def test_of_two_that_answer_together_the_first_one_counts():
-    reply, _ = run(clocked(make(Saying("one", after=0.2), Saying("two", after=0.1), execution="hedged", delay_s=0.1)))
-
-    assert reply.text == "one"
-
-
-def test_a_race_that_nobody_wins_is_an_abstention_or_lost():
+def test_hedged_without_answers_abstains_or_is_lost():
     assert run(make("", GONE, execution="hedged", delay_s=0.1).generate(ASKED)).finish == "abstained"
     with pytest.raises(BackendError, match="0 of the 2 members of 'trio' answered"):
         run(make(GONE, GONE, execution="hedged", delay_s=0.1).generate(ASKED))
 
 
-def test_what_a_cancelled_member_cost_is_not_known():
+def test_cost_of_a_cancelled_member_is_unknown():
     paid = Reply(text="4", input_tokens=5, output_tokens=3, cost_usd=0.01)
     race = {"execution": "hedged", "delay_s": 0.1}
     alone = run(make(paid, Saying(paid, after=1.0), **race).generate(ASKED))
@@ -231,57 +219,40 @@ def test_what_a_cancelled_member_cost_is_not_known():
 # -- cascade --------------------------------------------------------------------------------------------------------
 
 
-def test_a_cascade_stops_at_the_first_who_is_sure():
-    members = [Saying(sure("4", *LESS_SURE)), Saying(sure("5", *MORE_SURE)), Saying(sure("6", *MORE_SURE))]
-    reply = run(make(*members, execution="cascade", threshold=0.9).generate(ASKED))
-
-    assert (reply.text, asked(members)) == ("5", [1, 1, 0])
-    assert reply.consensus == 0.5
+def confident(*texts):
+    return [sure(text, *MORE_SURE) for text in texts]
 
 
-def test_a_cascade_asks_the_cheapest_first():
-    members = [Saying(sure(one, *MORE_SURE)) for one in ("dear", "cheap", "free")]
-    reply = run(make(*members, execution="cascade", threshold=0.9, costs=[5, 1, 0]).generate(ASKED))
-
-    assert (reply.text, asked(members)) == ("free", [0, 0, 1])
+def doubtful(*texts):
+    return [sure(text, *LESS_SURE) for text in texts]
 
 
-def test_where_nobody_is_sure_the_last_one_answers_and_need_not_say_how_sure_it_is():
-    reply = run(
-        make(sure("4", *LESS_SURE), sure("4", *LESS_SURE), "5", execution="cascade", threshold=0.9).generate(ASKED)
-    )
+@pytest.mark.parametrize(
+    ("replies", "settings", "text", "requests"),
+    [
+        ([*doubtful("4"), *confident("5", "6")], {}, "5", [1, 1, 0]),
+        (confident("dear", "cheap", "free"), {"costs": [5, 1, 0]}, "free", [0, 0, 1]),
+        ([*doubtful("4", "4"), "5"], {}, "5", [1, 1, 1]),
+        (doubtful("4", "4", "5"), {"vote": "majority"}, "4", [1, 1, 1]),
+        ([*doubtful("4", "4"), *confident("5")], {"vote": "majority"}, "5", [1, 1, 1]),
+        ([GONE, "no idea", *confident("6")], {"normalise": "number"}, "6", [1, 1, 1]),
+        ([*confident("4", "5"), "6"], {"min_responses": 2}, "4", [1, 1, 0]),
+    ],
+    ids=["first confident", "cheapest first", "last counts", "vote", "not outvoted", "abstained and lost", "responses"],
+)
+def test_cascade_queries_members_until_one_is_confident(replies, settings, text, requests):
+    members = [Saying(reply, identity=str(k)) for k, reply in enumerate(replies)]
+    reply = run(make(*members, execution="cascade", threshold=0.9, **settings).generate(ASKED))
 
-    assert reply.text == "5"
-
-
-def test_where_nobody_is_sure_they_vote_if_a_vote_is_declared():
-    said = [sure(one, *LESS_SURE) for one in ("4", "4", "5")]
-    reply = run(make(*said, execution="cascade", threshold=0.9, vote="majority").generate(ASKED))
-
-    assert reply.text == "4"
-
-
-def test_a_last_one_that_is_sure_is_not_outvoted():
-    said = [sure("4", *LESS_SURE), sure("4", *LESS_SURE), sure("5", *MORE_SURE)]
-    reply = run(make(*said, execution="cascade", threshold=0.9, vote="majority").generate(ASKED))
-
-    assert reply.text == "5"
+    assert (reply.text, request_counts(members)) == (text, requests)
 
 
-def test_a_cascade_goes_on_past_who_abstains_or_is_lost():
-    members = [Saying(GONE), Saying("no idea"), Saying(sure("6", *MORE_SURE))]
-    reply = run(make(*members, execution="cascade", threshold=0.9, normalise="number").generate(ASKED))
+def test_consensus_of_a_cascade_is_the_share_of_its_answer():
+    replies = [*doubtful("4"), *confident("5", "6")]
 
-    assert (reply.text, asked(members)) == ("6", [1, 1, 1])
-
-
-def test_a_cascade_hears_as_many_as_it_must():
-    members = [Saying(sure("4", *MORE_SURE)), Saying(sure("5", *MORE_SURE)), Saying("6")]
-    reply = run(make(*members, execution="cascade", threshold=0.9, min_responses=2).generate(ASKED))
-
-    assert (reply.text, asked(members)) == ("4", [1, 1, 0])
+    assert run(make(*replies, execution="cascade", threshold=0.9).generate(ASKED)).consensus == 0.5
 
 
-def test_a_cascade_of_members_that_say_no_confidence_is_refused():
+def test_cascade_needs_log_probabilities():
     with pytest.raises(Refused, match="member 'v1' answers without log-probabilities"):
         run(make("4", "5", execution="cascade", threshold=0.9).generate(ASKED))

@@ -10,9 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_crucible import BackendError, Refused
-from pytest_crucible.backends.ensembles.ballots import Ballot, confidence
-from pytest_crucible.backends.ensembles.ties import TIES
-from pytest_crucible.backends.ensembles.votes import VOTES, tally, user_vote
+from pytest_crucible.backends.ensembles.votes import TIES, VOTES, Ballot, confidence, tally, user_vote
 from pytest_crucible.records import Reply, Request
 
 REQUEST = Request(input="?", sample="q1", repeat=0)
@@ -70,13 +68,13 @@ def test_majority(answers, wins, consensus):
 
 
 @pytest.mark.parametrize("rule", VOTES)
-def test_where_nobody_answers_nobody_wins(rule):
+def test_vote_without_ballots_abstains(rule):
     counted = vote(rule, ballots(None, None))
 
     assert (counted.chosen, counted.consensus, counted.why) == (None, 0.0, "abstained")
 
 
-def test_weights_outvote_heads():
+def test_weights_decide_a_weighted_vote():
     counted = vote("weighted", ballots("a", "b", "b", weights=[0.9, 0.6, 0.5]))
 
     assert (winner(counted), counted.totals) == ("b", {"a": 0.9, "b": 1.1})
@@ -84,25 +82,25 @@ def test_weights_outvote_heads():
     assert winner(vote("weighted", ballots("a", "b", "b", weights=[3, 1, 1]))) == "a"
 
 
-def test_a_vote_that_weighs_nothing_cannot_win():
+def test_zero_weight_cannot_win():
     assert winner(vote("weighted", ballots("a", "b", weights=[0.0, 0.1]))) == "b"
     assert vote("weighted", ballots("a", weights=[0.0])).why == "abstained"
 
 
-def test_sums_that_differ_by_rounding_alone_are_a_tie():
+def test_rounding_differences_are_ties():
     counted = vote("weighted", ballots("a", "b", "b", weights=[0.3, 0.1, 0.2]), ties="abstain")
 
     assert (counted.chosen, counted.tied, counted.why) == (None, True, "tied")
 
 
-def test_the_most_confident_one_decides():
+def test_most_confident_member_decides():
     counted = vote("best_confidence", surely(("a", 0.6), ("a", 0.7), ("b", 0.9)))
 
     assert (winner(counted), counted.chosen.member) == ("b", "v3")
     assert counted.consensus == pytest.approx(1 / 3)
 
 
-def test_of_two_who_are_as_sure_and_agree_there_is_no_tie():
+def test_equally_confident_members_that_agree_are_not_tied():
     counted = vote("best_confidence", surely(("b", 0.2), ("a", 0.9), ("a", 0.9)), ties="abstain")
 
     assert (winner(counted), counted.chosen.member, counted.tied) == ("a", "v2", False)
@@ -112,10 +110,10 @@ def test_confidence_is_the_geometric_mean_of_the_tokens_probabilities():
     assert confidence(Reply(text="", logprobs=(math.log(0.9), math.log(0.4)))) == pytest.approx(math.sqrt(0.36))
     assert confidence(Reply(text="", logprobs=(-math.inf, 0.0))) == 0.0
     assert confidence(Reply(text="", logprobs=(1e-7,))) == 1.0
-    assert [confidence(Reply(text="", logprobs=one)) for one in (None, (), (math.nan,))] == [None] * 3
+    assert [confidence(Reply(text="", logprobs=logprobs)) for logprobs in (None, (), (math.nan,))] == [None] * 3
 
 
-def test_a_vote_by_confidence_refuses_replies_that_say_none():
+def test_confidence_vote_needs_log_probabilities():
     with pytest.raises(Refused, match="member 'v2' answers without log-probabilities"):
         vote("best_confidence", surely(("a", 0.5), ("b", None)))
 
@@ -136,13 +134,13 @@ def test_unanimous(answers, wins, consensus, why):
 
 
 @pytest.mark.parametrize(("ties", "wins"), [("first", "zebra"), ("abstain", None)])
-def test_a_tie_goes_as_it_was_declared(ties, wins):
+def test_ties_follow_the_setting(ties, wins):
     counted = vote("majority", ballots("zebra", "apple", "apple", "zebra"), ties=ties)
 
     assert (winner(counted), counted.tied, counted.consensus) == (wins, True, 0.5)
 
 
-def test_chance_is_the_same_for_one_seed_and_differs_between_samples():
+def test_random_ties_depend_on_seed_and_sample():
     def drawn(seed):
         return "".join(
             TIES["random"](["zebra", "apple"], Request(input="", sample=f"q{k}", repeat=0), seed)[0] for k in range(200)
@@ -155,9 +153,9 @@ def test_chance_is_the_same_for_one_seed_and_differs_between_samples():
 # -- a vote of the user's own ----------------------------------------------------------------------------------------------
 
 
-def test_an_own_vote_sees_who_answered_what_and_chooses():
+def test_user_vote_chooses_among_cast_ballots():
     def shortest(cast):
-        return min((one.answer for one in cast), key=len)
+        return min((ballot.answer for ballot in cast), key=len)
 
     counted = tally(user_vote(shortest, "mine:shortest"), ballots("long", None, "s", "long"), picking("first"))
 
@@ -165,14 +163,14 @@ def test_an_own_vote_sees_who_answered_what_and_chooses():
     assert counted.consensus == pytest.approx(1 / 3)
 
 
-def test_an_own_vote_may_choose_nobody():
+def test_user_vote_can_choose_none():
     counted = tally(user_vote(lambda cast: None, "mine:never"), ballots("a", "a", "b"), picking("first"))
 
     assert (counted.chosen, counted.why) == (None, "divided")
     assert counted.consensus == pytest.approx(2 / 3)
 
 
-def test_an_own_vote_that_answers_by_itself_is_told_so():
+def test_user_vote_must_choose_a_given_answer():
     with pytest.raises(
         BackendError, match=r"vote 'mine:wrong' chose 'z', which no member answered: return one of their answers"
     ):
@@ -183,22 +181,27 @@ def test_an_own_vote_that_answers_by_itself_is_told_so():
 
 
 @given(answers=ANSWERS, order=st.randoms(use_true_random=False), ties=st.sampled_from(["abstain", "random"]))
-def test_who_stands_where_does_not_matter(answers, order, ties):
+def test_order_of_members_does_not_matter(answers, order, ties):
     shuffled = list(answers)
     order.shuffle(shuffled)
-    one, other = (vote("majority", ballots(*some), ties=ties) for some in (answers, shuffled))
+    first, other = (vote("majority", ballots(*some), ties=ties) for some in (answers, shuffled))
 
-    assert (winner(one), one.consensus, one.tied, one.why) == (winner(other), other.consensus, other.tied, other.why)
+    assert (winner(first), first.consensus, first.tied, first.why) == (
+        winner(other),
+        other.consensus,
+        other.tied,
+        other.why,
+    )
 
 
 @given(answers=ANSWERS, order=st.randoms(use_true_random=False))
 def test_under_first_only_ties_depend_on_the_order(answers, order):
     shuffled = list(answers)
     order.shuffle(shuffled)
-    one, other = vote("majority", ballots(*answers)), vote("majority", ballots(*shuffled))
+    first, other = vote("majority", ballots(*answers)), vote("majority", ballots(*shuffled))
 
-    assert one.tied == other.tied
-    assert one.tied or winner(one) == winner(other)
+    assert first.tied == other.tied
+    assert first.tied or winner(first) == winner(other)
 
 
 @given(
@@ -207,11 +210,11 @@ def test_under_first_only_ties_depend_on_the_order(answers, order):
     rule=st.sampled_from(["majority", "unanimous"]),
     ties=st.sampled_from(sorted(TIES)),
 )
-def test_one_more_who_abstains_changes_nothing(answers, place, rule, ties):
+def test_extra_abstention_changes_nothing(answers, place, rule, ties):
     more = [*answers[:place], None, *answers[place:]]
-    one, other = vote(rule, ballots(*answers), ties=ties), vote(rule, ballots(*more), ties=ties)
+    first, other = vote(rule, ballots(*answers), ties=ties), vote(rule, ballots(*more), ties=ties)
 
-    assert (winner(one), one.consensus, one.totals, one.why) == (
+    assert (winner(first), first.consensus, first.totals, first.why) == (
         winner(other),
         other.consensus,
         other.totals,
@@ -231,13 +234,13 @@ def test_equal_weights_are_a_majority(answers, weight):
 
 
 @given(answers=ANSWERS, rule=st.sampled_from(["majority", "unanimous"]), ties=st.sampled_from(sorted(TIES)))
-def test_only_an_answer_that_somebody_gave_wins_and_its_share_is_the_consensus(answers, rule, ties):
+def test_consensus_is_the_winners_share(answers, rule, ties):
     counted = vote(rule, ballots(*answers), ties=ties)
 
     assert 0 <= counted.consensus <= 1
     assert (counted.chosen is None) == (counted.why != "")
     if counted.chosen is not None:
-        given_answers = [one for one in answers if one is not None]
+        given_answers = [answer for answer in answers if answer is not None]
         assert counted.consensus == given_answers.count(winner(counted)) / len(given_answers)
 
 
@@ -247,8 +250,8 @@ def test_only_an_answer_that_somebody_gave_wins_and_its_share_is_the_consensus(a
     rule=st.sampled_from(["majority", "unanimous"]),
     ties=st.sampled_from(sorted(TIES)),
 )
-def test_a_vote_that_is_settled_stays_as_it_is_whatever_the_others_say(answers, later, rule, ties):
-    cast = [one for one in ballots(*answers) if one.is_cast]
+def test_settled_vote_cannot_change(answers, later, rule, ties):
+    cast = [ballot for ballot in ballots(*answers) if ballot.is_cast]
     assume(VOTES[rule].settled(cast, float(len(later)), ties == "first"))
     before, after = vote(rule, ballots(*answers), ties=ties), vote(rule, ballots(*answers, *later), ties=ties)
 

@@ -20,7 +20,7 @@ from pytest_crucible.backends.http.address import Address, parse_address
         ("http://model.example/für%20alle/v1", "http://model.example/f%C3%BCr%20alle/v1"),
     ],
 )
-def test_spellings_of_one_server_are_one(url, same):
+def test_equal_urls_parse_alike(url, same):
     assert parse_address(url).url == same
 
 
@@ -31,7 +31,7 @@ def test_spellings_of_one_server_are_one(url, same):
     st.from_regex(r"(/[a-z0-9]{1,5}){0,3}", fullmatch=True),
     st.from_regex(r"([a-z-]{1,5}=[0-9]{1,3}(&b=%20)?)?", fullmatch=True),
 )
-def test_reading_what_is_written_changes_nothing(scheme, host, port, path, query):
+def test_parsing_a_normalised_url_is_idempotent(scheme, host, port, path, query):
     address = Address(scheme, host, port, path, query)
 
     assert parse_address(address.url) == address
@@ -58,7 +58,7 @@ def test_reading_what_is_written_changes_nothing(scheme, host, port, path, query
         ("http://user:hidden@host/v1", "it contains a user or a password: keep them in an environment variable"),
     ],
 )
-def test_what_is_no_base_url_gets_a_sentence_without_a_password(url, sentence):
+def test_invalid_urls_are_refused_without_the_password(url, sentence):
     with pytest.raises(
         ValueError, match=r"is not a URL|has a fragment|contains a user|is not a valid host name"
     ) as caught:

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 import pytest
 from openai_server import CERTIFICATE, OpenAIServer
+from virtual_time import in_event_loop
 
 from pytest_crucible.backends.http import client as module
 from pytest_crucible.backends.http.address import parse_address
 from pytest_crucible.backends.http.client import Client
-from pytest_crucible.backends.http.tls import tls_context
+from pytest_crucible.backends.http.connection import tls_context
 from pytest_crucible.records.errors import Refused, Retryable, SpecError
 
 OURS = 1
@@ -64,30 +65,24 @@ def until(condition) -> None:
         time.sleep(0.005)
 
 
-def test_one_connection_serves_one_request_after_another(server, client):
-    async def several() -> None:
-        for number in range(20):
-            assert (await client.post(PATH, body(number))).status == 200
-
-    asyncio.run(several())
-
+@in_event_loop
+async def test_connection_is_reused(server, client):
+    for number in range(20):
+        assert (await client.post(PATH, body(number))).status == 200
     counts = server.counts()
     assert counts["requests"] == 20
     assert counts["connections"] == 1 + OURS
     assert server.requests()[0]["headers"]["x-one"] == "1"
 
 
-def test_requests_at_one_time_have_a_connection_each_and_each_its_answer(server, client):
-    async def twice() -> tuple[list[int], list[int]]:
-        return await texts(client, range(30)), await texts(client, range(30, 60))
-
-    first, second = asyncio.run(twice())
-
+@in_event_loop
+async def test_concurrent_requests_use_separate_connections(server, client):
+    first, second = (await texts(client, range(30)), await texts(client, range(30, 60)))
     assert (first, second) == (list(range(30)), list(range(30, 60)))
     assert server.counts()["connections"] <= 30 + OURS
 
 
-def test_it_works_on_one_loop_after_another_and_leaves_nothing_open(server, client):
+def test_client_works_on_several_loops(server, client):
     for _ in range(3):
         asyncio.run(texts(client, range(5)))
     until(lambda: server.counts()["open_connections"] == OURS)
@@ -95,54 +90,46 @@ def test_it_works_on_one_loop_after_another_and_leaves_nothing_open(server, clie
     assert server.counts()["open_connections"] == OURS
 
 
-def test_closing_ends_what_is_idle_and_it_can_be_asked_again(server, client):
-    async def closed_between() -> list[int]:
-        await texts(client, range(5))
-        await client.close()
-        await client.close()
-        await asyncio.to_thread(until, lambda: server.counts()["open_connections"] == OURS)
-        assert server.counts()["open_connections"] == OURS
-        return await texts(client, range(2))
+@in_event_loop
+async def test_closed_client_can_be_used_again(server, client):
+    await texts(client, range(5))
+    await client.close()
+    await client.close()
+    await asyncio.to_thread(until, lambda: server.counts()["open_connections"] == OURS)
+    assert server.counts()["open_connections"] == OURS
 
-    assert asyncio.run(closed_between()) == [0, 1]
+    assert await texts(client, range(2)) == [0, 1]
 
 
-def test_what_is_cancelled_is_ended_on_the_wire(server, client):
-    async def cancelled() -> None:
-        asked = [asyncio.ensure_future(client.post(PATH, body(k, "m?fault=hang"))) for k in range(8)]
-        await asyncio.to_thread(until, lambda: server.counts()["concurrent"] == 8)
-        for one in asked:
-            one.cancel()
-        await asyncio.wait(asked)
-        await asyncio.to_thread(until, lambda: server.counts()["cancelled"] == 8)
-
-    asyncio.run(cancelled())
-
+@in_event_loop
+async def test_cancelled_request_closes_its_connection(server, client):
+    tasks = [asyncio.ensure_future(client.post(PATH, body(k, "m?fault=hang"))) for k in range(8)]
+    await asyncio.to_thread(until, lambda: server.counts()["concurrent"] == 8)
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    await asyncio.to_thread(until, lambda: server.counts()["cancelled"] == 8)
     assert server.counts()["cancelled"] == 8
     assert server.counts()["concurrent"] == 0
 
 
-def test_a_broken_connection_is_not_used_again(server, client):
-    async def broken_between() -> int:
-        with pytest.raises(Retryable):
-            await client.post(PATH, body(0, "m?fault=half"))
-        return (await client.post(PATH, body())).status
+@in_event_loop
+async def test_broken_connection_is_not_reused(server, client):
+    with pytest.raises(Retryable):
+        await client.post(PATH, body(0, "m?fault=half"))
 
-    assert asyncio.run(broken_between()) == 200
+    assert (await client.post(PATH, body())).status == 200
 
 
-def test_a_connection_that_was_idle_for_long_is_not_used_again(server, client, monkeypatch):
-    async def idle_between() -> None:
-        await client.post(PATH, body())
-        monkeypatch.setattr(module, "IDLE_S", -1.0)
-        await client.post(PATH, body())
-
-    asyncio.run(idle_between())
-
+@in_event_loop
+async def test_idle_connection_is_not_reused(server, client, monkeypatch):
+    await client.post(PATH, body())
+    monkeypatch.setattr(module, "IDLE_S", -1.0)
+    await client.post(PATH, body())
     assert server.counts()["connections"] == 2 + OURS
 
 
-def test_a_server_that_restarted_is_reached_again():
+def test_restarted_server_is_reached():
     with OpenAIServer.start() as before:
         client, port = client_of(before), parse_address(before.url).port
 
@@ -160,7 +147,7 @@ def test_a_server_that_restarted_is_reached_again():
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_where_nothing_listens_can_be_asked_later(nobody, host):
+def test_refused_connection_is_retryable(nobody, host):
     url = nobody.replace("127.0.0.1", host)
     with pytest.raises(Retryable, match=rf"nothing listens at http://{host}:.* is the server running") as caught:
         asyncio.run(Client(parse_address(url), {}, MAX_BODY).post(PATH, b"{}"))
@@ -168,12 +155,12 @@ def test_where_nothing_listens_can_be_asked_later(nobody, host):
     assert caught.value.kind == "connection"
 
 
-def test_a_host_that_does_not_exist_is_refused():
+def test_unknown_host_is_refused():
     with pytest.raises(Refused, match=r"the host name in http://no.such.host.invalid does not resolve"):
         asyncio.run(Client(parse_address("http://no.such.host.invalid/v1"), {}, MAX_BODY).post(PATH, b"{}"))
 
 
-def test_a_connection_that_is_not_taken_is_given_up(server, client, monkeypatch):
+def test_connection_timeout_is_retryable(server, client, monkeypatch):
     monkeypatch.setattr(module, "CONNECT_S", 0.0)
     with pytest.raises(Retryable, match="did not accept a connection within") as caught:
         asyncio.run(client.post(PATH, body()))
@@ -181,25 +168,25 @@ def test_a_connection_that_is_not_taken_is_given_up(server, client, monkeypatch)
     assert caught.value.kind == "timeout"
 
 
-def test_over_tls_it_trusts_the_authority_that_it_is_given(secure):
+def test_tls_trusts_the_given_authority(secure):
     for trust in ({"ca_file": CERTIFICATE}, {"verify": False}):
         assert asyncio.run(texts(client_of(secure, **trust), range(3))) == [0, 1, 2]
 
 
-def test_a_certificate_that_nobody_signed_is_refused_with_what_to_do(secure):
+def test_untrusted_certificate_is_refused(secure):
     with pytest.raises(
         Refused, match=r"cannot be verified \(self-signed certificate\): give ca_file = .* or verify = false"
     ):
         asyncio.run(client_of(secure).post(PATH, body()))
 
 
-def test_tls_to_a_server_without_it_is_refused(server):
+def test_tls_to_a_plain_server_is_refused(server):
     address = parse_address(server.url.replace("http:", "https:"))
     with pytest.raises(Refused, match=r"does not speak TLS .* check whether its URL should begin with http"):
         asyncio.run(Client(address, {}, MAX_BODY, tls_context()).post(PATH, body()))
 
 
-def test_a_file_that_holds_no_certificates_is_a_mistake(tmp_path):
+def test_invalid_ca_file_is_refused(tmp_path):
     (tmp_path / "ca.pem").write_text("no certificate")
     for name in ("ca.pem", "missing.pem"):
         with pytest.raises(SpecError, match=f"ca_file '.*{name}' cannot be read as PEM certificates"):

@@ -36,10 +36,10 @@ class Wire(asyncio.Transport):
         self.ended = True
 
 
-def asked(*pieces: bytes, lost: Exception | bool = False) -> tuple[Response, Connection]:
+def exchange(*pieces: bytes, lost: Exception | bool = False) -> tuple[Response, Connection]:
     """The answer to a request that is answered with these pieces, after which the connection may be lost."""
 
-    async def asked() -> tuple[Response, Connection]:
+    async def send() -> tuple[Response, Connection]:
         connection = Connection(WHERE, 10**6)
         connection.connection_made(Wire())
         answer = asyncio.ensure_future(connection.send(b"request"))
@@ -50,7 +50,7 @@ def asked(*pieces: bytes, lost: Exception | bool = False) -> tuple[Response, Con
             connection.connection_lost(None if lost is True else lost)
         return await answer, connection
 
-    return asyncio.run(asked())
+    return asyncio.run(send())
 
 
 @contextlib.asynccontextmanager
@@ -62,38 +62,38 @@ async def opened() -> AsyncIterator[Connection]:
 
 @pytest.mark.parametrize("content", [KNOWN_LENGTH, CHUNKED, INFORMED], ids=["length", "chunked", "informed"])
 @given(cuts=st.lists(st.integers(0, 120), max_size=6))
-def test_an_answer_is_the_same_however_it_is_cut(content, cuts):
+def test_response_is_parsed_however_it_is_split(content, cuts):
     places = sorted({0, len(content), *(cut for cut in cuts if cut < len(content))})
     pieces = [content[start:end] for start, end in itertools.pairwise(places)]
-    response, connection = asked(*pieces)
+    response, connection = exchange(*pieces)
 
     assert (response.status, response.body) == (200, b"hello")
     assert connection.reusable
 
 
-def test_names_of_headers_are_in_small_letters():
-    response, _ = asked(KNOWN_LENGTH)
+def test_header_names_are_lower_case():
+    response, _ = exchange(KNOWN_LENGTH)
 
     assert response.headers == {"content-length": "5", "x-one": "1"}
 
 
-def test_a_body_without_a_length_ends_with_the_connection():
-    response, connection = asked(UNTIL_THE_END, lost=True)
+def test_body_without_length_ends_with_the_connection():
+    response, connection = exchange(UNTIL_THE_END, lost=True)
 
     assert response.body == b"hello"
     assert not connection.reusable
 
 
-def test_a_connection_that_the_server_will_close_is_not_used_again():
-    _, connection = asked(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+def test_connection_close_is_respected():
+    _, connection = exchange(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 
     assert not connection.reusable
 
 
 @pytest.mark.parametrize("end", range(0, len(KNOWN_LENGTH), 3))
-def test_every_answer_that_breaks_off_can_be_asked_for_again(end):
+def test_truncated_response_is_retryable(end):
     with pytest.raises(Retryable) as caught:
-        asked(KNOWN_LENGTH[:end], lost=True)
+        exchange(KNOWN_LENGTH[:end], lost=True)
 
     head = KNOWN_LENGTH.index(b"\r\n\r\n") + 4
     assert caught.value.kind == ("half" if end >= head else "connection")
@@ -121,15 +121,15 @@ def test_every_answer_that_breaks_off_can_be_asked_for_again(end):
         ),
     ],
 )
-def test_what_is_no_answer_says_what_it_was(pieces, lost, kind, sentence):
+def test_invalid_http_is_garbage(pieces, lost, kind, sentence):
     with pytest.raises(Retryable) as caught:
-        asked(*pieces, lost=lost)
+        exchange(*pieces, lost=lost)
 
     assert caught.value.kind == kind
     assert str(caught.value).startswith(f"{WHERE} {sentence}")
 
 
-def test_what_nobody_asked_for_is_no_answer_to_the_next_request():
+def test_unrequested_bytes_close_the_connection():
     async def unasked() -> Connection:
         async with opened() as connection:
             connection.data_received(KNOWN_LENGTH)
@@ -141,7 +141,7 @@ def test_what_nobody_asked_for_is_no_answer_to_the_next_request():
     assert connection.transport.ended
 
 
-def test_an_answer_without_end_is_broken_off_and_not_asked_for_again():
+def test_endless_body_is_not_retried():
     piece = b"%x\r\n%b\r\n" % (2**19, b"x" * 2**19)
 
     async def endless() -> Connection:
@@ -159,14 +159,14 @@ def test_an_answer_without_end_is_broken_off_and_not_asked_for_again():
     assert asyncio.run(endless()).transport.ended
 
 
-def test_an_answer_that_is_followed_by_another_is_the_last_of_its_connection():
-    response, connection = asked(KNOWN_LENGTH + CHUNKED[:20])
+def test_second_response_closes_the_connection():
+    response, connection = exchange(KNOWN_LENGTH + CHUNKED[:20])
 
     assert response.body == b"hello"
     assert not connection.open
 
 
-def test_a_request_on_a_closed_connection_can_be_asked_again():
+def test_request_on_a_closed_connection_is_retryable():
     async def closed() -> None:
         async with opened() as connection:
             connection.connection_lost(None)
@@ -176,7 +176,7 @@ def test_a_request_on_a_closed_connection_can_be_asked_again():
         asyncio.run(closed())
 
 
-def test_a_request_that_is_cancelled_ends_the_connection():
+def test_cancelled_request_ends_the_connection():
     async def cancelled() -> Connection:
         async with opened() as connection:
             answer = asyncio.ensure_future(connection.send(b"request"))
@@ -192,16 +192,16 @@ def test_a_request_that_is_cancelled_ends_the_connection():
     assert not connection.reusable
 
 
-def watched(content: bytes, *, wanted: int) -> tuple[list[bytes], Response, Connection]:
+def watched(content: bytes, *, most: int) -> tuple[list[bytes], Response, Connection]:
     """What was seen of a response, of which so many pieces are wanted."""
-    seen: list[bytes] = []
+    pieces: list[bytes] = []
 
     class Watch:
         held = 0
 
         def feed(self, piece: bytes) -> bool:
-            seen.append(piece)
-            return len(seen) < wanted
+            pieces.append(piece)
+            return len(pieces) < most
 
     async def run() -> tuple[Response, Connection]:
         async with opened() as connection:
@@ -211,30 +211,30 @@ def watched(content: bytes, *, wanted: int) -> tuple[list[bytes], Response, Conn
                 connection.data_received(content[place : place + 7])
             return await answer, connection
 
-    return seen, *asyncio.run(run())
+    return pieces, *asyncio.run(run())
 
 
 EVENTS = CHUNKED.replace(b"200 OK\r\n", b"200 OK\r\nContent-Type: text/event-stream\r\n")
 
 
-def test_pieces_of_a_stream_are_seen_as_they_come_and_not_held():
-    seen, response, connection = watched(EVENTS, wanted=100)
+def test_stream_is_watched_and_not_held():
+    pieces, response, connection = watched(EVENTS, most=100)
 
-    assert (b"".join(seen), response.body) == (b"hello", b"")
-    assert len(seen) > 1
+    assert (b"".join(pieces), response.body) == (b"hello", b"")
+    assert len(pieces) > 1
     assert connection.reusable
 
 
-def test_a_stream_of_which_no_more_is_wanted_ends_with_its_connection():
-    seen, response, connection = watched(EVENTS, wanted=1)
+def test_stopped_stream_closes_its_connection():
+    pieces, response, connection = watched(EVENTS, most=1)
 
-    assert len(seen) == 1
+    assert len(pieces) == 1
     assert response.status == 200
     assert not connection.reusable
 
 
 @pytest.mark.parametrize("content", [CHUNKED, EVENTS.replace(b"200 OK", b"500 No")], ids=["a body", "an error"])
-def test_what_is_not_a_stream_is_held_and_not_watched(content):
-    seen, response, _ = watched(content, wanted=1)
+def test_ordinary_body_is_held_and_not_watched(content):
+    pieces, response, _ = watched(content, most=1)
 
-    assert (seen, response.body) == ([], b"hello")
+    assert (pieces, response.body) == ([], b"hello")

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.backends.http.address import parse_address
-from pytest_crucible.backends.http.connection import Response
-from pytest_crucible.backends.http.held_bytes import MAX_HEADERS, HeldBytes
-from pytest_crucible.backends.http.transports import TRANSPORTS
+from pytest_crucible.backends.http.client import TRANSPORTS
+from pytest_crucible.backends.http.connection import MAX_HEADERS, HeldBytes, Response
 from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.records.errors import BackendError, Retryable
 
@@ -89,7 +88,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("pieces", ENDLESS.values(), ids=ENDLESS)
-def test_headers_without_end_are_not_read_to_it(transport, pieces):
+def test_endless_headers_are_not_read(transport, pieces):
     posted(transport, sending(OK + BODY))  # what a first request imports is not held for a reply
     tracemalloc.start()
     (error,) = posted(transport, sending(*pieces, times=20_000))
@@ -105,7 +104,7 @@ def test_headers_without_end_are_not_read_to_it(transport, pieces):
 
 
 @pytest.mark.parametrize("times", [60, 70])
-def test_headers_may_have_64_kib(transport, times):
+def test_headers_of_64_kib_are_read(transport, times):
     head = OK + b"x-a: %b\r\n" % (b"a" * 1019) * times + BODY
 
     (response,) = posted(transport, sending(head))
@@ -113,7 +112,7 @@ def test_headers_may_have_64_kib(transport, times):
     assert isinstance(response, Response) == (1022 * times < MAX_HEADERS)
 
 
-def test_trailers_without_end_are_not_read_to_it():
+def test_endless_trailers_are_not_read():
     head = OK + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
 
     (error,) = posted("default", sending(head, b"x-a: " + b"a" * 1000 + b"\r\n", times=1_000))
@@ -121,7 +120,7 @@ def test_trailers_without_end_are_not_read_to_it():
     assert "KiB of headers" in str(error)
 
 
-def test_the_longest_of_many_replies_is_dropped_and_the_others_are_read(transport, monkeypatch):
+def test_longest_concurrent_reply_is_dropped(transport, monkeypatch):
     small = HeldBytes("http://server.example", 4 * MB)
     for module in ("connection", "httpx_client"):
         monkeypatch.setattr(f"pytest_crucible.backends.http.{module}.held_of", lambda where: small)
@@ -147,7 +146,7 @@ def test_the_longest_of_many_replies_is_dropped_and_the_others_are_read(transpor
     assert small._held == 0
 
 
-def test_events_of_streams_that_do_not_end_count_too(transport, monkeypatch):
+def test_endless_stream_events_count_as_held(transport, monkeypatch):
     small = HeldBytes("http://server.example", 4 * MB)
     for module in ("connection", "httpx_client"):
         monkeypatch.setattr(f"pytest_crucible.backends.http.{module}.held_of", lambda where: small)
@@ -159,7 +158,7 @@ def test_events_of_streams_that_do_not_end_count_too(transport, monkeypatch):
     assert small._held == 0
 
 
-def test_one_reply_alone_has_the_limit_of_its_adapter():
+def test_single_reply_has_only_the_adapters_limit():
     dropped: list[BackendError] = []
     held = HeldBytes("http://server.example", 10)
 
@@ -168,7 +167,7 @@ def test_one_reply_alone_has_the_limit_of_its_adapter():
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 100))))
-def test_no_more_than_the_limit_is_held_by_several(changes):
+def test_held_bytes_stay_within_the_limit(changes):
     dropped: list[int] = []
     held = HeldBytes("http://server.example", 150)
     holdings = [held.open(lambda error, number=number: dropped.append(number)) for number in range(6)]

@@ -19,8 +19,8 @@ import pytest
 from openai_server import CERTIFICATE, OpenAIServer
 
 from pytest_crucible.backends.http.address import parse_address
+from pytest_crucible.backends.http.client import TRANSPORTS
 from pytest_crucible.backends.http.httpx_client import _keeps_secrets
-from pytest_crucible.backends.http.transports import TRANSPORTS
 from pytest_crucible.backends.openai.backend import open_openai
 from pytest_crucible.records import Adapter, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
@@ -77,7 +77,7 @@ def answered(*responses: bytes, **settings):
     return asyncio.run(run())
 
 
-def test_a_whole_backend_works_over_it(server: OpenAIServer):
+def test_backend_works_over_httpx(server: OpenAIServer):
     server.behave("m", answers={"2 + 2": "4"})
     options = {"base_url": server.url, "model": "m", "transport": "httpx", "stream": True}
     backend = open_openai(Adapter(name="v2", backend="openai", options=options), Path())
@@ -108,7 +108,7 @@ def watched(server: OpenAIServer, body: bytes):
     return pieces, asyncio.run(httpx_client(server.url).post("/completions", body, Watch()))
 
 
-def test_a_stream_is_watched_as_it_arrives_and_not_held(server: OpenAIServer):
+def test_stream_is_watched_and_not_held(server: OpenAIServer):
     pieces, response = watched(server, b'{"model": "m", "prompt": "1", "stream": true}')
 
     assert b"data: [DONE]" in b"".join(pieces)
@@ -116,14 +116,14 @@ def test_a_stream_is_watched_as_it_arrives_and_not_held(server: OpenAIServer):
     assert 0 < response.seconds < 60
 
 
-def test_what_is_not_a_stream_is_held_and_not_watched(server: OpenAIServer):
+def test_ordinary_body_is_held_and_not_watched(server: OpenAIServer):
     pieces, response = watched(server, b'{"model": "m", "prompt": "1"}')
 
     assert pieces == []
     assert json.loads(response.body)["choices"]
 
 
-def test_headers_are_sent_and_compressed_bodies_are_read():
+def test_headers_are_sent_and_bodies_decompressed():
     import gzip
 
     body = gzip.compress(b'{"a": 1}')
@@ -136,7 +136,7 @@ def test_headers_are_sent_and_compressed_bodies_are_read():
     assert b"x-team: blue" in requests[0]
 
 
-def test_redirects_on_the_same_host_are_followed_with_the_body():
+def test_redirects_on_the_same_host_are_followed():
     response, requests = answered(
         b"HTTP/1.1 307 Go\r\nlocation: /v2/here\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", OK
     )
@@ -150,7 +150,7 @@ def redirect(location: str) -> bytes:
     return f"HTTP/1.1 307 Go\r\nlocation: {location}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
 
 
-def test_five_redirects_are_followed_and_no_more():
+def test_at_most_five_redirects_are_followed():
     response, requests = answered(*[redirect(f"/{k}") for k in range(5)], OK)
 
     assert (response.status, len(requests)) == (200, 6)
@@ -158,7 +158,7 @@ def test_five_redirects_are_followed_and_no_more():
         answered(*[redirect(f"/{k}") for k in range(6)], OK)
 
 
-def test_a_query_that_may_hold_a_key_is_not_shown():
+def test_redirect_error_omits_the_query():
     with pytest.raises(Refused) as caught:
         answered(redirect("http://elsewhere.example/v1?api_key=planted"))
 
@@ -176,19 +176,19 @@ def test_a_query_that_may_hold_a_key_is_not_shown():
         ("https://host/v1", "https://host/v1", "GET", False),
     ],
 )
-def test_headers_stay_with_the_host_and_are_not_sent_in_the_clear(before, after, method, is_followed):
+def test_redirects_that_would_leak_headers_are_refused(before, after, method, is_followed):
     assert _keeps_secrets(httpx.Request("POST", before), httpx.Request(method, after)) == is_followed
 
 
 @pytest.mark.parametrize(
     ("status", "location"), [(307, "http://localhost.example/v1"), (301, "/v2"), (303, "http://elsewhere.example/")]
 )
-def test_other_redirects_are_refused_because_the_headers_hold_keys(status, location):
+def test_redirects_to_other_hosts_are_refused(status, location):
     with pytest.raises(Refused, match=rf"redirects \({status}\) to .*: write that as base_url"):
         answered(f"HTTP/1.1 {status} Go\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n".encode())
 
 
-def test_a_circle_of_redirects_ends():
+def test_redirect_loop_is_refused():
     circle = b"HTTP/1.1 308 Go\r\nlocation: /v1/completions\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
     with pytest.raises(Refused, match="redirects more than 5 times"):
         answered(*[circle] * 9)
@@ -208,13 +208,13 @@ def test_a_circle_of_redirects_ends():
     ],
     ids=["nothing", "half", "another protocol", "not gzip"],
 )
-def test_a_bad_response_can_be_tried_again(response, kind, sentence):
+def test_bad_response_is_retryable(response, kind, sentence):
     with pytest.raises(Retryable, match=sentence) as caught:
         answered(response)
     assert caught.value.kind == kind
 
 
-def test_where_nothing_listens_the_sentence_is_that_of_the_default_client():
+def test_refused_connection_reads_as_with_the_default_client():
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
@@ -227,7 +227,7 @@ def test_where_nothing_listens_the_sentence_is_that_of_the_default_client():
     assert sentences[0] == sentences[1]
 
 
-def test_certificates_are_verified_as_the_adapter_says():
+def test_certificates_are_verified_by_the_adapters_settings():
     with OpenAIServer.start(tls=True) as secure:
         assert posted(secure.url, ca_file=CERTIFICATE).status
         assert posted(secure.url, verify=False).status
@@ -235,7 +235,7 @@ def test_certificates_are_verified_as_the_adapter_says():
             posted(secure.url)
 
 
-def test_http_2_is_spoken_where_the_server_offers_it():
+def test_http_2_is_used_when_offered():
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(CERTIFICATE)
     tls.set_alpn_protocols(["h2", "http/1.1"])
@@ -266,8 +266,8 @@ def test_http_2_is_spoken_where_the_server_offers_it():
     assert set(versions) == {"h2"}
 
 
-def test_a_socks_proxy_of_the_environment_is_used(server: OpenAIServer, monkeypatch):
-    asked: list[int] = []
+def test_socks_proxy_is_used(server: OpenAIServer, monkeypatch):
+    requests: list[int] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """SOCKS5 without authentication, to an IPv4 address (RFC 1928)."""
@@ -277,7 +277,7 @@ def test_a_socks_proxy_of_the_environment_is_used(server: OpenAIServer, monkeypa
         _, _, _, kind = await reader.readexactly(4)
         assert kind == 1
         host, port = socket.inet_ntoa(await reader.readexactly(4)), int.from_bytes(await reader.readexactly(2))
-        asked.append(port)
+        requests.append(port)
         there, away = await asyncio.open_connection(host, port)
         writer.write(b"\x05\x00\x00\x01" + bytes(6))
         await asyncio.gather(pipe(reader, away), pipe(there, writer))
@@ -297,7 +297,7 @@ def test_a_socks_proxy_of_the_environment_is_used(server: OpenAIServer, monkeypa
                 await client.close()
 
     assert asyncio.run(run()).status == 200
-    assert asked == [parse_address(server.url).port]
+    assert requests == [parse_address(server.url).port]
 
 
 @pytest.fixture
@@ -325,7 +325,7 @@ def clients(tmp_path, monkeypatch):
     sys.modules.pop("my_clients", None)
 
 
-def test_a_client_of_ones_own_signs_its_requests(clients):
+def test_user_client_authenticates_requests(clients):
     response, requests = answered(OK, client="my_clients:signed")
 
     assert response.status == 200
@@ -341,23 +341,23 @@ def test_a_client_of_ones_own_signs_its_requests(clients):
         ("my_clients:NUMBER", "which is a number: name a function"),
     ],
 )
-def test_a_client_that_cannot_be_made_is_one_sentence(clients, reference, sentence):
+def test_missing_client_function_is_refused(clients, reference, sentence):
     with pytest.raises(SpecError, match=sentence):
         httpx_client("http://127.0.0.1:1/v1", client=reference)
 
 
-def test_a_function_that_returns_something_else_is_refused(clients):
+def test_client_function_must_return_a_client(clients):
     with pytest.raises(BackendError, match=r"returned a string: expected an httpx\.AsyncClient"):
         posted("http://127.0.0.1:1/v1", client="my_clients:wrong")
 
 
 @pytest.mark.parametrize(("name", "error"), [("failing", "AssertionError: no token"), ("unbuilt", "KeyError: 'TOKEN'")])
-def test_authentication_that_raises_stops_the_experiment_and_is_no_failure_of_the_model(clients, name, error):
+def test_failing_authentication_stops_the_experiment(clients, name, error):
     with pytest.raises(Refused, match=f"the client of http://127.0.0.1:1 raised {error}"):
         posted("http://127.0.0.1:1/v1", client=f"my_clients:{name}")
 
 
-def test_settings_are_checked():
+def test_invalid_transport_settings_are_refused():
     for options, sentence in (
         ({"transport": "carrier pigeon"}, "expected 'default' or 'httpx'"),
         ({"transport": "default", "client": "a:b"}, "has a client, which is for transport"),
@@ -367,7 +367,7 @@ def test_settings_are_checked():
             open_openai(adapter, Path())
 
 
-def test_the_client_is_not_imported_for_other_adapters():
+def test_httpx_is_imported_only_when_used():
     import subprocess
 
     program = "import sys; import pytest_crucible.backends.openai.backend; sys.exit('httpx' in sys.modules)"

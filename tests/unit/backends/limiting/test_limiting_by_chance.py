@@ -9,7 +9,7 @@ from asking import ask_for
 from chance_servers import ChanceAndLimit, ChanceServer, ask_units, naive_seconds
 from simulated_servers import Bucket, SimulatedServer
 
-from pytest_crucible.backends.attempts import DRAWS
+from pytest_crucible.backends.retried import DRAWS
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import Retryable
 
@@ -26,7 +26,7 @@ def _same_draws() -> None:
 @pytest.mark.parametrize("tail", [0.0, 0.04], ids=["", "with-a-tail"])
 @pytest.mark.parametrize("retry_after_s", [0.2, 1.0, None])
 @pytest.mark.parametrize("share", [0.05, 0.15, 0.3])
-def test_it_takes_hardly_longer_than_a_naive_client(share, retry_after_s, tail, kind):
+def test_nearly_as_fast_as_a_naive_client(share, retry_after_s, tail, kind):
     ours, naive = 0.0, 0.0
     for seed in range(2):
         server = ChanceServer(share=share, retry_after_s=retry_after_s, tail=tail, kind=kind, seed=seed)
@@ -38,13 +38,13 @@ def test_it_takes_hardly_longer_than_a_naive_client(share, retry_after_s, tail, 
     assert ours <= 1.15 * naive
 
 
-def test_refusals_by_chance_use_up_no_retries():
+def test_chance_refusals_use_no_retries():
     progress = ask_units(ChanceServer(share=0.3, retry_after_s=0.2), retries=0)
 
     assert progress.lost == 0
 
 
-def test_a_request_that_is_refused_for_what_it_is_is_lost():
+def test_always_refused_request_is_lost():
     class Picky(ChanceServer):
         def refuses(self, sample: str, attempt: int) -> bool:
             return sample == "7" or super().refuses(sample, attempt)
@@ -57,7 +57,7 @@ def test_a_request_that_is_refused_for_what_it_is_is_lost():
     assert 3 < server.attempts["7"] <= 15
 
 
-def test_a_server_that_answers_slowly_refuses_at_any_rate_as_well():
+def test_slow_server_with_chance_refusals():
     server = ChanceServer(latency_s=0.5, share=0.15, retry_after_s=0.2)
 
     progress = ask_units(server, 5_000)
@@ -67,35 +67,35 @@ def test_a_server_that_answers_slowly_refuses_at_any_rate_as_well():
 
 @pytest.mark.parametrize("retry_after_s", [None, 1.0], ids=["without-retry-after", "with-retry-after"])
 @pytest.mark.parametrize("since", [0.0, 20.0], ids=["from-the-start", "later"])
-def test_a_limit_above_chance_is_used(since, retry_after_s):
+def test_limit_is_used_despite_chance_refusals(since, retry_after_s):
     server = ChanceAndLimit(rate=50, burst=50, latency_s=0.5, retry_after_s=retry_after_s, since=since)
 
     run = ask_for(since + 120, server)
 
-    assert server.accepted(since + 10, since + 120) >= 0.9 * 50
-    assert server.refused(since + 10, since + 120) < 0.25
+    assert server.accepted_rate(since + 10, since + 120) >= 0.9 * 50
+    assert server.refused_share(since + 10, since + 120) < 0.25
     assert not run.errors
 
 
 @pytest.mark.parametrize("retry_after_s", [None, 1.0], ids=["without-retry-after", "with-retry-after"])
-def test_a_limit_that_appears_in_the_middle_of_a_run_is_found(retry_after_s):
+def test_limit_that_appears_midway_is_learned(retry_after_s):
     server = ChanceAndLimit(share=0.0, rate=50, burst=50, latency_s=0.2, retry_after_s=retry_after_s, since=20)
 
     run = ask_for(60, server)
 
-    assert server.accepted(25, 60) >= 0.95 * 50
-    assert server.refused(25, 60) < 0.02
+    assert server.accepted_rate(25, 60) >= 0.95 * 50
+    assert server.refused_share(25, 60) < 0.02
     assert not run.errors
 
 
 @pytest.mark.parametrize("factor", [1.1, 1.3])
-def test_a_limit_just_below_the_rate_of_the_run_is_found_though_it_refuses_evenly(factor):
+def test_limit_just_below_the_rate_is_learned(factor):
     server = Bucket(rate=50, burst=50, latency_s=64 / 50 / factor, spread=0.0)
 
     run = ask_for(120, server)
 
-    assert server.accepted(15, 120) >= 0.95 * 50
-    assert server.refused(15, 120) < 0.02
+    assert server.accepted_rate(15, 120) >= 0.95 * 50
+    assert server.refused_share(15, 120) < 0.02
     assert not run.errors
 
 
@@ -110,7 +110,7 @@ class Quota(SimulatedServer):
         return await super().generate(request)
 
 
-def test_an_exhausted_quota_stops_all():
+def test_exhausted_quota_pauses_all_requests():
     server = Quota(spread=0.0, latency_s=0.01)
 
     progress = ask_units(server, 200, concurrency=8)

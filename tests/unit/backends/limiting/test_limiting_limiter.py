@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
@@ -10,9 +11,9 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from virtual_time import run
 
+from pytest_crucible.backends.limiting.control import Limits
 from pytest_crucible.backends.limiting.limiter import Limiter
 from pytest_crucible.backends.limiting.limiters import Limiters, Workers
-from pytest_crucible.backends.limiting.limits import Limits
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError, Retryable
 
@@ -42,58 +43,54 @@ def limiter(opened: Callable[..., Limiters]) -> Callable[..., Limiter]:
     return open_limiter
 
 
-def within(work: Callable[[], Awaitable[None]]) -> None:
-    """Run to its end, and leave nothing behind: no task, and no timer."""
+def leaving_nothing_behind(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run a test on a virtual clock; in the end there is no task, and no timer."""
 
-    async def watched() -> None:
-        await work()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        assert not [timer for timer in asyncio.get_running_loop()._scheduled if not timer.cancelled()]
+    @functools.wraps(test)
+    def run_test(*arguments: object, **named: object) -> None:
+        async def watched() -> None:
+            await test(*arguments, **named)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert not [timer for timer in asyncio.get_running_loop()._scheduled if not timer.cancelled()]
 
-    run(watched())
+        run(watched())
+
+    return run_test
 
 
-def test_where_there_is_room_nobody_waits(limiter):
+@leaving_nothing_behind
+async def test_permits_are_issued_at_once_without_limits(limiter):
     turns = limiter()
-
-    async def work() -> None:
-        leases = [turns.try_acquire("v2") for _ in range(1_000)]
-        assert all(leases)
-
-    within(work)
+    leases = [turns.try_acquire("v2") for _ in range(1_000)]
+    assert all(leases)
 
 
-def test_where_there_is_none_the_next_has_to_wait(limiter):
+@leaving_nothing_behind
+async def test_full_limiter_issues_no_permit(limiter):
     turns = limiter(concurrency=2)
-
-    async def work() -> None:
-        first, second, third = (turns.try_acquire("v2") for _ in range(3))
-        assert first
-        assert second
-        assert third is None
-        first.release(REPLY)
-        assert turns.try_acquire("v2")
-
-    within(work)
+    first, second, third = (turns.try_acquire("v2") for _ in range(3))
+    assert first
+    assert second
+    assert third is None
+    first.release(REPLY)
+    assert turns.try_acquire("v2")
 
 
-def test_a_turn_comes_when_another_is_over(limiter):
+@leaving_nothing_behind
+async def test_released_permit_goes_to_a_waiting_request(limiter):
     turns = limiter(concurrency=1)
-
-    async def work() -> None:
-        held = turns.try_acquire("v2")
-        waiting = asyncio.create_task(turns.acquire("v2"))
-        await asyncio.sleep(1)
-        assert not waiting.done()
-        held.release(REPLY)
-        lease = await waiting
-        assert turns.try_acquire("v2") is None
-        lease.release(REPLY)
-
-    within(work)
+    held = turns.try_acquire("v2")
+    waiting = asyncio.create_task(turns.acquire("v2"))
+    await asyncio.sleep(1)
+    assert not waiting.done()
+    held.release(REPLY)
+    lease = await waiting
+    assert turns.try_acquire("v2") is None
+    lease.release(REPLY)
 
 
-def test_arms_take_turns_and_within_an_arm_the_first_comes_first(limiter):
+@leaving_nothing_behind
+async def test_arms_take_turns_in_order(limiter):
     turns, order = limiter(concurrency=1), []
 
     async def ask(arm: str, number: int) -> None:
@@ -102,112 +99,89 @@ def test_arms_take_turns_and_within_an_arm_the_first_comes_first(limiter):
         await asyncio.sleep(0.1)
         lease.release(REPLY)
 
-    async def work() -> None:
-        many = [asyncio.create_task(ask("a", number)) for number in range(4)]
-        few = [asyncio.create_task(ask("b", number)) for number in range(2)]
-        await asyncio.gather(*many, *few)
-
-    within(work)
+    many = [asyncio.create_task(ask("a", number)) for number in range(4)]
+    few = [asyncio.create_task(ask("b", number)) for number in range(2)]
+    await asyncio.gather(*many, *few)
     assert order == ["a0", "a1", "b0", "a2", "b1", "a3"]
 
 
-def test_to_wait_no_longer_is_no_turn(limiter):
+@leaving_nothing_behind
+async def test_cancelled_waiter_takes_no_permit(limiter):
     turns = limiter(concurrency=1)
-
-    async def work() -> None:
-        held = turns.try_acquire("v2")
-        impatient, patient = (asyncio.create_task(turns.acquire("v2")) for _ in range(2))
-        await asyncio.sleep(0)
-        impatient.cancel()
-        await asyncio.sleep(0)
-        held.release(REPLY)
-        lease = await patient
-        lease.release(REPLY)
-        assert turns.try_acquire("v2")
-
-    within(work)
+    held = turns.try_acquire("v2")
+    impatient, patient = (asyncio.create_task(turns.acquire("v2")) for _ in range(2))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    await asyncio.sleep(0)
+    held.release(REPLY)
+    lease = await patient
+    lease.release(REPLY)
+    assert turns.try_acquire("v2")
 
 
-def test_a_turn_that_comes_in_the_moment_of_a_cancellation_is_given_on(limiter):
+@leaving_nothing_behind
+async def test_permit_issued_during_cancellation_is_released(limiter):
     turns = limiter(concurrency=1)
-
-    async def work() -> None:
-        held = turns.try_acquire("v2")
-        waiting = asyncio.create_task(turns.acquire("v2"))
-        await asyncio.sleep(0)
-        held.release(REPLY)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        assert turns.try_acquire("v2")
-
-    within(work)
+    held = turns.try_acquire("v2")
+    waiting = asyncio.create_task(turns.acquire("v2"))
+    await asyncio.sleep(0)
+    held.release(REPLY)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert turns.try_acquire("v2")
 
 
-def test_who_was_cancelled_but_does_not_know_it_yet_is_passed_over(limiter):
+@leaving_nothing_behind
+async def test_waiter_being_cancelled_is_skipped(limiter):
     turns = limiter(concurrency=1)
-
-    async def work() -> None:
-        held = turns.try_acquire("v2")
-        waiting, next_one = (asyncio.create_task(turns.acquire("v2")) for _ in range(2))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        held.release(REPLY)
-        (await next_one).release(REPLY)
-        await asyncio.gather(waiting, return_exceptions=True)
-
-    within(work)
+    held = turns.try_acquire("v2")
+    waiting, next_one = (asyncio.create_task(turns.acquire("v2")) for _ in range(2))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    held.release(REPLY)
+    (await next_one).release(REPLY)
+    await asyncio.gather(waiting, return_exceptions=True)
 
 
-def test_a_lease_is_given_back_once(limiter):
+@leaving_nothing_behind
+async def test_permit_release_is_idempotent(limiter):
     turns = limiter(concurrency=1)
-
-    async def work() -> None:
-        lease = turns.try_acquire("v2")
-        lease.release(REPLY)
-        lease.release(REPLY)
-        assert turns.try_acquire("v2")
-        assert turns.try_acquire("v2") is None
-
-    within(work)
+    lease = turns.try_acquire("v2")
+    lease.release(REPLY)
+    lease.release(REPLY)
+    assert turns.try_acquire("v2")
+    assert turns.try_acquire("v2") is None
 
 
 @pytest.mark.parametrize(
     "outcome", [REPLY, None, asyncio.CancelledError(), BackendError("no"), Retryable("no", kind="500"), ValueError()]
 )
-def test_room_comes_back_whatever_the_request_came_to(limiter, outcome):
+@leaving_nothing_behind
+async def test_any_outcome_releases_the_permit(limiter, outcome):
     turns = limiter(concurrency=1)
-
-    async def work() -> None:
-        turns.try_acquire("v2").release(outcome)
-        assert turns.try_acquire("v2")
-
-    within(work)
+    turns.try_acquire("v2").release(outcome)
+    assert turns.try_acquire("v2")
 
 
-def test_a_refusal_pauses_nobody_else(limiter):
+@leaving_nothing_behind
+async def test_single_refusal_pauses_no_other_request(limiter):
     turns = limiter()
-
-    async def work() -> None:
-        turns.try_acquire("v2").release(Retryable("too much", kind="429", retry_after_s=3.0))
-        assert turns.try_acquire("v1")
-
-    within(work)
+    turns.try_acquire("v2").release(Retryable("too much", kind="429", retry_after_s=3.0))
+    assert turns.try_acquire("v1")
 
 
-def test_everybody_pauses_when_refusals_cluster(limiter):
+@leaving_nothing_behind
+async def test_clustered_refusals_pause_all(limiter):
     turns = limiter()
-
-    async def work() -> None:
-        leases = [turns.try_acquire("v2") for _ in range(60)]
-        for lease in leases[50:]:
-            lease.release(Retryable("too much", kind="429", retry_after_s=3.0))
-        assert turns.try_acquire("v1") is None
-        assert turns.paused_s(asyncio.get_running_loop().time()) == 3.0
-
-    within(work)
+    leases = [turns.try_acquire("v2") for _ in range(60)]
+    for lease in leases[50:]:
+        lease.release(Retryable("too much", kind="429", retry_after_s=3.0))
+    assert turns.try_acquire("v1") is None
+    assert turns.paused_s(asyncio.get_running_loop().time()) == 3.0
 
 
-def test_everybody_pauses_for_as_long_as_a_server_asks_whose_quota_is_exhausted(limiter):
+@leaving_nothing_behind
+async def test_exhausted_quota_pauses_all_for_retry_after(limiter):
     turns, started = limiter(), []
 
     async def ask(arm: str) -> None:
@@ -215,122 +189,95 @@ def test_everybody_pauses_for_as_long_as_a_server_asks_whose_quota_is_exhausted(
         started.append(asyncio.get_running_loop().time())
         lease.release(REPLY)
 
-    async def work() -> None:
-        exhausted = Retryable("too much", kind="429", retry_after_s=3.0, quota_exhausted=True)
-        turns.try_acquire("v2").release(exhausted)
-        assert turns.try_acquire("v1") is None
-        await asyncio.gather(ask("v1"), ask("v2"))
-
-    within(work)
+    exhausted = Retryable("too much", kind="429", retry_after_s=3.0, quota_exhausted=True)
+    turns.try_acquire("v2").release(exhausted)
+    assert turns.try_acquire("v1") is None
+    await asyncio.gather(ask("v1"), ask("v2"))
     assert 3.0 <= min(started) < 3.5
 
 
 @pytest.mark.parametrize("retry_after_s", [601.0, math.inf])
-def test_nobody_pauses_for_longer_than_a_run_takes(limiter, retry_after_s):
+@leaving_nothing_behind
+async def test_very_long_pauses_are_ignored(limiter, retry_after_s):
     turns = limiter()
-
-    async def work() -> None:
-        exhausted = Retryable("come tomorrow", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
-        turns.try_acquire("v2").release(exhausted)
-        started = asyncio.get_running_loop().time()
-        await turns.acquire("v1")
-        assert asyncio.get_running_loop().time() - started < 30
-
-    within(work)
+    exhausted = Retryable("come tomorrow", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
+    turns.try_acquire("v2").release(exhausted)
+    started = asyncio.get_running_loop().time()
+    await turns.acquire("v1")
+    assert asyncio.get_running_loop().time() - started < 30
 
 
-def test_turns_of_a_rate_come_evenly(limiter):
+@leaving_nothing_behind
+async def test_permits_of_a_rate_are_evenly_spaced(limiter):
     turns, started = limiter(requests_per_second=10), []
-
-    async def work() -> None:
-        for _ in range(11):
-            lease = turns.try_acquire("v2") or await turns.acquire("v2")
-            started.append(asyncio.get_running_loop().time())
-            lease.release(REPLY)
-
-    within(work)
+    for _ in range(11):
+        lease = turns.try_acquire("v2") or await turns.acquire("v2")
+        started.append(asyncio.get_running_loop().time())
+        lease.release(REPLY)
     assert started == pytest.approx([number / 10 for number in range(11)])
 
 
-def test_all_adapters_of_a_server_share_its_limiter_and_the_strictest_limit_holds(opened):
+@leaving_nothing_behind
+async def test_adapters_of_a_server_share_the_strictest_limit(opened):
     limiters = opened()
     first = limiters.of("http://host/v1 key", Limits(concurrency=8))
     second = limiters.of("http://host/v1 key", Limits(concurrency=2))
     other = limiters.of("http://host/v1 another key", Limits())
-
-    async def work() -> None:
-        assert [bool(first.try_acquire("v2")) for _ in range(3)] == [True, True, False]
-        assert other.try_acquire("v2")
-
     assert first is second
-    within(work)
+    assert [bool(first.try_acquire("v2")) for _ in range(3)] == [True, True, False]
+    assert other.try_acquire("v2")
 
 
 # -- spare requests -------------------------------------------------------------------------------------------------
 
 
-def test_there_is_room_for_a_hedge_where_nothing_holds_back(limiter):
+@leaving_nothing_behind
+async def test_spare_permit_beyond_ordinary_concurrency(limiter):
     turns = limiter(ordinary=1)
-
-    async def work() -> None:
-        assert turns.try_acquire("v2")
-        assert turns.try_acquire("v2") is None
-        assert turns.try_spare()
-
-    within(work)
+    assert turns.try_acquire("v2")
+    assert turns.try_acquire("v2") is None
+    assert turns.try_spare()
 
 
-def test_a_hedge_takes_no_ones_turn(limiter):
+@leaving_nothing_behind
+async def test_spare_permit_does_not_reduce_ordinary_permits(limiter):
     turns = limiter(ordinary=1)
-
-    async def work() -> None:
-        first = turns.try_acquire("v2")
-        spare = turns.try_spare()
-        first.release(REPLY)
-        assert turns.try_acquire("v2")
-        spare.release(REPLY)
-        assert turns.try_acquire("v2") is None
-
-    within(work)
+    first = turns.try_acquire("v2")
+    spare = turns.try_spare()
+    first.release(REPLY)
+    assert turns.try_acquire("v2")
+    spare.release(REPLY)
+    assert turns.try_acquire("v2") is None
 
 
-def test_there_is_none_above_what_the_user_allows(limiter):
+@leaving_nothing_behind
+async def test_no_spare_permit_above_the_users_limit(limiter):
     turns = limiter(concurrency=2)
-
-    async def work() -> None:
-        assert turns.try_acquire("v2")
-        assert turns.try_spare()
-        assert turns.try_spare() is None
-
-    within(work)
+    assert turns.try_acquire("v2")
+    assert turns.try_spare()
+    assert turns.try_spare() is None
 
 
-def test_there_is_none_while_others_wait(limiter):
+@leaving_nothing_behind
+async def test_no_spare_permit_while_requests_wait(limiter):
     turns = limiter(ordinary=1)
-
-    async def work() -> None:
-        held = turns.try_acquire("v2")
-        waiting = asyncio.create_task(turns.acquire("v2"))
-        await asyncio.sleep(0)
-        assert turns.try_spare() is None
-        held.release(REPLY)
-        (await waiting).release(REPLY)
-
-    within(work)
+    held = turns.try_acquire("v2")
+    waiting = asyncio.create_task(turns.acquire("v2"))
+    await asyncio.sleep(0)
+    assert turns.try_spare() is None
+    held.release(REPLY)
+    (await waiting).release(REPLY)
 
 
 @pytest.mark.parametrize("retry_after_s", [None, 1.0])
-def test_there_is_none_while_the_limiter_backs_off_and_for_some_time_after(limiter, retry_after_s):
+@leaving_nothing_behind
+async def test_no_spare_permit_soon_after_a_refusal(limiter, retry_after_s):
     turns = limiter()
-
-    async def work() -> None:
-        assert turns.try_spare()
-        exhausted = Retryable("too much", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
-        turns.try_acquire("v2").release(exhausted)
-        assert turns.try_spare() is None
-        await asyncio.sleep(4)
-        assert turns.try_spare() is None
-        await asyncio.sleep(3)
-        assert turns.try_spare()
-
-    within(work)
+    assert turns.try_spare()
+    exhausted = Retryable("too much", kind="429", retry_after_s=retry_after_s, quota_exhausted=True)
+    turns.try_acquire("v2").release(exhausted)
+    assert turns.try_spare() is None
+    await asyncio.sleep(4)
+    assert turns.try_spare() is None
+    await asyncio.sleep(3)
+    assert turns.try_spare()

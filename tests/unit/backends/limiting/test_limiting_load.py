@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.limiting.control import Control
-from pytest_crucible.backends.limiting.limits import Limits
-from pytest_crucible.backends.limiting.load import Load, describe_limit, explain_load, total_load
+from pytest_crucible.backends.limiting.control import Control, Limits
+from pytest_crucible.backends.limiting.limiter import Load, describe_limit, explain_load, total_load
 
 
 @pytest.mark.parametrize(
@@ -18,22 +17,22 @@ from pytest_crucible.backends.limiting.load import Load, describe_limit, explain
         (Limits(tokens_per_minute=100_000), 0.0, "it allows 100,000 tokens a minute"),
     ],
 )
-def test_the_cause_of_a_wait(limits, refused, cause):
+def test_cause_of_waiting_is_described(limits, refused, cause):
     assert describe_limit(Control(limits), refused) == cause
 
 
-def test_a_rate_and_chance():
+def test_rate_and_chance_are_described():
     control = Control(Limits(requests_per_second=50))
     control.pacing.chance.adopt(0.1)
 
     assert describe_limit(control, 0.12) == "it allows about 50 requests/s and refuses 10 % at any rate"
 
 
-def test_a_run_that_hardly_waited_needs_no_sentence():
+def test_short_waits_are_not_explained():
     assert explain_load(Load(100, 1, 1.0, 99.0, "it refuses 1 % at any rate")) == ""
 
 
-def test_the_server_that_was_waited_for_longest_is_explained():
+def test_slowest_server_is_explained():
     load = total_load(
         [Load(10, 0, 1.0, 10.0, "it allows about 5 requests/s"), Load(10, 4, 20.0, 9.0, "it refuses 40 % at any rate")]
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_crucible.backends.limiting.refusal_clusters import RefusalHistory
+from pytest_crucible.backends.limiting.chance import RefusalHistory
 
 
 @dataclass
@@ -28,7 +28,7 @@ def first_cluster(refusals: list[bool]) -> tuple[int, float] | None:
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.15, 0.3, 0.5])
-def test_hardly_any_run_of_300_requests_has_a_cluster_by_chance(share):
+def test_false_clusters_are_rare_in_300_requests(share):
     draws = random.Random(f"{share}")
 
     clusters = sum(first_cluster([draws.random() < share for _ in range(300)]) is not None for _ in range(100))
@@ -37,43 +37,43 @@ def test_hardly_any_run_of_300_requests_has_a_cluster_by_chance(share):
 
 
 @pytest.mark.parametrize(("accepted", "needed"), [(0, 10), (50, 4), (200, 3)])
-def test_a_limit_is_found_after_a_few_refusals_in_a_row(accepted, needed):
+def test_few_consecutive_refusals_are_a_cluster(accepted, needed):
     assert first_cluster([False] * accepted + [True] * 20) == (accepted + needed, 0.0)
 
 
-def test_the_share_before_a_cluster_is_that_of_chance():
+def test_share_before_a_cluster_is_the_chance_share():
     by_chance = [number % 10 == 0 for number in range(100)]
 
-    found = first_cluster(by_chance + [True] * 20)
+    cluster = first_cluster(by_chance + [True] * 20)
 
-    assert found is not None
-    assert found[0] <= 110
-    assert found[1] == pytest.approx(0.1, abs=0.03)
+    assert cluster is not None
+    assert cluster[0] <= 110
+    assert cluster[1] == pytest.approx(0.1, abs=0.03)
 
 
-def test_refusals_that_come_before_the_answers_of_a_burst_are_no_cluster():
+def test_refusals_before_a_bursts_answers_are_not_a_cluster():
     """Servers refuse at once: of 64 requests sent together, ten refusals come before the first answer."""
     history, sent = RefusalHistory(), [Sent(0.0) for _ in range(64)]
-    for one in sent:
-        history.add(one)
+    for request in sent:
+        history.add(request)
 
-    found = [history.find_cluster(0.003, one) for one in random.Random(0).sample(sent, 10)]
+    shares = [history.find_cluster(0.003, request) for request in random.Random(0).sample(sent, 10)]
 
-    assert found == [None] * 10
+    assert shares == [None] * 10
 
 
-def test_a_refusal_of_a_request_sent_before_the_last_cluster_says_nothing_new():
+def test_refusals_of_earlier_requests_are_ignored():
     history = RefusalHistory()
     sent = [Sent(0.0) for _ in range(40)]
-    for one in sent:
-        history.add(one)
+    for request in sent:
+        history.add(request)
 
-    found = [history.find_cluster(1.0, one) for one in sent]
+    shares = [history.find_cluster(1.0, request) for request in sent]
 
-    assert len([share for share in found if share is not None]) == 1
+    assert len([share for share in shares if share is not None]) == 1
 
 
-def test_chance_explains_fewer_refusals_in_a_row_the_fewer_there_are():
+def test_chance_explains_fewer_refusals_at_lower_shares():
     history = RefusalHistory()
     for number in range(200):
         sent = Sent(float(number))
@@ -85,5 +85,5 @@ def test_chance_explains_fewer_refusals_in_a_row_the_fewer_there_are():
     assert not history.explains(9)
 
 
-def test_the_first_refusals_of_a_run_may_be_chance():
+def test_first_refusals_can_be_chance():
     assert RefusalHistory().explains(1)

@@ -7,22 +7,22 @@ import re
 from types import SimpleNamespace
 
 import pytest
-import virtual_time
 from asking import adapter, request
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_servers import SimulatedServer
+from virtual_time import in_virtual_time
 
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.limiting.headers import PERIODS_S, certain_rate
+from pytest_crucible.backends.limiting.control import Limits, read_limits
+from pytest_crucible.backends.limiting.limiter import PERIODS_S, certain_rate
 from pytest_crucible.backends.limiting.limiters import Limiters
-from pytest_crucible.backends.limiting.limits import Limits, read_limits
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import SpecError
 
 
-def test_a_limit_is_as_it_was_set_and_the_rest_is_not_limited():
+def test_set_limits_are_read_and_others_infinite():
     assert read_limits(adapter()) == Limits()
     assert read_limits(adapter(limit={"requests_per_second": 0.5})) == Limits(requests_per_second=0.5)
     assert read_limits(adapter(limit={"concurrency": 8, "tokens_per_minute": 1000})) == Limits(
@@ -43,7 +43,7 @@ def test_a_limit_is_as_it_was_set_and_the_rest_is_not_limited():
         ({"tokens_per_minute": "1000"}, "has a limit of tokens_per_minute = '1000': write a number above 0"),
     ],
 )
-def test_a_limit_that_cannot_be_meant_is_told_in_a_sentence(wrong, sentence):
+def test_invalid_limits_are_refused(wrong, sentence):
     with pytest.raises(SpecError, match=f"^adapter 'v2' {re.escape(sentence)}"):
         read_limits(adapter(limit=wrong))
 
@@ -52,7 +52,7 @@ def test_a_limit_that_cannot_be_meant_is_told_in_a_sentence(wrong, sentence):
 
 
 @given(st.sampled_from(PERIODS_S), st.integers(100, 100_000), st.integers(3, 90))
-def test_what_agrees_on_a_period_is_believed(period, limit, used):
+def test_consistent_headers_give_a_rate(period, limit, used):
     assert certain_rate(limit, limit - used, used * period / limit) == limit / period
 
 
@@ -69,7 +69,7 @@ def test_what_agrees_on_a_period_is_believed(period, limit, used):
         (50, 100, 1.0),
     ],
 )
-def test_what_does_not_agree_is_not(limit, remaining, reset_s):
+def test_inconsistent_headers_give_no_rate(limit, remaining, reset_s):
     assert certain_rate(limit, remaining, reset_s) is None
 
 
@@ -86,17 +86,13 @@ class Telling(SimulatedServer):
     )
 
 
-def test_a_limit_that_is_told_is_kept_before_anything_is_refused():
+@in_virtual_time
+async def test_reported_limit_is_respected_before_any_refusal():
     server = Telling(latency_s=0.001, spread=0.0)
     top = wrap_backend(server, adapter(), BackendContext())
-
-    async def work() -> None:
-        for number in range(100):
-            await top.generate(request(str(number)))
-
-    virtual_time.run(work())
-
-    assert server.accepted(2, 8) == pytest.approx(10, rel=0.1)
+    for number in range(100):
+        await top.generate(request(str(number)))
+    assert server.accepted_rate(2, 8) == pytest.approx(10, rel=0.1)
 
 
 # -- where a limit applies ------------------------------------------------------------------------------------------
@@ -117,7 +113,7 @@ class Function:
     [(Function(), {}, False), (Function(), {"limit": {"concurrency": 1}}, True), (SimulatedServer(), {}, True)],
     ids=["function", "function with a limit", "server"],
 )
-def test_servers_are_limited_and_functions_where_they_are_to_be(backend, asking, limited):
+def test_servers_are_limited_and_functions_only_when_set(backend, asking, limited):
     limiters = Limiters()
 
     wrap_backend(backend, adapter(**asking), BackendContext(limiters=limiters))

@@ -11,9 +11,9 @@ import pytest
 from limiter_process import COUNT, SERVER, LimiterProcess
 
 from pytest_crucible.backends.limiting import limiters as limiters_module
+from pytest_crucible.backends.limiting.control import Limits
 from pytest_crucible.backends.limiting.limiter import Limiter
 from pytest_crucible.backends.limiting.limiters import Limiters, Workers
-from pytest_crucible.backends.limiting.limits import Limits
 from pytest_crucible.records import Reply
 
 MOST = 3
@@ -49,7 +49,7 @@ def took(limiter: Limiter) -> int:
     return asyncio.run(take())
 
 
-def test_processes_share_what_is_allowed(name, limiter):
+def test_processes_share_a_limit(name, limiter):
     with LimiterProcess.start(name, MOST) as other:
         assert other.do("take") == "True"
         assert took(limiter) == MOST - 1
@@ -60,7 +60,7 @@ def test_processes_share_what_is_allowed(name, limiter):
         assert took(limiter) == 1
 
 
-def test_what_one_gives_back_another_gets_that_waits(name, limiter):
+def test_released_permit_goes_to_a_waiting_process(name, limiter):
     async def wait(other: LimiterProcess) -> None:
         waiting = asyncio.create_task(limiter.acquire("v2"))
         await asyncio.sleep(0.02)
@@ -75,7 +75,7 @@ def test_what_one_gives_back_another_gets_that_waits(name, limiter):
         asyncio.run(wait(other))
 
 
-def test_a_process_that_dies_holds_nothing(name, limiter):
+def test_permits_of_a_dead_process_are_reclaimed(name, limiter):
     async def wait() -> None:
         async with asyncio.timeout(5):
             (await limiter.acquire("v2")).release(REPLY)
@@ -91,7 +91,7 @@ def test_a_process_that_dies_holds_nothing(name, limiter):
         assert took(limiter) == MOST
 
 
-def test_one_that_comes_later_takes_its_place(name, limiter):
+def test_later_process_takes_a_dead_ones_row(name, limiter):
     with LimiterProcess.start(name, MOST) as other:
         assert [other.do("take") for _ in range(MOST)] == ["True"] * MOST
         other.process.kill()
@@ -102,7 +102,7 @@ def test_one_that_comes_later_takes_its_place(name, limiter):
         another.do("close")
 
 
-def test_a_pause_that_one_was_told_is_kept_by_all(name, limiter):
+def test_pause_holds_for_all_processes(name, limiter):
     async def wait() -> float:
         started = asyncio.get_running_loop().time()
         (await limiter.acquire("v2")).release(REPLY)
@@ -116,7 +116,7 @@ def test_a_pause_that_one_was_told_is_kept_by_all(name, limiter):
         assert 0.05 < asyncio.run(wait()) < 5
 
 
-def test_who_closes_gives_everything_back(name, limiter):
+def test_closing_releases_all_permits(name, limiter):
     with LimiterProcess.start(name, MOST) as other:
         other.do("take")
 
@@ -125,7 +125,7 @@ def test_who_closes_gives_everything_back(name, limiter):
         assert took(limiter) == MOST
 
 
-def test_none_gets_all_while_another_waits(name, limiters):
+def test_waiting_process_gets_its_share(name, limiters):
     """Of four turns two processes get two each."""
     limiter = limiters.of(SERVER, Limits(concurrency=4))
 
@@ -146,7 +146,7 @@ def test_none_gets_all_while_another_waits(name, limiters):
 
 
 @pytest.mark.parametrize("missing", ["no fcntl", "no file"])
-def test_where_nothing_can_be_shared_each_process_takes_its_part(missing, monkeypatch, name, tmp_path):
+def test_limits_are_divided_without_a_shared_file(missing, monkeypatch, name, tmp_path):
     if missing == "no fcntl":
         monkeypatch.setitem(sys.modules, "pytest_crucible.backends.limiting.shared_state", None)
     else:

@@ -8,7 +8,7 @@ import pytest
 from asking import ask_all, ask_for
 from simulated_servers import Bucket, Chance, Minutes, SimulatedServer, Slots
 
-from pytest_crucible.backends.attempts import DRAWS
+from pytest_crucible.backends.retried import DRAWS
 
 SETTLED_S, END_S = 5, 60
 """What happens before is learning."""
@@ -21,100 +21,79 @@ def _same_draws() -> None:
     DRAWS.seed(0)
 
 
-@pytest.mark.parametrize("retry_after_s", [None, 1.0], ids=["without-retry-after", "with-retry-after"])
-@pytest.mark.parametrize("latency_s", [0.01, 0.05, 0.5])
-def test_a_limit_of_50_a_second_is_held_and_kept(latency_s, retry_after_s):
-    server = Bucket(rate=50, burst=50, latency_s=latency_s, retry_after_s=retry_after_s)
-
-    run = ask_for(END_S, server)
-
-    assert server.accepted(SETTLED_S, END_S) >= 0.95 * 50
-    assert server.refused(SETTLED_S, END_S) < 0.02
-    assert not run.errors
-
-
-@pytest.mark.parametrize(("rate", "seconds"), [(5, 300), (20, 100), (200, 20)])
-def test_so_is_any_other(rate, seconds):
-    server = Bucket(rate=rate, burst=rate)
+@pytest.mark.parametrize(
+    ("settings", "seconds", "settled_s"),
+    [
+        *[
+            ({"rate": 50, "burst": 50, "latency_s": latency_s, "retry_after_s": retry_after_s}, END_S, SETTLED_S)
+            for latency_s in (0.01, 0.05, 0.5)
+            for retry_after_s in (None, 1.0)
+        ],
+        *[({"rate": rate, "burst": rate}, seconds, 10) for rate, seconds in ((5, 300), (20, 100), (200, 20))],
+        ({"rate": 5, "burst": 5, "latency_s": 5.0}, 300, 10),
+        pytest.param({"rate": 50, "burst": 5}, END_S, SETTLED_S, marks=pytest.mark.slow),
+    ],
+)
+def test_rate_limit_is_learned_and_held(settings, seconds, settled_s):
+    server = Bucket(**settings)
 
     run = ask_for(seconds, server)
 
-    assert server.accepted(10, seconds) >= 0.95 * rate
-    assert server.refused(10, seconds) < 0.02
+    assert server.accepted_rate(settled_s, seconds) >= 0.95 * server.rate
+    assert server.refused_share(settled_s, seconds) < 0.02
     assert not run.errors
 
 
-@pytest.mark.slow
-def test_a_limit_without_bursts_is_found_too():
-    server = Bucket(rate=50, burst=5)
-
-    run = ask_for(END_S, server)
-
-    assert server.accepted(SETTLED_S, END_S) >= 0.95 * 50
-    assert server.refused(SETTLED_S, END_S) < 0.02
-    assert not run.errors
-
-
-def test_a_limit_that_falls_is_kept_and_one_that_rises_is_found():
+def test_falling_and_rising_limits_are_followed():
     server = Bucket(rate=50, burst=20, changes=[(20, 20), (40, 80)])
 
     run = ask_for(80, server)
 
-    assert server.accepted(25, 40) >= 0.95 * 20
-    assert server.refused(25, 40) < 0.02
-    assert server.accepted(60, 80) >= 0.95 * 80
-    assert server.refused(60, 80) < 0.02
+    assert server.accepted_rate(25, 40) >= 0.95 * 20
+    assert server.refused_share(25, 40) < 0.02
+    assert server.accepted_rate(60, 80) >= 0.95 * 80
+    assert server.refused_share(60, 80) < 0.02
     assert not run.errors
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["429", "503"])
-def test_a_server_that_refuses_more_than_ten_at_a_time_gets_ten(kind):
+def test_concurrency_limit_is_learned(kind):
     server = Slots(slots=10, kind=kind)
 
     run = ask_for(END_S, server)
 
-    assert server.accepted(SETTLED_S, END_S) >= 0.95 * 10 / (server.latency_s * MEAN)
-    assert server.refused(SETTLED_S, END_S) < 0.02
+    assert server.accepted_rate(SETTLED_S, END_S) >= 0.95 * 10 / (server.latency_s * MEAN)
+    assert server.refused_share(SETTLED_S, END_S) < 0.02
     assert not run.errors
 
 
-def test_models_that_take_long_are_paced_as_well():
-    server = Bucket(rate=5, burst=5, latency_s=5.0)
-
-    run = ask_for(300, server)
-
-    assert server.accepted(10, 300) >= 0.95 * 5
-    assert server.refused(10, 300) < 0.02
-    assert not run.errors
-
-
-def test_a_quota_of_each_minute_is_used_up_and_nothing_is_lost():
+def test_minute_quota_is_used_without_losses():
     server = Minutes(most=600)
 
     run = ask_for(300, server)
 
-    assert server.accepted(0, 300) == pytest.approx(10, rel=0.02)
+    assert server.accepted_rate(0, 300) == pytest.approx(10, rel=0.02)
     assert not run.errors
 
 
 @pytest.mark.parametrize("share", [0.02, 0.1])
-def test_refusals_that_slowness_does_not_help_against_do_not_stop_it(share):
+def test_rate_independent_refusals_do_not_stop_a_run(share):
     """Asking ever more slowly would end at one request in fifteen seconds."""
     server = Chance(share=share, latency_s=0.5)
 
     run = ask_for(END_S, server)
 
-    assert server.accepted(20, END_S) >= 0.3 * 64 / (server.latency_s * MEAN)
+    assert server.accepted_rate(20, END_S) >= 0.3 * 64 / (server.latency_s * MEAN)
     assert not run.errors
 
 
-def test_failures_by_chance_are_no_overload():
+def test_chance_failures_are_not_overload():
     server = Chance(share=0.05, kind="503", latency_s=0.5)
 
     run = ask_for(30, server)
 
-    assert server.accepted(SETTLED_S, 30) >= 0.8 * 64 / (server.latency_s * MEAN)
+    assert server.accepted_rate(SETTLED_S, 30) >= 0.8 * 64 / (server.latency_s * MEAN)
     assert not run.errors
 
 
@@ -125,25 +104,25 @@ class Sluggish(SimulatedServer):
         return max(1.0, self.under_way / 8)
 
 
-def test_a_server_that_gets_slower_is_asked_less_at_a_time_until_nothing_hangs():
+def test_concurrency_falls_until_nothing_times_out():
     server = Sluggish()
 
     run = ask_for(300, server, timeout_s=5.0)
 
-    hung = [event for event in run.told("request.stop") if event.facts.get("error") == "timeout"]
+    hung = [event for event in run.events_named("request.stop") if event.facts.get("error") == "timeout"]
     assert len(run.replies) >= 0.8 * 300 * 8
     assert len(hung) <= 0.2 * len(run.replies)
     assert not run.errors
 
 
-def test_a_server_without_limits_is_asked_as_much_as_can_be():
+def test_unlimited_server_is_used_fully():
     server = SimulatedServer(spread=0.0)
 
     run = ask_all(1_000, server)
 
     assert server.log[-1][0] == pytest.approx((1_000 // 64) * 0.05)
     assert len(run.replies) == 1_000
-    assert not run.told("limiter.wait")
+    assert not run.events_named("limiter.wait")
 
 
 @pytest.mark.parametrize(
@@ -155,9 +134,9 @@ def test_a_server_without_limits_is_asked_as_much_as_can_be():
     ],
     ids=["requests", "concurrency", "tokens"],
 )
-def test_what_the_user_allows_is_used_and_no_more(limit, most):
+def test_user_limit_is_used_and_not_exceeded(limit, most):
     server = SimulatedServer()
 
     ask_for(END_S, server, limit=limit)
 
-    assert 0.95 * most <= server.accepted(10, END_S) <= 1.03 * most
+    assert 0.95 * most <= server.accepted_rate(10, END_S) <= 1.03 * most

@@ -7,8 +7,9 @@ import time
 
 import pytest
 from openai_server import OpenAIServer
+from virtual_time import in_event_loop
 
-from pytest_crucible.backends.openai.limits import ReportedLimits
+from pytest_crucible.backends.limiting.limiter import ReportedLimits
 from pytest_crucible.backends.protocol import Backend, Closeable, Remote
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
@@ -18,7 +19,7 @@ CHUNK = b'data: {"choices": [{"index": 0, "delta": {"content": "4"}}]}\n\n'
 ERROR = b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'
 
 
-def test_it_is_a_backend_of_a_server_that_is_closed(opened, server):
+def test_backend_protocols_are_implemented(opened, server):
     backend = opened()
 
     assert isinstance(backend, Backend)
@@ -29,17 +30,17 @@ def test_it_is_a_backend_of_a_server_that_is_closed(opened, server):
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("mode", ["chat", "completions"])
-def test_a_reply_has_all_that_the_server_tells(ask, mode, stream):
+def test_reply_has_all_fields_of_the_response(ask, mode, stream):
     reply = ask(mode=mode, stream=stream, parameters={"n": 2, "logprobs": True})
 
     assert (reply.text, reply.finish, reply.model) == ("one two three", "stop", "m")
     assert (reply.input_tokens, reply.output_tokens) == (3, 6)
-    assert [one.text for one in reply.alternatives] == ["one two three"]
+    assert [alternative.text for alternative in reply.alternatives] == ["one two three"]
     assert len(reply.logprobs) == 3
     assert (reply.first_token_s is not None) == stream
 
 
-def test_latency_is_the_servers_time_and_the_first_token_has_its_own(ask):
+def test_latency_and_first_token_are_measured(ask):
     reply = ask(stream=True, model="m?latency_s=0.01&first_token_s=0.01&chunk_s=0.02")
 
     assert 0.02 <= reply.first_token_s <= reply.latency_s - 0.04
@@ -50,14 +51,14 @@ def test_latency_is_the_servers_time_and_the_first_token_has_its_own(ask):
 @pytest.mark.parametrize(
     ("finish", "text"), [("length", "2"), ("content_filter", ""), ("tool_calls", ""), ("stop", "")]
 )
-def test_how_a_reply_ended_is_told(ask, finish, text, stream):
+def test_finish_reason_is_kept(ask, finish, text, stream):
     reply = ask(stream=stream, model=f"m?finish={finish}&text={text}")
 
     assert (reply.text, reply.finish) == (text, finish)
     assert len(reply.tool_calls) == (finish == "tool_calls")
 
 
-def test_an_answer_that_was_cut_says_so(ask):
+def test_truncated_reply_has_finish_length(ask):
     reply = ask(parameters={"max_tokens": 2})
 
     assert (reply.text, reply.finish, reply.output_tokens) == ("one two ", "length", 2)
@@ -78,7 +79,7 @@ def test_an_answer_that_was_cut_says_so(ask):
         ("error_200", "500"),
     ],
 )
-def test_every_fault_that_passes_can_be_asked_again(ask, server, fault, kind, stream):
+def test_transient_faults_are_retryable(ask, server, fault, kind, stream):
     with pytest.raises(Retryable) as caught:
         ask(stream=stream, model=f"m?fault={fault}")
 
@@ -101,14 +102,14 @@ def test_every_fault_that_passes_can_be_asked_again(ask, server, fault, kind, st
     ],
     ids=["half a stream", "a stream with an error", "an error with a choice", "too deep", "compressed"],
 )
-def test_what_only_looks_like_an_answer_can_be_asked_again(opened, head, body, kind):
+def test_invalid_bodies_are_retryable(opened, head, body, kind):
     with pytest.raises(Retryable) as caught:
         asyncio.run(_answered(opened, head, body))
 
     assert caught.value.kind == kind
 
 
-def test_words_of_a_header_may_be_written_large(opened):
+def test_header_values_are_case_insensitive(opened):
     body = CHUNK.replace(b'"4"}', b'"4"}, "finish_reason": "stop"')
 
     assert asyncio.run(_answered(opened, b"Content-Type: Text/Event-Stream; charset=UTF-8", body)).text == "4"
@@ -128,18 +129,18 @@ async def _answered(opened, head: bytes, body: bytes) -> Reply:
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"), [("0.25", 0.25), ("ms:250", 0.25), ("reset:6m0s", 360.0), ("date:100", 100.0)]
+    ("headers", "seconds"), [("0.25", 0.25), ("ms:250", 0.25), ("reset:6m0s", 360.0), ("date:100", 100.0)]
 )
-def test_a_server_says_when_to_come_again(ask, said, seconds):
+def test_retry_after_is_read(ask, headers, seconds):
     with pytest.raises(Retryable) as caught:
-        ask(model=f"m?fault=429&retry_after={said}")
+        ask(model=f"m?fault=429&retry_after={headers}")
 
-    assert caught.value.retry_after_s == pytest.approx(seconds, abs=3 if said.startswith("date") else 0)
+    assert caught.value.retry_after_s == pytest.approx(seconds, abs=3 if headers.startswith("date") else 0)
 
 
 @pytest.mark.parametrize("fault", ["hang", "stall"])
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-def test_who_hangs_is_left_and_hears_of_it(opened, server, fault, stream):
+def test_cancelled_request_is_seen_by_the_server(opened, server, fault, stream):
     async def left() -> None:
         async with asyncio.timeout(0.05):
             await opened(stream=stream, model=f"m?fault={fault}").generate(REQUEST)
@@ -154,17 +155,17 @@ def test_who_hangs_is_left_and_hears_of_it(opened, server, fault, stream):
     assert server.counts()["cancelled"] == 1
 
 
-def test_a_slow_body_comes_whole(ask):
+def test_slow_body_is_read_completely(ask):
     assert ask(model="m?fault=slow&chunk_s=0.001").text == "one two three"
 
 
-def test_a_prompt_that_does_not_fit_is_cut_not_lost(ask):
+def test_too_long_prompt_is_a_truncated_reply(ask):
     reply = ask(model="m?context=2")
 
     assert (reply.text, reply.finish) == ("", "length")
 
 
-def test_a_wrong_key_stops_and_names_where_it_came_from(ask, monkeypatch):
+def test_wrong_key_stops_and_names_its_origin(ask, monkeypatch):
     monkeypatch.setenv("MY_KEY", "sk-hidden-12345")
     with pytest.raises(Refused) as caught:
         ask(model="m?key=right", api_key_env="MY_KEY")
@@ -172,23 +173,23 @@ def test_a_wrong_key_stops_and_names_where_it_came_from(ask, monkeypatch):
     assert str(caught.value).endswith("Incorrect API key provided: ***; the key is that of MY_KEY")
 
 
-def test_without_a_key_it_says_that_there_is_none(ask):
+def test_missing_key_is_reported(ask):
     with pytest.raises(Refused, match="no key was sent, because OPENAI_API_KEY is not set"):
         ask(model="m?key=right")
 
 
-def test_the_right_key_opens(ask, monkeypatch):
+def test_right_key_is_accepted(ask, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "right")
 
     assert ask(model="m?key=right").text == "one two three"
 
 
-def test_a_url_without_v1_is_refused_with_what_to_do(ask, server):
+def test_url_without_v1_is_refused(ask, server):
     with pytest.raises(Refused, match="is this server's base URL, which usually ends in /v1"):
         ask(base_url=server.url.removesuffix("/v1"))
 
 
-def test_a_refused_parameter_stops_and_another_bad_request_does_not(ask):
+def test_refused_parameter_stops_the_experiment(ask):
     with pytest.raises(Refused, match="does not accept 'top_k'"):
         ask(model="m?fault=400&message=unknown field top_k of `top_k`", parameters={"top_k": 5})
     with pytest.raises(BackendError) as caught:
@@ -197,7 +198,7 @@ def test_a_refused_parameter_stops_and_another_bad_request_does_not(ask):
     assert type(caught.value) is BackendError
 
 
-def test_limits_that_were_seen_are_offered(opened):
+def test_reported_limits_are_available(opened):
     backend = opened(model="m?rate=10")
 
     assert backend.reported_limits is None
@@ -207,24 +208,24 @@ def test_limits_that_were_seen_are_offered(opened):
     assert backend.reported_limits == ReportedLimits(limit_requests=600, remaining_requests=9, reset_requests_s=0.0)
 
 
-def test_many_at_one_time_get_each_their_own(opened):
+@in_event_loop
+async def test_concurrent_requests_get_their_own_replies(opened):
     backend = opened(model="m?latency_s=0.005&spread=1")
+    requests = [Request(input=f"question {k}", sample=str(k), repeat=0) for k in range(200)]
 
-    async def asked() -> list[str]:
-        requests = [Request(input=f"question {k}", sample=str(k), repeat=0) for k in range(200)]
-        return [reply.text for reply in await asyncio.gather(*map(backend.generate, requests))]
-
-    assert asyncio.run(asked()) == [f"question {k}" for k in range(200)]
+    assert [reply.text for reply in await asyncio.gather(*map(backend.generate, requests))] == [
+        f"question {k}" for k in range(200)
+    ]
 
 
-def test_what_follows_every_path_is_sent(ask, server):
+def test_query_of_the_base_url_is_sent(ask, server):
     assert ask(base_url=f"{server.url}?api-version=2024-10-21").text
 
-    (seen,) = server.requests()
-    assert seen["path"] == "/v1/chat/completions?api-version=2024-10-21"
+    (received,) = server.requests()
+    assert received["path"] == "/v1/chat/completions?api-version=2024-10-21"
 
 
-def test_over_tls(opened):
+def test_tls_server_is_queried(opened):
     with OpenAIServer.start(tls=True) as server:
         reply = asyncio.run(opened(base_url=server.url, verify=False).generate(REQUEST))
 

@@ -14,41 +14,41 @@ TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type":
 def sent(ask, server):
     """Path and body of what is sent for an input."""
 
-    def sent(given="2 + 2", **said):
-        ask(given, **said)
+    def sent(prompt="2 + 2", **options):
+        ask(prompt, **options)
         last = server.requests()[-1]
         return last["path"].removeprefix("/v1"), last["body"]
 
     return sent
 
 
-def test_a_text_is_the_message_of_a_user(sent):
+def test_text_becomes_a_user_message(sent):
     assert sent() == ("/chat/completions", {"model": "m", "messages": MESSAGES})
 
 
-def test_messages_are_passed_on_as_they_are(sent):
+def test_messages_are_sent_unchanged(sent):
     parts = [{"role": "user", "content": [{"type": "text", "text": "2 + 2"}], "name": "ü"}, *MESSAGES]
 
     assert sent(parts)[1]["messages"] == parts
 
 
-def test_token_ids_are_completed(sent):
+def test_token_ids_use_completions(sent):
     assert sent([1, 2, 3]) == ("/completions", {"model": "m", "prompt": [1, 2, 3]})
 
 
-def test_a_text_is_completed_as_it_is_where_that_is_asked_for(sent):
+def test_mode_completions_sends_the_text(sent):
     assert sent("2 +", mode="completions") == ("/completions", {"model": "m", "prompt": "2 +"})
 
 
-def test_a_system_prompt_comes_first(sent):
+def test_system_prompt_is_first(sent):
     system = {"role": "system", "content": "Be short."}
 
     assert sent(system="Be short.")[1]["messages"] == [system, *MESSAGES]
     assert sent(MESSAGES, system="Be short.")[1]["messages"] == [system, *MESSAGES]
 
 
-def test_parameters_are_passed_on_and_those_without_a_value_are_not(sent):
-    said = {
+def test_parameters_are_sent_unless_none(sent):
+    parameters = {
         "temperature": 0,
         "max_tokens": 5,
         "stop": ["\n"],
@@ -58,18 +58,20 @@ def test_parameters_are_passed_on_and_those_without_a_value_are_not(sent):
         "logit_bias": {"50256": -100},
         "top_p": None,
     }
-    _, body = sent(parameters=said)
+    _, body = sent(parameters=parameters)
 
-    assert body == {"model": "m", "messages": MESSAGES} | {name: one for name, one in said.items() if one is not None}
+    assert body == {"model": "m", "messages": MESSAGES} | {
+        name: value for name, value in parameters.items() if value is not None
+    }
 
 
-def test_what_only_this_server_knows_goes_into_the_extra_body(sent):
+def test_extra_body_is_merged(sent):
     _, body = sent(extra_body={"guided_regex": "[0-9]+", "temperature": 0.5}, parameters={"temperature": 1.0})
 
     assert (body["guided_regex"], body["temperature"]) == ("[0-9]+", 0.5)
 
 
-def test_each_sample_and_repeat_has_a_seed_of_its_own_which_stays(sent):
+def test_seed_is_derived_from_sample_and_repeat(sent):
     def seed(sample, repeat, base):
         return sent(sample=sample, repeat=repeat, parameters={"seed": base})[1]["seed"]
 
@@ -80,7 +82,7 @@ def test_each_sample_and_repeat_has_a_seed_of_its_own_which_stays(sent):
 
 
 @pytest.mark.parametrize(
-    ("mode", "said", "told"),
+    ("mode", "parameters", "expected"),
     [
         ("chat", {"logprobs": True}, {"logprobs": True}),
         ("chat", {"logprobs": True, "top_logprobs": 3}, {"logprobs": True, "top_logprobs": 3}),
@@ -92,20 +94,20 @@ def test_each_sample_and_repeat_has_a_seed_of_its_own_which_stays(sent):
         ("completions", {"logprobs": False, "top_logprobs": 3}, {}),
     ],
 )
-def test_each_endpoint_is_asked_for_logprobs_in_its_own_way(sent, mode, said, told):
-    _, body = sent(mode=mode, parameters=said)
+def test_logprobs_take_each_endpoints_form(sent, mode, parameters, expected):
+    _, body = sent(mode=mode, parameters=parameters)
 
-    assert {name: body[name] for name in ("logprobs", "top_logprobs") if name in body} == told
+    assert {name: body[name] for name in ("logprobs", "top_logprobs") if name in body} == expected
 
 
-def test_a_stream_is_asked_to_tell_its_usage(sent):
+def test_stream_requests_usage(sent):
     _, body = sent(stream=True)
 
     assert (body["stream"], body["stream_options"]) == (True, {"include_usage": True})
 
 
 @pytest.mark.parametrize(
-    ("given", "said", "sentence"),
+    ("prompt", "options", "sentence"),
     [
         ({"text": "a"}, {}, "its input is a dict; expected a text, a list of messages or a list of token ids"),
         ([], {}, "its input is an empty list; expected a text"),
@@ -136,16 +138,16 @@ def test_a_stream_is_asked_to_tell_its_usage(sent):
         ("a", {"parameters": {"logprobs": -1}}, "logprobs must be true, false, or a number of alternatives"),
     ],
 )
-def test_what_cannot_be_asked_is_refused_before_it_is_sent(ask, server, given, said, sentence):
+def test_invalid_requests_are_refused_before_sending(ask, server, prompt, options, sentence):
     with pytest.raises(Refused) as caught:
-        ask(given, **said)
+        ask(prompt, **options)
 
     assert str(caught.value).startswith("adapter 'v2' cannot send sample 'a': ")
     assert sentence in str(caught.value)
     assert server.counts()["requests"] == 0
 
 
-def test_a_text_that_is_no_unicode_loses_its_sample_alone(ask):
+def test_invalid_unicode_loses_only_its_sample(ask):
     with pytest.raises(
         BackendError, match="adapter 'v2' cannot send sample 'a': its text is not valid Unicode"
     ) as caught:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.openai.limits import (
-    ReportedLimits,
+from pytest_crucible.backends.limiting.limiter import ReportedLimits
+from pytest_crucible.backends.openai.responses import (
     has_exhausted_quota,
     parse_seconds,
     read_headers,
@@ -19,7 +19,7 @@ from pytest_crucible.backends.openai.limits import (
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("text", "seconds"),
     [
         ("12", 12.0),
         ("0.5", 0.5),
@@ -35,18 +35,19 @@ from pytest_crucible.backends.openai.limits import (
         ("1e3", None),
     ],
 )
-def test_durations(said, seconds):
-    assert parse_seconds(said) == seconds
+def test_durations_are_parsed(text, seconds):
+    assert parse_seconds(text) == seconds
 
 
-def test_a_point_in_time_is_counted_from_now():
+def test_timestamps_are_seconds_from_now():
     assert parse_seconds(str(time.time() + 30)) == pytest.approx(30, abs=2)
     assert parse_seconds(str(time.time() - 30)) == 0
+    assert parse_seconds(f"{(time.time() + 20) * 1000:.0f}") == pytest.approx(20, abs=1)
 
 
 @given(st.text(max_size=20))
-def test_whatever_is_said_is_a_time_or_nothing(said):
-    seconds = retry_after({"retry-after": said, "x-ratelimit-reset-requests": said})
+def test_any_text_is_seconds_or_none(text):
+    seconds = retry_after({"retry-after": text, "x-ratelimit-reset-requests": text})
 
     assert seconds is None or seconds >= 0
 
@@ -72,11 +73,11 @@ def test_whatever_is_said_is_a_time_or_nothing(said):
         ({"x-ratelimit-reset-requests": "23h", "x-ratelimit-remaining-requests": "900"}, None),
     ],
 )
-def test_when_to_come_again(headers, seconds):
+def test_retry_after_headers_are_read(headers, seconds):
     assert retry_after(headers) == seconds
 
 
-def test_a_date_to_come_again():
+def test_retry_after_date_is_read():
     assert retry_after({"retry-after": email.utils.formatdate(time.time() + 10, usegmt=True)}) == pytest.approx(
         10, abs=2
     )
@@ -103,14 +104,16 @@ def test_limits_are_read_from_headers():
     )
 
 
-@pytest.mark.parametrize("headers", [{}, {"x-ratelimit-limit-requests": "many"}, {"x-request-id": "1"}])
-def test_an_answer_without_limits_has_none(headers):
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"x-request-id": "1"},
+        *[{"x-ratelimit-limit-requests": text} for text in ("\u00b2", "9" * 5000, "-1", "many", "")],
+    ],
+)
+def test_missing_and_invalid_limit_headers_are_ignored(headers):
     assert read_headers(headers) is None
-
-
-@pytest.mark.parametrize("value", ["\u00b2", "9" * 5000, "-1", "many", ""])
-def test_a_limit_that_is_no_number_is_not_known(value):
-    assert read_headers({"x-ratelimit-limit-requests": value}) is None
 
 
 @pytest.mark.parametrize(
@@ -125,10 +128,6 @@ def test_a_limit_that_is_no_number_is_not_known(value):
         ({}, False, None),
     ],
 )
-def test_a_quota_is_exhausted_where_nothing_remains(headers, exhausted, seconds):
+def test_quota_is_exhausted_when_nothing_remains(headers, exhausted, seconds):
     assert has_exhausted_quota(headers) is exhausted
     assert retry_after(headers) == seconds
-
-
-def test_a_point_in_time_may_be_in_milliseconds():
-    assert parse_seconds(f"{(time.time() + 20) * 1000:.0f}") == pytest.approx(20, abs=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.openai.replies import check_choices, parse_reply
+from pytest_crucible.backends.openai.responses import check_choices, parse_reply
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import Refused, Retryable
 
@@ -17,7 +17,7 @@ def chat(message, **choice) -> Reply:
     return reply({"choices": [{"message": message, **choice}]})
 
 
-def test_a_whole_answer():
+def test_complete_response_is_parsed():
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
     answer = {
         "model": "m-2026",
@@ -58,12 +58,12 @@ def test_a_whole_answer():
         ({"content": " 4 ", "reasoning_content": "2 and 2"}, " 4 "),
     ],
 )
-def test_what_a_message_says(message, text):
+def test_message_text_is_read(message, text):
     assert chat(message).text == text
 
 
 @pytest.mark.parametrize(
-    ("said", "finish"),
+    ("reason", "finish"),
     [
         ("stop", "stop"),
         (None, "stop"),
@@ -76,12 +76,12 @@ def test_what_a_message_says(message, text):
         ("a word that nobody knows", "a word that nobo"),
     ],
 )
-def test_how_it_ended(said, finish):
-    assert chat({"content": "4"}, finish_reason=said).finish == finish
+def test_finish_reasons_are_mapped(reason, finish):
+    assert chat({"content": "4"}, finish_reason=reason).finish == finish
 
 
 @pytest.mark.parametrize(
-    ("told", "logprobs"),
+    ("value", "logprobs"),
     [
         (None, None),
         ({}, None),
@@ -94,31 +94,26 @@ def test_how_it_ended(said, finish):
         ({"token_logprobs": [None]}, None),
     ],
 )
-def test_how_likely_its_tokens_are(told, logprobs):
-    assert chat({"content": "4"}, logprobs=told).logprobs == logprobs
+def test_logprobs_are_read(value, logprobs):
+    assert chat({"content": "4"}, logprobs=value).logprobs == logprobs
 
 
-def test_a_server_need_not_count():
-    one = reply({"choices": [{"text": "4"}], "usage": None})
+@pytest.mark.parametrize("count", [None, -1, 2**63, True, 1.5, "3"])
+def test_missing_and_invalid_token_counts_are_unknown(count):
+    usage = None if count is None else {"prompt_tokens": count, "completion_tokens": count}
+    parsed = reply({"choices": [{"text": "4"}], "usage": usage})
 
-    assert (one.text, one.input_tokens, one.output_tokens, one.model) == ("4", None, None, "")
-
-
-@pytest.mark.parametrize("told", [-1, 2**63, True, 1.5, "3"])
-def test_what_is_no_number_of_tokens_is_not_known(told):
-    one = reply({"choices": [{"text": "4"}], "usage": {"prompt_tokens": told, "completion_tokens": told}})
-
-    assert (one.input_tokens, one.output_tokens) == (None, None)
+    assert (parsed.text, parsed.input_tokens, parsed.output_tokens, parsed.model) == ("4", None, None, "")
 
 
-def test_fewer_choices_than_were_asked_for_are_no_answer():
-    one, two = Reply(text="4"), Reply(text="4", alternatives=(Reply(text="5"),))
+def test_missing_choices_are_refused_or_retried():
+    single, two = Reply(text="4"), Reply(text="4", alternatives=(Reply(text="5"),))
 
     with pytest.raises(Refused, match="http://a returned 1 of 3 choices: it ignores the parameter n"):
-        check_choices(one, 3, "http://a")
+        check_choices(single, 3, "http://a")
     with pytest.raises(Retryable, match="http://a returned 2 of 3 choices"):
         check_choices(two, 3, "http://a")
-    check_choices(one, None, "http://a")
+    check_choices(single, None, "http://a")
     check_choices(two, 2, "http://a")
     check_choices(two, 1, "http://a")
 
@@ -138,7 +133,7 @@ def test_fewer_choices_than_were_asked_for_are_no_answer():
         {"choices": {"message": {}}},
     ],
 )
-def test_an_answer_without_a_choice_can_be_asked_for_again(answer):
+def test_response_without_a_choice_is_retryable(answer):
     with pytest.raises(Retryable, match="http://a responded without a choice") as caught:
         reply(answer)
 
@@ -146,7 +141,7 @@ def test_an_answer_without_a_choice_can_be_asked_for_again(answer):
 
 
 @pytest.mark.parametrize("finish", ["abort", "error"])
-def test_an_answer_that_the_server_broke_off_can_be_asked_for_again(finish):
+def test_aborted_response_is_retryable(finish):
     with pytest.raises(Retryable, match=f"broke off its response .{finish}") as caught:
         chat({"content": "4"}, finish_reason=finish)
 

@@ -20,18 +20,20 @@ def settings(environment: dict[str, str] | None = None, **options) -> Settings:
 
 
 def adapter(**options) -> Adapter:
-    said = {"base_url": URL, "model": "m", **options}
-    return Adapter(name="v2", backend="openai", options={name: one for name, one in said.items() if one is not None})
+    values = {"base_url": URL, "model": "m", **options}
+    return Adapter(
+        name="v2", backend="openai", options={name: value for name, value in values.items() if value is not None}
+    )
 
 
-def test_the_usual_key_is_found_where_it_is_set():
-    found = settings({"OPENAI_API_KEY": KEY})
+def test_default_key_is_read_from_the_environment():
+    result = settings({"OPENAI_API_KEY": KEY})
 
-    assert found.headers["authorization"] == f"Bearer {KEY}"
-    assert found.key_from == "the key is that of OPENAI_API_KEY"
+    assert result.headers["authorization"] == f"Bearer {KEY}"
+    assert result.key_from == "the key is that of OPENAI_API_KEY"
 
 
-def test_without_a_key_none_is_sent():
+def test_no_key_is_sent_when_none_is_set():
     assert "authorization" not in settings().headers
     assert settings().server == URL
 
@@ -47,7 +49,7 @@ def test_without_a_key_none_is_sent():
         ("http://10.0.0.3:8000/v1", False),
     ],
 )
-def test_the_usual_key_is_not_sent_where_everybody_could_read_it(url, is_sent):
+def test_default_key_is_not_sent_over_plain_http(url, is_sent):
     usual = settings({"OPENAI_API_KEY": KEY}, base_url=url)
     named = settings({"OPENAI_API_KEY": KEY}, base_url=url, api_key_env="OPENAI_API_KEY")
 
@@ -55,39 +57,39 @@ def test_the_usual_key_is_not_sent_where_everybody_could_read_it(url, is_sent):
     assert "authorization" in named.headers
 
 
-def test_a_named_key_wins_over_the_usual_one():
-    found = settings({"OPENAI_API_KEY": "other", "MY_KEY": f"{KEY}\n"}, api_key_env="MY_KEY")
+def test_named_key_overrides_the_default():
+    result = settings({"OPENAI_API_KEY": "other", "MY_KEY": f"{KEY}\n"}, api_key_env="MY_KEY")
 
-    assert found.headers["authorization"] == f"Bearer {KEY}"
+    assert result.headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_headers_may_name_environment_variables():
+def test_headers_can_use_environment_variables():
     headers = {"Authorization": "Token $MY_KEY", "X-Price": "$$5", "x-team": "${TEAM}s"}
-    found = settings({"MY_KEY": KEY, "TEAM": "red", "OPENAI_API_KEY": "other"}, headers=headers)
+    result = settings({"MY_KEY": KEY, "TEAM": "red", "OPENAI_API_KEY": "other"}, headers=headers)
 
-    assert found.headers["authorization"] == f"Token {KEY}"
-    assert (found.headers["x-price"], found.headers["x-team"]) == ("$5", "reds")
+    assert result.headers["authorization"] == f"Token {KEY}"
+    assert (result.headers["x-price"], result.headers["x-team"]) == ("$5", "reds")
 
 
-def test_the_url_may_name_environment_variables():
+def test_url_can_use_environment_variables():
     assert settings({"HOST": "model.example"}, base_url="https://$HOST/v1").identity == settings().identity
 
 
-def test_a_key_is_in_nothing_that_is_told():
-    found = settings({"OPENAI_API_KEY": KEY}, headers={"x-other": KEY}, system="Be short.")
+def test_keys_are_not_shown():
+    result = settings({"OPENAI_API_KEY": KEY}, headers={"x-other": KEY}, system="Be short.")
 
-    assert KEY not in repr(found) + found.server + found.identity + found.key_from
-
-
-def test_whoever_has_the_same_url_and_key_shares_a_server():
-    one, other = {"OPENAI_API_KEY": KEY}, {"OPENAI_API_KEY": f"{KEY}0"}
-
-    assert settings(one).server == settings(one, model="n", system="s").server
-    assert len({settings().server, settings(one).server, settings(other).server}) == 3
-    assert settings(one).server != settings(one, base_url="https://other.example/v1").server
+    assert KEY not in repr(result) + result.server + result.identity + result.key_from
 
 
-def test_a_key_within_the_url_is_no_part_of_the_identity():
+def test_same_url_and_key_share_a_server():
+    first, other = {"OPENAI_API_KEY": KEY}, {"OPENAI_API_KEY": f"{KEY}0"}
+
+    assert settings(first).server == settings(first, model="n", system="s").server
+    assert len({settings().server, settings(first).server, settings(other).server}) == 3
+    assert settings(first).server != settings(first, base_url="https://other.example/v1").server
+
+
+def test_key_in_the_url_is_not_part_of_the_identity():
     old, new = ({"GATEWAY_TOKEN": token, "TEAM": "red"} for token in (KEY, f"{KEY}0"))
     url = "https://model.example/$GATEWAY_TOKEN/$TEAM/v1"
 
@@ -108,7 +110,7 @@ def test_a_key_within_the_url_is_no_part_of_the_identity():
     ],
     ids=lambda changed: next(iter(changed)),
 )
-def test_the_identity_changes_with_what_changes_answers(changed):
+def test_identity_covers_settings_that_change_replies(changed):
     assert settings(**changed).identity != settings().identity
 
 
@@ -117,18 +119,18 @@ def test_the_identity_changes_with_what_changes_answers(changed):
     [{"stream": True}, {"verify": False}, {"headers": {"x-one": "1"}}, {"base_url": "HTTPS://Model.example:443/v1/"}],
     ids=lambda changed: next(iter(changed)),
 )
-def test_the_identity_stays_whatever_else_changes(changed):
+def test_identity_ignores_other_settings(changed):
     assert settings(**changed).identity == settings().identity == f"{URL}#m"
 
 
-def test_what_opens_a_query_is_told_by_its_name():
-    found = settings({"GATEWAY_KEY": KEY}, base_url=f"{URL}?v=1&key=$GATEWAY_KEY")
+def test_query_secrets_are_shown_by_name():
+    result = settings({"GATEWAY_KEY": KEY}, base_url=f"{URL}?v=1&key=$GATEWAY_KEY")
 
-    assert found.address.target("/models") == f"/v1/models?v=1&key={KEY}"
-    assert found.identity == f"{URL}?v=1&key=$GATEWAY_KEY#m"
+    assert result.address.target("/models") == f"/v1/models?v=1&key={KEY}"
+    assert result.identity == f"{URL}?v=1&key=$GATEWAY_KEY#m"
 
 
-def test_a_file_of_authorities_counts_from_the_configuration():
+def test_ca_file_is_relative_to_the_configuration():
     assert settings(ca_file="ca.pem").ca_file == Path("/project/ca.pem")
 
 
@@ -137,10 +139,7 @@ def test_a_file_of_authorities_counts_from_the_configuration():
     [
         ({"base_url": None}, "has backend 'openai' but no 'base_url': add base_url = \"...\""),
         ({"model": None}, "has backend 'openai' but no 'model'"),
-        (
-            {"base_url": "localhost:8000"},
-            "has an invalid base_url: 'localhost:8000' is not a URL of a server",
-        ),
+        ({"base_url": "localhost:8000"}, "has an invalid base_url: 'localhost:8000' is not a URL of a server"),
         ({"base_url": "$NO_URL/v1"}, "has an invalid base_url: environment variable 'NO_URL' is not set"),
         ({"base_url": f"{URL}/chat/completions"}, "remove what follows /v1"),
         ({"base_url": f"{URL}/chat/completions?v=1"}, "remove what follows /v1"),
@@ -177,7 +176,7 @@ def test_a_file_of_authorities_counts_from_the_configuration():
         ({"headers": {"x-one": "a\r\nb: c"}}, "has a header 'x-one' with characters that a header cannot contain"),
     ],
 )
-def test_what_cannot_be_meant_gets_a_sentence(options, sentence):
+def test_invalid_settings_are_refused(options, sentence):
     with pytest.raises(SpecError) as caught:
         settings({"ODD_KEY": f"{KEY}\nb"}, **options)
 
@@ -185,31 +184,31 @@ def test_what_cannot_be_meant_gets_a_sentence(options, sentence):
     assert KEY not in str(caught.value)
 
 
-def test_parameters_are_checked_before_anything_is_asked():
+def test_parameters_are_checked_when_opening():
     wrong = Adapter(name="v2", backend="openai", options=adapter().options, parameters={"max_token": 5})
     with pytest.raises(SpecError, match=r"adapter 'v2' has invalid parameters: .* did you mean 'max_tokens'"):
         open_openai(wrong, Path("."))
 
 
 @pytest.mark.parametrize(
-    ("base_url", "shown"),
+    ("base_url", "public_url"),
     [
         (f"{URL}?user=$TEAM", f"{URL}?user=$TEAM"),
         ("$GATEWAY", f"{URL}?$GATEWAY"),
         ("https://$PLACE/v1", "https://model.example/v1"),
     ],
 )
-def test_a_variable_in_a_query_is_shown_by_its_name_alone(base_url, shown):
+def test_query_variables_are_shown_by_name(base_url, public_url):
     environment = {"TEAM": "planted-1", "GATEWAY": f"{URL}?user=planted-2", "PLACE": "model.example"}
 
     read = settings(environment, base_url=base_url)
 
-    assert read.public_url == shown
+    assert read.public_url == public_url
     assert "planted" not in read.server + read.identity
     assert ("planted" in read.address.url) == ("planted" in str(read.secrets)) == ("PLACE" not in base_url)
 
 
-def test_an_invalid_url_is_shown_without_its_variables():
+def test_invalid_url_is_shown_without_variables():
     with pytest.raises(SpecError, match="invalid base_url") as raised:
         settings({"TEAM": "planted-in-a-query"}, base_url=f"{URL}?user=$TEAM#m")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from openai_server.answers import pieces, whole
 from openai_server.behaviour import Behaviour
 
-from pytest_crucible.backends.openai.replies import parse_reply
+from pytest_crucible.backends.openai.responses import parse_reply
 from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.records.errors import Retryable
 
@@ -21,9 +21,9 @@ TOOLS = {**CHAT, "tools": [{"type": "function", "function": {"name": "add"}}]}
 
 
 def events(body, **behaviour) -> bytes:
-    asked = {**body, "stream_options": {"include_usage": True}}
-    told = [json.dumps(one, ensure_ascii=False) for one in pieces(Behaviour(**behaviour), asked)]
-    return "".join(f"data: {one}\n\n" for one in [*told, "[DONE]"]).encode()
+    request_body = {**body, "stream_options": {"include_usage": True}}
+    events = [json.dumps(piece, ensure_ascii=False) for piece in pieces(Behaviour(**behaviour), request_body)]
+    return "".join(f"data: {event}\n\n" for event in [*events, "[DONE]"]).encode()
 
 
 def read(content: bytes, *cuts: int) -> Stream:
@@ -44,14 +44,14 @@ def reply(answer):
     ids=["chat", "completion", "cut", "tools", "filtered"],
 )
 @given(cuts=st.lists(st.integers(0, 3000), max_size=8))
-def test_a_stream_is_the_whole_answer_however_it_is_cut(body, finish, cuts):
+def test_stream_is_parsed_however_it_is_split(body, finish, cuts):
     behaviour = Behaviour(finish=finish, text="" if finish == "tool_calls" else None)
     streamed = read(events(body, finish=finish, text=behaviour.text), *cuts).answer("http://a")
 
     assert reply(streamed) == reply(whole(behaviour, body))
 
 
-def test_the_first_token_is_noted_and_nothing_before_it():
+def test_first_token_time_is_recorded():
     role = b'data: {"choices": [{"delta": {"role": "assistant", "content": ""}}]}\n\n'
     before, after = (
         read(b": hello\n\n" + role),
@@ -63,7 +63,7 @@ def test_the_first_token_is_noted_and_nothing_before_it():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "event",
     [
         b"data: {",
         b"data: []",
@@ -75,15 +75,15 @@ def test_the_first_token_is_noted_and_nothing_before_it():
         b"data: " + b"[" * 100_000,
     ],
 )
-def test_what_is_no_event_is_garbage(said):
+def test_invalid_event_is_garbage(event):
     with pytest.raises(Retryable) as caught:
-        read(said + b"\n\n").answer("http://a")
+        read(event + b"\n\n").answer("http://a")
 
     assert caught.value.kind == "garbage"
 
 
 @pytest.mark.parametrize("whole_events", [0, 1, 2])
-def test_a_stream_that_breaks_off_is_half_an_answer(whole_events):
+def test_truncated_stream_is_retryable(whole_events):
     content = b"".join(event + b"\n\n" for event in events(PLAIN).split(b"\n\n")[:whole_events])
     with pytest.raises(Retryable) as caught:
         read(content).answer("http://a")
@@ -91,17 +91,17 @@ def test_a_stream_that_breaks_off_is_half_an_answer(whole_events):
     assert caught.value.kind == "half"
 
 
-def test_a_stream_without_the_last_word_is_whole_when_every_choice_has_its_end():
+def test_stream_without_done_is_complete_when_choices_ended():
     content = events(CHAT).replace(b"data: [DONE]\n\n", b"")
 
     assert reply(read(content).answer("http://a")).text == "one  two ünö\n"
 
 
-def test_an_error_in_a_stream_is_told():
+def test_error_event_is_returned():
     assert read(b'data: {"error": {"message": "gone"}}\n\n').answer("http://a")["error"] == {"message": "gone"}
 
 
-def test_arguments_of_tools_come_in_pieces():
+def test_tool_call_arguments_are_joined():
     def delta(**call):
         return b"data: " + json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}).encode() + b"\n\n"
 
@@ -114,7 +114,7 @@ def test_arguments_of_tools_come_in_pieces():
     )
     calls = reply(read(content).answer("http://a")).tool_calls
 
-    assert [(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in calls] == [
+    assert [(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in calls] == [
         ("c1", "add", '{"a": 1}'),
         ("c2", "sub", "{}"),
     ]

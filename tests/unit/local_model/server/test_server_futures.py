@@ -8,7 +8,7 @@ import json
 import pytest
 
 from pytest_crucible.local_model.server.futures import Capacity, Futures
-from pytest_crucible.local_model.server.messages import Refusal, Response
+from pytest_crucible.local_model.server.transport import Refusal, Response
 
 
 def added(futures: Futures, request_id: str) -> asyncio.Future[Response]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.local_model.server import protobuf, tensors
+from pytest_crucible.local_model.server import protobuf, tinker_messages
 from pytest_crucible.local_model.server.tinker_messages import (
     SampledSequence,
     SampleResponse,
@@ -148,7 +148,9 @@ def test_an_official_library_reads_a_whole_sample_response(official):
     top = TopLogprobs(np.array([[3, 4], [7, 7]]), np.array([[-0.5, -1.0], [np.nan, np.nan]]))
     drawn = TopLogprobs(np.array([[1, 2]]), np.array([[-1.0, -2.0]], np.float32))
     sequence = SampledSequence([3], [-0.5], "stop", top)
-    ours = SampleResponse([sequence], np.array([np.nan, -1.0]), top, tensors.write_tensor(drawn.logprobs), drawn)
+    ours = SampleResponse(
+        [sequence], np.array([np.nan, -1.0]), top, tinker_messages.write_tensor(drawn.logprobs), drawn
+    )
 
     message = official.SampleResponse.FromString(write_sample_response(ours))
     sequence = message.sequences[0]
@@ -176,6 +178,6 @@ def test_the_official_library_reads_every_output(lengths, loss):
 
 def _request() -> bytes:
     tokens = protobuf.data(1, protobuf.data(1, protobuf.data(1, np.arange(4, dtype="<i4").tobytes())))
-    tensor = protobuf.data(2, tensors.write_tensor(np.ones(4, np.float32)))
+    tensor = protobuf.data(2, tinker_messages.write_tensor(np.ones(4, np.float32)))
     datum = tokens + protobuf.data(2, protobuf.text(1, "weights") + tensor)
     return protobuf.text(1, "S:train:0") + protobuf.integer(2, 1) + protobuf.data(3, datum) + protobuf.text(4, "ppo")

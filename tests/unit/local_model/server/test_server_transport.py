@@ -11,8 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.local_model.server.messages import Refusal, Request, Response, json_response
-from pytest_crucible.local_model.server.transport import LOOPBACK, Connection, Limits, Server, parse_head
+from pytest_crucible.local_model.server.transport import (
+    LOOPBACK,
+    Connection,
+    Limits,
+    Refusal,
+    Request,
+    Response,
+    Server,
+    json_response,
+    parse_head,
+)
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

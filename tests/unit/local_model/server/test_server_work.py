@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from pytest_crucible.local_model.server.messages import Refusal
-from pytest_crucible.local_model.server.worker import MAX_ROWS, Group, Worker
+from pytest_crucible.local_model.server.futures import MAX_ROWS, Group, Worker
+from pytest_crucible.local_model.server.transport import Refusal
 
 
 class Notes:

@@ -1,0 +1,223 @@
+"""The reply cache: a request that was paid for once is not sent again.
+
+A cached reply keeps its text, tokens, cost and original latency, and is marked `cached`. Errors and lost samples are not
+cached; a reply that was truncated or withheld is the model's answer, and is cached.
+
+A key covers everything a reply depends on, without credentials:
+
+the backend's identity   the model: a checkpoint, or a model's name and URL
+input, parameters        the request: the prompt and the sampling parameters
+sample, repeat, call     the draw: two samples with the same prompt, the repeats of a sample and a prompt sent twice in one
+                         sample are independent draws, and must stay so; a later round is named, so that no reply of an
+                         earlier one stands in for it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from pytest_crucible.backends.deadlines import note_answer
+from pytest_crucible.backends.protocol import Backend, Wrapper
+from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
+from pytest_crucible.records.errors import Uncached
+from pytest_crucible.records.serialize import canonical
+
+# Increased when the meaning of keys or stored replies changes, so that older entries are not found.
+FORMAT = 1
+# Settings and parameters that identify the caller. They never enter a key, not even hashed: hashes can be guessed.
+CREDENTIALS = frozenset({"api_key", "authorization", "default_headers", "extra_headers", "headers"})
+
+
+def reply_key(identity: str, request: Request) -> str | None:
+    """Return the SHA-256 of a request, its model and its draw; None if it cannot be written as JSON.
+
+    >>> request = Request(input="2 + 2", sample="a", repeat=0, parameters={"headers": {"Authorization": "a secret"}})
+    >>> reply_key("v2", request) == reply_key("v2", Request(input="2 + 2", sample="a", repeat=0)) != reply_key("v1", request)
+    True
+    """
+    parameters = without_credentials(request.parameters)
+    try:
+        draw = request.repeat if request.draw is None else request.draw
+        text = canonical([FORMAT, identity, request.input, parameters, request.sample, draw, request.call])
+    except TypeError:
+        return None
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def settings_key(adapter: Adapter, *circumstances: Any) -> str:
+    """Return a key that identifies an adapter without opening it.
+
+    It covers the adapter's name and settings, and the `circumstances` that they depend on.
+    """
+    parts = [FORMAT, adapter.backend, adapter.name, without_credentials(adapter.options), circumstances]
+    # default=repr: settings may hold paths or dates; only their equality matters here.
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()
+
+
+def without_credentials(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings without credentials.
+
+    >>> without_credentials({"model": "v2", "Headers": {"X-Key": "a secret"}})
+    {'model': 'v2'}
+    """
+    if all(name not in CREDENTIALS for name in map(str.lower, settings)):
+        return settings
+    return {name: value for name, value in settings.items() if name.lower() not in CREDENTIALS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedReply:
+    """A stored reply, the identity of the model that gave it, and when (seconds since 1970)."""
+
+    reply: Reply
+    identity: str
+    at: float
+    run: str = ""
+    """The run that paid; empty if that is not known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownAdapter:
+    """Identity of an adapter that was opened once: enough to find its replies when it cannot be opened."""
+
+    settings: str
+    """The key of its settings, see `settings_key`."""
+    identity: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    """SHA-256 of its files, by path relative to the project. An adapter with a changed file is another adapter."""
+
+
+class ReplyCache(Protocol):
+    """Stores replies by key, for all sessions. If several are stored under one key, the first counts.
+
+    It is called on event loops and must not block them. An entry that cannot be read counts as absent.
+    """
+
+    async def get(self, key: str) -> CachedReply | None:
+        """Return the entry of a key, with its reply marked as `cached`."""
+
+    def put(self, key: str, reply: CachedReply, *, overwrite: bool = False) -> None:
+        """Store a reply: readable at once, durable within a second. A reply that does not survive storing is skipped."""
+
+    def remember_adapter(self, adapter: KnownAdapter) -> None:
+        """Record an adapter at its first `get`: an adapter that is opened but never queried is not recorded."""
+
+    def find_adapter(self, settings: str) -> KnownAdapter | None:
+        """Return the adapter with these settings, as it was opened last."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Requests, hits and misses of one arm in one experiment."""
+
+    requests: int = 0
+    hits: int = 0
+    oldest: float = math.inf
+    """When the oldest cached reply was given; seconds since 1970."""
+    missing: set[tuple[str, int]] = field(default_factory=set)
+    """Samples and repeats whose reply was not cached, in cache-only mode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CachePolicy:
+    """The use of the cache by the backends of a session. Its mutable fields are shared by all of them."""
+
+    replies: ReplyCache
+    only: bool = False
+    """Never call a model: a reply that is not cached is missing."""
+    begun: float = 0.0
+    """When the session began; seconds since 1970."""
+    refresh: bool = False
+    """Call all arms again: replies from before the session are not used, and are overwritten."""
+    fresh: frozenset[str] = frozenset()
+    """Arms to call again although `refresh` is off."""
+    in_flight: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Requests being answered now, by key: another request with the same key waits for the answer."""
+    tallies: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    """By experiment and arm."""
+
+    def is_refreshed(self, arm: str) -> bool:
+        return self.refresh or arm in self.fresh
+
+    def tally(self, experiment: str, arm: str) -> Tally:
+        return self.tallies.setdefault((experiment, arm), Tally())
+
+
+class Cached(Wrapper):
+    """The outermost wrapper: a cache hit needs neither a permit nor a request."""
+
+    def __init__(self, inner: Backend, policy: CachePolicy, emit: Emit) -> None:
+        super().__init__(inner)
+        self._policy = policy
+        self._emit = emit
+
+    async def generate(self, request: Request) -> Reply:
+        """Raises Uncached if no model may be called, otherwise what the backend raises."""
+        self._policy.tally(request.experiment, request.arm).requests += 1
+        # None: the request is not JSON (bytes, sets), so it cannot be recognised and is sent each time.
+        key = reply_key(self.identity, request)
+        if key is None:
+            return await self._send(request)
+        # Two tests that send the same request at the same time pay once: the second waits for the first.
+        in_flight = self._policy.in_flight
+        while (other := in_flight.get(key)) is not None:
+            await other.wait()
+        in_flight[key] = done = asyncio.Event()
+        try:
+            return await self._lookup(key, request) or await self._send_and_store(key, request)
+        finally:
+            del in_flight[key]
+            done.set()
+
+    async def _lookup(self, key: str, request: Request) -> Reply | None:
+        cached = await self._policy.replies.get(key)
+        if cached is None or (cached.at < self._policy.begun and self._policy.is_refreshed(request.arm)):
+            return None
+        # The model has answered this sample before: what is late now is not its server alone.
+        note_answer()
+        tally = self._policy.tally(request.experiment, request.arm)
+        tally.hits += 1
+        tally.oldest = min(tally.oldest, cached.at)
+        self._emit(Event.about("cache.hit", request, facts={"kept_at": cached.at}))
+        return cached.reply
+
+    async def _send_and_store(self, key: str, request: Request) -> Reply:
+        started = time.perf_counter()
+        reply = await self._send(request)
+        # An invalid reply is reported by the experiment.
+        if isinstance(reply, Reply):
+            if reply.latency_s is None:
+                # Measured here, because a hit cannot measure it later.
+                reply = replace(reply, latency_s=time.perf_counter() - started)
+            cached = CachedReply(reply=reply, identity=self.identity, at=time.time())
+            self._policy.replies.put(key, cached, overwrite=self._policy.is_refreshed(request.arm))
+        return reply
+
+    async def _send(self, request: Request) -> Reply:
+        if self._policy.only:
+            tally = self._policy.tally(request.experiment, request.arm)
+            # Recorded per sample and repeat, so that the session can tell how many replies are missing before it fails.
+            tally.missing.add((request.sample, request.repeat))
+            raise Uncached(f"the reply of {request.arm!r} to sample {request.sample!r:.200} is not in the reply cache")
+        return await self.inner.generate(request)
+
+
+class CacheOnlyBackend:
+    """Stands in for an adapter in cache-only mode: it is not opened, and no model is called."""
+
+    simulated = False
+
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+
+    async def generate(self, request: Request) -> Reply:
+        raise Uncached(
+            f"the reply of {request.arm!r} to sample {request.sample!r:.200} is not in the reply cache, and no model may be called"
+        )

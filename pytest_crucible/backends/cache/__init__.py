@@ -1,1 +1,0 @@
-"""The reply cache: keys, policy, and the wrapper that reads and writes it."""

@@ -1,0 +1,1 @@
+"""Contamination: samples that training rows match, and drift between two datasets."""

@@ -1,0 +1,69 @@
+"""The features of the package: plugins on its own hooks, each in one folder.
+
+The core imports no feature. A feature is its name in `NAMES` and a folder with that name: `FEATURE` in its `__init__` is what every
+session reads (options, markers), and its module `plugin` implements hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pytest_crucible.features.row import Feature
+
+if TYPE_CHECKING:
+    import pluggy
+
+NAMES: tuple[str, ...] = ("stages", "robustness", "sweeps", "cns3")
+"""The features, in the order in which their hooks are called."""
+
+
+@cache
+def all_features() -> tuple[Feature, ...]:
+    """Return the front rows of all features, in the order of their hooks."""
+    return tuple(import_module(f"pytest_crucible.features.{name}").FEATURE for name in NAMES)
+
+
+def active_features(is_left_out: Callable[[str], bool]) -> Iterator[Feature]:
+    """Yield the features that are not left out. `is_left_out` takes the name of a plugin, such as `crucible-sweeps`."""
+    return (feature for feature in all_features() if not is_left_out(feature.plugin_name))
+
+
+def register_features(plugins: pluggy.PluginManager) -> None:
+    """Register the hooks of all features that are neither left out nor registered already."""
+    # pluggy calls the plugin that was registered last first.
+    for feature in reversed(all_features()):
+        if not plugins.is_blocked(feature.plugin_name) and not plugins.has_plugin(feature.plugin_name):
+            plugins.register(import_module(feature.plugin_module), feature.plugin_name)
+
+
+@cache
+def load_rows(table: str) -> tuple[tuple[Feature, Any], ...]:
+    """Return the rows that features add to a table of the core, in the order of features. Those of left-out ones, too.
+
+    Such a table is read where no session is known, so that the user of a row refuses one of a feature that is left out.
+    """
+    rows: list[tuple[Feature, Any]] = []
+    for feature in all_features():
+        if table in feature.tables:
+            module, _, name = feature.tables[table].partition(":")
+            rows += [(feature, row) for row in getattr(import_module(module), name)]
+    return tuple(rows)
+
+
+def owner_of(word: str, kind: str) -> Feature | None:
+    """Return the feature that has a word among its `options`, `marker_names`, `arguments` or `adapter_keys`; None without one."""
+    return next((feature for feature in all_features() if word in _words(feature, kind)), None)
+
+
+def _words(feature: Feature, kind: str) -> tuple[Any, ...]:
+    return tuple(getattr(word, "name", word) for word in getattr(feature, kind))
+
+
+def left_out_sentence(word: str, feature: Feature) -> str:
+    """Return the sentence that refuses a word of a feature which is left out."""
+    return (
+        f"{word} needs the feature {feature.name}, which `-p no:{feature.plugin_name}` leaves out: remove one of them"
+    )

@@ -1,0 +1,220 @@
+"""Levels and drops of an LLM judge's metric, corrected by people's labels of some replies. Pure functions.
+
+A drop is corrected by samples with labels of both replies: labels of clean replies show nothing about the judge's errors on
+attacked ones. Of several replies to a sample the first one has the label. Its error is like that of the others, so the judge's
+errors are those on first replies, and what they correct is the judge's mean over all replies of the other samples.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pytest_crucible import stats
+from pytest_crucible.analyse.paired_drop import drop_difference, estimate_drop
+from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, scores_by_repeat
+from pytest_crucible.features.robustness.drops import VariantData, attack_variants
+from pytest_crucible.records import HUMAN, ArmOutcomes, MetricFacts
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected:
+    """A judge's mean on the clean replies, or its drop under an attack, beside the same corrected by labels."""
+
+    metric: str
+    attack: str
+    """Empty for the mean on the clean replies."""
+    arm: str
+    judged: float
+    """The value by the judge alone, on all samples with a score."""
+    value: float
+    interval: Interval | None
+    labelled: int
+    """Samples with labels."""
+    rest: int
+    """Samples that only the judge scored."""
+    method: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uncorrected:
+    """An arm whose labels cannot correct a metric, and the reason."""
+
+    metric: str
+    arm: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Labelled:
+    """Scores of one metric on all samples, the judge's scores of first replies, and people's labels of these."""
+
+    scores: Scores
+    first: Floats
+    labels: Floats
+
+    @property
+    def flags(self) -> Flags:
+        return self.scores.seen & ~np.isnan(self.first) & ~np.isnan(self.labels)
+
+    def predictions(self, labelled: Flags) -> Floats:
+        """Return the judge's score of the labelled reply to a sample; of the other samples the mean over all replies."""
+        return np.where(labelled, self.first, self.scores.values)
+
+
+def correct_drops(
+    data: VariantData, answers: Sequence[ArmOutcomes], metrics: Sequence[str]
+) -> Iterator[Corrected | Uncorrected]:
+    """Yield the corrected mean and drops of each metric, arm by arm, where two samples at least have labels.
+
+    The method is prediction-powered inference (`stats.ppi_mean`), by groups where samples have some. Labels of first replies
+    say nothing of the judge's errors on other prompts, trainings or rounds: arms with several of these are not corrected.
+    """
+    for metric in metrics:
+        for number, arm in enumerate(data.plan.arms):
+            labels = _labels(metric, answers[number], data.samples)
+            if np.isnan(labels).all():
+                continue
+            draws = data.plan.draws(number)
+            if draws.size > draws.repeats:
+                reason = "they are of first replies, and there are several prompts, trainings or rounds"
+                yield Uncorrected(metric=metric, arm=arm.name, reason=reason)
+                continue
+            clean = _Labelled(data.originals[metric][number], _first(data, metric, number, answers[number]), labels)
+            try:
+                yield from _correct_arm(data, data.facts[metric], number, arm.name, clean)
+            except NotEnoughData as error:
+                yield Uncorrected(metric=metric, arm=arm.name, reason=str(error))
+
+
+def _first(data: VariantData, metric: str, number: int, answers: ArmOutcomes) -> Floats:
+    repeats = data.plan.draws(number).size
+    return scores_by_repeat(data.facts[metric], answers, samples=data.samples, repeats=repeats)[:, 0]
+
+
+def _correct_arm(data: VariantData, facts: MetricFacts, number: int, arm: str, clean: _Labelled) -> Iterator[Corrected]:
+    yield from _correct_mean(data, facts, arm, clean)
+    for attack, names in attack_variants(data.plan):
+        yield from _correct_drop(data, facts, (attack, arm), clean, _of_twins(data, facts, number, names))
+
+
+def _correct_mean(data: VariantData, facts: MetricFacts, arm: str, clean: _Labelled) -> Iterator[Corrected]:
+    seen, labelled = clean.scores.seen, clean.flags
+    rest = seen & ~labelled
+    if min(labelled.sum(), rest.sum()) < 2:
+        return
+    clusters = data.attributes.clusters
+    mean = stats.ppi_mean(
+        clean.labels[labelled],
+        clean.first[labelled],
+        clean.scores.values[rest],
+        bounds=_bounds(facts),
+        clusters=None if clusters is None else (clusters[labelled], clusters[rest]),
+        level=1 - data.alpha,
+    )
+    yield _build_entry(facts, ("", arm), float(clean.scores.values[seen].mean()), mean)
+
+
+def _correct_drop(
+    data: VariantData, facts: MetricFacts, name: tuple[str, str], clean: _Labelled, twins: _Labelled
+) -> Iterator[Corrected]:
+    seen = clean.scores.seen & twins.scores.seen
+    labelled = clean.flags & twins.flags
+    if labelled.sum() < 2:
+        return
+    # A drop is positive where the twin is worse.
+    first, second = (clean, twins) if facts.direction == "higher" else (twins, clean)
+    judged = float((first.scores.values - second.scores.values)[seen].mean())
+    if (seen & ~labelled).sum() < 2:
+        yield from _drop_of_labels(data, facts, name, (clean.labels, twins.labels), labelled, judged)
+        return
+    of_first, of_second = (np.where(labelled, side.labels, np.nan)[seen] for side in (first, second))
+    drop = stats.ppi_difference(
+        of_first,
+        of_second,
+        first.predictions(labelled)[seen],
+        second.predictions(labelled)[seen],
+        bounds=_bounds(facts),
+        clusters=None if data.attributes.clusters is None else data.attributes.clusters[seen],
+        level=1 - data.alpha,
+    )
+    yield _build_entry(facts, name, judged, drop)
+
+
+def _drop_of_labels(
+    data: VariantData,
+    facts: MetricFacts,
+    name: tuple[str, str],
+    labels: tuple[Floats, Floats],
+    labelled: np.ndarray,
+    judged: float,
+) -> Iterator[Corrected]:
+    """Yield the drop of the labels themselves: all samples have them, and the judge adds nothing."""
+    clean, twins = (_as_scores(np.where(labelled, each, np.nan)) for each in labels)
+    drop = estimate_drop(drop_difference(Pair(facts, clean, twins), data.attributes, labelled, "observed", data.alpha))
+    if drop.value is not None:
+        yield Corrected(
+            metric=facts.name,
+            attack=name[0],
+            arm=name[1],
+            judged=judged,
+            value=drop.value,
+            interval=drop.interval,
+            labelled=int(labelled.sum()),
+            rest=0,
+            method=f"labels alone, {drop.method}",
+        )
+
+
+def _of_twins(data: VariantData, facts: MetricFacts, number: int, names: Sequence[str]) -> _Labelled:
+    """Return scores and labels of an attack: means over its draws, where every scored first reply has a label."""
+    arms = [data.variants[name][number] for name in names]
+    columns = np.array([_labels(facts.name, arm, data.samples) for arm in arms])
+    first = np.array([_first(data, facts.name, number, arm) for arm in arms])
+    scored = ~np.isnan(first)
+    is_complete = scored.any(axis=0) & (~scored | ~np.isnan(columns)).all(axis=0)
+
+    def average(values: Floats) -> Floats:
+        totals = np.where(scored & ~np.isnan(values), values, 0.0).sum(axis=0)
+        return np.where(is_complete, totals / np.maximum(scored.sum(axis=0), 1), np.nan)
+
+    return _Labelled(data.twins(facts, names, number), average(first), average(columns))
+
+
+def _labels(metric: str, answers: ArmOutcomes, samples: int) -> Floats:
+    """Return the value of the level that a person gave the first reply to each sample; NaN without one."""
+    labels = np.full(samples, np.nan)
+    for position, repeat, text in answers.told.get(f"{metric}{HUMAN}", ()):
+        # Earlier versions stored the two levels without the value.
+        _, _, *value = json.loads(text)
+        if repeat == 0 and value:
+            labels[position] = value[0]
+    return labels
+
+
+def _bounds(facts: MetricFacts) -> tuple[float, float] | None:
+    return (facts.low, facts.high) if math.isfinite(facts.high - facts.low) else None
+
+
+def _build_entry(facts: MetricFacts, name: tuple[str, str], judged: float, mean: stats.CorrectedMean) -> Corrected:
+    return Corrected(
+        metric=facts.name,
+        attack=name[0],
+        arm=name[1],
+        judged=judged,
+        value=mean.estimate,
+        interval=mean.interval,
+        labelled=mean.labelled,
+        rest=mean.judged,
+        method=mean.method,
+    )
+
+
+def _as_scores(values: Floats) -> Scores:
+    nothing = np.zeros(len(values), dtype=bool)
+    return Scores(values, values, values, nothing, np.isnan(values))

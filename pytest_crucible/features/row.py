@@ -1,0 +1,89 @@
+"""Facts about a feature that a session needs before its hooks are imported: options, markers, words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+
+class Option:
+    """One option. `key` is the type of its configuration key, None if it is for the command line only.
+
+    `environment` is an environment variable for it, below the command line and above the configuration.
+    """
+
+    # Written out: a dataclass takes a millisecond to make, in every pytest session.
+    def __init__(
+        self,
+        name: str,
+        help: str,
+        default: Any = None,
+        *,
+        key: Literal["string", "int", "float", "bool"] | None = None,
+        metavar: str | None = None,
+        type: Callable[[str], Any] = str,
+        repeats: bool = False,
+        flag: bool = False,
+        alias: str | None = None,
+        choices: tuple[str, ...] | None = None,
+        command_line: bool = True,
+        environment: str | None = None,
+    ) -> None:
+        self.name, self.help, self.default, self.key, self.metavar, self.type = name, help, default, key, metavar, type
+        self.repeats, self.flag, self.alias, self.choices = repeats, flag, alias, choices
+        self.command_line, self.environment = command_line, environment
+
+
+class Placed:
+    """A section with its place in the reports: those of the package are numbered, those of other plugins come after them."""
+
+    __slots__ = ("place", "section")
+
+    def __init__(self, place: int, section: Any) -> None:
+        self.place, self.section = place, section
+
+
+class Feature:
+    """The front row of a feature: what pytest and the core read of it in every session.
+
+    Everything else of the feature is in its `plugin` module, which is registered as `crucible-NAME` when it is first needed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        options: tuple[Option, ...] = (),
+        markers: tuple[str, ...] = (),
+        judging_markers: tuple[str, ...] = (),
+        arguments: tuple[str, ...] = (),
+        adapter_keys: tuple[str, ...] = (),
+        fixtures: Mapping[str, str] | None = None,
+        check_options: str = "",
+        tables: Mapping[str, str] | None = None,
+    ) -> None:
+        """`markers` are lines of `pytest --markers`; replies do not depend on `judging_markers`.
+
+        `arguments` are those of `@pytest.mark.crucible`, `adapter_keys` words in the table of an adapter, and `fixtures` the
+        arguments that experiments bind for each call, with their help. `check_options` names a function "module:name" from all
+        values to pairs (is wrong, sentence); it is called where an option of the feature has a value. `tables` are rows for
+        tables of the core, such as kinds of adapter, as "module:name".
+        """
+        self.name, self.options, self.markers, self.arguments = name, options, markers, arguments
+        self.adapter_keys, self.check_options = adapter_keys, check_options
+        self.judging_markers = judging_markers
+        self.fixtures, self.tables = fixtures or {}, tables or {}
+
+    @property
+    def plugin_name(self) -> str:
+        """The name of its plugin: `-p no:NAME` leaves the feature out."""
+        return f"crucible-{self.name}"
+
+    @property
+    def plugin_module(self) -> str:
+        """The module with its hooks."""
+        return f"pytest_crucible.features.{self.name}.plugin"
+
+    @property
+    def marker_names(self) -> tuple[str, ...]:
+        return tuple(line.partition(":")[0].partition("(")[0] for line in self.markers)

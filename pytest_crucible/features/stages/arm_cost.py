@@ -1,0 +1,186 @@
+"""Estimates one arm of an experiment, or a judge, from its latest earlier run, or else from its first requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pytest_crucible.features.stages.cost import (
+    add_forecasts,
+    add_together,
+    predict_total,
+    prompt_tokens,
+    reply_tokens,
+    scale,
+)
+from pytest_crucible.features.stages.forecasts import UNITS, Amounts, ArmEstimate, Forecast
+from pytest_crucible.stats.number_format import quantity
+
+
+class Usage(Protocol):
+    """The usage of an earlier reply."""
+
+    @property
+    def requests(self) -> int: ...
+    @property
+    def input_tokens(self) -> int | None: ...
+    @property
+    def output_tokens(self) -> int | None: ...
+    @property
+    def usd(self) -> float | None: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+class Past(Protocol):
+    """The usage of an arm's replies in an earlier run."""
+
+    @property
+    def run(self) -> str: ...
+    @property
+    def started(self) -> str: ...
+    @property
+    def arm(self) -> str: ...
+    @property
+    def replies(self) -> Sequence[Usage]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRequest:
+    """The first request of a reply."""
+
+    characters: int
+    max_tokens: float | None
+    input_usd: float | None
+    """The price of a token of the prompt; None if it is not known."""
+    output_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnsentReply:
+    """One reply that is not stored: how often the test called the model, and the requests that would have been sent."""
+
+    calls: int
+    requests: tuple[PlannedRequest, ...]
+    is_blocked: bool = False
+    """Whether a guard blocked a request or a reply."""
+
+
+def estimate_arm(
+    nodeid: str,
+    arm: str,
+    *,
+    stored: int,
+    replies: Sequence[UnsentReply],
+    past: Past | None,
+    concurrency: int,
+    is_untrained: bool = False,
+) -> ArmEstimate:
+    """Return the estimate of an arm.
+
+    `replies` are the replies that are not stored yet. Without a `past` run only the first request of each is known.
+    """
+    sent = [reply for reply in replies if reply.requests]
+    return ArmEstimate(
+        nodeid=nodeid,
+        arm=arm,
+        stored=stored,
+        cached=sum(reply.calls > 0 and not reply.requests for reply in replies),
+        blocked=sum(reply.is_blocked and not reply.requests for reply in replies),
+        to_send=len(sent),
+        amounts=_arm_amounts([request for reply in sent for request in reply.requests], len(sent), past, concurrency),
+        is_untrained=is_untrained,
+    )
+
+
+def estimate_as_before(nodeid: str, arm: str, replies: int, past: Past | None, concurrency: int) -> ArmEstimate:
+    """Estimate a number of replies of an arm or a judge from its latest earlier run alone."""
+    is_known = past is not None and len(past.replies) > 1
+    amounts = (
+        _from_past(past, replies, (None, None), concurrency) if past and is_known else Amounts(basis="no earlier run")
+    )
+    return ArmEstimate(nodeid=nodeid, arm=arm, to_send=replies, amounts=amounts)
+
+
+def _arm_amounts(requests: Sequence[PlannedRequest], replies: int, past: Past | None, concurrency: int) -> Amounts:
+    if not replies:
+        nothing = Forecast.of(0.0)
+        return Amounts(requests=nothing, tokens=nothing, usd=nothing, seconds=nothing, basis="nothing to send")
+    if past is not None and len(past.replies) > 1:
+        prices = {(request.input_usd, request.output_usd) for request in requests}
+        return _from_past(past, replies, prices.pop() if len(prices) == 1 else (None, None), concurrency)
+    return _from_requests(requests)
+
+
+def _from_past(past: Past, replies: int, price: tuple[float | None, float | None], concurrency: int) -> Amounts:
+    earlier = past.replies
+    seconds = predict_total([reply.seconds for reply in earlier], replies)
+    return Amounts(
+        requests=predict_total([float(reply.requests) for reply in earlier], replies),
+        tokens=_predict_known((_token_count(reply) for reply in earlier), replies),
+        usd=_predict_known((_cost(reply, *price) for reply in earlier), replies),
+        seconds=scale(seconds, 1 / max(min(concurrency, replies), 1)),
+        basis=f"as {past.arm} in run {past.run} of {past.started[:10]} ({quantity(len(earlier), 'reply')})",
+    )
+
+
+def _from_requests(requests: Sequence[PlannedRequest]) -> Amounts:
+    """Return the amounts of first requests, whose replies are limited by max_tokens only."""
+    read = [prompt_tokens(request.characters) for request in requests]
+    written = [reply_tokens(request.max_tokens) for request in requests]
+    costs = [
+        add_together([scale(prompt, request.input_usd), scale(reply, request.output_usd)])
+        for prompt, reply, request in zip(read, written, requests, strict=True)
+    ]
+    return Amounts(
+        requests=Forecast.of(float(len(requests))),
+        tokens=add_together([*read, *written]),
+        usd=add_together(costs),
+        basis="the prompts, and max_tokens a reply; only the first request of each reply is known",
+        errs_with_others=True,
+    )
+
+
+def _predict_known(amounts: Iterator[float | None], replies: int) -> Forecast | None:
+    """Forecast a sum; None if an earlier amount is not known."""
+    listed = list(amounts)
+    known = [amount for amount in listed if amount is not None]
+    return predict_total(known, replies) if len(known) == len(listed) else None
+
+
+def _token_count(reply: Usage) -> float | None:
+    if reply.input_tokens is None or reply.output_tokens is None:
+        return None
+    return float(reply.input_tokens + reply.output_tokens)
+
+
+def _cost(reply: Usage, input_usd: float | None, output_usd: float | None) -> float | None:
+    """Return dollars by today's price, or else the recorded ones."""
+    if input_usd is None or output_usd is None:
+        return reply.usd
+    if input_usd == output_usd == 0:
+        return 0.0
+    if reply.input_tokens is None or reply.output_tokens is None:
+        return None
+    return reply.input_tokens * input_usd + reply.output_tokens * output_usd
+
+
+def sum_amounts(estimates: Sequence[ArmEstimate]) -> dict[str, Forecast | None]:
+    """Return the sums over arms and experiments, which run one after the other; None if a part is not known."""
+    amounts = [estimate.amounts for estimate in estimates]
+    return {unit: _sum_unit(amounts, unit) for unit in UNITS}
+
+
+def _sum_unit(amounts: Sequence[Amounts], unit: str) -> Forecast | None:
+    together = add_together(getattr(each, unit) for each in amounts if each.errs_with_others)
+    return add_forecasts([together, *(getattr(each, unit) for each in amounts if not each.errs_with_others)])
+
+
+def beyond(estimates: Sequence[ArmEstimate], place: str, limits: Mapping[str, float]) -> list[str]:
+    """Return the units in which an experiment, or the run, may spend more than a budget allows.
+
+    What is not known may be more.
+    """
+    total = sum_amounts([estimate for estimate in estimates if place in ("", estimate.nodeid)])
+    return [unit for unit, most in limits.items() if (forecast := total[unit]) is None or forecast.high > most]

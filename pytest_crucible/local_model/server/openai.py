@@ -1,0 +1,402 @@
+"""Endpoints in OpenAI's format: completions, chats, responses and embeddings.
+
+    POST /oai/api/v1/completions         {"model": "tinker://RUN/sampler_weights/NAME", "prompt": "...", "max_tokens": 60}
+
+A model is the base (`crucible/tiny`), a `tinker://` path, or the bare name of sampler weights (the newest with that name). Chat
+messages become a prompt by `local_model.tokens`: a single one is the prompt as it is. Streamed pieces are server-sent events, each
+sent when the model has written it; together they are the text that the whole reply would have. Responses have their plain form:
+one text, or messages, in; one text out, and nothing is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+import json
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+
+from pytest_crucible.local_model.config import Floats
+from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, TextPieces, check_request
+from pytest_crucible.local_model.server import request_fields
+from pytest_crucible.local_model.server.models import SampleRequest, Weights
+from pytest_crucible.local_model.server.openai_formats import (
+    MAX_TOP_LOGPROBS,
+    chat_logprobs,
+    completion_logprobs,
+    compute_replies,
+    count_usage,
+    encode_prompt,
+    find_weights,
+    fingerprint,
+    long_prompt_refusal,
+    make_response,
+    read_body,
+    read_prompts,
+    read_sample_request,
+    read_stops,
+    read_tools,
+    split_calls,
+    with_tools,
+)
+from pytest_crucible.local_model.server.request_fields import Body
+from pytest_crucible.local_model.server.state import Endpoints, Service
+from pytest_crucible.local_model.server.transport import Json, Request, Response, bad_request, json_response
+from pytest_crucible.local_model.tokens import Tokenizer, render_prompt
+
+Token = tuple[int, int]
+"""Number of the choice and a token of it."""
+Send = Callable[[int, int], None]
+
+
+async def open_stream(
+    service: Service,
+    weights: Weights,
+    body: Body,
+    sample_requests: Sequence[SampleRequest],
+    kind: str,
+    prefix: str,
+    piece: Callable[[int, str, Sampled | None], dict[str, Json]],
+) -> Response:
+    """Return a response whose body comes in pieces. Refuses first what could not be refused any more once they are sent."""
+    _check_stream(weights, body, sample_requests)
+    with_usage = request_fields.boolean(request_fields.json_object(body, "stream_options", {}), "include_usage", False)
+    base: dict[str, Json] = {"id": f"{prefix}-{next(service.numbers)}", "object": kind, "created": int(service.clock())}
+    base |= {"model": request_fields.text(body, "model"), **fingerprint(weights)}
+
+    def event(choices: list[Json], usage: Json = None) -> dict[str, Json]:
+        return {**base, "choices": choices, **({"usage": usage} if with_usage else {})}
+
+    events = stream_events(
+        lambda send: compute_replies(service, weights, _with_watch(sample_requests, send)),
+        weights.base.engine.tokenizer,
+        read_stops(body),
+        lambda choice, text, reply: event([piece(choice, text, reply)]),
+        lambda replies: event([], count_usage(sample_requests, replies)) if with_usage else None,
+    )
+    return Response(body=b"", kind="text/event-stream", events=events)
+
+
+def _check_stream(weights: Weights, body: Body, sample_requests: Sequence[SampleRequest]) -> None:
+    if (wanted := body.get("logprobs")) is not None and wanted is not False:
+        raise bad_request("logprobs are not streamed by this server: leave out stream or logprobs")
+    for sample_request in sample_requests:
+        try:
+            check_request(sample_request.prompt, sample_request.params, weights.base.engine.shape)
+        except PromptTooLong as error:
+            raise long_prompt_refusal(weights, error) from None
+
+
+def _with_watch(sample_requests: Sequence[SampleRequest], send: Send) -> list[SampleRequest]:
+    """Return the requests with a watch that sends each token with the number of its choice."""
+    watches = [
+        functools.partial(_send_from, send, position * request.params.num_samples)
+        for position, request in enumerate(sample_requests)
+    ]
+    pairs = zip(sample_requests, watches, strict=True)
+    return [replace(request, params=replace(request.params, watch=watch)) for request, watch in pairs]
+
+
+def _send_from(send: Send, first: int, number: int, token: int) -> None:
+    send(first + number, token)
+
+
+async def stream_events(
+    start: Callable[[Send], Awaitable[Sequence[Sampled]]],
+    tokenizer: Tokenizer,
+    stops: Sequence[str],
+    piece: Callable[[int, str, Sampled | None], Mapping[str, Json]],
+    end: Callable[[Sequence[Sampled]], Mapping[str, Json] | None],
+) -> AsyncGenerator[bytes, None]:
+    """Yield the events of a request.
+
+    `start` computes replies and calls the function it gets for each token, from any thread. `piece` makes an event of a choice's
+    text, which has the reply when it is the last, and `end` an event after all choices, or None. A computation that fails is an
+    event with an error.
+    """
+    loop, queue = asyncio.get_running_loop(), asyncio.Queue[Token | None]()
+    texts: dict[int, TextPieces] = {}
+
+    def send(choice: int, token: int) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, (choice, token))
+
+    task = asyncio.ensure_future(start(send))
+    task.add_done_callback(lambda _: queue.put_nowait(None))
+    try:
+        while (item := await queue.get()) is not None:
+            choice, token = item
+            texts.setdefault(choice, TextPieces(tokenizer, stops))
+            if text := texts[choice].add(token):
+                yield _event(piece(choice, text, None))
+        if error := task.exception():
+            problem: dict[str, Json] = {
+                "message": str(error),
+                "type": "invalid_request_error",
+                "param": None,
+                "code": None,
+            }
+            yield _event({"error": problem})
+            return
+        replies = task.result()
+        for choice, reply in enumerate(replies):
+            rest = texts[choice].rest(reply.text) if choice in texts else reply.text
+            yield _event(piece(choice, rest, reply))
+        if (last := end(replies)) is not None:
+            yield _event(last)
+        yield b"data: [DONE]\n\n"
+    finally:
+        task.cancel()
+
+
+def _event(content: Mapping[str, Json]) -> bytes:
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
+    return f"data: {text}\n\n".encode("utf-8", errors="replace")
+
+
+# The default of OpenAI's completions endpoint.
+_DEFAULT_MAX_TOKENS = 16
+
+
+async def completions(service: Service, request: Request) -> Response:
+    """Complete one prompt or several: texts or lists of token ids."""
+    body = read_body(request, "tools", "response_format")
+    weights = find_weights(service, request_fields.text(body, "model"))
+    tokenizer = weights.base.engine.tokenizer
+    prompts = [encode_prompt(tokenizer, prompt, "prompt") for prompt in read_prompts(body.get("prompt"))]
+    top = request_fields.optional_whole(body, "logprobs", most=MAX_TOP_LOGPROBS)
+    sample_requests = [
+        read_sample_request(service, tokenizer, body, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0)
+        for prompt in prompts
+    ]
+    if request_fields.boolean(body, "stream", False):
+        return await open_stream(service, weights, body, sample_requests, "text_completion", "cmpl", _text_piece)
+    replies = await compute_replies(service, weights, sample_requests)
+    choices: list[Json] = [
+        {
+            "index": index,
+            "text": reply.text,
+            "logprobs": None if top is None else completion_logprobs(tokenizer, reply),
+            "finish_reason": reply.stop_reason,
+        }
+        for index, reply in enumerate(replies)
+    ]
+    return make_response(
+        service, weights, "text_completion", "cmpl", body, choices, count_usage(sample_requests, replies)
+    )
+
+
+def _text_piece(choice: int, text: str, reply: Sampled | None) -> dict[str, Json]:
+    finish = None if reply is None else reply.stop_reason
+    return {"index": choice, "text": text, "logprobs": None, "finish_reason": finish}
+
+
+async def chat_completions(service: Service, request: Request) -> Response:
+    """Reply to a conversation."""
+    body = read_body(request)
+    weights, sample_request = _chat_request(service, body)
+    tokenizer = weights.base.engine.tokenizer
+    if request_fields.boolean(body, "stream", False):
+        piece = functools.partial(_delta_piece, read_tools(body), f"call-{next(service.numbers)}")
+        return await open_stream(service, weights, body, [sample_request], "chat.completion.chunk", "chatcmpl", piece)
+    replies = await compute_replies(service, weights, [sample_request])
+    with_logprobs = request_fields.boolean(body, "logprobs", False)
+    has_tools = bool(read_tools(body))
+    choices: list[Json] = [
+        {
+            "index": index,
+            "message": message,
+            "logprobs": chat_logprobs(tokenizer, reply) if with_logprobs else None,
+            "finish_reason": "tool_calls" if "tool_calls" in message else reply.stop_reason,
+        }
+        for index, reply in enumerate(replies)
+        if (message := _chat_message(reply, f"call-{next(service.numbers)}", has_tools=has_tools))
+    ]
+    return make_response(
+        service, weights, "chat.completion", "chatcmpl", body, choices, count_usage([sample_request], replies)
+    )
+
+
+async def answer_chat(service: Service, body: Body) -> tuple[Weights, list[Sampled], dict[str, int]]:
+    """Return the replies to a chat request's body, with the weights that gave them and the usage."""
+    weights, sample_request = _chat_request(service, body)
+    replies = await compute_replies(service, weights, [sample_request])
+    return weights, replies, count_usage([sample_request], replies)
+
+
+def _chat_request(service: Service, body: Body) -> tuple[Weights, SampleRequest]:
+    weights = find_weights(service, request_fields.text(body, "model"))
+    tokenizer = weights.base.engine.tokenizer
+    prompt = _chat_prompt(tokenizer, with_tools(body.get("messages"), body))
+    top = request_fields.whole(body, "top_logprobs", 0, most=MAX_TOP_LOGPROBS)
+    limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
+    return weights, read_sample_request(service, tokenizer, body, prompt, limit, None, top)
+
+
+def _chat_prompt(tokenizer: Tokenizer, messages: Json) -> list[int]:
+    try:
+        return tokenizer.encode(render_prompt(messages)) or [tokenizer.eos]
+    except TypeError as error:
+        raise bad_request(f"messages cannot be read: {error}") from None
+
+
+def _chat_message(reply: Sampled, prefix: str, *, has_tools: bool) -> dict[str, Json]:
+    """Return a reply as a message, with its tool calls where the request has tools."""
+    content, calls = split_calls(reply.text, prefix) if has_tools else (reply.text, [])
+    message: dict[str, Json] = {"role": "assistant", "content": content, "refusal": None}
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def _delta_piece(
+    tools: Sequence[object], prefix: str, choice: int, text: str, reply: Sampled | None
+) -> dict[str, Json]:
+    """Return a piece of a message. With tools, the text comes whole at its end, where its calls can be told from text."""
+    delta: dict[str, Json] = {"role": "assistant", "content": "" if tools and reply is None else text}
+    finish: str | None = None if reply is None else reply.stop_reason
+    if tools and reply is not None:
+        content, calls = split_calls(reply.text, f"{prefix}-{choice}")
+        numbered: list[Json] = [
+            {"index": number, **call} for number, call in enumerate(calls) if isinstance(call, dict)
+        ]
+        delta = {"role": "assistant", "content": content, **({"tool_calls": numbered} if calls else {})}
+        finish = "tool_calls" if calls else finish
+    return {"index": choice, "delta": delta, "logprobs": None, "finish_reason": finish}
+
+
+_USED = {
+    "model",
+    "input",
+    "instructions",
+    "max_output_tokens",
+    "temperature",
+    "top_p",
+    "text",
+    "seed",
+    "metadata",
+    "user",
+}
+# Fields that mean nothing here, or that have their default: ignoring another one would return a wrong reply.
+_HARMLESS: Mapping[str, Json] = {
+    "store": None,
+    "truncation": "disabled",
+    "stream": False,
+    "background": False,
+    "include": [],
+    "n": 1,
+    "tools": [],
+    "tool_choice": "auto",
+    "parallel_tool_calls": True,
+    "service_tier": "auto",
+    "top_logprobs": 0,
+}
+
+
+async def responses(service: Service, request: Request) -> Response:
+    """Reply to a text, or to messages."""
+    body = request.object()
+    _check(body)
+    chat: dict[str, Json] = {name: body[name] for name in ("model", "temperature", "top_p", "seed") if name in body}
+    chat |= {"messages": _messages(body), "response_format": _format(body)}
+    if body.get("max_output_tokens") is not None:
+        chat["max_tokens"] = body["max_output_tokens"]
+    weights, (reply,), usage = await answer_chat(service, chat)
+    number, is_whole = next(service.numbers), reply.stop_reason == "stop"
+    text: dict[str, Json] = {"type": "output_text", "text": reply.text, "annotations": []}
+    message: dict[str, Json] = {"type": "message", "id": f"msg-{number}", "role": "assistant", "content": [text]}
+    return json_response(
+        {
+            "id": f"resp-{number}",
+            "object": "response",
+            "created_at": int(service.clock()),
+            "model": request_fields.text(body, "model"),
+            "status": "completed" if is_whole else "incomplete",
+            "incomplete_details": None if is_whole else {"reason": "max_output_tokens"},
+            "error": None,
+            "output": [{**message, "status": "completed" if is_whole else "incomplete"}],
+            "usage": {
+                "input_tokens": usage["prompt_tokens"],
+                "output_tokens": usage["completion_tokens"],
+                "total_tokens": usage["total_tokens"],
+            },
+            **fingerprint(weights),
+        }
+    )
+
+
+def _check(body: Body) -> None:
+    """Refuse fields that this server would have to ignore."""
+    for name in set(body) - _USED:
+        if body[name] is not None and name != "store" and body[name] != _HARMLESS.get(name):
+            raise bad_request(
+                f"{name} is not supported by this server's responses: leave it out, or use chat/completions"
+            )
+
+
+def _messages(body: Body) -> Json:
+    """Return the messages: instructions, then the input, whose parts of text are of several types."""
+    messages = body.get("input")
+    if isinstance(messages, str):
+        messages = [{"role": "user", "content": messages}]
+    if not isinstance(messages, Sequence) or not messages:
+        raise bad_request("input must be a text or a list of messages")
+    instructions = request_fields.optional_text(body, "instructions")
+    first: list[Json] = [] if instructions is None else [{"role": "system", "content": instructions}]
+    return [*first, *map(_plain, messages)]
+
+
+def _plain(message: Json) -> Json:
+    """Return a message whose content has the type of chat messages."""
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if not isinstance(message, Mapping) or not isinstance(content, list):
+        return message
+    parts: list[Json] = [
+        {**part, "type": "text"}
+        if isinstance(part, Mapping) and part.get("type") in ("input_text", "output_text")
+        else part
+        for part in content
+    ]
+    return {**message, "content": parts}
+
+
+def _format(body: Body) -> Json:
+    """Return `text.format` as `response_format` of chats."""
+    form = request_fields.json_object(request_fields.json_object(body, "text", {}), "format", {})
+    kind = request_fields.text(form, "type", "text")
+    return {"type": "text"} if kind == "text" else {"type": kind, "json_schema": {**form}}
+
+
+async def embeddings(service: Service, request: Request) -> Response:
+    """Return a vector for each input: a text, a list of token ids, or a list of either."""
+    body = request.object()
+    weights = find_weights(service, request_fields.text(body, "model"))
+    if body.get("dimensions") not in (None, weights.base.engine.shape.width):
+        raise bad_request(
+            f"dimensions must be {weights.base.engine.shape.width}, the width of this model: leave it out"
+        )
+    if (form := request_fields.text(body, "encoding_format", "float")) not in ("float", "base64"):
+        raise bad_request(f"encoding_format is {form!r}; expected float or base64")
+    prompts = [
+        encode_prompt(weights.base.engine.tokenizer, prompt, "input") for prompt in read_prompts(body.get("input"))
+    ]
+    vectors = await service.work.call(lambda: service.samplers.embed(weights, prompts))
+    rows: list[Json] = [
+        {"object": "embedding", "index": index, "embedding": _write(vector, form)}
+        for index, vector in enumerate(vectors)
+    ]
+    count = sum(map(len, prompts))
+    usage: Json = {"prompt_tokens": count, "total_tokens": count}
+    return json_response({"object": "list", "data": rows, "model": request_fields.text(body, "model"), "usage": usage})
+
+
+def _write(vector: Floats, form: str) -> Json:
+    if form == "float":
+        return [float(value) for value in vector]
+    return base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
+
+
+ENDPOINTS: Endpoints = {
+    ("POST", "/completions"): completions,
+    ("POST", "/chat/completions"): chat_completions,
+    ("POST", "/responses"): responses,
+    ("POST", "/embeddings"): embeddings,
+}

@@ -1,0 +1,222 @@
+"""Scorers of the session: their interfaces, the LLM judge, and the reply that they score.
+
+A scorer is configured by its opener and opened while the session plans, so that one that is not available ends it before any
+request is sent. Its identity is part of each metric that uses it: values of two scorers are never compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+from pytest_crucible.records import JUDGE, ModelCall, Reply, Request
+from pytest_crucible.records.errors import BackendError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Premise = Literal["abstract", "sentence"]
+"""The premise of a hypothesis: the whole document, or each of its sentences, of which the strongest counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entailment:
+    """Probabilities of the relations between a premise and a hypothesis; they sum to 1."""
+
+    entailment: float
+    neutral: float
+    contradiction: float
+    truncated: bool = False
+    """Whether the pair was longer than the model reads."""
+
+
+@runtime_checkable
+class EntailmentScorer(Protocol):
+    """Returns for each pair (premise, hypothesis) the probability that the premise entails the hypothesis."""
+
+    identity: str
+    premise: Premise
+
+    async def score(self, pairs: Sequence[tuple[str, str]]) -> Sequence[Entailment]: ...
+
+
+@runtime_checkable
+class SimilarityScorer(Protocol):
+    """Measures how similar texts are, from their embeddings."""
+
+    identity: str
+
+    async def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """Return vectors of shape (n, d), one row per text."""
+
+    async def similarity(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+        """Return the cosine of each pair, from -1 to 1."""
+
+
+class ScoredReply(NamedTuple):
+    """The reply to which a scoring model's request belongs: it is counted, paid for and cached there."""
+
+    experiment: str = ""
+    sample: str = ""
+    repeat: int = 0
+    calls: list[ModelCall] | None = None
+    """Receives the requests, which are stored with those of the test."""
+    variant: str = ""
+    """The variant that the reply is to; empty for the original sample."""
+    client: Any = None
+    """The SDK's SamplingClient of the arm, for metrics that measure the model itself; None if it is not a Tinker model."""
+
+
+_CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable
+
+
+def set_current_reply(
+    experiment: str,
+    sample: str,
+    repeat: int,
+    calls: list[ModelCall] | None = None,
+    variant: str = "",
+    client: Any = None,
+) -> None:
+    """Set the sample and repeat whose reply this task scores from now on, and the list that its requests are added to."""
+    _CURRENT.set(ScoredReply(experiment, sample, repeat, calls, variant, client))
+
+
+def current_reply() -> ScoredReply:
+    """Return the reply being scored; with an empty name outside an experiment."""
+    return _CURRENT.get()
+
+
+class Judge:
+    """An adapter that judges, or rewrites texts. Its usage is reported beside the arms, under its role: `judge:ADAPTER`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        identity: str,
+        generate: Callable[[Request], Awaitable[Reply]],
+        parameters: Mapping[str, Any],
+        simulated: bool = False,
+        system: str = "",
+        role: str = JUDGE,
+    ) -> None:
+        """`identity` is the backend's; with the parameters it is part of the version of each metric that uses this judge.
+
+        `system` is the prompt that the backend sends before each message; `role` is one of `records.HELPERS`.
+        """
+        self.identity = f"{identity} {sorted(parameters.items())}"
+        self.name = name
+        self._is_unreported = simulated
+        self._arm, self._role = f"{role}{name}", role.removesuffix(":")
+        self._generate = generate
+        self._parameters = parameters
+        self._system = system
+
+    def report(self) -> str | None:
+        """Return once that the judge or paraphraser is simulated, if it is."""
+        is_unreported, self._is_unreported = self._is_unreported, False
+        work = "verdicts" if self._role == "judge" else "texts"
+        return f"{self._role} {self.name!r} is simulated: no model stands behind its {work}" if is_unreported else None
+
+    async def query(self, prompt: str) -> str:
+        """Return the judge's reply without its reasoning. Raises BackendError if it is missing or truncated."""
+        call = self._record(prompt)
+        try:
+            reply = call.reply = await self._generate(self._request(prompt))
+        except BaseException as error:
+            call.error = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise
+        if reply.finish != "stop":
+            raise BackendError(f"the {self._role}'s reply is incomplete ({reply.finish}): increase its max_tokens")
+        return reply.answer
+
+    def _request(self, prompt: str) -> Request:
+        target = current_reply()
+        return Request(
+            input=prompt,
+            sample=target.sample,
+            repeat=target.repeat,
+            parameters=self._parameters,
+            experiment=target.experiment,
+            arm=self._arm,
+        )
+
+    def _record(self, prompt: str) -> ModelCall:
+        call = ModelCall(prompt, False, 1, None, self._system, judge=self._arm)
+        calls = current_reply().calls
+        if calls is not None:
+            calls.append(call)
+        return call
+
+
+NO_ENTAILMENT = (
+    'no entailment scorer is configured: pip install "pytest-crucible[nli]", '
+    'and set entailment = { kind = "nli", model = "PATH" } in [scorers] of crucible.toml'
+)
+NO_SIMILARITY = (
+    'no similarity scorer is configured: pip install "pytest-crucible[semantic]", '
+    'and set similarity = { kind = "minilm" } in [scorers] of crucible.toml'
+)
+NO_JUDGE = 'no judge is configured: set judge = { adapter = "NAME" } in [scorers] of crucible.toml'
+_openers: dict[str, Callable[[], Any]] = {}
+_opened: dict[str, Any] = {}
+
+
+def configure(
+    *,
+    entailment: Callable[[], EntailmentScorer] | None = None,
+    similarity: Callable[[], SimilarityScorer] | None = None,
+    judge: Callable[[], Judge] | None = None,
+    paraphraser: Callable[[], Judge] | None = None,
+) -> Callable[[], None]:
+    """Set how to open each scorer, None for none; return a function that restores the former configuration."""
+    openers = {"entailment": entailment, "similarity": similarity, "judge": judge, "paraphraser": paraphraser}
+    before = dict(_openers), dict(_opened)
+    _replace({name: opener for name, opener in openers.items() if opener is not None}, {})
+    return lambda: _replace(*before)
+
+
+def _replace(openers: Mapping[str, Callable[[], Any]], opened: Mapping[str, Any]) -> None:
+    _openers.clear()
+    _openers.update(openers)
+    _opened.clear()
+    _opened.update(opened)
+
+
+def entailment_scorer() -> EntailmentScorer | None:
+    """Return the configured entailment scorer, if any. Raises SpecError on first use if it cannot be opened."""
+    scorer: EntailmentScorer | None = _scorer("entailment")
+    return scorer
+
+
+def similarity_scorer() -> SimilarityScorer | None:
+    """Return the configured similarity scorer, if any. Raises SpecError on first use if it cannot be opened."""
+    scorer: SimilarityScorer | None = _scorer("similarity")
+    return scorer
+
+
+def judge() -> Judge | None:
+    """Return the configured judge, if any. Raises SpecError on first use if it cannot be opened."""
+    scorer: Judge | None = _scorer("judge")
+    return scorer
+
+
+def paraphraser() -> Judge | None:
+    """Return the model that rewrites texts for attacks, if one is configured. Raises SpecError if it cannot be opened."""
+    model: Judge | None = _scorer("paraphraser")
+    return model
+
+
+def scorer_reports() -> list[str]:
+    """Return messages of the opened scorers about their work since the last call."""
+    reports = [scorer.report() for scorer in _opened.values() if hasattr(scorer, "report")]
+    return [report for report in reports if report]
+
+
+def _scorer(name: str) -> Any:
+    if name not in _opened and name in _openers:
+        _opened[name] = _openers[name]()
+    return _opened.get(name)

@@ -1,0 +1,100 @@
+"""The run store of a command: the one that a session would use here, opened if it exists."""
+
+from __future__ import annotations
+
+import contextlib
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import iniconfig
+
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.nesting import TooDeep, parse
+from pytest_crucible.records.settings import DEFAULT_STORE
+
+if TYPE_CHECKING:
+    from pytest_crucible.store.runs import RunStore
+
+
+@contextlib.contextmanager
+def existing_store(where: str) -> Iterator[RunStore]:
+    """Open an existing run store; opening a missing path would create an empty one. Raises SpecError."""
+    # A database URL cannot be checked without connecting; opening it reports the error.
+    if "://" not in where and not Path(where).is_file():
+        raise SpecError(_missing(Path(where)))
+    # Imported here: every command has the option --store, and a database library takes long to load.
+    from pytest_crucible.store.runs import RunStore
+
+    with contextlib.closing(RunStore(where)) as store:
+        yield store
+
+
+def _missing(where: Path) -> str:
+    """Return where the store was looked for, and the one in a parent folder, where pytest's root directory may be."""
+    here = Path.cwd()
+    problem = f"no run store at {str(where)!r}" + ("" if where.is_absolute() else f" in {str(here)!r}")
+    above = next((folder / where for folder in here.parents if (folder / where).is_file()), None)
+    if above is None or where.is_absolute():
+        return f"{problem}: run a suite first, or name another store"
+    return f"{problem}, but one at {str(above)!r}: go there, or name that one"
+
+
+# Searched in pytest's order: https://docs.pytest.org/en/stable/reference/customize.html#finding-the-rootdir
+FILES = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+# Files that mark the root directory even when they are empty; the others need a table for pytest.
+ALWAYS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
+
+
+def session_store(folder: Path | None = None) -> str:
+    """Return the run store of a session that starts in `folder` (default: here): a URL, or a path from its root directory.
+
+    Raises SpecError for a configuration file that cannot be parsed.
+    """
+    here = Path.cwd() if folder is None else folder
+    root, configuration = find_configuration(here)
+    where = str(configuration.get("crucible_store") or DEFAULT_STORE)
+    return where if "://" in where or root == here else str(root / where)
+
+
+def find_configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:
+    """Return pytest's root directory for `here`, and the configuration that it reads there."""
+    folders = (here, *here.parents)
+    for path in _existing(folders):
+        configuration = _pytest_table(path)
+        if configuration is not None:
+            return path.parent, configuration
+    # Without a table of its own, the nearest pyproject.toml still marks the root; then a setup.py does.
+    marks = [folder / name for name in ("pyproject.toml", "setup.py") for folder in folders]
+    return next((mark.parent for mark in marks if mark.is_file()), here), {}
+
+
+def _existing(folders: tuple[Path, ...]) -> Iterator[Path]:
+    return (folder / name for folder in folders for name in FILES if (folder / name).is_file())
+
+
+def _pytest_table(path: Path) -> Mapping[str, Any] | None:
+    """Return the table that configures pytest in this file; None if the file does not configure it."""
+    try:
+        table = _toml_table(path) if path.suffix == ".toml" else _ini_section(path)
+    except TooDeep as error:
+        raise SpecError(f"pytest's configuration {str(path)!r} {error}: flatten its values") from None
+    except (tomllib.TOMLDecodeError, iniconfig.ParseError, UnicodeDecodeError) as error:
+        raise SpecError(f"pytest's configuration {str(path)!r} cannot be read: {error}") from error
+    return {} if table is None and path.name in ALWAYS else table
+
+
+def _toml_table(path: Path) -> Mapping[str, Any] | None:
+    document: dict[str, Any] = parse(tomllib.loads, path.read_text(encoding="utf-8"))
+    if path.name != "pyproject.toml":
+        return document.get("pytest")
+    table = document.get("tool", {}).get("pytest", {})
+    own = {name: value for name, value in table.items() if name != "ini_options"}  # [tool.pytest], since pytest 9
+    return own or table.get("ini_options")
+
+
+def _ini_section(path: Path) -> Mapping[str, Any] | None:
+    sections = iniconfig.IniConfig(str(path), data=path.read_text(encoding="utf-8"))
+    name = "tool:pytest" if path.suffix == ".cfg" else "pytest"
+    return dict(sections[name].items()) if name in sections else None

@@ -1,0 +1,86 @@
+"""An experiment while it is planned: what its markers declare, and what features add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pytest
+
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.metrics import Metric
+from pytest_crucible.plan.variant_terms import VariantNames
+from pytest_crucible.records import Exclusion, MetricFacts, PromptForm, Sample, Variant
+from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.settings import Settings
+from pytest_crucible.session.checked_data import CheckedData
+from pytest_crucible.session.experiment import LateVariant
+from pytest_crucible.session.experiment_metrics import ExperimentMetrics
+from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
+
+
+class PromptTexts(NamedTuple):
+    """The prompts that an experiment declares, and those of its adapters, which exclude each other."""
+
+    forms: tuple[PromptForm, ...]
+    texts: tuple[str, ...]
+    arm_texts: Mapping[str, str]
+    """By the name of the arm."""
+
+
+@dataclass(kw_only=True)
+class ExperimentDraft:
+    """Markers, arguments, prompts and samples of a marked item, and what the hook `pytest_crucible_plan` adds to them."""
+
+    config: pytest.Config
+    settings: Settings
+    item: pytest.Function
+    function: Callable[..., Any]
+    mark: ExperimentMark
+    takes: Collection[str]
+    """The arguments of the function."""
+    arms: tuple[OpenedArm, ...]
+    prompts: PromptTexts
+    data: CheckedData
+    scored: ExperimentMetrics
+    own_variants: tuple[Variant, ...]
+    """Variants that the samples have themselves."""
+    timeout_s: float | None
+
+    variants: list[Variant] = field(default_factory=list)
+    """Further variants. Twins are numbered from 1, and those of the samples come first."""
+    names: VariantNames = field(default_factory=VariantNames)
+    """The names that terms of targets may use."""
+    variant_metrics: tuple[Metric, ...] = ()
+    """Metrics that are applied only to replies to twins."""
+    late_variants: Mapping[int, LateVariant] = field(default_factory=dict)
+    """Variants whose texts are made while the experiment runs, by the number of their twins."""
+    arguments: dict[str, Callable[[int, Sample], Any]] = field(default_factory=dict)
+    """Further arguments of the function by name: each returns the value for the number of the twin and the sample."""
+    facts: list[MetricFacts] = field(default_factory=list)
+    """Further numbers that a reply has."""
+    exclusions: list[Exclusion] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the plan."""
+    values: dict[str, Any] = field(default_factory=dict)
+    """Values of features in the plan, as plain data."""
+
+    @property
+    def samples(self) -> Sequence[Sample]:
+        return self.data.dataset.samples
+
+    @property
+    def all_variants(self) -> tuple[Variant, ...]:
+        return (*self.own_variants, *self.variants)
+
+    @property
+    def judged(self) -> list[str]:
+        """The metrics that targets and comparisons name."""
+        return [name for measure in (*targets(self.item), *comparisons(self.item)) for name in measure.metrics]
+
+    def plan_value(self, name: PlanValue[Any], value: Any) -> None:
+        """Keep a value of a feature in the plan; its default is not stored."""
+        if value != name.default:
+            self.values[name.name] = to_plain(value)

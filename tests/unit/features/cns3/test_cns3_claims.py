@@ -1,0 +1,272 @@
+"""Claims: the format is read line by line and written; citations; holes, circles and conflicts in the graph."""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.features.cns3 import thinker
+from pytest_crucible.features.cns3.claims import (
+    MAX_CYCLES,
+    Citations,
+    Claim,
+    Flaw,
+    Relation,
+    beta1,
+    cycles,
+    parse,
+    polarity_conflict,
+    render,
+)
+from pytest_crucible.features.cns3.judgement import Gold
+
+WHOLE = """\
+CLAIM[c1]: Tea shortens colds.
+CLAIM[c2] (Document 7): In adults it did.
+RELATION: c2 supports c1
+CLAIM[c3] (Document 8, Document 9): In children it did not.
+RELATION: c3 refutes c1
+"""
+texts = st.text(string.ascii_letters + string.digits + " .,:()[]-äΩ", min_size=1).map(str.strip).filter(bool)
+documents = st.lists(st.integers(0, 10**9).map(str), max_size=3, unique=True).map(tuple)
+
+
+@st.composite
+def extractions(draw):
+    claims = [Claim(f"c{k}", draw(texts), draw(documents)) for k in range(1, draw(st.integers(1, 6)) + 1)]
+    labels = st.sampled_from(["supports", "refutes", "contrasts"])
+    relations = [Relation(one.id, draw(labels), "c1") for one in claims[1:]]
+    return claims, relations
+
+
+def defects(reply: str, **options) -> list[tuple[str, int]]:
+    return [(flaw.defect, flaw.line) for flaw in parse(reply, **options).flaws]
+
+
+@given(extractions())
+def test_claims_survive_rendering_and_parsing(extraction):
+    claims, relations = extraction
+    read = parse(render(claims, relations))
+
+    assert list(read.claims) == claims
+    assert list(read.relations) == relations
+    assert read.well_formed
+
+
+@given(st.text())
+def test_every_line_of_any_text_is_a_claim_a_relation_or_a_flaw(reply):
+    lines = [line for line in reply.split("\n") if line.strip()]
+    read = parse(reply)
+
+    assert len(read.claims) + len(read.relations) + len(read.flaws) >= len(lines)
+
+
+def test_a_whole_reply_has_no_flaws():
+    read = parse(WHOLE)
+
+    assert read.well_formed
+    assert read.central == "Tea shortens colds."
+    assert read.documents == ("7", "8", "9")
+    assert [one.label for one in read.relations] == ["supports", "refutes"]
+
+
+def test_windows_line_ends_and_blank_lines_change_nothing():
+    assert parse(WHOLE.replace("\n", "\r\n\r\n")) == parse(WHOLE)
+
+
+@pytest.mark.parametrize("relation", ["c2 supports c1.", "C2 SUPPORTS C1", "[c2] supports `c1`", "c2 supports c1,"])
+def test_ids_are_read_without_punctuation_and_case(relation):
+    read = parse(f"CLAIM[c1]: a\nCLAIM[c2]: b\nRELATION: {relation}")
+
+    assert read.relations == (Relation("c2", "supports", "c1"),)
+    assert read.well_formed
+
+
+def test_a_relation_may_precede_its_claim():
+    assert parse("RELATION: c2 supports c1\nCLAIM[c1]: a\nCLAIM[c2]: b").well_formed
+
+
+def test_contradicts_is_read_as_refutes():
+    assert parse("CLAIM[c1]: a\nCLAIM[c2]: b\nRELATION: c2 contradicts c1").relations[0].label == "refutes"
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ("", [("no central claim", 0)]),
+        ("CLAIM[c1]: a\nSo much for that.", [("unreadable", 2)]),
+        ("- CLAIM[c1]: a", [("marked up", 1)]),
+        ("1. CLAIM[c1]: a", [("marked up", 1)]),
+        ("**CLAIM[c1]: a**", [("marked up", 1)]),
+        ("CLAIM[c1]:", [("empty claim", 1)]),
+        ("CLAIM[c1]: a\nCLAIM[c1]: b", [("duplicate id", 2)]),
+        ("CLAIM[c1]: a\nCLAIM[c3]: b\nRELATION: c3 supports c1", [("gap in ids", 2)]),
+        ("CLAIM[c2]: a\nRELATION: c2 supports c1", [("gap in ids", 1), ("unknown id", 2), ("no central claim", 0)]),
+        ("CLAIM[c1]: a\nRELATION: c2 supports c1", [("unknown id", 2)]),
+        ("CLAIM[c1]: a\nCLAIM[c2]: b\nRELATION: c2 proves c1", [("unrelated claim", 2), ("unknown label", 3)]),
+        ("CLAIM[c1]: a\nRELATION: c1 supports c1", [("relates to itself", 2)]),
+        ("CLAIM[c1]: a\nCLAIM[c2]: b", [("unrelated claim", 2)]),
+        ("CLAIM[c1]: a\nCLAIM[c2] (Dr. No): b\nRELATION: c2 supports c1", [("unreadable", 2)]),
+        ("CLAIM[c1]: a\nCLAIM[c2] (Docu", [("unreadable", 2)]),
+    ],
+)
+def test_each_defect_has_a_name_and_a_line(reply, found):
+    assert defects(reply) == found
+
+
+def test_a_truncated_reply_has_a_cut_off_last_line():
+    assert defects(WHOLE, cut_off=True) == [("cut off", 5)]
+    assert parse(WHOLE, cut_off=True).flaws == (Flaw("cut off", 5, "the reply ended at its limit"),)
+
+
+def test_of_two_claims_with_one_id_the_first_counts():
+    assert parse("CLAIM[c1]: a\nCLAIM[c1]: b").central == "a"
+
+
+CLAIM_133 = Citations(
+    cited=frozenset({"16280642", "12640810", "6969753"}),
+    gold=frozenset({"6969753", "17934082", "38485364", "16280642", "12640810"}),
+    shown=frozenset({"6969753", "17934082", "38485364", "16280642", "12640810"}),
+)
+CLAIM_179 = Citations(
+    cited=frozenset({"17450673", "23557241"}),
+    gold=frozenset({"16322674", "27123743", "23557241", "17450673"}),
+    shown=frozenset({"16322674", "27123743", "23557241", "17450673"}),
+)
+ids = st.frozensets(st.sampled_from("abcdef"))
+
+
+@pytest.mark.parametrize(("one", "recall"), [(CLAIM_133, 3 / 5), (CLAIM_179, 2 / 4)])
+def test_omitted_documents_lower_recall_and_not_existence(one, recall):
+    """Two claims that were reported as hallucinated citations: every id that was cited stood in the prompt."""
+    assert one.recall == recall
+    assert one.precision == 1.0
+    assert one.exists == 1.0
+    assert one.exact is True
+    assert one.complete is False
+
+
+def test_an_invented_id_is_complete_but_not_exact():
+    one = Citations(frozenset({"1", "2", "99999999"}), frozenset({"1", "2"}), frozenset({"1", "2"}))
+
+    assert (one.complete, one.exact, one.exists, one.recall) == (True, False, 2 / 3, 1.0)
+
+
+def test_citing_nothing_has_recall_but_no_precision():
+    one = Citations(frozenset(), frozenset({"1"}), frozenset({"1"}))
+
+    assert (one.precision, one.exists, one.recall, one.any, one.exact, one.complete) == (
+        None,
+        None,
+        0.0,
+        False,
+        False,
+        False,
+    )
+
+
+def test_without_gold_documents_recall_does_not_apply():
+    one = Citations(frozenset({"1"}), frozenset(), frozenset({"1"}))
+
+    assert (one.recall, one.any, one.exact, one.exists) == (None, None, None, 1.0)
+
+
+@given(ids, ids, ids)
+def test_exact_means_precision_1_and_complete_means_recall_1(cited, gold, shown):
+    one = Citations(cited, gold, shown)
+
+    if one.gold:
+        assert one.exact == (one.precision == 1.0)
+        assert one.complete == (one.recall == 1.0)
+    if one.exact:
+        assert one.any
+
+
+def test_ids_echoed_from_the_prompt_count_for_thinker():
+    gold = Gold("a", "SUPPORT", ("7",), {"7": (0,)}, {})
+
+    assert thinker.citation_valid("Document 7: title", gold)
+    assert thinker.evidence_overlap("Document 8: title", gold) == 0.0
+
+
+CLAIMS = [Claim(f"c{k}", "") for k in range(1, 5)]
+edges = st.lists(st.tuples(st.sampled_from("1234"), st.sampled_from("1234")), max_size=8)
+
+
+def supports(*pairs: str) -> list[Relation]:
+    return [Relation(f"c{pair[0]}", "supports", f"c{pair[1]}") for pair in pairs]
+
+
+def test_a_star_has_no_hole_and_no_cycle():
+    star = supports("21", "31", "41")
+
+    assert beta1(CLAIMS, star) == 0
+    assert cycles(CLAIMS, star) == ()
+
+
+def test_a_triangle_may_have_a_hole_without_a_cycle():
+    triangle = supports("21", "31", "32")
+
+    assert beta1(CLAIMS, triangle) == beta1(CLAIMS, triangle, multigraph=False) == 1
+    assert cycles(CLAIMS, triangle) == ()
+
+
+def test_two_claims_that_support_each_other_are_a_cycle_and_a_hole():
+    both = supports("12", "21")
+
+    assert cycles(CLAIMS, both) == (("c1", "c2"),)
+    assert beta1(CLAIMS, both) == 1
+    assert beta1(CLAIMS, both, multigraph=False) == 0
+
+
+def test_a_claim_that_supports_itself_is_a_cycle():
+    assert cycles(CLAIMS, supports("11", "21")) == (("c1",),)
+
+
+def test_relations_of_unknown_claims_do_not_count():
+    assert beta1(CLAIMS, supports("19", "91", "21")) == 0
+    assert cycles(CLAIMS, supports("19", "91")) == ()
+
+
+def test_the_number_of_cycles_is_limited():
+    many = [Claim(f"c{k}", "") for k in range(30)]
+    everything = [Relation(a.id, "supports", b.id) for a in many for b in many if a is not b]
+
+    assert len(cycles(many, everything)) == MAX_CYCLES
+
+
+@given(edges)
+def test_beta1_equals_the_formula_by_networkx(pairs):
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.MultiGraph()
+    graph.add_nodes_from(claim.id for claim in CLAIMS)
+    graph.add_edges_from((f"c{a}", f"c{b}") for a, b in pairs)
+    expected = graph.number_of_edges() - graph.number_of_nodes() + networkx.number_connected_components(graph)
+
+    assert beta1(CLAIMS, supports(*(a + b for a, b in pairs))) == expected
+
+
+@given(edges)
+def test_every_cycle_consists_of_relations(pairs):
+    present = {(f"c{a}", f"c{b}") for a, b in pairs}
+
+    for cycle in cycles(CLAIMS, supports(*(a + b for a, b in pairs))):
+        assert set(zip(cycle, (*cycle[1:], cycle[0]), strict=True)) <= present
+
+
+@pytest.mark.parametrize(
+    ("labels", "conflict"),
+    [
+        (["supports", "refutes"], True),
+        (["supports", "supports"], False),
+        (["refutes", "contrasts"], False),
+        ([], False),
+    ],
+)
+def test_polarity_conflicts_when_c1_is_supported_and_refuted(labels, conflict):
+    relations = [Relation(f"c{k}", label, "c1") for k, label in enumerate(labels, start=2)]
+
+    assert polarity_conflict(relations) is conflict

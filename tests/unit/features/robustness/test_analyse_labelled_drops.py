@@ -1,0 +1,141 @@
+"""Drops of a judge's metric, corrected by labels: by labels of both replies, and nothing where there are none."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pytest_crucible import stats
+from pytest_crucible.analyse.scores import scores
+from pytest_crucible.analyse.statistics import SampleAttributes
+from pytest_crucible.features.robustness.drops import VariantData
+from pytest_crucible.features.robustness.labelled_drops import correct_drops
+from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
+from pytest_crucible.features.robustness.section_tables import corrected_document, corrected_notes, corrected_tables
+from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, ScoreColumns
+from pytest_crucible.records.serialize import to_plain
+
+N = 200
+ONE_REPLY = Draws()
+FACTS = MetricFacts(name="right", kind="bounded", low=0.0, high=1.0)
+
+
+class PlanOf:
+    """The parts of a plan that drops need."""
+
+    arms = (Arm(name="v2", role="candidate", adapter="v2", identity="v2"),)
+    variants = (SimpleNamespace(name="homoglyph"),)
+    random_factors = ()
+    attack = PlannedAttack(name="homoglyph", attack="homoglyph", kind="characters", strength=0.1, draws=1)
+    features = {"robustness": to_plain(Robustness(attacks=(attack,), controls=0))}  # noqa: RUF012
+
+    def __init__(self, table):
+        self.table = table
+
+    def draws(self, arm):
+        return self.table
+
+
+def answers(judged, labels):
+    """Return the outcomes of replies that a judge scored (samples x repeats), and of which some have a label."""
+    judged = np.asarray(judged).reshape(N, -1)
+    rows = [(k, 0, json.dumps(["x", "y", float(label)])) for k, label in enumerate(labels) if not np.isnan(label)]
+    positions, repeats = (axis.ravel().tolist() for axis in np.indices(judged.shape))
+    values, size = judged.ravel().tolist(), judged.size
+    column = ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=[False] * size)
+    return ArmOutcomes(
+        positions=positions, repeats=repeats, failures=[None] * size, skipped=[False] * size, scores={"right": column},
+        labels=frozenset(), told={"right.human": rows}, lost=[],
+    )  # fmt: skip
+
+
+@pytest.fixture
+def replies():
+    """True qualities of 200 clean and attacked replies, and a judge that calls every third bad attacked reply good."""
+    draw = np.random.default_rng(3)
+    clean, attacked = (draw.random(N) < 0.9).astype(float), (draw.random(N) < 0.5).astype(float)
+    return clean, attacked, np.where(np.arange(N) % 3 == 0, 1.0, attacked)
+
+
+def correct(clean, attacked, clean_labels, attacked_labels, clusters=None, table=ONE_REPLY):
+    of_clean, of_attacked = answers(clean, clean_labels), answers(attacked, attacked_labels)
+    originals = {"right": (scores(FACTS, of_clean, samples=N, repeats=table.size),)}
+    attributes = SampleAttributes(clusters)
+    data = VariantData(PlanOf(table), {"right": FACTS}, originals, {"homoglyph": (of_attacked,)}, attributes, N, 0.05)
+    return list(correct_drops(data, (of_clean,), ["right"]))
+
+
+def only(values, chosen):
+    return np.where(chosen, values, np.nan)
+
+
+def test_labels_of_both_replies_correct_the_drop(replies):
+    clean, attacked, judged = replies
+    chosen = np.arange(N) < 60
+    level, drop = correct(clean, judged, only(clean, chosen), only(attacked, chosen))
+
+    assert (level.attack, level.value) == ("", pytest.approx(clean.mean(), abs=0.05))
+    expected = stats.ppi_mean(
+        (clean - attacked)[chosen], (clean - judged)[chosen], (clean - judged)[~chosen], bounds=(-1, 1)
+    )
+    assert (drop.attack, drop.value, drop.interval) == ("homoglyph", expected.estimate, expected.interval)
+    # The judge hides a part of the drop.
+    truth = (clean - attacked).mean()
+    assert drop.judged < drop.interval.low < truth < drop.interval.high
+    (table,) = corrected_tables([level, drop], 0.05)
+    assert [row.cells[0] for row in table.rows] == ["clean", "drop under homoglyph"]
+    assert list(corrected_notes([level, drop])) == []
+    assert (corrected_document(level)["attack"], corrected_document(drop)["labelled"]) == (None, 60)
+
+
+def test_labels_of_clean_replies_alone_correct_no_drop(replies):
+    clean, _, judged = replies
+    (level,) = correct(clean, judged, only(clean, np.arange(N) < 60), np.full(N, np.nan))
+
+    assert (level.attack, level.labelled, level.rest) == ("", 60, 140)
+    (note,) = corrected_notes([level])
+    assert note.text.startswith("the labels of right of v2 are of clean replies alone")
+
+
+def test_where_all_are_labelled_the_labels_decide(replies):
+    clean, attacked, judged = replies
+    (drop,) = correct(clean, judged, clean, attacked)
+
+    assert drop.value == pytest.approx((clean - attacked).mean())
+    assert (drop.rest, drop.method[:6]) == (0, "labels")
+
+
+def test_groups_are_the_clusters_of_the_correction(replies):
+    clean, attacked, judged = replies
+    chosen, groups = np.arange(N) < 60, np.arange(N) // 4
+    labels = only(clean, chosen), only(attacked, chosen)
+    level, drop = correct(clean, judged, *labels, clusters=groups)
+
+    split = groups[chosen], groups[~chosen]
+    expected = stats.ppi_mean(
+        (clean - attacked)[chosen], (clean - judged)[chosen], (clean - judged)[~chosen], bounds=(-1, 1), clusters=split
+    )
+    assert (drop.value, drop.interval) == (expected.estimate, expected.interval)
+    assert "clustered" in level.method
+    (uncorrected,) = correct(clean, judged, *labels, clusters=np.arange(N) // 20)
+    (note,) = corrected_notes([], [uncorrected])
+    assert note.text == "the labels of right of v2 correct nothing: 3 clusters with labels: expected at least 5"
+
+
+def test_of_several_replies_the_first_one_has_the_label(replies):
+    """The judge's errors are those on first replies, and its drop is that of all replies."""
+    clean, attacked, judged = replies
+    chosen = np.arange(N) < 60
+    labels = only(clean, chosen), only(attacked, chosen)
+    repeated = np.stack([judged, attacked, attacked], axis=1)
+    _, drop = correct(np.stack([clean] * 3, axis=1), repeated, *labels, table=Draws(repeats=3))
+
+    rest = clean - repeated.mean(axis=1)
+    expected = stats.ppi_mean((clean - attacked)[chosen], (clean - judged)[chosen], rest[~chosen], bounds=(-1, 1))
+    assert (drop.value, drop.interval) == (pytest.approx(expected.estimate), expected.interval)
+    assert drop.judged == pytest.approx(rest.mean())
+    (uncorrected,) = correct(np.stack([clean] * 3, axis=1), repeated, *labels, table=Draws(rounds=3))
+    assert "several prompts, trainings or rounds" in uncorrected.reason

@@ -1,0 +1,128 @@
+"""What counts as a reply's answer."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_crucible.metrics import choice_of
+from pytest_crucible.metrics.normalisers import NORMALISERS, choice, json_value, number, plain_number, text
+
+
+@pytest.mark.parametrize("reply", ["4", "4.0", "4.00", "$4", "The answer is 4.", "1 + 3 = 4", "4e0"])
+def test_equal_numbers_normalise_alike(reply):
+    assert number(reply) == "4"
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("Step 1: add 40 and 2. The answer is 42", "42"),
+        ("-1,250.50", "-1250.5"),
+        ("3,4 and 5", "5"),
+        (".5", "0.5"),
+        ("-0.0", "0"),
+        ("1e30", "1" + 30 * "0"),
+        ("1e500", "1E+500"),
+        ("12345678901234567890123456789012345", "12345678901234567890123456789012345"),
+        ("I do not know", None),
+        ("", None),
+    ],
+)
+def test_last_number_is_the_answer(reply, answer):
+    assert number(reply) == answer
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"), [(" Paris\n", "paris"), ("PARIS", "paris"), ("Paris.", "paris."), (" \n", None)]
+)
+def test_text_is_normalised_as_for_exact_match(reply, answer):
+    assert text(reply) == answer
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("B", "B"),
+        (" (b) ", "B"),
+        ("**C**.", "C"),
+        ("The answer is (b).", "B"),
+        ("Answer: option D", "D"),
+        ("The answer:\n\nC", "C"),
+        ("The answer is A because it is", "A"),
+        ("Is the answer A? No: the answer is B.", "B"),
+        (r"answer is \boxed{B}", "B"),
+        ("B) Paris. Explanation: A is London", "B"),
+        ("\nC. Rome", "C"),
+        ("A) is wrong.\nB) is wrong.\nSo it is C", "C"),
+        ("I think B", "B"),
+        ("I pick A because", "A"),
+        ("A or B", None),
+        ("A dog", None),
+        ("The answer is a dog", None),
+        ("F", None),
+        ("", None),
+        ("Anything", None),
+    ],
+)
+def test_choice_is_read_when_unambiguous(reply, answer):
+    assert choice(reply) == answer
+
+
+def test_normaliser_and_metric_read_the_same_choice():
+    table = Path(__file__).parents[2] / "data/replies/choices.jsonl"
+    replies = [json.loads(line)["text"] for line in table.read_text(encoding="utf-8").splitlines()]
+
+    assert [choice(reply) for reply in replies] == [choice_of(reply, "ABCDE") for reply in replies]
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ('{"b": 1.0, "a": [true, null]}', '{"a":[true,null],"b":1}'),
+        ('Here:\n```json\n{"a": 1e0}\n```\nDone.', '{"a":1}'),
+        ("```\n[1]\n```\nor rather\n```\n[2]\n```", "[2]"),
+        ('"x"', '"x"'),
+        ('{"a": NaN}', None),
+        ("{'a': 1}", None),
+        ("Sure!", None),
+        ("[" * 100_000, None),
+    ],
+)
+def test_json_is_normalised_by_value(reply, answer):
+    assert json_value(reply) == answer
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(value=JSON, indent=st.sampled_from([None, 2]))
+def test_json_normalisation_is_idempotent_and_ignores_layout(value, indent):
+    once = json_value(json.dumps(value, indent=indent))
+
+    assert once is not None
+    assert json_value(once) == once == json_value(f"```json\n{json.dumps(value)}\n```")
+
+
+@given(
+    first=st.decimals(allow_nan=False, allow_infinity=False), second=st.decimals(allow_nan=False, allow_infinity=False)
+)
+def test_plain_numbers_are_equal_exactly_for_equal_decimals(first, second):
+    assert (plain_number(first) == plain_number(second)) == (first == second)
+    assert Decimal(plain_number(first)) == first
+
+
+@given(reply=st.text(max_size=60), name=st.sampled_from(sorted(NORMALISERS)))
+def test_any_text_gives_an_answer_or_none(reply, name):
+    answer = NORMALISERS[name](reply)
+
+    assert answer is None or (isinstance(answer, str) and answer)
