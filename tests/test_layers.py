@@ -151,7 +151,7 @@ def test_records_import_only_the_light_modules_of_stats():
     allowed = {"numpy", "scipy"}.isdisjoint
 
     assert {name for name in imports if room(name) == "stats"} <= LIGHT
-    assert all(allowed(name.split(".")[0] for name in imported(module)) for module in LIGHT)
+    assert all(allowed(name.split(".")[0] for name in imported_modules(module)) for module in LIGHT)
 
 
 def test_only_entry_modules_features_and_the_session_import_pytest():

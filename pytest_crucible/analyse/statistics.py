@@ -1,4 +1,4 @@
-"""The link from an arm's scores to the rows of `stats.measures.table`."""
+"""The link from an arm's scores to the rows of `measures.table`."""
 
 from __future__ import annotations
 

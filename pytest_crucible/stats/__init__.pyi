@@ -164,11 +164,6 @@ from .ranks.superiority import cliffs_delta as cliffs_delta
 from .ranks.superiority import paired_superiority as paired_superiority
 from .resampling.bootstrap import BootstrapResult as BootstrapResult
 from .resampling.bootstrap import bootstrap as bootstrap
-from .resampling.permutation import PermutationTest as PermutationTest
-from .resampling.permutation import permute_two_samples as permute_two_samples
-from .resampling.permutation import sign_flip as sign_flip
-from .resampling.sign_flips import Distribution as Distribution
-from .resampling.sign_flips import compute_sign_flip_distribution as compute_sign_flip_distribution
 from .results import Bound as Bound
 from .results import Bounds as Bounds
 from .results import Effect as Effect

@@ -1,4 +1,4 @@
-"""Resampling and standardised effects: the reference procedures of `stats.resampling` and `stats.effects`."""
+"""Resampling and standardised effects: the reference procedures of `stats.resampling` and `stats.effects.standardized`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable
 import numpy as np
 from answering import Answer, Case, ends, level, numbers
 
-from pytest_crucible.stats.arrays import difference
 from pytest_crucible.stats.effects import (
     cohens_d,
     cohens_dav,
@@ -17,7 +16,6 @@ from pytest_crucible.stats.effects import (
     hedges_g,
     pooled_deviation,
 )
-from pytest_crucible.stats.resampling.permutation import PermutationTest, permute_two_samples, sign_flip
 
 
 def _deviation(samples: object, axis: int) -> object:
@@ -25,25 +23,6 @@ def _deviation(samples: object, axis: int) -> object:
 
 
 STATISTICS: dict[str, Callable[..., object]] = {"mean": np.mean, "median": np.median, "sd": _deviation}
-
-
-def permutation_paired(given: Case, options: Case) -> Answer:
-    differences = difference(numbers(given["x"]), numbers(given["y"]))
-    return permuted(sign_flip(differences, alternative=options.get("alternative", "two-sided")))
-
-
-def permutation_two_sample(given: Case, options: Case) -> Answer:
-    x, y = numbers(given["x"]), numbers(given["y"])
-    return permuted(permute_two_samples(x, y, alternative=options.get("alternative", "two-sided")))
-
-
-def permuted(found: PermutationTest) -> Answer:
-    return {
-        "status": found.status,
-        "statistic": found.statistic,
-        "p_value": found.p_value,
-        "n_permutations": found.arrangements,
-    }
 
 
 def cohens_d_independent(given: Case, options: Case) -> Answer:
@@ -79,8 +58,6 @@ def glass(given: Case, options: Case) -> Answer:
 
 
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
-    "permutation_paired_exact": permutation_paired,
-    "permutation_two_sample_exact": permutation_two_sample,
     "cohens_d": cohens_d_independent,
     "cohens_dz": cohens_d_paired,
     "glass_delta": glass,

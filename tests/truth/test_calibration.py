@@ -13,9 +13,16 @@ import pytest
 from evals import EVALS, GATES, PASSAGE, REWARDS, TRUTHS, Drawn, Eval
 from run_sizes import choose_runs
 from scipy.special import bdtr, ndtr
-from simulation import ALPHA, asked, at_least, at_most, clusters_of, line, observed_runs
+from simulation import ALPHA, answers_of, at_least, at_most, clusters_of, line, observed_runs
 
-from pytest_crucible.stats import TABLE, compare, difference_bounds, estimate, false_alarm_rate, mean_bound
+from pytest_crucible.stats import (
+    TABLE,
+    compare,
+    difference_bounds,
+    estimate,
+    false_alarm_rate,
+    mean_bound,
+)
 from pytest_crucible.stats import checks as aa_calibration
 from pytest_crucible.stats.choose import Row
 from pytest_crucible.stats.comparing import compare_declared_arms
@@ -60,15 +67,15 @@ POWER = {
 """Least share of runs in which 100 pairs, and 100 samples of two arms each, show the effect."""
 
 
-def fits(row: Row, known: Eval) -> bool:
+def fits(row: Row, case: Eval) -> bool:
     """The evaluation is of the kind that the line is for."""
     estimand = "ratio" if row.question == "ratio" else "difference"
-    return (known.scale, known.clustered, known.estimand) == (row.scale, row.clustered, estimand)
+    return (case.scale, case.clustered, case.estimand) == (row.scale, row.clustered, estimand)
 
 
 def situations(row: Row) -> dict[str, Eval]:
     judged = GATES | REWARDS if row.question in BOUNDED else EVALS | REWARDS
-    return {name: known for name, known in judged.items() if fits(row, known)}
+    return {name: expected for name, expected in judged.items() if fits(row, expected)}
 
 
 def cases(*questions: str, sizes: tuple[int, ...]) -> list[object]:
@@ -81,9 +88,9 @@ def cases(*questions: str, sizes: tuple[int, ...]) -> list[object]:
     ]
 
 
-def drawn_for(row: Row, known: Eval, truth: str, n: int, runs: int = RUNS) -> Drawn:
+def drawn_for(row: Row, case: Eval, truth: str, n: int, runs: int = RUNS) -> Drawn:
     rng = np.random.default_rng([TRUTHS.index(truth), n])
-    return known.draw(rng, runs, n, truth, paired=row.design != "two arms")
+    return case.draw(rng, runs, n, truth, paired=row.design != "two arms")
 
 
 def is_permuted(row: Row) -> bool:
@@ -99,16 +106,16 @@ def too_few_clusters(row: Row, n: int) -> bool:
     return row.clustered and n // PASSAGE * together < FEWEST_CLUSTERS
 
 
-def covered(answers, truth: float) -> int:
+def count_covering(answers, truth: float) -> int:
     """Intervals that contain the truth; one that does not exist says nothing wrong."""
     return sum(answer is None or answer.low - 1e-9 <= truth <= answer.high + 1e-9 for answer in answers)
 
 
-def intervals_of_means(row: Row, known: Eval, drawn: Drawn, labels=None):
+def intervals_of_means(row: Row, case: Eval, drawn: Drawn, labels=None):
     """The intervals of the first runs, by the bounds of the mean."""
     runs = PROOF_RUNS[row.design]
     few = drawn._replace(candidate=drawn.candidate[:runs], baseline=drawn.baseline[:runs])
-    observed = observed_runs(row, known, few, labels)
+    observed = observed_runs(row, case, few, labels)
     return [compare_declared_arms(arms, alternative="two-sided", alpha=ALPHA).interval for arms in observed]
 
 
@@ -129,12 +136,12 @@ def test_every_line_of_the_table_is_simulated():
 @pytest.mark.parametrize(("row", "name", "n"), cases(*COMPARED, sizes=(10, 30, 100)))
 def test_comparisons_keep_their_level_and_cover_the_truth(row, name, n):
     """Worst known cells: ratios of latencies .06. Permutation tests are exact for alike arms, and may tell other shapes apart."""
-    known, no_difference = EVERY[name], 1.0 if row.question == "ratio" else 0.0
+    case, no_difference = EVERY[name], 1.0 if row.question == "ratio" else 0.0
     for truth in TRUTHS:
         if is_permuted(row) and truth == "equal arms of other shape":
             continue
-        drawn = drawn_for(row, known, truth, n)
-        answers = asked(row, known, drawn, 1 - ALPHA)
+        drawn = drawn_for(row, case, truth, n)
+        answers = answers_of(row, case, drawn, 1 - ALPHA)
         if too_few_clusters(row, n):
             assert answers == [None] * RUNS
             continue
@@ -143,7 +150,7 @@ def test_comparisons_keep_their_level_and_cover_the_truth(row, name, n):
         if not is_permuted(row):
             assert not any(contradicts(answer, no_difference) for answer in answers)
             intervals = (answer.interval for answer in answers)
-            assert at_least(covered(intervals, drawn.truth), RUNS, 0.93 if n == 10 else 0.94)
+            assert at_least(count_covering(intervals, drawn.truth), RUNS, 0.93 if n == 10 else 0.94)
         alarms = sum(answer.p_value <= ALPHA for answer in answers)
         if truth != "an effect":
             assert at_most(alarms, RUNS, 0.06 if "latency" in name else 0.05)
@@ -161,12 +168,12 @@ def test_comparisons_keep_their_level_and_cover_the_truth(row, name, n):
 )
 def test_a_difference_is_rarely_proven_falsely_and_its_interval_covers_it(row, name, n):
     """Whatever the shape: interval and p-value are of the bounds of the mean, and agree."""
-    known, runs = EVERY[name], PROOF_RUNS[row.design]
+    case, runs = EVERY[name], PROOF_RUNS[row.design]
     for truth in TRUTHS:
-        drawn = drawn_for(row, known, truth, n, runs)
+        drawn = drawn_for(row, case, truth, n, runs)
         answers = [
             compare_declared_arms(arms, alternative="two-sided", alpha=ALPHA)
-            for arms in observed_runs(row, known, drawn)
+            for arms in observed_runs(row, case, drawn)
         ]
         if n // PASSAGE < FEWEST_CLUSTERS and row.clustered:
             assert {(answer.interval, answer.proof_p) for answer in answers} == {(None, None)}
@@ -175,7 +182,7 @@ def test_a_difference_is_rarely_proven_falsely_and_its_interval_covers_it(row, n
         assert not any(
             (answer.proof_p <= ALPHA) == answer.interval.low <= 0 <= answer.interval.high for answer in answers
         )
-        assert at_least(covered((answer.interval for answer in answers), drawn.truth), runs, 0.95)
+        assert at_least(count_covering((answer.interval for answer in answers), drawn.truth), runs, 0.95)
         if truth != "an effect":
             assert at_most(sum(answer.proof_p <= ALPHA for answer in answers), runs, ALPHA)
 
@@ -183,25 +190,25 @@ def test_a_difference_is_rarely_proven_falsely_and_its_interval_covers_it(row, n
 @pytest.mark.parametrize(("row", "name", "n"), cases("estimate", sizes=(10, 30, 100)))
 def test_the_interval_of_one_arm_covers_its_mean(row, name, n):
     """Wilson dips to .916 (95 % of 10); t to .91 for ten scores with zeros, and to .88 for ten latencies."""
-    known = EVERY[name]
+    case = EVERY[name]
     for truth in TRUTHS:
-        answers = asked(row, known, drawn_for(row, known, truth, n), 1 - ALPHA)
+        answers = answers_of(row, case, drawn_for(row, case, truth, n), 1 - ALPHA)
         if too_few_clusters(row, n):
             assert answers == [None] * RUNS
             continue
 
         assert None not in answers
-        assert at_least(covered(answers, known.candidates[truth].law.mean), RUNS, SHOWN[n])
+        assert at_least(count_covering(answers, case.candidates[truth].law.mean), RUNS, SHOWN[n])
 
 
 @pytest.mark.parametrize(("row", "name", "n"), cases(*BOUNDED, sizes=(20, 50, 200)))
 def test_one_sided_bounds_are_rarely_beyond_the_truth(row, name, n):
     """At the margin, with rare and large losses; and the other side of it, which proves a regression."""
-    known = EVERY[name]
+    case = EVERY[name]
     runs = MELDED_RUNS if row.method == "melded gaffke" else RUNS
-    drawn = drawn_for(row, known, "an effect", n, runs)
-    truth = known.candidates["an effect"].law.mean if row.design == "one arm" else drawn.truth
-    low, high = (asked(row, known, drawn, ALPHA, side) for side in ("lower", "upper"))
+    drawn = drawn_for(row, case, "an effect", n, runs)
+    truth = case.candidates["an effect"].law.mean if row.design == "one arm" else drawn.truth
+    low, high = (answers_of(row, case, drawn, ALPHA, side) for side in ("lower", "upper"))
     if too_few_clusters(row, n) or row.scale == "unbounded":  # without ends nothing bounds a mean
         assert low == high == [None] * runs
         return
@@ -211,39 +218,39 @@ def test_one_sided_bounds_are_rarely_beyond_the_truth(row, name, n):
 
 @pytest.mark.parametrize(("row", "name", "n"), cases("estimate", *COMPARED, *BOUNDED, sizes=(30,)))
 def test_the_front_door_answers_by_the_line(row, name, n):
-    known = EVERY[name]
-    drawn = drawn_for(row, known, "an effect", n, runs=3)
+    case = EVERY[name]
+    drawn = drawn_for(row, case, "an effect", n, runs=3)
     arms = list(zip(drawn.candidate, drawn.baseline, strict=True))
     labels = clusters_of(row, drawn)
-    facts = {**known.declared, "clusters": labels}
+    facts = {**case.declared, "clusters": labels}
     paired = row.design == "pairs"
     if row.question in BOUNDED:
         facts["validity"] = "guaranteed" if row.question.startswith("guaranteed") else "standard"
-        expected = [asked(row, known, drawn, ALPHA, side) for side in ("lower", "upper")]
+        expected = [answers_of(row, case, drawn, ALPHA, side) for side in ("lower", "upper")]
         expected = list(zip(*expected, strict=True))
     else:
-        expected = asked(row, known, drawn, 1 - ALPHA)
+        expected = answers_of(row, case, drawn, 1 - ALPHA)
     if is_permuted(row):
-        found = [compare(*arms[seed], paired, rng=seed, **facts).alikeness for seed in range(3)]
+        count = [compare(*arms[seed], paired, rng=seed, **facts).alikeness for seed in range(3)]
         # `compare` draws more often.
-        assert [one.p_value for one in found] == pytest.approx([one.p_value for one in expected], abs=0.06)
-        assert {one.method for one in found} == {row.method}
+        assert [entry.p_value for entry in count] == pytest.approx([entry.p_value for entry in expected], abs=0.06)
+        assert {entry.method for entry in count} == {row.method}
         return
 
     if row.question == "estimate":
-        found = [estimate(candidate, **facts) for candidate, _ in arms]
-        lowest = -math.inf if known.bounds is None else known.bounds[0]
-        assert [one.interval.low for one in found] == [max(one.low, lowest) for one in expected]
+        count = [estimate(candidate, **facts) for candidate, _ in arms]
+        lowest = -math.inf if case.bounds is None else case.bounds[0]
+        assert [entry.interval.low for entry in count] == [max(entry.low, lowest) for entry in expected]
     elif row.question in COMPARED:
-        found = [compare(*both, paired, estimand=known.estimand, **facts) for both in arms]
-        assert [one.p_value for one in found] == [one.p_value for one in expected]
+        count = [compare(*both, paired, estimand=case.estimand, **facts) for both in arms]
+        assert [entry.p_value for entry in count] == [entry.p_value for entry in expected]
     elif row.design == "one arm":
-        found = [mean_bound(candidate, **facts) for candidate, _ in arms]
-        assert [one.value for one in found] == [low for low, _ in expected]
+        count = [mean_bound(candidate, **facts) for candidate, _ in arms]
+        assert [entry.value for entry in count] == [low for low, _ in expected]
     else:
-        found = [difference_bounds(*both, paired, **facts) for both in arms]
-        assert [(one.low, one.high) for one in found] == expected
-    assert {one.method for one in found} == {row.method}
+        count = [difference_bounds(*both, paired, **facts) for both in arms]
+        assert [(entry.low, entry.high) for entry in count] == expected
+    assert {entry.method for entry in count} == {row.method}
 
 
 # -- clusters of other kinds, arms of other sizes ------------------------------------------------------------------
@@ -254,17 +261,17 @@ def test_the_front_door_answers_by_the_line(row, name, n):
 @pytest.mark.parametrize("truth", TRUTHS)
 def test_clusters_of_unequal_sizes_keep_size_and_coverage(truth, name, design):
     """20 clusters; of two arms that are not paired both answer about the same ones."""
-    known, row = EVALS[name], line("compare", design, EVALS[name].scale, clustered=True)
-    drawn = known.draw(np.random.default_rng(1), RUNS, UNEVEN.size, truth, passages=UNEVEN)
+    case, row = EVALS[name], line("compare", design, EVALS[name].scale, clustered=True)
+    drawn = case.draw(np.random.default_rng(1), RUNS, UNEVEN.size, truth, passages=UNEVEN)
     labels = UNEVEN if design == "pairs" else (UNEVEN, UNEVEN)
-    answers = asked(row, known, drawn, 1 - ALPHA, labels=labels)
+    answers = answers_of(row, case, drawn, 1 - ALPHA, labels=labels)
 
     if design == "two arms":  # clusters of both arms cannot change places
         assert answers == [None] * RUNS
     elif truth == "exchangeable arms":
         assert at_most(sum(answer.p_value <= ALPHA for answer in answers), RUNS, ALPHA)
-    intervals = intervals_of_means(row, known, drawn, labels)
-    assert at_least(covered(intervals, drawn.truth), len(intervals), 0.95)
+    intervals = intervals_of_means(row, case, drawn, labels)
+    assert at_least(count_covering(intervals, drawn.truth), len(intervals), 0.95)
 
 
 @pytest.mark.parametrize("sizes", [(100, 25), (25, 100)])
@@ -272,15 +279,15 @@ def test_clusters_of_unequal_sizes_keep_size_and_coverage(truth, name, design):
     "name", ["right or wrong, 70 %", "right or wrong, 95 %", "scores, a quarter 0", "levels 1 to 5", "rewards"]
 )
 def test_arms_of_unequal_sizes_keep_size_and_coverage(name, sizes):
-    known, (ours, theirs) = EVERY[name], sizes
-    row = line("compare", "two arms", known.scale)
+    case, (ours, theirs) = EVERY[name], sizes
+    row = line("compare", "two arms", case.scale)
     for truth in TRUTHS:
-        drawn = known.draw(np.random.default_rng([2, ours]), RUNS, 100, truth, paired=False)
+        drawn = case.draw(np.random.default_rng([2, ours]), RUNS, 100, truth, paired=False)
         drawn = drawn._replace(candidate=drawn.candidate[:, :ours], baseline=drawn.baseline[:, :theirs])
-        answers = asked(row, known, drawn, 1 - ALPHA)
-        if known.scale != "unbounded":
-            intervals = intervals_of_means(row, known, drawn)
-            assert at_least(covered(intervals, drawn.truth), len(intervals), 0.95)
+        answers = answers_of(row, case, drawn, 1 - ALPHA)
+        if case.scale != "unbounded":
+            intervals = intervals_of_means(row, case, drawn)
+            assert at_least(count_covering(intervals, drawn.truth), len(intervals), 0.95)
         if truth == "exchangeable arms" or (truth == "equal arms of other shape" and not is_permuted(row)):
             assert at_most(sum(answer.p_value <= ALPHA for answer in answers), RUNS, ALPHA)
 
@@ -295,9 +302,9 @@ def test_passages_that_one_of_two_arms_loses_whole_rarely_pass(rate, shared, los
     labels = np.repeat(np.arange(clusters), PASSAGE)
     candidate = np.repeat(rng.random((MELDED_RUNS, clusters)) < rate - lost, PASSAGE, axis=1).astype(float)
     baseline = np.repeat(rng.random((MELDED_RUNS, clusters)) < rate, PASSAGE, axis=1).astype(float)
-    known, row = GATES["passages of 5, 1 in 20 lost"], line("margin", "two arms", "binary", clustered=True)
+    case, row = GATES["passages of 5, 1 in 20 lost"], line("margin", "two arms", "binary", clustered=True)
     drawn = Drawn(baseline=baseline, candidate=candidate, truth=-lost, clusters=labels)
-    bounds = asked(row, known, drawn, ALPHA, "lower", labels=(labels, labels if shared else labels + n))
+    bounds = answers_of(row, case, drawn, ALPHA, "lower", labels=(labels, labels if shared else labels + n))
 
     assert at_most(sum(bound > -lost + 1e-9 for bound in bounds), MELDED_RUNS, ALPHA)
 
@@ -330,10 +337,10 @@ def _binomial(n: int, rate: float):
 @pytest.mark.parametrize(("rate", "n"), [(0.02, 200), (0.0475, 80), (0.05, 100)])
 def test_losses_of_all_or_nothing_that_are_declared_as_scores_keep_the_level(rate, n, question):
     """The augmented t erred in 9 to 10.7 %."""
-    known = GATES["1 in 20 loses .6 to 1"]
+    case = GATES["1 in 20 loses .6 to 1"]
     losses = (np.random.default_rng([4, n]).random((RUNS, n)) < rate).astype(float)
     drawn = Drawn(baseline=np.ones_like(losses), candidate=1 - losses, truth=-rate, clusters=None)
-    bounds = asked(line(question, "pairs", "bounded"), known, drawn, ALPHA, "lower")
+    bounds = answers_of(line(question, "pairs", "bounded"), case, drawn, ALPHA, "lower")
 
     assert at_most(sum(bound > -rate + 1e-9 for bound in bounds), RUNS, ALPHA)
 
@@ -343,7 +350,7 @@ def test_losses_of_all_or_nothing_that_are_declared_as_scores_keep_the_level(rat
 @pytest.mark.parametrize("sizes", ["equal", "1 to 9", "1 to 9, large ones more often", "1 to 20"])
 def test_groups_that_are_lost_whole_keep_the_level_of_a_margin(sizes, lost, clusters):
     """Pairs; a group is lost at the same rate, or in proportion to its size."""
-    rng, known = np.random.default_rng([6, clusters]), GATES["passages of 5, 1 in 20 loses .6 to 1"]
+    rng, case = np.random.default_rng([6, clusters]), GATES["passages of 5, 1 in 20 loses .6 to 1"]
     row, choices = line("margin", "pairs", "bounded", clustered=True), GROUP_SIZES[sizes]
     by_size = np.array(choices) / np.mean(choices) if "more often" in sizes else np.ones(len(choices))
     truth = -lost * float(np.mean(by_size * choices) / np.mean(choices))
@@ -353,7 +360,7 @@ def test_groups_that_are_lost_whole_keep_the_level_of_a_margin(sizes, lost, clus
         losses = np.repeat(gone.astype(float), counts)[None]
         labels = np.repeat(np.arange(clusters), counts)
         drawn = Drawn(baseline=np.ones_like(losses), candidate=1 - losses, truth=truth, clusters=labels)
-        (bound,) = asked(row, known, drawn, ALPHA, "lower", labels=labels)
+        (bound,) = answers_of(row, case, drawn, ALPHA, "lower", labels=labels)
         beyond += bound > truth + 1e-9
 
     assert at_most(beyond, RUNS_OF_GROUPS, ALPHA)
@@ -364,46 +371,46 @@ def test_groups_that_are_lost_whole_keep_the_level_of_a_margin(sizes, lost, clus
 
 
 
-def _exchangeable(known: Eval, rng: np.random.Generator, runs: int, n: int, paired: bool, arms: int):
+def _exchangeable(case: Eval, rng: np.random.Generator, runs: int, n: int, paired: bool, arms: int):
     """runs x arms x n: arms of one law, which share how hard the samples are if they are paired."""
-    share = known.baseline.shares.sample if paired else 0.0
+    share = case.baseline.shares.sample if paired else 0.0
     shared = math.sqrt(share) * rng.standard_normal((runs, 1, n))
-    return known.baseline.law.scores(ndtr(shared + math.sqrt(1 - share) * rng.standard_normal((runs, arms, n))))
+    return case.baseline.law.scores(ndtr(shared + math.sqrt(1 - share) * rng.standard_normal((runs, arms, n))))
 
 
-SELF_TESTED = [name for name, known in (EVALS | REWARDS).items() if known.estimand == "difference"]
+SELF_TESTED = [name for name, eval in (EVALS | REWARDS).items() if eval.estimand == "difference"]
 
 
 @pytest.mark.parametrize("name", SELF_TESTED)
 def test_the_self_test_finds_no_fault_in_what_is_calibrated(name):
-    known = EVERY[name]
-    drawn = known.draw(np.random.default_rng(6), 1, 100, "exchangeable arms")
+    case = EVERY[name]
+    drawn = case.draw(np.random.default_rng(6), 1, 100, "exchangeable arms")
     values = np.concatenate([each[0].reshape(100, -1) for each in (drawn.baseline, drawn.candidate)], axis=1)
-    found = false_alarm_rate(values, **known.declared, clusters=drawn.clusters)
+    count = false_alarm_rate(values, **case.declared, clusters=drawn.clusters)
 
-    assert found.holds
-    assert found.unanswered == 0
-    assert found.rate == pytest.approx(found.alarms / 2000)
+    assert count.holds
+    assert count.unanswered == 0
+    assert count.rate == pytest.approx(count.alarms / 2000)
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.05, 0.2, 0.5])
 @pytest.mark.parametrize("name", ["scores, a quarter 0", "rewards", "latency, passages of 5"])
 def test_p_values_of_arms_that_do_not_differ_are_uniform(name, alpha):
-    """As many below alpha as alpha says, and not fewer."""
-    known = EVERY[name]
-    drawn = known.draw(np.random.default_rng(7), 1, 200, "exchangeable arms")
+    """The share of p-values below alpha is alpha, and not less."""
+    case = EVERY[name]
+    drawn = case.draw(np.random.default_rng(7), 1, 200, "exchangeable arms")
     values = np.stack([drawn.baseline[0], drawn.candidate[0]], axis=1)
-    found = false_alarm_rate(values, **known.declared, clusters=drawn.clusters, alpha=alpha)
+    count = false_alarm_rate(values, **case.declared, clusters=drawn.clusters, alpha=alpha)
 
-    assert at_most(found.alarms, found.replicates, 1.1 * alpha)
-    assert at_least(found.alarms, found.replicates, 0.8 * alpha)
+    assert at_most(count.alarms, count.replicates, 1.1 * alpha)
+    assert at_least(count.alarms, count.replicates, 0.8 * alpha)
 
 
 def test_the_self_test_finds_a_method_that_ignores_the_clusters(monkeypatch):
-    known, declare = EVALS["right or wrong, passages of 5"], aa_calibration.declare_pairs
-    drawn = known.draw(np.random.default_rng(8), 1, 300, "exchangeable arms")
+    case, declare = EVALS["right or wrong, passages of 5"], aa_calibration.declare_pairs
+    drawn = case.draw(np.random.default_rng(8), 1, 300, "exchangeable arms")
     values = np.stack([drawn.baseline[0], drawn.candidate[0]], axis=1)
-    facts = {**known.declared, "clusters": drawn.clusters}
+    facts = {**case.declared, "clusters": drawn.clusters}
     honest = false_alarm_rate(values, **facts)
     monkeypatch.setattr(
         aa_calibration, "declare_pairs", lambda *arms, clusters, **rest: declare(*arms, clusters=None, **rest)

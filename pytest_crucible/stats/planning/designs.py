@@ -166,11 +166,6 @@ def _clustered_power(
     return shifted_t_power(clusters - 1, effect * math.sqrt(clusters * per_cluster), alpha, alternative)
 
 
-def _check_clusters(clusters: float) -> None:
-    if not clusters >= 2:
-        raise NotEnoughData(f"{quantity(clusters, 'cluster')}: the power of a t test needs at least 2")
-
-
 def samples_for_margin(
     margin: float,
     deviation: float,
@@ -304,10 +299,6 @@ def _ideal_repeats(between: float, within: float, sample_cost: float, repeat_cos
         return 1.0
     divisor = between * repeat_cost
     return max(1.0, math.sqrt(within * sample_cost / divisor)) if divisor else math.inf
-
-
-def _z_sum(alpha: float, power: float) -> float:
-    return float(ndtri(power) - ndtri(alpha / 2))
 
 
 def _check_costs(budget: float, sample_cost: float, repeat_cost: float, available: int | None) -> None:

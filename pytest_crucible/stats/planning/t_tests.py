@@ -1,9 +1,7 @@
 """Power, sample size and smallest detectable effect of t tests, exact by the noncentral t.
 
-Upper tails of the noncentral t, F and chi-square distributions, as mixtures of central ones.
-Only positive terms are summed, so the tails are never NaN or negative and keep their digits on both sides.
-scipy.special.nctdtr is NaN in its lower tail (scipy issues 25106 and 25470), and ncfdtr and chndtr have no upper tail
-of their own.
+The upper tail of the noncentral t is an integral of positive terms, so it is never NaN or negative and keeps its digits on both
+sides; scipy.special.nctdtr is NaN in its lower tail (scipy issues 25106 and 25470).
 
 An effect is a mean difference in standard deviations: of the values (one sample), of the paired differences (paired),
 or of either arm (two samples). Use these for planning only: power "observed" afterwards merely restates p.

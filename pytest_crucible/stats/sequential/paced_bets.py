@@ -13,7 +13,6 @@ one smallest start, and it rises with m. The spread is that of the earlier value
 
 The constants were chosen by simulation, over the shapes of `benchmarks.guaranteed_bounds`.
 
-Guaranteed one-sided bounds for a mean, by bets that are paced to the number of values that are left.
 The p-value is the smallest share of a goal with which a bettor on means above m reaches it, and the bound at alpha is the
 largest m for which that share is at most alpha. So p-value and bound agree, and bounds are nested in alpha. Both hold for
 every distribution of values between the bounds.

@@ -258,7 +258,7 @@ def _bounds_with_twins(
     shared: float,
     alpha: float,
 ) -> tuple[Array, Array, Array]:
-    """Return gaps of slices of which some are twins of each other: by twin and topic, those of one topic are."""
+    """Return bounds of gaps; slices of one topic that differ in the twin alone are paired."""
     in_first, in_second = ~np.isnan(first), ~np.isnan(second)
     are_twins = 2 * (in_first & in_second).sum(axis=0) >= np.maximum(in_first.sum(axis=0), in_second.sum(axis=0))
     rows = np.full((3, len(i)), math.nan)

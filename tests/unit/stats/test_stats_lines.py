@@ -20,7 +20,6 @@ LINES = {
     "VarianceComponents": (stats.variance_components([[0, 1], [1, 1], [0, 0]]), "mean", None, "samples=3, repeats=6"),
     "BudgetSplit": (stats.split_budget(600, between=0.1, within=0.2), "se", None, "samples x "),
     "RepeatedSuccess": (stats.pass_at_k(4, [2, 3, 1], 2), "mean", "interval", "samples=3"),
-    "PermutationTest": (stats.sign_flip(SCORES - OTHERS), "statistic", None, "n=8 (sign flips, exact"),
     "ConfidenceSequence": (stats.betting_sequence(SCORES), None, None, "after 8 values"),
     "ClusterDesign": (
         stats.cluster_effect([1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0, 0], CLUSTERS), "design_effect", None, "n=12 in 6 clusters",
