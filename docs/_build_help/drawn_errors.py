@@ -58,7 +58,7 @@ def _paired_t(gained: int, lost: int, n: int) -> Interval:
 
 def _wald(gained: int, lost: int, n: int) -> Interval:
     mean = (gained - lost) / n
-    half = 1.959963984540054 * math.sqrt(max(0.0, gained + lost - (gained - lost) ** 2 / n)) / n
+    half = 1.959963984540054 * max(0.0, gained + lost - (gained - lost) ** 2 / n) ** 0.5 / n
     return Interval(low=mean - half, high=mean + half, level=0.95, method="wald")
 
 

@@ -27,7 +27,7 @@ from pytest_crucible.measures import conditional
 from pytest_crucible.measures.row import GEOMETRIC_MEANS, Difference, End, Numbers, counted_clusters
 from pytest_crucible.measures.table import STATISTICS, comparison_row
 from pytest_crucible.records import Measure, MetricFacts
-from pytest_crucible.stats.means.ratio_differences import RatioArm
+from pytest_crucible.stats.means.ratio_bounds import RatioArm
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.resampling.draws import Keys
 

@@ -286,7 +286,7 @@ def _is_same_part(item: tuple[Any, Any]) -> bool:
         return all(str(kind) != "LITERAL" or inner != ord("[") for kind, inner in value)
     if name == "LITERAL":
         # In `regex` a brace may begin the errors that a match may have, as in {e<=1}.
-        return value != ord("{")
+        return bool(value != ord("{"))
     if name == "BRANCH":
         return all(_is_same_part(part) for branch in value[1] for part in branch)
     if name == "SUBPATTERN":

@@ -17,10 +17,10 @@ from pytest_crucible.measures.row import Difference, Numbers
 from pytest_crucible.measures.values import is_tiny_mean
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval, NotEnoughData
-from pytest_crucible.stats.means.ratio_differences import RatioArm, ratio_difference_bound, ratio_difference_p_value
+from pytest_crucible.stats.means.ratio_bounds import RatioArm, ratio_difference_bound, ratio_difference_p_value
 from pytest_crucible.stats.resampling.arm_swaps import METHOD, swap_arms
 from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
-from pytest_crucible.stats.results.significance import Alikeness
+from pytest_crucible.stats.results import Alikeness
 
 BOUNDS = "gaffke of a ratio difference"
 _SIDES: tuple[Side, Side] = ("lower", "upper")

@@ -12,7 +12,7 @@ from pytest_crucible.measures.row import Clusters, Difference, Prepared, counted
 from pytest_crucible.measures.values import NOISE
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval, NotEnoughData
-from pytest_crucible.stats.ranks.quantile_differences import (
+from pytest_crucible.stats.ranks.quantiles import (
     QuantileArm,
     quantile_correlation,
     quantile_difference_bound,

@@ -70,8 +70,7 @@ def quantile_of(prepared: Prepared) -> float:
 def bound_of(prepared: Prepared) -> tuple[QuantileBound, str]:
     """Return the percentile's one-sided bound by alpha and side, with its method. Raises NotEnoughData below five clusters."""
     # A session without percentiles loads none of it.
-    from pytest_crucible.stats.ranks.clustered_quantiles import METHOD, clustered_quantile_bound, clustered_shares
-    from pytest_crucible.stats.ranks.quantiles import quantile_bound
+    from pytest_crucible.stats.ranks.quantiles import METHOD, clustered_quantile_bound, clustered_shares, quantile_bound
 
     if prepared.clusters is None:
         # A lost value at infinity only needs its rank.

@@ -30,13 +30,12 @@ from pytest_crucible.measures.values import without_rounding
 from pytest_crucible.records import Contrast, EffectSize, Measure, MetricFacts
 from pytest_crucible.stats.arrays import Side, is_finite_range
 from pytest_crucible.stats.choose import find_row
-from pytest_crucible.stats.counts.ratios import ratio_of_totals
 from pytest_crucible.stats.inputs import Arms, declare_pairs
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.moments import standard_deviation
 from pytest_crucible.stats.means.ratio_bounds import mean_ratio_bound, mean_ratio_p_value
-from pytest_crucible.stats.methods.ratios import log_claim, log_ratios_and_ends, log_side
+from pytest_crucible.stats.means.ratios import log_claim, log_ratios_and_ends, log_side, ratio_of_totals
 from pytest_crucible.stats.planning.proof import samples_by_gaffke
 from pytest_crucible.stats.resampling.alikeness import flip_signs
 from pytest_crucible.stats.sizes import effect_sizes

@@ -14,7 +14,7 @@ from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 
 if TYPE_CHECKING:
-    from pytest_crucible.stats.results.significance import Alikeness
+    from pytest_crucible.stats.results import Alikeness
 
     # They need scipy.special, which a session without slices does not load.
     from pytest_crucible.stats.slices.changes import SlicedColumns

@@ -16,7 +16,7 @@ import numpy as np
 
 from pytest_crucible.measures.row import Clusters, Floats, Numbers, NumericKind, Prepared
 from pytest_crucible.records import Kind
-from pytest_crucible.stats.largest_change import beyond_reach
+from pytest_crucible.stats.inputs import beyond_reach
 
 
 def one_value_a_sample(prepared: Prepared, samples: Clusters | None, *, linearised: bool = True) -> Prepared:

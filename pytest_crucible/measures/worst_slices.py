@@ -14,7 +14,7 @@ from pytest_crucible.measures.slices import count_sliced, measured_extreme
 from pytest_crucible.records import BoundedValue
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.stats.arrays import Side
-from pytest_crucible.stats.means.mean_contrasts import MeanContrast
+from pytest_crucible.stats.means.differences import MeanContrast
 from pytest_crucible.stats.slices.changes import SlicedColumns
 
 

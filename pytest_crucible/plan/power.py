@@ -14,7 +14,7 @@ from pytest_crucible.plan.assumed_differences import NORMAL, SCORES, assumed_dif
 from pytest_crucible.plan.factor_power import assumed_noise, effect_over_factors
 from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, Plan
 from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.methods.ratios import log_reach
+from pytest_crucible.stats.means.ratios import log_reach
 from pytest_crucible.stats.planning.next_sample import (
     detectable_paired_change,
     samples_for_paired_change,

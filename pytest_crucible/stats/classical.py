@@ -25,11 +25,10 @@ from pytest_crucible.stats.arrays import (
     paired_arrays,
 )
 from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.means.moments import tail_share
 from pytest_crucible.stats.number_format import quantity
-from pytest_crucible.stats.ranks.ranking import rounded_differences
-from pytest_crucible.stats.ranks.superiority import cles, cliffs_delta
+from pytest_crucible.stats.ranks.superiority import cles, cliffs_delta, rounded_differences
 from pytest_crucible.stats.results import Effect, Significance
-from pytest_crucible.stats.tails import tail_share
 
 Groups = Sequence[npt.ArrayLike]
 

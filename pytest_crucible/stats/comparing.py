@@ -10,31 +10,29 @@ from typing import cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.alignment import align_pairs
-from pytest_crucible.stats.arrays import Alternative, Labels, Range, check_choice, check_share, is_constant
-from pytest_crucible.stats.assumptions import MANY_CLUSTERS, comparison_assumptions
-from pytest_crucible.stats.choose import Design, Question, Row, find_row
+from pytest_crucible.stats.arrays import Alternative, Labels, Range, align_pairs, check_choice, check_share, is_constant
+from pytest_crucible.stats.choose import Design, Question, Row, Validity, find_row, validity_question
+from pytest_crucible.stats.comparison_result import ComparisonResult, Direction, Estimand
 from pytest_crucible.stats.estimating import (
+    MANY_CLUSTERS,
     NO_END,
     NO_VARIATION,
     average_repeats,
     clip,
     clip_interval,
+    comparison_assumptions,
     deviation_for_power,
     refusal_status,
     resolve_kind,
 )
 from pytest_crucible.stats.inputs import OPEN, Arms, Kind, Scale, declare_arms, declare_pairs, mean
 from pytest_crucible.stats.interval import Interval, NotEnoughData
-from pytest_crucible.stats.means.point_mass import distance
-from pytest_crucible.stats.methods.pairs import t_interval_of_pairs
-from pytest_crucible.stats.methods.ratios import check_positive, geometric_mean, logarithms
-from pytest_crucible.stats.methods.two_arms import t_interval_of_arms
+from pytest_crucible.stats.means.moments import distance, tail_share
+from pytest_crucible.stats.means.ratios import check_positive, geometric_mean, logarithms
+from pytest_crucible.stats.methods import t_interval_of_arms, t_interval_of_pairs
 from pytest_crucible.stats.resampling.draws import MonteCarlo
-from pytest_crucible.stats.results import Bounds, ComparisonResult, Direction, Estimand, Significance, Status
+from pytest_crucible.stats.results import Bounds, Significance, Status
 from pytest_crucible.stats.sizes import effect_sizes
-from pytest_crucible.stats.tails import tail_share
-from pytest_crucible.stats.validity import Validity, validity_question
 
 RATIO: Range = (0.0, math.inf)
 NO_BOUND = "the interval is approximate: without bounds one rare value could move the mean anywhere"

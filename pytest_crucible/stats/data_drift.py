@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import chdtrc
 
-from pytest_crucible.records.types import State
 from pytest_crucible.stats.interval import NotEnoughData
 
 Test = Literal[
@@ -65,7 +64,9 @@ class FieldDrift:
         return math.sqrt(math.log(1 / alpha) / 2 * sum(1 / n for n in self.n))
 
 
-def decide_margin(drift: FieldDrift, margin: float, *, alpha: float, family_size: int) -> State:
+def decide_margin(
+    drift: FieldDrift, margin: float, *, alpha: float, family_size: int
+) -> Literal["met", "missed", "undecided"]:
     """Return met (the distance is proven to be below the margin), missed (proven to be above), or undecided.
 
     Above is claimed for any of `family_size` fields with error rate alpha over all (Bonferroni). Below needs no correction:
@@ -131,7 +132,7 @@ def same_value(old: int, new: int) -> FieldDrift:
 
 
 def draw_tables(table: Counts, draws: int, seed: int) -> list[Counts]:
-    """Return the first rows of tables with the same totals, under random relabelling, in parts."""
+    """Return the first rows of tables with the same totals, as they come about when labels are exchanged at random, in parts."""
     totals, size = table.sum(axis=0), int(table[0].sum())
     generator = np.random.default_rng(seed)
     part = max(1, _MOST_CELLS // table.shape[1])

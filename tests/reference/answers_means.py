@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 from answering import Answer, Case, ends, level, numbers
 
-from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_paired, geometric_mean_ratio_welch
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.means.cluster_design import cluster_effect
-from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean, clustered_p_value
-from pytest_crucible.stats.means.clustered_arms import clustered_arms
-from pytest_crucible.stats.means.repeated_success import RepeatedSuccess, pass_at_k, pass_hat_k
-from pytest_crucible.stats.means.repeats import variance_components
-from pytest_crucible.stats.means.student import one_sample_t, paired_differences, paired_t
-from pytest_crucible.stats.means.two_samples import student_t, welch_t
+from pytest_crucible.stats.means.clustered import clustered_arms, clustered_interval, clustered_mean, clustered_p_value
+from pytest_crucible.stats.means.ratios import geometric_mean_ratio_paired, geometric_mean_ratio_welch
+from pytest_crucible.stats.means.repeats import (
+    RepeatedSuccess,
+    cluster_effect,
+    pass_at_k,
+    pass_hat_k,
+    variance_components,
+)
+from pytest_crucible.stats.means.t_tests import one_sample_t, paired_differences, paired_t, student_t, welch_t
 from pytest_crucible.stats.results import Significance
 
 NOTHING = {"statistic": None, "df": None, "se": None, "p_value": None, "ci_low": None, "ci_high": None}

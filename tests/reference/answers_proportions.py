@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from answering import Answer, Case, ends, level
 
-from pytest_crucible.stats.effects.proportions import cohens_h
+from pytest_crucible.stats.effects import cohens_h
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.proportions.one import (
     clopper_pearson_interval,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from answering import Answer, Case, ends, level, numbers
 
-from pytest_crucible.stats.effects.standardized import (
+from pytest_crucible.stats.effects import (
     cohens_d,
     cohens_dav,
     cohens_dz,

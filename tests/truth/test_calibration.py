@@ -17,13 +17,13 @@ from simulation import ALPHA, answers_of, at_least, at_most, clusters_of, line, 
 
 from pytest_crucible.stats import (
     TABLE,
-    aa_calibration,
     compare,
     difference_bounds,
     estimate,
     false_alarm_rate,
     mean_bound,
 )
+from pytest_crucible.stats import checks as aa_calibration
 from pytest_crucible.stats.choose import Row
 from pytest_crucible.stats.comparing import compare_declared_arms
 from pytest_crucible.stats.proportions.score import score_interval
@@ -367,6 +367,8 @@ def test_groups_that_are_lost_whole_keep_the_level_of_a_margin(sizes, lost, clus
 
 
 # -- many arms, and the self-test ----------------------------------------------------------------------------------
+
+
 
 
 def _exchangeable(case: Eval, rng: np.random.Generator, runs: int, n: int, paired: bool, arms: int):

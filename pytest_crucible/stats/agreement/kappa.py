@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels, check_share, paired_arrays
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
-from pytest_crucible.stats.means.student import mean_interval
+from pytest_crucible.stats.means.t_tests import mean_interval
 from pytest_crucible.stats.number_format import number, p_equals, quantity, with_interval, with_note
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval, wilson_interval
 from pytest_crucible.stats.proportions.paired import mcnemar_exact

@@ -53,7 +53,7 @@ from pytest_crucible.stats.factors.sources import (
     tail_of_distance,
 )
 from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.means.point_mass import equal_differences_p_value, point_mass_p_value
+from pytest_crucible.stats.means.moments import equal_differences_p_value, point_mass_p_value
 from pytest_crucible.stats.results import Bounds
 
 Flags = npt.NDArray[np.bool_]

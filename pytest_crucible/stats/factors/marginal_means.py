@@ -25,7 +25,7 @@ from pytest_crucible.stats.arrays import (
 )
 from pytest_crucible.stats.factors.sources import Source, half_width, level_source, p_value, samples_source
 from pytest_crucible.stats.interval import Interval, NotEnoughData
-from pytest_crucible.stats.multiplicity.adjust import holm
+from pytest_crucible.stats.multiplicity import holm
 
 Point = Mapping[str, Hashable]
 Cell = tuple[Hashable, ...]

@@ -18,6 +18,7 @@ from scipy.special import ndtr, stdtrit
 
 from pytest_crucible.stats.arrays import Alternative, Array, check_choice, check_share
 from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.moments import tail_share
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import (
     NEVER,
@@ -28,7 +29,6 @@ from pytest_crucible.stats.planning.roots import (
     sample_size,
     toward,
 )
-from pytest_crucible.stats.tails import tail_share
 
 # Standard deviations of the mixing distribution that are summed: less than 1e-17 lies beyond them.
 _SPREADS = 12.0

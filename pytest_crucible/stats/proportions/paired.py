@@ -15,9 +15,9 @@ import scipy
 
 from pytest_crucible.stats.arrays import Alternative, Array, check_counts, check_share, paired_arrays
 from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.means.moments import normal_p_value
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval
 from pytest_crucible.stats.results import Effect
-from pytest_crucible.stats.tails import normal_p_value
 
 
 def count_discordant(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> tuple[int, int]:

@@ -35,7 +35,7 @@ from pytest_crucible.stats.resampling.draws import (
     p_value_of_draws,
 )
 from pytest_crucible.stats.resampling.sign_flips import draw_sums, list_sums
-from pytest_crucible.stats.results.significance import Alikeness
+from pytest_crucible.stats.results import Alikeness
 
 MOST_LISTED = DRAWS
 # 2^13 sign patterns are fewer than the random ones.

@@ -20,10 +20,11 @@ import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import Array, Labels, Range, Side, check_share
 from pytest_crucible.stats.comparing import compare
+from pytest_crucible.stats.comparison_result import ComparisonResult
 from pytest_crucible.stats.estimating import mean_bound
 from pytest_crucible.stats.inputs import Kind
 from pytest_crucible.stats.resampling.draws import Seed, check_draws, generator
-from pytest_crucible.stats.results import Bound, ComparisonResult
+from pytest_crucible.stats.results import Bound
 from pytest_crucible.stats.selection.max_t import (
     SPENT_SHARE,
     Draws,

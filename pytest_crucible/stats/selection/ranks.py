@@ -11,7 +11,7 @@ from scipy.special import ndtr, stdtrit
 
 from pytest_crucible.stats.arrays import Array, Labels, Range, check_share
 from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.means.point_mass import bounded_point_mass_interval
+from pytest_crucible.stats.means.moments import bounded_point_mass_interval
 from pytest_crucible.stats.resampling.draws import Seed, check_draws, generator
 from pytest_crucible.stats.selection.max_t import (
     SPENT_SHARE,

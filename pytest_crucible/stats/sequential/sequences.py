@@ -29,8 +29,8 @@ from pytest_crucible.stats.arrays import (
     is_finite_range,
 )
 from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.means.moments import tail_share
 from pytest_crucible.stats.number_format import quantity, with_interval
-from pytest_crucible.stats.tails import tail_share
 
 LowerEnds = Callable[[Array, float], Array]
 """From values in [0, 1] and an error rate to the lower end after each value."""

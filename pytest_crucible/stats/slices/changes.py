@@ -32,10 +32,10 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
-from pytest_crucible.stats.groups.studentized import studentized_range_critical, studentized_range_tail
-from pytest_crucible.stats.means.mean_contrasts import MeanContrast, UnitSums
+from pytest_crucible.stats.means.differences import MeanContrast, UnitSums
 from pytest_crucible.stats.slices.extremes import ExtremeBounds, bound_extreme
 from pytest_crucible.stats.slices.slicing import ArmMeans, SliceMeans, Slicing, slice_means
+from pytest_crucible.stats.studentized_range import studentized_range_critical, studentized_range_tail
 
 Changed = Literal["gap", "ratio", "worst"]
 # Contrasts of the other arm that could be its extreme: 60 slices have 3,540, few of which are near it.

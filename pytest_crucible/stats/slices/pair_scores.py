@@ -22,8 +22,8 @@ import numpy.typing as npt
 from scipy.special import betainc, betaincinv, ndtri
 
 from pytest_crucible.stats.arrays import Array, Range
+from pytest_crucible.stats.proportions.exact import TIED, Region, least_counts, lower_bound, outer_counts
 from pytest_crucible.stats.proportions.score import NEGLIGIBLE
-from pytest_crucible.stats.proportions.unconditional import TIED, Region, least_counts, lower_bound, outer_counts
 
 
 @lru_cache(maxsize=4096)

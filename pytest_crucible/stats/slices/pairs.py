@@ -26,10 +26,9 @@ import numpy as np
 from scipy.special import betaincinv, ndtri
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
-from pytest_crucible.stats.groups.studentized import studentized_range_critical
-from pytest_crucible.stats.means.mean_contrasts import MeanContrast, UnitSums, ratio_lower_bound
+from pytest_crucible.stats.means.differences import MeanContrast, UnitSums, ratio_lower_bound
+from pytest_crucible.stats.proportions.exact import two_exact_bound
 from pytest_crucible.stats.proportions.paired import tango_lower
-from pytest_crucible.stats.proportions.two_exact import two_exact_bound
 from pytest_crucible.stats.slices.pair_scores import (
     difference_bounds,
     exact_lower_ratio,
@@ -38,6 +37,7 @@ from pytest_crucible.stats.slices.pair_scores import (
     ratio_bounds,
 )
 from pytest_crucible.stats.slices.slicing import SliceMeans
+from pytest_crucible.stats.studentized_range import studentized_range_critical
 
 # Pairs of which a bound that proves a limit missed is computed: those that look furthest apart. All pairs of three slices.
 _APART = 6

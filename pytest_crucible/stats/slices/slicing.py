@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
-from pytest_crucible.stats.means.mean_contrasts import UnitSums
+from pytest_crucible.stats.means.differences import UnitSums
 
 NO_SLICE = -1
 """The code of a sample without the field."""

@@ -13,7 +13,7 @@ from scipy import stats
 from pytest_crucible.stats.agreement.corrected import ppi_difference, ppi_mean
 from pytest_crucible.stats.agreement.kappa import position_bias
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.means.student import mean_interval
+from pytest_crucible.stats.means.t_tests import mean_interval
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
 VERDICTS = st.sampled_from([0.0, 0.5, 1.0])

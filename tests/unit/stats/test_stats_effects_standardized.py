@@ -9,18 +9,18 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats.effects.noncentral import noncentral_t_limits
-from pytest_crucible.stats.effects.standardized import (
+from pytest_crucible.stats.effects import (
     cohens_d,
     cohens_dav,
     cohens_dz,
     glass_delta,
     hedges_correction,
     hedges_g,
+    noncentral_t_limits,
     pooled_deviation,
 )
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.means.student import paired_t
+from pytest_crucible.stats.means.t_tests import paired_t
 
 SCORES = st.lists(st.integers(-100, 100).map(lambda cell: cell / 10), min_size=2, max_size=12)
 PAIRS = st.lists(st.tuples(*[st.integers(-50, 50).map(lambda cell: cell / 10)] * 2), min_size=3, max_size=12)

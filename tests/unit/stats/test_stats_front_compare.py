@@ -21,9 +21,9 @@ from pytest_crucible.stats import (
     welch_t,
 )
 from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.proportions.unconditional import LEFT_OUT
+from pytest_crucible.stats.means.moments import normal_interval, normal_p_value, t_interval, t_p_value
+from pytest_crucible.stats.proportions.exact import LEFT_OUT
 from pytest_crucible.stats.results import Effect
-from pytest_crucible.stats.tails import normal_interval, normal_p_value, t_interval, t_p_value
 
 INFINITY = math.inf
 UNIT = (0.0, 1.0)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.stats.groups.studentized import (
+from pytest_crucible.stats.studentized_range import (
     average_over_scale,
     studentized_range_critical,
     studentized_range_tail,

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats.means.cluster_design import cluster_effect
-from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean, clustered_p_value
-from pytest_crucible.stats.means.clustered_arms import clustered_arms
-from pytest_crucible.stats.means.two_samples import student_t, welch_t
+from pytest_crucible.stats.means.clustered import clustered_arms, clustered_interval, clustered_mean, clustered_p_value
+from pytest_crucible.stats.means.repeats import cluster_effect
+from pytest_crucible.stats.means.t_tests import student_t, welch_t
 
 RNG = np.random.default_rng(5)
 KINDS = ["cr0", "cr1", "cr2", "cr3"]

@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats.counts.ratios import (
-    geometric_mean_ratio_paired,
-    geometric_mean_ratio_welch,
-    ratio_of_totals,
-)
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.means.student import paired_t
+from pytest_crucible.stats.means.ratios import geometric_mean_ratio_paired, geometric_mean_ratio_welch, ratio_of_totals
+from pytest_crucible.stats.means.t_tests import paired_t
 
 RNG = np.random.default_rng(13)
 SCORES = st.lists(st.integers(0, 16).map(lambda value: value / 16), min_size=3, max_size=25)

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
-from pytest_crucible.stats.means.point_mass import point_mass_interval
-from pytest_crucible.stats.means.repeated_success import pass_at_k, pass_hat_k
-from pytest_crucible.stats.means.repeats import variance_components
-from pytest_crucible.stats.means.student import mean_interval
+from pytest_crucible.stats.means.moments import point_mass_interval
+from pytest_crucible.stats.means.repeats import pass_at_k, pass_hat_k, variance_components
+from pytest_crucible.stats.means.t_tests import mean_interval
 
 RNG = np.random.default_rng(9)
 ROWS = st.lists(

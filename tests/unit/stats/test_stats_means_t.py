@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.stats.arrays import is_constant
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.means.student import mean_interval, one_sample_t, paired_t, t_bound
-from pytest_crucible.stats.means.two_samples import student_t, welch_t
+from pytest_crucible.stats.means.t_tests import mean_interval, one_sample_t, paired_t, student_t, t_bound, welch_t
 
 RNG = np.random.default_rng(3)
 ALTERNATIVES = ["two-sided", "greater", "less"]

@@ -9,8 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from pytest_crucible import stats
-from pytest_crucible.stats.proportions.score import score_interval
-from pytest_crucible.stats.proportions.score_ratios import risk_ratio_score
+from pytest_crucible.stats.proportions.score import risk_ratio_score, score_interval
 from pytest_crucible.stats.slices.extremes import bound_extreme
 from pytest_crucible.stats.slices.pair_scores import difference_bounds, exact_lower_ratio, melded_upper, ratio_bounds
 from pytest_crucible.stats.slices.pairs import met_bounds

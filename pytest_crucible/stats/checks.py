@@ -1,8 +1,4 @@
-"""A/A test: the rate of false alarms of a comparison on this suite, where the arms do not differ.
-
-The repeats of each sample are dealt to two arms at random, again and again. Both arms then have one distribution,
-whatever its shape, so that every significant difference is a false alarm.
-"""
+"""Checks of a suite: the false alarms of an A/A test, and the correlation of consecutive samples."""
 
 from __future__ import annotations
 
@@ -11,15 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
-from pytest_crucible.stats.arrays import Array, Codes, Labels, Range, check_share, cluster_codes, finite
+from pytest_crucible.stats.arrays import Array, Codes, Labels, Range, check_share, cluster_codes, finite, is_constant
 from pytest_crucible.stats.comparing import apply_method, choose_row
 from pytest_crucible.stats.estimating import resolve_kind
 from pytest_crucible.stats.inputs import OPEN, Kind, declare_pairs
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import with_interval
 from pytest_crucible.stats.proportions.one import wilson_interval
-from pytest_crucible.stats.resampling.draws import MonteCarlo
+from pytest_crucible.stats.resampling.draws import MonteCarlo, Seed, generator
 from pytest_crucible.stats.results import Significance
 
 # With the dealt arrangement 1,000, of which alpha is a whole number.
@@ -141,3 +138,69 @@ def _deals(
         drawn = matrix if groups is not None else matrix[rng.integers(len(matrix), size=len(matrix))]
         dealt = np.take_along_axis(drawn, rng.permuted(unshuffled, axis=1)[units], axis=1)
         yield dealt[:, :half].mean(axis=1), dealt[:, half : 2 * half].mean(axis=1), groups
+
+
+# A smaller correlation is not worth a warning: at .1, the samples still count like 82 % of them.
+_SMALLEST = 0.1
+# p = 1 / 1,000 if no random order has as high a correlation.
+_ORDERS = 999
+# Above, the normal tail is exact enough for a correlation of .1, and random orders would take a second.
+_MOST_SHUFFLED = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SerialCorrelation:
+    """The correlation of each value with the following one."""
+
+    correlation: float
+    p_value: float
+    """One-sided, of "all orders of these values are equally likely"."""
+    n: int
+
+    @property
+    def effective_n(self) -> float:
+        """The number of independent values whose mean would be as certain (autoregression of order 1)."""
+        return self.n * (1 - self.correlation) / (1 + self.correlation)
+
+
+def serial_correlation(values: npt.ArrayLike, *, rng: Seed = 0) -> SerialCorrelation | None:
+    """Return the lag-1 autocorrelation of values in their order; None of fewer than 20 values, or of equal ones.
+
+    R: acf(values, 1). The p-value is that of the normal tail (Anderson 1942, Ann. Math. Stat. 13:1) where this is large or the
+    correlation below .1, else of 999 random orders: a few values that are not 0 stand side by side by chance far more often than
+    the normal tail has it.
+
+    >>> calm = serial_correlation([1.0, -1.0] * 20)
+    >>> round(calm.correlation, 3), calm.p_value > 0.99
+    (-0.975, True)
+    >>> steps = serial_correlation(np.repeat([1.0, -1.0, 0.5, -0.5], 25))
+    >>> steps.p_value, round(steps.effective_n)
+    (0.001, 4)
+    """
+    array = finite(values)
+    if array.size < 20 or is_constant(array):
+        return None
+    centred = array - array.mean()
+    squares = float(centred @ centred)
+    products = float(centred[1:] @ centred[:-1])
+    correlation, n = products / squares, array.size
+    # The expectation of an exchangeable order is -1/n.
+    p_value = float(ndtr(-(correlation + 1 / n) * np.sqrt(n)))
+    if p_value <= 1 / (_ORDERS + 1) and correlation > _SMALLEST and n <= _MOST_SHUFFLED:
+        p_value = _p_value_of_orders(centred, products, rng)
+    return SerialCorrelation(correlation=correlation, p_value=p_value, n=n)
+
+
+def is_noteworthy(serial: SerialCorrelation) -> bool:
+    """Return whether the correlation is proven at .001, and large enough to matter."""
+    return serial.correlation > _SMALLEST and serial.p_value <= 1 / (_ORDERS + 1)
+
+
+def _p_value_of_orders(centred: Array, products: float, rng: Seed) -> float:
+    generate, _ = generator(rng)
+    slack = 1e-9 * float(centred @ centred)
+    hits = 0
+    for _ in range(_ORDERS):
+        order = generate.permutation(centred)
+        hits += float(order[1:] @ order[:-1]) >= products - slack
+    return (hits + 1) / (_ORDERS + 1)

@@ -9,8 +9,18 @@ from pytest_crucible.stats.arrays import Alternative
 from pytest_crucible.stats.inputs import Kind
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import number, p_equals, p_value, ratio, ratio_with_interval, with_interval
-from pytest_crucible.stats.results.significance import Alikeness, Bounds, Effect, Status
-from pytest_crucible.stats.text import Rows, in_clusters, interval_ends, log_ratio, note_rows, table
+from pytest_crucible.stats.results import (
+    Alikeness,
+    Bounds,
+    Effect,
+    Rows,
+    Status,
+    in_clusters,
+    interval_ends,
+    log_ratio,
+    note_rows,
+    table,
+)
 
 Estimand = Literal["difference", "ratio"]
 """Difference of means (of 0/1 values: of rates), or ratio of geometric means."""
