@@ -6,13 +6,8 @@ from collections.abc import Callable
 
 from answering import Answer, Case
 
-<<<<<<< HEAD
-from pytest_crucible.stats.multiplicity.adjust import adjust
+from pytest_crucible.stats.multiplicity import adjust
 from pytest_crucible.stats.planning.designs import power_anova, samples_for_anova
-=======
-from pytest_crucible.stats import multiplicity as adjust
-from pytest_crucible.stats.planning.designs import power_anova, samples_for_anova, samples_for_proportions
->>>>>>> w-statsA
 from pytest_crucible.stats.planning.paired_proportions import power_mcnemar, samples_for_mcnemar
 from pytest_crucible.stats.planning.roots import SampleSize
 from pytest_crucible.stats.planning.t_tests import detectable_t, power_t, samples_for_t
