@@ -10,12 +10,12 @@ from pytest_crucible import stats
 from pytest_crucible.stats.results import Significance
 
 
-def arms(given: Case) -> tuple[list[float], list[float]]:
-    return numbers(given["x"]), numbers(given["y"])
+def arms(inputs: Case) -> tuple[list[float], list[float]]:
+    return numbers(inputs["x"]), numbers(inputs["y"])
 
 
-def groups(given: Case) -> list[list[float]]:
-    return [numbers(group) for group in given["groups"]]
+def groups(inputs: Case) -> list[list[float]]:
+    return [numbers(group) for group in inputs["groups"]]
 
 
 def effects(result: Significance) -> dict[str, float | None]:
@@ -27,75 +27,75 @@ def f_test(result: Significance) -> Answer:
     return {"F": result.statistic, "df1": df1, "df2": df2, "p_value": result.p_value}
 
 
-def mann_whitney(given: Case, options: Case) -> Answer:
-    result = stats.mann_whitney(*arms(given), alternative=options.get("alternative", "two-sided"))
+def mann_whitney(inputs: Case, options: Case) -> Answer:
+    result = stats.mann_whitney(*arms(inputs), alternative=options.get("alternative", "two-sided"))
     return {"U": result.statistic, "p_value": result.p_value, "cles": effects(result)["cles"]}
 
 
-def wilcoxon(given: Case, options: Case) -> Answer:
-    result = stats.wilcoxon_signed_rank(*arms(given), alternative=options.get("alternative", "two-sided"))
+def wilcoxon(inputs: Case, options: Case) -> Answer:
+    result = stats.wilcoxon_signed_rank(*arms(inputs), alternative=options.get("alternative", "two-sided"))
     return {"p_value": result.p_value, "w_plus": result.statistic}
 
 
-def anova_oneway(given: Case, options: Case) -> Answer:
-    result = stats.anova_oneway(groups(given))
+def anova_oneway(inputs: Case, options: Case) -> Answer:
+    result = stats.anova_oneway(groups(inputs))
     names = {"eta2": "eta squared", "omega2": "omega squared", "epsilon2": "epsilon squared"}
     return f_test(result) | {key: effects(result).get(name) for key, name in names.items()}
 
 
-def kruskal_wallis(given: Case, options: Case) -> Answer:
-    result = stats.kruskal_wallis(groups(given))
+def kruskal_wallis(inputs: Case, options: Case) -> Answer:
+    result = stats.kruskal_wallis(groups(inputs))
     sizes = {"epsilon2": effects(result).get("epsilon squared"), "eta2_h": effects(result).get("eta squared h")}
     return {"H": result.statistic, "df": result.dof[0], "p_value": result.p_value} | sizes
 
 
-def levene(given: Case, options: Case) -> Answer:
-    return f_test(stats.levene(groups(given), centre=options.get("center", "median")))
+def levene(inputs: Case, options: Case) -> Answer:
+    return f_test(stats.levene(groups(inputs), centre=options.get("center", "median")))
 
 
-def shapiro(given: Case, options: Case) -> Answer:
-    result = stats.shapiro_wilk(numbers(given["x"]))
+def shapiro(inputs: Case, options: Case) -> Answer:
+    result = stats.shapiro_wilk(numbers(inputs["x"]))
     return {"W": result.statistic, "p_value": result.p_value}
 
 
-def chi2_independence(given: Case, options: Case) -> Answer:
-    result = stats.chi2_independence(given["table"], correction=options.get("correction", False))
+def chi2_independence(inputs: Case, options: Case) -> Answer:
+    result = stats.chi2_independence(inputs["table"], correction=options.get("correction", False))
     sizes = {"cramers_v": effects(result)["cramers v"], "cohens_w": effects(result)["cohens w"]}
     return {"chi2": result.statistic, "df": result.dof[0], "p_value": result.p_value} | sizes
 
 
-def chi2_goodness_of_fit(given: Case, options: Case) -> Answer:
-    result = stats.chi2_goodness_of_fit(given["observed"], given.get("expected_probs"))
+def chi2_goodness_of_fit(inputs: Case, options: Case) -> Answer:
+    result = stats.chi2_goodness_of_fit(inputs["observed"], inputs.get("expected_probs"))
     size = effects(result).get("cohens w")
     return {"chi2": result.statistic, "df": result.dof[0], "p_value": result.p_value, "cohens_w": size}
 
 
-def pearson(given: Case, options: Case) -> Answer:
+def pearson(inputs: Case, options: Case) -> Answer:
     alternative = options.get("alternative", "two-sided")
-    result = stats.pearson(*arms(given), alternative=alternative, level=level(options))
+    result = stats.pearson(*arms(inputs), alternative=alternative, level=level(options))
     dof = result.dof[0] if result.dof else None
     answer = {"r": result.estimate, "statistic": result.statistic, "df": dof, "p_value": result.p_value}
     return answer | ends(result.interval)
 
 
-def spearman(given: Case, options: Case) -> Answer:
-    result = stats.spearman(*arms(given))
+def spearman(inputs: Case, options: Case) -> Answer:
+    result = stats.spearman(*arms(inputs))
     return {"rho": result.estimate, "p_value_t": result.p_value}
 
 
-def kendall(given: Case, options: Case) -> Answer:
-    result = stats.kendall(*arms(given))
+def kendall(inputs: Case, options: Case) -> Answer:
+    result = stats.kendall(*arms(inputs))
     return {"tau_b": result.estimate, "p_value": result.p_value}
 
 
-def cles(given: Case, options: Case) -> Answer:
-    share, delta = (method(*arms(given), level=level(options)) for method in (stats.cles, stats.cliffs_delta))
+def cles(inputs: Case, options: Case) -> Answer:
+    share, delta = (method(*arms(inputs), level=level(options)) for method in (stats.cles, stats.cliffs_delta))
     answer = {"cles": share.value, "cliffs_delta": delta.value} | ends(share.interval)
     return answer | ends(delta.interval, prefix="delta_ci_")
 
 
-def cliffs_delta(given: Case, options: Case) -> Answer:
-    return {"delta": stats.cliffs_delta(*arms(given), level=level(options)).value}
+def cliffs_delta(inputs: Case, options: Case) -> Answer:
+    return {"delta": stats.cliffs_delta(*arms(inputs), level=level(options)).value}
 
 
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {

@@ -15,19 +15,19 @@ def coefficient(name: str, agreement: Agreement) -> Answer:
     return parts | {name: agreement.value, "status": agreement.status} | ends(agreement.interval)
 
 
-def cohen(given: Case, options: Case) -> Answer:
+def cohen(inputs: Case, options: Case) -> Answer:
     weights, levels = options.get("weights", "none"), options.get("levels")
     agreement = cohen_kappa(
-        given["rater1"], given["rater2"], weights=weights, levels=levels, level=level(options), transform="none"
+        inputs["rater1"], inputs["rater2"], weights=weights, levels=levels, level=level(options), transform="none"
     )
     return coefficient("kappa", agreement)
 
 
-def ppi(given: Case, options: Case) -> Answer:
+def ppi(inputs: Case, options: Case) -> Answer:
     mean = ppi_mean(
-        numbers(given["y"]),
-        numbers(given["yhat"]),
-        numbers(given["yhat_unlabeled"]),
+        numbers(inputs["y"]),
+        numbers(inputs["yhat"]),
+        numbers(inputs["yhat_unlabeled"]),
         lam=options.get("lam"),
         level=1 - options["alpha"] if "alpha" in options else level(options),
         distribution="normal",

@@ -51,22 +51,22 @@ def or_too_few(test: Callable[[], Significance], estimate: Callable[[], float]) 
         return NOTHING | {"status": "insufficient_data", "estimate": float(estimate())}
 
 
-def t_one_sample(given: Case, options: Case) -> Answer:
-    values, bounds = numbers(given["x"]), given.get("bounds") or options.get("bounds")
+def t_one_sample(inputs: Case, options: Case) -> Answer:
+    values, bounds = numbers(inputs["x"]), inputs.get("bounds") or options.get("bounds")
     test = lambda: one_sample_t(values, mu=options.get("mu", 0.0), bounds=bounds, **asked(options))  # noqa: E731
     return or_too_few(test, lambda: np.mean(values))
 
 
-def t_paired(given: Case, options: Case) -> Answer:
-    x, y = numbers(given["x"]), numbers(given["y"])
-    bounds = given.get("bounds") or options.get("bounds")
+def t_paired(inputs: Case, options: Case) -> Answer:
+    x, y = numbers(inputs["x"]), numbers(inputs["y"])
+    bounds = inputs.get("bounds") or options.get("bounds")
     test = lambda: paired_t(x, y, bounds=bounds, **asked(options))  # noqa: E731
     return or_too_few(test, lambda: paired_differences(x, y).mean())
 
 
 def two_arms(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
-        x, y = numbers(given["x"]), numbers(given["y"])
+    def answer(inputs: Case, options: Case) -> Answer:
+        x, y = numbers(inputs["x"]), numbers(inputs["y"])
         return or_too_few(lambda: test(x, y, **asked(options)), lambda: np.mean(x) - np.mean(y))
 
     return answer
@@ -97,8 +97,8 @@ def clustered(values: Any, labels: list[Any], options: Case) -> Answer:
 KINDS = ("cr0", "cr1", "cr2", "cr3")
 
 
-def clustered_two_sample(given: Case, options: Case) -> Answer:
-    arms = numbers(given["x"]), numbers(given["y"]), given["clusters_x"], given["clusters_y"]
+def clustered_two_sample(inputs: Case, options: Case) -> Answer:
+    arms = numbers(inputs["x"]), numbers(inputs["y"]), inputs["clusters_x"], inputs["clusters_y"]
     tests = {kind: clustered_arms(*arms, variance=kind, fewest=2, **asked(options)) for kind in KINDS}
     return {
         "estimate": tests["cr2"].estimate,
@@ -109,8 +109,8 @@ def clustered_two_sample(given: Case, options: Case) -> Answer:
     }
 
 
-def components(given: Case, options: Case) -> Answer:
-    parts = variance_components(given["groups"])
+def components(inputs: Case, options: Case) -> Answer:
+    parts = variance_components(inputs["groups"])
     return {
         "mean": parts.mean,
         "var_between": parts.between,
@@ -122,16 +122,16 @@ def components(given: Case, options: Case) -> Answer:
 
 
 def repeated(function: Callable[..., RepeatedSuccess]) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
-        result = function(given["n"], given["c"], options["k"], level=level(options))
+    def answer(inputs: Case, options: Case) -> Answer:
+        result = function(inputs["n"], inputs["c"], options["k"], level=level(options))
         return ends(result.interval) | {"per_question": list(result.per_sample), "mean": result.mean}
 
     return answer
 
 
 def ratio(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
-    def answer(given: Case, options: Case) -> Answer:
-        result = significance(test(numbers(given["x"]), numbers(given["y"]), **asked(options)))
+    def answer(inputs: Case, options: Case) -> Answer:
+        result = significance(test(numbers(inputs["x"]), numbers(inputs["y"]), **asked(options)))
         return result | {"ratio": result["estimate"]}
 
     return answer
@@ -142,9 +142,9 @@ PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "t_paired": t_paired,
     "t_welch": two_arms(welch_t),
     "t_student": two_arms(student_t),
-    "clustered_mean": lambda given, options: clustered(numbers(given["x"]), given["clusters"], options),
-    "clustered_paired_diff": lambda given, options: clustered(
-        paired_differences(numbers(given["x"]), numbers(given["y"])), given["clusters"], options
+    "clustered_mean": lambda inputs, options: clustered(numbers(inputs["x"]), inputs["clusters"], options),
+    "clustered_paired_diff": lambda inputs, options: clustered(
+        paired_differences(numbers(inputs["x"]), numbers(inputs["y"])), inputs["clusters"], options
     ),
     "clustered_two_sample": clustered_two_sample,
     "variance_components": components,

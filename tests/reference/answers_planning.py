@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from answering import Answer, Case
 
-from pytest_crucible.stats import multiplicity as adjust
-from pytest_crucible.stats.planning.designs import power_anova, samples_for_anova, samples_for_proportions
+from pytest_crucible.stats.multiplicity import adjust
+from pytest_crucible.stats.planning.designs import power_anova, samples_for_anova
 from pytest_crucible.stats.planning.paired_proportions import power_mcnemar, samples_for_mcnemar
 from pytest_crucible.stats.planning.roots import SampleSize
 from pytest_crucible.stats.planning.t_tests import detectable_t, power_t, samples_for_t
@@ -18,12 +18,12 @@ def sizes(needed: SampleSize) -> Answer:
 
 
 def levels(options: Case) -> dict[str, float]:
-    """What is left of a question once its effect is known: alpha, and the power unless n is given."""
+    """Return alpha, and the power unless n is an input."""
     alpha = float(options.get("alpha", 0.05))
     return {"alpha": alpha} if "n" in options else {"alpha": alpha, "power": options["power"]}
 
 
-def t_test(given: Case, options: Case) -> Answer:
+def t_test(inputs: Case, options: Case) -> Answer:
     kind = {
         "design": options.get("type", "two.sample").replace(".", "-"),
         "alternative": options.get("alternative", "two-sided"),
@@ -36,7 +36,7 @@ def t_test(given: Case, options: Case) -> Answer:
     return sizes(samples_for_t(options["d"], **levels(options), **kind))
 
 
-def t_test_unequal(given: Case, options: Case) -> Answer:
+def t_test_unequal(inputs: Case, options: Case) -> Answer:
     power = power_t(
         options["n1"],
         options["d"],
@@ -48,17 +48,13 @@ def t_test_unequal(given: Case, options: Case) -> Answer:
     return {"power": power}
 
 
-def two_proportions(given: Case, options: Case) -> Answer:
-    return sizes(samples_for_proportions(options["p1"], options["p2"], **levels(options)))
-
-
-def anova(given: Case, options: Case) -> Answer:
+def anova(inputs: Case, options: Case) -> Answer:
     if "n" in options:
         return {"power": power_anova(options["n"], options["k"], options["f"], **levels(options))}
     return sizes(samples_for_anova(options["k"], options["f"], **levels(options)))
 
 
-def mcnemar(given: Case, options: Case) -> Answer:
+def mcnemar(inputs: Case, options: Case) -> Answer:
     method = {"midp": "mid-p"}.get(options.get("method", "connor"), options.get("method", "connor"))
     rates = options["p10"], options["p01"]
     if "n" in options:
@@ -67,11 +63,10 @@ def mcnemar(given: Case, options: Case) -> Answer:
 
 
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
-    "p_adjust": lambda given, options: {"p_adj": adjust(given["p_values"], options.get("method", "holm"))},
+    "p_adjust": lambda inputs, options: {"p_adj": adjust(inputs["p_values"], options.get("method", "holm"))},
     "power_t": t_test,
     "mde_t": t_test,
     "power_t2n": t_test_unequal,
-    "power_prop_test": two_proportions,
     "power_anova": anova,
     "power_mcnemar": mcnemar,
 }

@@ -26,8 +26,8 @@ from pytest_crucible.stats.ranks.quantiles import (
 )
 
 
-def proportion_ci(given: Case, options: Case) -> Answer:
-    count, n, method = given["count"], given["nobs"], options.get("method", "wilson")
+def proportion_ci(inputs: Case, options: Case) -> Answer:
+    count, n, method = inputs["count"], inputs["nobs"], options.get("method", "wilson")
     at = level(options)
     intervals: dict[str, Callable[[], Interval]] = {
         "wilson": lambda: wilson_interval(count, n, level=at),
@@ -38,17 +38,17 @@ def proportion_ci(given: Case, options: Case) -> Answer:
     return answer | ends(intervals[method]())
 
 
-def two_proportions_ci(given: Case, options: Case) -> Answer:
-    arms, at, method = (given["x1"], given["n1"], given["x2"], given["n2"]), level(options), options["method"]
+def two_proportions_ci(inputs: Case, options: Case) -> Answer:
+    arms, at, method = (inputs["x1"], inputs["n1"], inputs["x2"], inputs["n2"]), level(options), options["method"]
     intervals: dict[str, Callable[[], Interval]] = {
         "miettinen_nurminen": lambda: score_interval(*arms, level=at, skewness=False),
     }
-    answer: Answer = {"estimate": given["x1"] / given["n1"] - given["x2"] / given["n2"]}
+    answer: Answer = {"estimate": inputs["x1"] / inputs["n1"] - inputs["x2"] / inputs["n2"]}
     return answer | ends(intervals[method]())
 
 
-def paired_proportions_ci(given: Case, options: Case) -> Answer:
-    both, gained, lost, neither = (int(count) for count in given["table4"])
+def paired_proportions_ci(inputs: Case, options: Case) -> Answer:
+    both, gained, lost, neither = (int(count) for count in inputs["table4"])
     n, at = both + gained + lost + neither, level(options)
     intervals: dict[str, Callable[[], Interval]] = {
         "tango": lambda: tango_interval(gained, lost, n, level=at),
@@ -66,9 +66,9 @@ def paired_proportions_ci(given: Case, options: Case) -> Answer:
     }
 
 
-def mcnemar(given: Case, options: Case) -> Answer:
-    gained, lost = count_discordant(given["x"], given["y"])
-    n = len(given["x"])
+def mcnemar(inputs: Case, options: Case) -> Answer:
+    gained, lost = count_discordant(inputs["x"], inputs["y"])
+    n = len(inputs["x"])
     return {
         "b": gained,
         "c": lost,
@@ -78,8 +78,8 @@ def mcnemar(given: Case, options: Case) -> Answer:
     }
 
 
-def quantile_ci(given: Case, options: Case) -> Answer:
-    sample, q, at = given["x"], options["q"], level(options)
+def quantile_ci(inputs: Case, options: Case) -> Answer:
+    sample, q, at = inputs["x"], options["q"], level(options)
     low_rank, high_rank = quantile_ranks(len(sample), q, tail=(1 - at) / 2)
     return ends(quantile_interval(sample, q, level=at)) | {
         "estimate": quantile_estimate(sample, q),
@@ -93,6 +93,6 @@ PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "two_proportions_ci": two_proportions_ci,
     "paired_proportions_ci": paired_proportions_ci,
     "mcnemar": mcnemar,
-    "cohens_h": lambda given, options: {"h": cohens_h(given["p1"], given["p2"])},
+    "cohens_h": lambda inputs, options: {"h": cohens_h(inputs["p1"], inputs["p2"])},
     "quantile_ci": quantile_ci,
 }

@@ -25,8 +25,8 @@ def _deviation(samples: object, axis: int) -> object:
 STATISTICS: dict[str, Callable[..., object]] = {"mean": np.mean, "median": np.median, "sd": _deviation}
 
 
-def cohens_d_independent(given: Case, options: Case) -> Answer:
-    x, y = numbers(given["x"]), numbers(given["y"])
+def cohens_d_independent(inputs: Case, options: Case) -> Answer:
+    x, y = numbers(inputs["x"]), numbers(inputs["y"])
     effect, corrected = cohens_d(x, y, level=level(options)), hedges_g(x, y, level=level(options))
     return (
         {
@@ -41,8 +41,8 @@ def cohens_d_independent(given: Case, options: Case) -> Answer:
     )
 
 
-def cohens_d_paired(given: Case, options: Case) -> Answer:
-    x, y = numbers(given["x"]), numbers(given["y"])
+def cohens_d_paired(inputs: Case, options: Case) -> Answer:
+    x, y = numbers(inputs["x"]), numbers(inputs["y"])
     effect = cohens_dz(x, y, level=level(options))
     return {
         "status": "degenerate" if effect.value is None else "ok",
@@ -52,8 +52,8 @@ def cohens_d_paired(given: Case, options: Case) -> Answer:
     } | ends(effect.interval)
 
 
-def glass(given: Case, options: Case) -> Answer:
-    effect = glass_delta(numbers(given["x"]), numbers(given["y"]), level=level(options))
+def glass(inputs: Case, options: Case) -> Answer:
+    effect = glass_delta(numbers(inputs["x"]), numbers(inputs["y"]), level=level(options))
     return {"status": "degenerate" if effect.value is None else "ok", "delta": effect.value} | ends(effect.interval)
 
 

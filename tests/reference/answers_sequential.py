@@ -30,12 +30,12 @@ def at_times(values: Sequence[float], bounds: tuple[float, float], options: Case
     return {"lower": lower.tolist(), "upper": upper.tolist()}
 
 
-def confseq(given: Case, options: Case) -> Answer:
-    return at_times(numbers(given["x"]), tuple(options.get("bounds", (0.0, 1.0))), options)
+def confseq(inputs: Case, options: Case) -> Answer:
+    return at_times(numbers(inputs["x"]), tuple(options.get("bounds", (0.0, 1.0))), options)
 
 
-def confseq_paired(given: Case, options: Case) -> Answer:
-    return at_times(difference(numbers(given["x"]), numbers(given["y"])).tolist(), (-1.0, 1.0), options)
+def confseq_paired(inputs: Case, options: Case) -> Answer:
+    return at_times(difference(numbers(inputs["x"]), numbers(inputs["y"])).tolist(), (-1.0, 1.0), options)
 
 
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {"confseq": confseq, "confseq_paired": confseq_paired}

@@ -1,4 +1,4 @@
-"""How often judges' kappa and corrected means cover the truth, by seeded simulation.
+"""Coverage of judges' kappa and of corrected means, by seeded simulation.
 
 Every limit is the nominal rate, or a worst cell that is named beside it, less four standard errors of the simulation.
 """

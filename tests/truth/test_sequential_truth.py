@@ -1,4 +1,4 @@
-"""How often a sequence that is looked at after every sample is wrong, when the truth is known: seeded simulations.
+"""Error rates of sequences that are looked at after every sample, by seeded simulation.
 
 Every limit is alpha, or a worst cell that is named beside it, plus four standard errors of the simulation.
 """
@@ -46,7 +46,7 @@ SHAPES = pytest.mark.parametrize("shape", [bits, zero_inflated, rare_disasters, 
 
 
 def ever_refuted(values, mean, bounds=UNIT) -> bool:
-    """Whether betting refutes this mean at any look: the one test that `betting_sequence` inverts for all means."""
+    """Return whether betting refutes this mean at any look: the one test that `betting_sequence` inverts for all means."""
     width = bounds[1] - bounds[0]
     unit, null = (np.asarray(values) - bounds[0]) / width, (mean - bounds[0]) / width
     sides = (unit, null), (1 - unit, 1 - null)
@@ -60,7 +60,7 @@ def test_betting_looked_at_after_every_sample_keeps_the_false_alarms(shape):
     rng, runs = np.random.default_rng(11), choose_runs(5000)
     drawn = [shape(rng) for _ in range(runs)]
 
-    assert at_most(sum(ever_refuted(*one) for one in drawn), runs, ALPHA)
+    assert at_most(sum(ever_refuted(*case) for case in drawn), runs, ALPHA)
     for values, mean in drawn[:100]:
         assert (betting_sequence(values).first_exclusion(mean) is not None) == ever_refuted(values, mean)
 
