@@ -172,6 +172,11 @@ def test_samples_for_proportions_have_the_power_by_either_arm(rate, baseline, al
     assert needed.power >= power - 1e-9
 
 
+def test_samples_for_proportions_are_those_of_r():
+    """power.prop.test(p1=0.85, p2=0.8, power=0.8) is 905.3658; it leaves out the unlikely tail."""
+    assert samples_for_proportions(0.85, 0.8).n == pytest.approx(905.365777964225, rel=1e-5)
+
+
 def test_samples_for_rates_at_the_ends():
     assert samples_for_proportions(0.5, 0.5).n == math.inf
     assert samples_for_proportions(1.0, 0.0).ceiling == 2
