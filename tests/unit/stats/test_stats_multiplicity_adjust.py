@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats.multiplicity.adjust import adjust, holm
+from pytest_crucible.stats import multiplicity as adjust
+from pytest_crucible.stats.multiplicity import holm
 
 METHODS = ["bonferroni", "holm", "hochberg", "hommel", "BH", "BY"]
 CLOSE = 1 + 1e-12
