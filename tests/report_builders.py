@@ -19,7 +19,6 @@ from pytest_crucible.records import (
     Estimate,
     Evidence,
     Fingerprint,
-    Interval,
     MetricFacts,
     Plan,
     Run,
@@ -32,6 +31,7 @@ from pytest_crucible.sections.cache import OldAnswers
 from pytest_crucible.sections.losses import Losses
 from pytest_crucible.sections.usage import Usages
 from pytest_crucible.sections.worst_samples import WorstSample
+from pytest_crucible.stats.interval import Interval
 
 NODEID = "test_math.py::test_sums"
 

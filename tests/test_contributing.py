@@ -28,7 +28,7 @@ CHECKS = {
         ("unit/sections/test_sections_ties", ""),
         ("test_documentation", "page_of_json"),
     ],
-    "Add a statistic for targets and comparisons": [("unit/stats/test_stats_measures_mean_square", "")],
+    "Add a statistic for targets and comparisons": [("unit/measures/test_measures_mean_square", "")],
     "Add a data check": [
         ("unit/datasets/test_datasets_checks", ""),
         ("test_documentation", "page_of_data_checks"),

@@ -8,8 +8,9 @@ import pytest
 
 from pytest_crucible.features.ensembles import section as diversity
 from pytest_crucible.features.ensembles.section import Diversity, MemberPair
-from pytest_crucible.records import Interval, Proportion
+from pytest_crucible.records import Proportion
 from pytest_crucible.report.terminal import summary
+from pytest_crucible.stats.interval import Interval
 
 
 def share(value, low=None, high=None, note=""):
