@@ -149,7 +149,6 @@ SECTIONS = {
     "training": Placed(130, "pytest_crucible.sections.training"),
     "data_checks": Placed(140, "pytest_crucible.sections.data_checks"),
     "contamination": Placed(150, "pytest_crucible.sections.contamination"),
-    "judges": Placed(160, "pytest_crucible.sections.judges"),
     "usage": Placed(170, "pytest_crucible.sections.usage"),
     "detection": Placed(190, "pytest_crucible.sections.detection"),
     "slices": Placed(200, "pytest_crucible.sections.slices"),

@@ -16,7 +16,7 @@ from pytest_crucible.features.row import Feature
 if TYPE_CHECKING:
     import pluggy
 
-NAMES: tuple[str, ...] = ("stages", "ensembles", "robustness", "sweeps", "cns3")
+NAMES: tuple[str, ...] = ("stages", "ensembles", "judges", "robustness", "sweeps", "cns3")
 """The features, in the order in which their hooks are called."""
 
 
@@ -56,6 +56,11 @@ def load_rows(table: str) -> tuple[tuple[Feature, Any], ...]:
 def owner_of(word: str, kind: str) -> Feature | None:
     """Return the feature that has a word among its `options`, `marker_names`, `arguments` or `adapter_keys`; None without one."""
     return next((feature for feature in all_features() if word in _words(feature, kind)), None)
+
+
+def feature_of(module: str) -> Feature | None:
+    """Return the feature that has a module; None for a module of the core, or of a suite."""
+    return next((feature for feature in all_features() if module.startswith(f"{__name__}.{feature.name}.")), None)
 
 
 def _words(feature: Feature, kind: str) -> tuple[Any, ...]:
