@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
+from pytest_crucible.adapters.arm_makers import backend_key
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import REGISTRY, AdapterContext, files_folder
 from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import describe_arm
 from pytest_crucible.adapters.untrained import Untrained, explain_untrained
@@ -255,9 +255,10 @@ class Adapters:
         """Return the backend of an adapter, or of a registered version. Raises SpecError for one that cannot score prompts."""
         version = self._find_version(name)
         adapter = find_adapter(name, self._configured) if version is None else self._version_adapter(version)
-        kind = kind_of(adapter)
         typed_in = None if name in self._configured or version is not None else Path.cwd()
-        backend: Any = None if kind.members or "seeds" in adapter.options else self._open(adapter, typed_in)
+        backend: Any = (
+            None if backend_key(adapter.options) or "seeds" in adapter.options else self._open(adapter, typed_in)
+        )
         if isinstance(backend, Untrained):
             raise SpecError(explain_untrained([backend.recipe]))
         if not isinstance(backend, ScoresPrompts):

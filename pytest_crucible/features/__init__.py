@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NAMES: tuple[str, ...] = (
     "stages",
+    "ensembles",
     "robustness",
     "sweeps",
     "cns3",

@@ -15,6 +15,7 @@ from pytest_crucible.records import Exclusion, MetricFacts, PromptForm, Sample, 
 from pytest_crucible.records.plan_values import PlanValue
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.score.apply import FurtherScores
 from pytest_crucible.session.checked_data import CheckedData
 from pytest_crucible.session.experiment import LateVariant
 from pytest_crucible.session.experiment_metrics import ExperimentMetrics
@@ -61,6 +62,8 @@ class ExperimentDraft:
     """Further arguments of the function by name: each returns the value for the number of the twin and the sample."""
     facts: list[MetricFacts] = field(default_factory=list)
     """Further numbers that a reply has."""
+    further_scores: list[FurtherScores] = field(default_factory=list)
+    """Functions that score more of a reply than its metrics do."""
     exclusions: list[Exclusion] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
     """Further fields of the plan."""

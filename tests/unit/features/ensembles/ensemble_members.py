@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_crucible.backends.ensembles.ensemble import Ensemble, make_ensemble
-from pytest_crucible.backends.ensembles.polling import Member
-from pytest_crucible.backends.ensembles.settings import read_rules
-from pytest_crucible.backends.ensembles.votes import Ballot
+from pytest_crucible.features.ensembles.ensemble import Ensemble, make_ensemble
+from pytest_crucible.features.ensembles.polling import Member
+from pytest_crucible.features.ensembles.settings import read_rules
+from pytest_crucible.features.ensembles.votes import Ballot
 from pytest_crucible.records import Adapter, Event, Reply, Request
 
 ASKED = Request(input="2 + 2", sample="q1", repeat=0, parameters={"temperature": 0.0}, experiment="test_it", arm="trio")

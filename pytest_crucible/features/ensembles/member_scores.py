@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable
-from pytest_crucible.records import MetricFacts, Reply, Sample, Value
+from pytest_crucible.records import Lost, MetricFacts, Observation, Outcome, Reply, Sample, Value
+from pytest_crucible.score.apply import Scored, apply_metrics
 
 CONSENSUS = MetricFacts(
     name="consensus", kind="bounded", low=0.0, high=1.0, version="1", of_ensemble=True, applies="reply"
@@ -73,6 +75,33 @@ def member_score(metric: Metric, reply: Reply, sample: Sample) -> Any:
     if not math.isfinite(worst):
         return NotApplicable(incomplete)
     return bool(worst) if facts.kind == "binary" else worst
+
+
+async def score_members(
+    metrics: Sequence[Metric], outcome: Outcome, reply: Reply, sample: Sample, scored: Scored
+) -> None:
+    """Add an ensemble's own values, unless the suite scores them itself, and the metrics of each member's reply."""
+    if not reply.members:
+        return
+    observations, lost = scored
+    lost.extend(_lost_scores(metrics, outcome, reply))
+    names = {score.metric for score in (*observations, *lost)}
+    observations.extend(Observation(outcome.unit, *own) for own in ensemble_values(reply) if own[0] not in names)
+    for member, answered in reply.members.items():
+        own_metrics = [_of_member(metric, member) for metric in metrics]
+        await apply_metrics(own_metrics, outcome, answered, sample, scored)
+
+
+def _lost_scores(metrics: Sequence[Metric], outcome: Outcome, reply: Reply) -> Iterator[Lost]:
+    """Yield a lost score for every metric of a member that gave no reply."""
+    for member, why in reply.lost_members.items():
+        for metric in metrics:
+            # A missing score would look inapplicable; a lost one leaves the member's targets undecided.
+            yield Lost(outcome.unit, member_metric(metric.name, member), "member", f"member {member!r}: {why}")
+
+
+def _of_member(metric: Metric, member: str) -> Metric:
+    return replace(metric, function=partial(member_score, metric), facts=_facts(metric.facts, member))
 
 
 def _facts(facts: MetricFacts, member: str) -> MetricFacts:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Floats, scores_by_repeat
-from pytest_crucible.metrics.ensemble_members import member_metric
-from pytest_crucible.records import Arm, ArmOutcomes, Claim, Diversity, MemberPair, Note, Proportion, Row, Table, View
+from pytest_crucible.features.ensembles.member_scores import member_metric
+from pytest_crucible.records import Arm, ArmOutcomes, Claim, Note, Proportion, Row, Table, View
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import with_interval
@@ -18,6 +19,39 @@ from pytest_crucible.stats.number_format import with_interval
 decides = False  # no claim of it can fail the session
 
 _UNKNOWN = Proportion(value=None, interval=None, note="no sample was answered by all")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberPair:
+    """Errors of two members of an ensemble, on the samples that both answered."""
+
+    first: str
+    second: str
+    n: int
+    disagreement: Proportion
+    """One is right and the other wrong."""
+    double_fault: Proportion
+    """The share of samples on which both are wrong."""
+    error_correlation: Proportion
+    """Phi: 0 when they err independently, 1 when they err on the same samples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diversity:
+    """An ensemble compared with its members, by one binary metric, on the samples that all of them answered."""
+
+    arm: str
+    metric: str
+    n: int
+    accuracies: Mapping[str, Proportion]
+    """Member's name -> its accuracy; empty if no sample has a reply of every member."""
+    best: str | None
+    """The most accurate member. It was chosen by these samples, which flatters it."""
+    oracle: Proportion
+    """The share of samples on which some member is right, which a perfect choice between them would reach."""
+    ensemble: Proportion
+    pairs: tuple[MemberPair, ...]
+    note: str = ""
 
 
 def compute(inputs: SectionInputs) -> tuple[Diversity, ...] | None:

@@ -9,9 +9,10 @@ from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
-from pytest_crucible.backends.ensembles.polling import Member, Poll, cascade, parallel, race, sequential
-from pytest_crucible.backends.ensembles.settings import Rules, find_function
-from pytest_crucible.backends.ensembles.votes import (
+from pytest_crucible.backends.protocol import KnowsItsSamples
+from pytest_crucible.features.ensembles.polling import Member, Poll, cascade, parallel, race, sequential
+from pytest_crucible.features.ensembles.settings import Rules, find_function
+from pytest_crucible.features.ensembles.votes import (
     INCOMPLETE,
     LAST,
     TIES,
@@ -23,7 +24,6 @@ from pytest_crucible.backends.ensembles.votes import (
     tally,
     user_vote,
 )
-from pytest_crucible.backends.protocol import KnowsItsSamples
 from pytest_crucible.metrics.normalisers import NORMALISERS, Normaliser
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, SpecError

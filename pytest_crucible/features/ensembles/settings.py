@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from pytest_crucible.backends.ensembles.votes import TIES, VOTES
+from pytest_crucible.features.ensembles.votes import TIES, VOTES
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError

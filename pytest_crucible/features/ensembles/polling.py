@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_crucible.backends.ensembles.votes import Ballot, confidence, require_confidence
 from pytest_crucible.backends.protocol import Backend
+from pytest_crucible.features.ensembles.votes import Ballot, confidence, require_confidence
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Spent, Uncached
 from pytest_crucible.records.type_names import describe_type

@@ -6,7 +6,7 @@ import pytest
 from ensemble_members import Saying, make
 
 from pytest_crucible import SpecError
-from pytest_crucible.backends.ensembles.settings import read_rules
+from pytest_crucible.features.ensembles.settings import read_rules
 from pytest_crucible.records import Adapter
 
 

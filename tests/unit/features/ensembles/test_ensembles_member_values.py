@@ -7,6 +7,7 @@ import math
 import pytest
 
 from pytest_crucible import Reply, Sample
+from pytest_crucible.features.ensembles.member_scores import ensemble_facts, ensemble_values, member_score
 from pytest_crucible.metrics import (
     NotApplicable,
     cost_usd,
@@ -18,7 +19,6 @@ from pytest_crucible.metrics import (
     output_tokens,
     total_tokens,
 )
-from pytest_crucible.metrics.ensemble_members import ensemble_facts, ensemble_values, member_score
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
 

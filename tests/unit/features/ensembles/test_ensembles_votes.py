@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_crucible import BackendError, Refused
-from pytest_crucible.backends.ensembles.votes import TIES, VOTES, Ballot, confidence, tally, user_vote
+from pytest_crucible.features.ensembles.votes import TIES, VOTES, Ballot, confidence, tally, user_vote
 from pytest_crucible.records import Reply, Request
 
 REQUEST = Request(input="?", sample="q1", repeat=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from judging import judged_at_once
 
+from pytest_crucible.features.ensembles.member_scores import score_members
 from pytest_crucible.metrics import exact_match, metric
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 
@@ -14,7 +15,7 @@ REPLY = Reply(text="4", consensus=2 / 3, cost_usd=0.03, members=MEMBERS)
 
 def member_scores(reply, *metrics, scores=None, **facts):
     outcome = Outcome(Unit(2, 0, 1, 3), reply=reply, scores=scores or {}, **facts)
-    observations, lost = judged_at_once(outcome, metrics, SAMPLE, passed=False)
+    observations, lost = judged_at_once(outcome, metrics, SAMPLE, passed=False, further=[score_members])
     assert all(entry.unit == Unit(2, 0, 1, 3) for entry in (*observations, *lost))
     return {observation.metric: observation.value for observation in observations}, lost
 
@@ -68,7 +69,9 @@ def test_what_a_member_that_could_not_be_had_would_have_scored_is_lost():
 
 def test_a_reason_is_kept_with_the_value():
     reply = Reply(text="", finish="abstained", consensus=0.0, members={"v1": Reply(text="?")})
-    observations, _ = judged_at_once(Outcome(Unit(0, 0, 0, 0), reply=reply), [], SAMPLE, passed=False)
+    observations, _ = judged_at_once(
+        Outcome(Unit(0, 0, 0, 0), reply=reply), [], SAMPLE, passed=False, further=[score_members]
+    )
 
     assert observations == [
         Observation(Unit(0, 0, 0, 0), "consensus", 0.0, "no member gave an answer"),

@@ -6,11 +6,11 @@ import pytest
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import AnalysisInputs, score_table
-from pytest_crucible.metrics.ensemble_members import ensemble_facts
+from pytest_crucible.features.ensembles import section as diversity
+from pytest_crucible.features.ensembles.member_scores import ensemble_facts
 from pytest_crucible.records import (
     Arm,
     ArmOutcomes,
-    Diversity,
     Fingerprint,
     Lost,
     MetricFacts,
@@ -18,7 +18,6 @@ from pytest_crucible.records import (
     ScoreColumns,
     Unit,
 )
-from pytest_crucible.sections import diversity
 from pytest_crucible.sections.inputs import NoStoredDetails, section_inputs
 
 EXACT = MetricFacts(name="exact", kind="binary", low=0.0, high=1.0)
@@ -52,7 +51,7 @@ def answers(*, failures=None, lost=(), n=4, repeats=1, **scores) -> ArmOutcomes:
     )
 
 
-def diversities(*arms: ArmOutcomes, metrics=(EXACT,), groups=None, n=4, repeats=1) -> tuple[Diversity, ...]:
+def diversities(*arms: ArmOutcomes, metrics=(EXACT,), groups=None, n=4, repeats=1) -> tuple[diversity.Diversity, ...]:
     plan = Plan(
         nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=n, selected=n, groups=None,
         repeats=repeats, metrics=(*metrics, *ensemble_facts(metrics, ["v1", "v2"])), targets=(),
