@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -184,6 +184,6 @@ def _read_prompts(
     return PromptTexts(forms, texts, arm_texts)
 
 
-def _coverage(draft: ExperimentDraft) -> tuple[str, ...]:
+def _coverage(draft: ExperimentDraft) -> Iterable[str]:
     """Return the warnings about recorded replies of the arms."""
     return coverage_warnings(draft.arms, draft.data.selected.all_ids, draft.data.dataset) if draft.arms else ()
