@@ -21,6 +21,8 @@ NAMES: tuple[str, ...] = (
     "ensembles",
     "robustness",
     "sweeps",
+    "data_checks",
+    "contamination",
     "cns3",
 )
 """The features, in the order in which their hooks are called."""

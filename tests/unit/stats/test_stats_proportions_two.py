@@ -10,7 +10,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_crucible.stats.effects import cohens_h, cohens_h_effect
-from pytest_crucible.stats.proportions.score import constrained_rate, odds_ratio_score, risk_ratio_score, score_interval, score_p_value, score_statistic
+from pytest_crucible.stats.proportions.score import (
+    constrained_rate,
+    odds_ratio_score,
+    risk_ratio_score,
+    score_interval,
+    score_p_value,
+    score_statistic,
+)
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 ALTERNATIVES = st.sampled_from(["two-sided", "greater", "less"])
