@@ -141,7 +141,6 @@ SECTIONS = {
     "reruns": Placed(80, "pytest_crucible.sections.reruns"),
     "candidates": Placed(90, "pytest_crucible.sections.candidates"),
     "stored_baselines": Placed(100, "pytest_crucible.sections.stored_baselines"),
-    "variance": Placed(110, "pytest_crucible.sections.variance"),
     "drift": Placed(120, "pytest_crucible.sections.drift"),
     "training": Placed(130, "pytest_crucible.sections.training"),
     "usage": Placed(170, "pytest_crucible.sections.usage"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NAMES: tuple[str, ...] = (
     "stages",
+    "factors",
     "ensembles",
     "judges",
     "robustness",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.adapters.arm_makers import backend_key
+from pytest_crucible.adapters.arm_makers import find_maker
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import REGISTRY, AdapterContext, files_folder
 from pytest_crucible.adapters.guards import Guards
@@ -235,7 +235,7 @@ class Adapters:
         adapter = find_adapter(name, self._configured) if version is None else self._version_adapter(version)
         typed_in = None if name in self._configured or version is not None else Path.cwd()
         backend: Any = (
-            None if backend_key(adapter.options) or "seeds" in adapter.options else self._open(adapter, typed_in)
+            None if find_maker(adapter) is not None else self._open(adapter, typed_in)
         )
         if isinstance(backend, Untrained):
             raise SpecError(explain_untrained([backend.recipe]))

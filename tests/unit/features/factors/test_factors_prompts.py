@@ -8,9 +8,9 @@ import pytest
 from experiment_builders import plan_item, scripted_arm
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.features.factors.prompts import read_arm_prompts
 from pytest_crucible.records import Unit
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.prompt_variables import read_arm_prompts
 from pytest_crucible.session.stored_replies import arm_fingerprint
 
 SOURCE = """
