@@ -369,8 +369,6 @@ def test_groups_that_are_lost_whole_keep_the_level_of_a_margin(sizes, lost, clus
 # -- many arms, and the self-test ----------------------------------------------------------------------------------
 
 
-
-
 def _exchangeable(case: Eval, rng: np.random.Generator, runs: int, n: int, paired: bool, arms: int):
     """runs x arms x n: arms of one law, which share how hard the samples are if they are paired."""
     share = case.baseline.shares.sample if paired else 0.0
