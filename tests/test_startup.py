@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_crucible.features import NAMES
 from pytest_crucible.options import OPTIONS
 from pytest_crucible.records.settings import DEFAULT_STORE
 
@@ -25,9 +26,13 @@ HEAVY = (
     "sqlite3",
     "tabulate",
 )
+ROOT = Path(__file__).parent.parent
 FRONT_DOOR = {
     "pytest_crucible",
     "pytest_crucible.builtin",
+    "pytest_crucible.features",
+    "pytest_crucible.features.row",
+    *(f"pytest_crucible.features.{name}" for name in NAMES),
     "pytest_crucible.fixtures",
     "pytest_crucible.hookspecs",
     "pytest_crucible.no_assert_rewriting",
@@ -57,7 +62,7 @@ def imported_modules(path: Path, *arguments: str) -> set[str]:
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "watcher", "-p", "no:cacheprovider", *arguments],
         cwd=path,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(path)},
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": f"{path}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
         check=True,

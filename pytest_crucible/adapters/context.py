@@ -92,6 +92,8 @@ class AdapterContext:
     """The guards of the project, opened by name."""
     hide: Callable[[str], str] = str
     """Redacts keys in a text."""
+    is_left_out: Callable[[str], bool] = lambda plugin: False
+    """Whether a feature's plugin is left out of the session."""
     only_collects: bool = False
     """True under --collect-only: nothing is trained."""
 

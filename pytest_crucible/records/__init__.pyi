@@ -3,8 +3,6 @@
 from .arms import Adapter as Adapter
 from .arms import Arm as Arm
 from .arms import ArmTraining as ArmTraining
-from .choosing import ChoosingHalf as ChoosingHalf
-from .choosing import SweepLook as SweepLook
 from .conversations import Conversation as Conversation
 from .conversations import StoredCall as StoredCall
 from .datasets import Dataset as Dataset
@@ -64,17 +62,13 @@ from .statistics import AATest as AATest
 from .statistics import BeyondReach as BeyondReach
 from .statistics import BoundedValue as BoundedValue
 from .statistics import Comparison as Comparison
-from .statistics import Diversity as Diversity
 from .statistics import EffectSize as EffectSize
 from .statistics import Estimate as Estimate
 from .statistics import Evidence as Evidence
-from .statistics import MemberPair as MemberPair
 from .statistics import Proportion as Proportion
 from .statistics import Ratio as Ratio
 from .statistics import ReducedEvidence as ReducedEvidence
 from .statistics import TargetResult as TargetResult
-from .sweeps import Sweep as Sweep
-from .sweeps import SweepMember as SweepMember
 from .tables import ColumnKind as ColumnKind
 from .tables import ExportTable as ExportTable
 from .training import TRAINING_NUMBERS as TRAINING_NUMBERS

@@ -101,7 +101,7 @@ class VariantGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantRules:
-    """What the feature that made the variants of a stored plan knows of them."""
+    """The facts of a stored plan's variants that their feature knows."""
 
     normalise: str = "text"
     """What makes two replies one answer, for `same_answer`."""

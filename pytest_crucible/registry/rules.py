@@ -186,7 +186,7 @@ def _production(proof: Proof, situation: Situation) -> Iterator[str]:
 
 def _is_unconfirmed_winner(proof: Proof) -> bool:
     """Return whether a sweep chose the candidate on the samples of its verdicts."""
-    return any(plan.sweep is not None and not plan.sweep.confirm for plan in proof.plans)
+    return any(plan.chosen_among > 1 for plan in proof.plans)
 
 
 def _unproven(proof: Proof) -> Iterator[str]:

@@ -41,6 +41,7 @@ def adapter_context(
         run=getattr(config, "workerinput", {}).get("crucible_run"),
         guards=Guards(config.rootpath, redaction=partial(run_redaction, config)),
         hide=key_redactor(config),
+        is_left_out=config.pluginmanager.is_blocked,
         only_collects=config.option.collectonly,
     )
 

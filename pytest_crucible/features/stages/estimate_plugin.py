@@ -42,7 +42,7 @@ class EstimatePlugin:
         estimate = ExperimentEstimate(item, experiment)
         self._config.hook.pytest_crucible_estimate(estimate=estimate)
         for helper in estimate.helpers:
-            self._estimator(item, helper.experiment, helper.further, helper.unsent)
+            self._estimator(item, helper.experiment, helper)
         self._estimator(item, estimate.experiment)
 
     @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy
-from scipy.special import ndtri
 
 from pytest_crucible.stats.arrays import Alternative, Array, check_counts, check_share
 from pytest_crucible.stats.interval import Interval
@@ -273,7 +272,7 @@ def _effect(
     skewness: bool,
 ) -> Effect:
     above, below = ratio
-    z, swapped = float(ndtri(0.5 + level / 2)), (*arms[2:], *arms[:2])
+    z, swapped = float(scipy.special.ndtri(0.5 + level / 2)), (*arms[2:], *arms[:2])
     # The upper end is the lower end of the swapped arms, inverted: swapping inverts the interval to the last bit.
     low = _lower_end(statistic, arms, above, below, z, skewness)
     inverse = _lower_end(statistic, swapped, below, above, z, skewness)
