@@ -11,8 +11,11 @@ import numpy as np
 
 from pytest_crucible.analyse.analysis import analyse, main_metric, metric_facts, score_table
 from pytest_crucible.analyse.twins import is_by_twin, stack_fields
-from pytest_crucible.fairness import decisions
-from pytest_crucible.measures.candidates import MOST_VALUES, features_of_values, has_scikit_learn
+from pytest_crucible.features.slices import decisions, fairness_section, section
+from pytest_crucible.features.slices.candidates import MOST_VALUES, features_of_values, has_scikit_learn
+from pytest_crucible.features.slices.fairness_section import NEEDED, ArmFairness
+from pytest_crucible.features.slices.search_section import SearchResult, search
+from pytest_crucible.features.slices.section import Slices
 from pytest_crucible.measures.fields import field_problem, has_value, read_field
 from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.plan.grammar import parse_fields
@@ -24,11 +27,7 @@ from pytest_crucible.records.slices import By
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.type_names import describe_type
 from pytest_crucible.runs.evaluate import analysis_inputs
-from pytest_crucible.sections import fairness, slices
-from pytest_crucible.sections.fairness import NEEDED, ArmFairness
 from pytest_crucible.sections.inputs import section_inputs
-from pytest_crucible.sections.slice_search import SearchResult, search
-from pytest_crucible.sections.slices import Slices
 from pytest_crucible.stats import holm
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.experiments import StoredExperiment, load_experiments
@@ -150,8 +149,8 @@ def _of_experiment(
         compared = analyse(inputs, table, alpha=alpha, family_size=len(contrasts)).comparisons
     return ExperimentFairness(
         nodeid=plan.nodeid,
-        slices=slices.compute(of_sections) or Slices(fields=()),
-        decisions=tuple(fairness.measure_fairness(of_sections, by, reference)),
+        slices=section.compute(of_sections) or Slices(fields=()),
+        decisions=tuple(fairness_section.measure_fairness(of_sections, by, reference)),
         changes=compared,
     )
 

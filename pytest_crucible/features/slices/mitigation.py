@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_crucible.datasets.selection import fold as fold_of
-from pytest_crucible.fairness.decisions import Rule, Threshold, Thresholds
+from pytest_crucible.features.slices.decisions import Rule, Threshold, Thresholds
 from pytest_crucible.measures.fields import field_problem, has_value, read_field, slice_samples
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.records import Sample

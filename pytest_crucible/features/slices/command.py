@@ -8,13 +8,18 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
+from pytest_crucible.features.slices import fairness_section, search_section, section
+from pytest_crucible.features.slices.stored_slices import (
+    ExperimentFairness,
+    ExplainedExperiment,
+    explain_run,
+    load_fairness,
+    parse_by,
+)
 from pytest_crucible.records import Comparison
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.printable import printable, table_lines
 from pytest_crucible.runs.run_store import existing_store
-from pytest_crucible.runs.slices import ExperimentFairness, ExplainedExperiment, explain_run, load_fairness, parse_by
-from pytest_crucible.sections import fairness as fairness_section
-from pytest_crucible.sections import slice_search, slices
 from pytest_crucible.stats.number_format import p_equals, with_interval
 
 
@@ -55,7 +60,7 @@ def fairness(
 
 def _lines(experiment: ExperimentFairness) -> Iterator[str]:
     yield from ("", experiment.nodeid)
-    views = [slices.view(experiment.slices, ())]
+    views = [section.view(experiment.slices, ())]
     if experiment.decisions:
         views.append(fairness_section.view(experiment.decisions, ()))
     for view in views:
@@ -86,7 +91,7 @@ def _change_line(change: Comparison) -> str:
 def _document(experiment: ExperimentFairness) -> dict[str, Any]:
     return {
         "experiment": experiment.nodeid,
-        "slices": slices.view(experiment.slices, ()).document,
+        "slices": section.view(experiment.slices, ()).document,
         "fairness": fairness_section.view(experiment.decisions, ()).document,
         "changes": [
             {
@@ -146,17 +151,17 @@ def _search_lines(explained: ExplainedExperiment) -> Iterator[str]:
         return
     head = f"{result.metric}, {result.candidate} vs {result.baseline}, n={result.n:,}"
     if not result.findings:
-        yield f"{head}: {slice_search.nothing(result)}"
+        yield f"{head}: {search_section.nothing(result)}"
         yield from _importance_lines(result)
         return
     yield head
-    for table in slice_search.view(result, ()).tables:
+    for table in search_section.view(result, ()).tables:
         yield from table_lines(table)
         yield f"    {table.note}"
     yield from _importance_lines(result)
 
 
-def _importance_lines(result: slice_search.SearchResult) -> Iterator[str]:
+def _importance_lines(result: search_section.SearchResult) -> Iterator[str]:
     ranked = [f"{each.feature} {each.value:.3f}" for each in result.importances[:5] if each.value > 0]
     if ranked:
         yield f"features that predict the difference out of fold (share of its variance): {', '.join(ranked)}"
