@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from pytest_crucible.features.row import Feature
 
-FEATURE = Feature("slices")
+FEATURE = Feature("slices", tables={"statistics": "pytest_crucible.features.slices.statistics:ROWS"})
