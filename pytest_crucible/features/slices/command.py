@@ -220,7 +220,7 @@ def load_fairness(
     Without metrics: the parities of `fairness` where their metrics were scored, else the main metric. Raises SpecError for a
     field or a metric that no experiment has, and for a reference that is not a slice.
     """
-    found, scored, problems = [], set[str](), list[SpecError]()
+    experiments, scored, problems = [], set[str](), list[SpecError]()
     for stored in load_experiments(store, run):
         inputs = analysis_inputs(stored, stored.finished)
         facts = {name: entry for name, entry in metric_facts(inputs).items() if entry.kind != "text"}
@@ -236,9 +236,9 @@ def load_fairness(
             problems.append(problem)
             continue
         experiment = _of_experiment(store, stored, by, measured, reference, alpha)
-        found.append(replace(experiment, decisions=()) if metrics else experiment)
-    if found:
-        return _adjust(found)
+        experiments.append(replace(experiment, decisions=()) if metrics else experiment)
+    if experiments:
+        return _adjust(experiments)
     if problems:
         raise problems[0]
     hint = (
@@ -305,13 +305,13 @@ def _of_experiment(
     )
 
 
-def _adjust(found: Sequence[ExperimentFairness]) -> tuple[ExperimentFairness, ...]:
+def _adjust(experiments: Sequence[ExperimentFairness]) -> tuple[ExperimentFairness, ...]:
     """Return the experiments with p-values adjusted by Holm over all their changes."""
-    p_values = [change.p_value for each in found for change in each.changes]
+    p_values = [change.p_value for each in experiments for change in each.changes]
     adjusted: Iterator[float | None] = iter(holm(p_values, family_size=len(p_values)) if p_values else ())
     return tuple(
         replace(each, changes=tuple(replace(change, p_adjusted=next(adjusted)) for change in each.changes))
-        for each in found
+        for each in experiments
     )
 
 

@@ -374,5 +374,5 @@ def samples_to_prove_worst(prepared: Prepared, limit: float, alpha: float) -> in
         (good if is_good else bad).append(None if needed is None else needed * total / len(values))
     if not bad:
         return None if None in good else math.ceil(max(each for each in good if each is not None))
-    known = [each for each in bad if each is not None]
-    return math.ceil(min(known)) if known else None
+    sizes = [each for each in bad if each is not None]
+    return math.ceil(min(sizes)) if sizes else None

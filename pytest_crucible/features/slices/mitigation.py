@@ -143,9 +143,9 @@ def _fit(
     return {str(name): _rule(interpolation[name]) for name in slicing.names}
 
 
-def _rule(found: Any) -> Rule:
-    pairs = tuple((float(found[f"p{k}"]), _read_threshold(found[f"operation{k}"])) for k in (0, 1))
-    return Rule(pairs, float(found.get("p_ignore", 0.0)), float(found.get("prediction_constant", 0.0)))
+def _rule(rule: Any) -> Rule:
+    pairs = tuple((float(rule[f"p{k}"]), _read_threshold(rule[f"operation{k}"])) for k in (0, 1))
+    return Rule(pairs, float(rule.get("p_ignore", 0.0)), float(rule.get("prediction_constant", 0.0)))
 
 
 def _read_threshold(operation: Any) -> Threshold:
