@@ -16,7 +16,16 @@ from pytest_crucible.features.row import Feature
 if TYPE_CHECKING:
     import pluggy
 
-NAMES: tuple[str, ...] = ("stages", "robustness", "slices", "sweeps", "cns3")
+NAMES: tuple[str, ...] = (
+    "stages",
+    "ensembles",
+    "robustness",
+    "slices",
+    "sweeps",
+    "data_checks",
+    "contamination",
+    "cns3",
+)
 """The features, in the order in which their hooks are called."""
 
 
