@@ -76,7 +76,7 @@ class Slices:
 def compute(inputs: SectionInputs) -> Slices | None:
     """Return each field's slices, and each arm's extremes; None if there is neither a field nor a group."""
     fields = [*_sliced_metrics(inputs), *_groups(inputs)]
-    gaps = tuple(find_gaps(inputs))
+    gaps = tuple(_find_gaps(inputs))
     return Slices(fields=tuple(fields), gaps=gaps) if fields or gaps else None
 
 
@@ -89,13 +89,13 @@ def view(slices: Slices, claims: Sequence[Claim]) -> View:
     """Return a table of the slices of each field, and one of the arms' extremes with their quality."""
     return View(
         title="Slices",
-        tables=(*gap_tables(slices.gaps), *map(_table, slices.fields)),
+        tables=(*_gap_tables(slices.gaps), *map(_table, slices.fields)),
         notes=tuple(
             Note(text=text, verbosity=1) for text in dict.fromkeys(each.advice for each in slices.fields) if text
         ),
         document=[
             *(_document(sliced, entry) for sliced in slices.fields for entry in sliced.slices),
-            *map(gap_document, slices.gaps),
+            *map(_gap_document, slices.gaps),
         ],
     )
 
@@ -236,7 +236,7 @@ class ArmGap:
     expression: str
 
 
-def find_gaps(inputs: SectionInputs) -> Iterator[ArmGap]:
+def _find_gaps(inputs: SectionInputs) -> Iterator[ArmGap]:
     """Yield the extremes of all arms, and of the members of an ensemble, with the quality of each."""
     metric = "correct" if "correct" in inputs.scores else main_metric(inputs.plan, inputs.scores)
     attributes = SampleAttributes(inputs.clusters, slicings=inputs.slicings)
@@ -276,7 +276,7 @@ def _arm_gap(table: ScoreTable, label: str, number: int, quality: Measure, extre
     )
 
 
-def gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
+def _gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
     """Yield a table of all arms; none without extremes."""
     if not gaps:
         return
@@ -302,7 +302,7 @@ def gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
     )
 
 
-def gap_document(gap: ArmGap) -> dict[str, object]:
+def _gap_document(gap: ArmGap) -> dict[str, object]:
     """Return an arm's extreme for a JSON document."""
     return {
         "arm": gap.arm,
