@@ -21,7 +21,7 @@ LAYERS = {
     "tables": "builtin hookspecs",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "backends cookbook datasets guards metrics importers exports schedules sweeps telemetry training "
+    "libraries": "backends datasets guards metrics importers exports schedules sweeps telemetry training "
     "training_sets",
     "engines": "detectors local_model sandbox",
     "stats": "stats",
@@ -36,8 +36,6 @@ EXCEPTIONS = {
     ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.metrics.normalisers"),
     ("pytest_crucible.backends.ensembles.settings", "pytest_crucible.metrics.normalisers"),
     ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.definition"),
-    ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.models.scorers"),
     ("pytest_crucible.datasets.contamination.compare", "pytest_crucible.metrics.models.embeddings"),
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.weights"),
@@ -54,8 +52,7 @@ EXCEPTIONS = {
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
 trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal, guards query
-judges and find models as metrics do, checks compare texts by the embeddings that metrics use, and evaluators of the cookbook are
-metrics."""
+judges and find models as metrics do, and checks compare texts by the embeddings that metrics use."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},
