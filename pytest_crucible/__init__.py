@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pytest_crucible import fairness, metrics, runs, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
     from pytest_crucible.datasets.strategies import from_strategy
-    from pytest_crucible.features import cns3, cookbook
+    from pytest_crucible.features import cns3, cookbook, training
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
     from pytest_crucible.records import Adapter, NoTwin, Reply, Request, Run, Sample, Twin, Verdict
     from pytest_crucible.records.detections import Detection, Span
@@ -59,6 +59,7 @@ _HOME = {
     "metrics": "metrics",
     "runs": "runs",
     "stats": "stats",
+    "training": "features.training",
 }
 
 __all__ = [
@@ -93,6 +94,7 @@ __all__ = [
     "metrics",
     "runs",
     "stats",
+    "training",
 ]
 
 

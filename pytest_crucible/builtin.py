@@ -146,7 +146,6 @@ SECTIONS = {
     "stored_baselines": Placed(100, "pytest_crucible.sections.stored_baselines"),
     "variance": Placed(110, "pytest_crucible.sections.variance"),
     "drift": Placed(120, "pytest_crucible.sections.drift"),
-    "training": Placed(130, "pytest_crucible.sections.training"),
     "data_checks": Placed(140, "pytest_crucible.sections.data_checks"),
     "contamination": Placed(150, "pytest_crucible.sections.contamination"),
     "judges": Placed(160, "pytest_crucible.sections.judges"),

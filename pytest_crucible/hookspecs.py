@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import click
     import pytest
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_crucible.session.experiment_estimate import ExperimentEstimate, SessionEstimate
     from pytest_crucible.session.experiment_run import ExperimentRun
     from pytest_crucible.session.session import CrucibleSession
+    from pytest_crucible.store.leftovers import Leftovers
 
 
 hookspec = pluggy.HookspecMarker("pytest")  # as pytest.hookspec: the `crucible` program runs without pytest
@@ -201,6 +204,11 @@ def pytest_crucible_join(session: CrucibleSession, item: pytest.Item) -> None:
 @hookspec
 def pytest_crucible_sampled(interrupted: bool) -> None:
     """Called when all items have run and everything is stored, before the verdicts are decided."""
+
+
+@hookspec
+def pytest_crucible_leftovers(folder: Path, before: float) -> Leftovers:  # type: ignore[empty-body]  # a hook has none
+    """Return what was left beside the run store before a time, in seconds since 1970, for `crucible gc`."""
 
 
 @hookspec(firstresult=True)

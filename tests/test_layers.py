@@ -21,8 +21,7 @@ LAYERS = {
     "tables": "builtin hookspecs",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "backends datasets guards metrics importers exports schedules sweeps telemetry training "
-    "training_sets",
+    "libraries": "backends datasets guards metrics importers exports schedules sweeps telemetry",
     "engines": "detectors local_model sandbox",
     "stats": "stats",
     "records": "records",
@@ -43,16 +42,10 @@ EXCEPTIONS = {
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.training.adapter_store", "pytest_crucible.backends.lineages"),
-    ("pytest_crucible.training.losses", "pytest_crucible.training_sets.formats"),
-    ("pytest_crucible.training.trained_adapters", "pytest_crucible.backends.lineages"),
-    ("pytest_crucible.training.encoding", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.duplicates"),
-    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.formats"),
 }
-"""Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal, guards query
-judges and find models as metrics do, and checks compare texts by the embeddings that metrics use."""
+"""Libraries that may import another library: recorded replies and other harnesses' files are read as datasets are, the members of
+an ensemble agree by what the metrics call equal, guards query judges and find models as metrics do, and checks compare texts by the
+embeddings that metrics use."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},

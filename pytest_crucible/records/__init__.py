@@ -88,16 +88,8 @@ if TYPE_CHECKING:
     from pytest_crucible.records.sweeps import SweepMember as SweepMember
     from pytest_crucible.records.tables import ColumnKind as ColumnKind
     from pytest_crucible.records.tables import ExportTable as ExportTable
-    from pytest_crucible.records.training import TRAINING_NUMBERS as TRAINING_NUMBERS
     from pytest_crucible.records.training import Lineage as Lineage
     from pytest_crucible.records.training import TrainingResult as TrainingResult
-    from pytest_crucible.records.training_sets import TASKS as TASKS
-    from pytest_crucible.records.training_sets import Attempt as Attempt
-    from pytest_crucible.records.training_sets import AttemptSource as AttemptSource
-    from pytest_crucible.records.training_sets import AttemptState as AttemptState
-    from pytest_crucible.records.training_sets import SampleFacts as SampleFacts
-    from pytest_crucible.records.training_sets import TrainingRow as TrainingRow
-    from pytest_crucible.records.training_sets import TrainingTask as TrainingTask
     from pytest_crucible.records.types import Alternative as Alternative
     from pytest_crucible.records.types import Applies as Applies
     from pytest_crucible.records.types import DecisionRule as DecisionRule
@@ -156,8 +148,7 @@ _NAMES = {
     "AATest Proportion ReducedEvidence TargetResult",
     "sweeps": "Sweep SweepMember",
     "tables": "ColumnKind ExportTable",
-    "training": "TRAINING_NUMBERS Lineage TrainingResult",
-    "training_sets": "TASKS Attempt AttemptSource AttemptState SampleFacts TrainingRow TrainingTask",
+    "training": "Lineage TrainingResult",
     "types": "Alternative Applies DecisionRule Direction Kind Purpose Reasoning Relation Role State Value",
     "variants": "UNCHANGED NoTwin PlannedVariant Twin Variant VariantGroup",
     "views": "Chart Claim Excerpt Note Point Row SectionOutcome Statement Table View experiment_name",

@@ -37,7 +37,6 @@ class Settings:
     cache: str
     checks: str
     resume: bool
-    train: bool
     run_code: bool
     sample: str | None
     json: str | None

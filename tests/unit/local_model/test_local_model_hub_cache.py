@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from pytest_crucible.local_model.engine import RESERVED
 from pytest_crucible.local_model.server import hub_cache
 from pytest_crucible.local_model.server.hub_cache import recipe_data
-from pytest_crucible.local_model.engine import RESERVED
 from pytest_crucible.local_model.tokens import Tokenizer
 from pytest_crucible.records.errors import SpecError
 
