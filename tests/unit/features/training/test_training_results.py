@@ -48,7 +48,7 @@ def test_a_norm_that_was_not_told_is_not_zero():
 
 
 def test_targets_name_them_as_they_are_stored():
-    assert set(tuple(RANGES)) == {
+    assert set(RANGES) == {
         "training_steps", "first_loss", "final_loss", "loss_reduction", "convergence_steps", "largest_gradient_norm",
         "gradient_norms_finite",
     }  # fmt: skip
