@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records import Adapter, Event, Observation, Plan, Run, Sample, Verdict
     from pytest_crucible.records.settings import Settings
     from pytest_crucible.records.variants import VariantRules
+    from pytest_crucible.runs.provenance import PlanComparison
     from pytest_crucible.runs.run_analysis import RunAnalysis
     from pytest_crucible.sections import Section
     from pytest_crucible.session.announcements import Announcement
@@ -204,6 +205,11 @@ def pytest_crucible_join(session: CrucibleSession, item: pytest.Item) -> None:
 @hookspec
 def pytest_crucible_sampled(interrupted: bool) -> None:
     """Called when all items have run and everything is stored, before the verdicts are decided."""
+
+
+@hookspec
+def pytest_crucible_compare_plans(then: Plan, now: Plan) -> PlanComparison:  # type: ignore[empty-body]  # a hook has none
+    """Return what has changed between the plan of a stored run and that of today, for `crucible doctor RUN`."""
 
 
 @hookspec

@@ -18,7 +18,6 @@ from pytest_crucible.records import (
     Estimate,
     Evidence,
     Fingerprint,
-    Interval,
     MetricFacts,
     Plan,
     Run,
@@ -31,6 +30,7 @@ from pytest_crucible.sections.cache import OldAnswers
 from pytest_crucible.sections.losses import Losses
 from pytest_crucible.sections.usage import Usages
 from pytest_crucible.sections.worst_samples import WorstSample
+from pytest_crucible.stats.interval import Interval
 
 NODEID = "test_math.py::test_sums"
 

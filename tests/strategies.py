@@ -32,7 +32,6 @@ def is_given(value: Any) -> bool:
 COLUMNS = {
     records.ArmOutcomes,
     records.ArmEvents,
-    records.ChoosingHalf,
     records.Dataset,
     records.ScoreColumns,
     records.ExportTable,

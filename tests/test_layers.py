@@ -23,8 +23,9 @@ LAYERS = {
     "stages": "plan sample score store analyse gate report",
     "libraries": "backends datasets guards metrics importers exports schedules sweeps telemetry",
     "engines": "detectors local_model sandbox",
-    "stats": "stats",
+    "measures": "measures",
     "records": "records",
+    "stats": "stats",
     "feature table": "feature_table",
 }
 PENDING: set[tuple[str, str]] = set()
@@ -54,6 +55,8 @@ PLUGGY = {
 """The program has plugins of its own, without pytest."""
 TYPES_ONLY = {"pytest_crucible.builtin", "pytest_crucible.features", "pytest_crucible.hookspecs"}
 """Tables that import other rooms for types, or when a row is used."""
+LIGHT = {"pytest_crucible.stats.interval", "pytest_crucible.stats.number_format"}
+"""All that records may import of `stats`, which imports nothing else of this package: they need no numpy."""
 WITHIN = {"program", "pytest"}
 """Layers whose folders and modules may import each other."""
 
@@ -131,6 +134,14 @@ def test_imports_point_down():
     assert not wrong, "must not import: " + "; ".join(
         f"{module} ({LAYER[room(module)]}) {name}" for module, name in wrong
     )
+
+
+def test_records_import_only_the_light_modules_of_stats():
+    imports = {name for module in MODULES if room(module) == "records" for name in ours(module)}
+    allowed = {"numpy", "scipy"}.isdisjoint
+
+    assert {name for name in imports if room(name) == "stats"} <= LIGHT
+    assert all(allowed(name.split(".")[0] for name in imported_modules(module)) for module in LIGHT)
 
 
 def test_only_entry_modules_features_and_the_session_import_pytest():

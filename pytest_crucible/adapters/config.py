@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.adapters.arm_makers import find_maker
 from pytest_crucible.adapters.config_tables import GUARD, list_tables
 from pytest_crucible.adapters.kinds import kind_of_members, kind_of_uri, uri_schemes
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.sweeps.grid import SWEEP, member_table, read_family
 
 ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price", "max_reply_bytes")
 """Settings of every adapter: they change how requests are sent, and, apart from `max_reply_bytes`, never the replies."""
@@ -65,34 +65,22 @@ def _suggest(name: str, adapters: Mapping[str, Adapter]) -> str:
             "crucible.toml, or [tool.crucible.adapters.NAME] to pyproject.toml"
         )
     # A family may have many members, whose names follow from its own.
-    families = [family for family, adapter in adapters.items() if SWEEP in adapter.options]
+    families = [family for family, adapter in adapters.items() if find_maker(adapter) is not None]
     named = sorted(other for other in adapters if not other.startswith(tuple(f"{family}[" for family in families)))
     return suggest(name, adapters, always=f"known adapters are {', '.join(named)}")
 
 
 def _with_members(name: str, table: Any, source: Path) -> Iterator[Adapter]:
-    """Yield the adapter and, where its table has a sweep, the members of its family."""
-    adapter = _adapter(name, table, source)
+    """Yield the adapter and, where its table stands for further ones, these."""
+    adapter = read_adapter(name, table, source)
     yield adapter
-    if SWEEP in adapter.options:
-        family = read_family(name, adapter.options[SWEEP])
-        if SEEDS in adapter.options or SEEDS in family.settings:
-            raise SpecError(
-                f"adapter {name!r} in {source} has seeds and a sweep: sweep seed = [1, 2], so that each training competes, or "
-                "remove the sweep"
-            )
-        # The members of a search are known when it proposes them.
-        for member, point in () if family.trials else family.members().items():
-            yield _adapter(member, member_table(table, point), source)
+    row = find_maker(adapter)
+    if row is not None:
+        yield from row[1].expand(adapter, table, source)
 
 
-def trial_adapter(family: Adapter, name: str, point: Mapping[str, Any], root: Path) -> Adapter:
-    """Return the adapter of a trial: the family's table in the configuration, with these settings. Raises SpecError."""
-    source, tables = next((source, tables) for source, tables in list_tables(root, "adapters") if family.name in tables)
-    return _adapter(name, member_table(tables[family.name], point), source)
-
-
-def _adapter(name: str, table: Any, source: Path) -> Adapter:
+def read_adapter(name: str, table: Any, source: Path) -> Adapter:
+    """Return the adapter of a table in a configuration file. Raises SpecError."""
     options = {"uri": table} if isinstance(table, str) else dict(table) if isinstance(table, dict) else {}
     if "uri" in options:
         options = _with_uri(name, options, source)

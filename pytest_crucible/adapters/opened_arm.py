@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ from pytest_crucible.backends.guarded import Protections
 from pytest_crucible.backends.protocol import find_innermost
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.sweeps.grid import Family
 
 if TYPE_CHECKING:
     from pytest_crucible.guards.normalise import ThresholdFile
@@ -32,10 +31,8 @@ class OpenedArm:
     """The trainings of one recipe that answer in turn, where the adapter has `seeds`; `backend` is then that of the first."""
     competitors: tuple[OpenedArm, ...] = ()
     """The members of a family, of which the winner takes the arm's place; `backend` is then that of the first."""
-    family: Family | None = None
-    """How they compete."""
-    open_trial: Callable[[Mapping[str, Any]], OpenedArm] | None = None
-    """Opens a further member with these settings, trained first if it has a recipe. Only in a search."""
+    of_feature: Any = None
+    """What the feature that made the arm has to know of it, such as how the competitors compete."""
     chosen_by: tuple[ThresholdFile, ...] = ()
     """How the thresholds of its guards were chosen; empty if none is read from a file."""
 

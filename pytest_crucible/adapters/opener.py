@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.config import SEEDS, find_adapter, read_adapters, trial_adapter
+from pytest_crucible.adapters.arm_makers import find_maker
+from pytest_crucible.adapters.config import SEEDS, find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.families import open_family
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
@@ -22,9 +22,9 @@ from pytest_crucible.adapters.versions import changed_weights, is_version, versi
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.guarded import guard_backend
 from pytest_crucible.backends.stack import wrap_backend
+from pytest_crucible.features import left_out_sentence
 from pytest_crucible.records import Adapter, Role
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.sweeps.grid import SWEEP, Family, member_name, read_family
 
 if TYPE_CHECKING:
     from pytest_crucible.metrics.models.scorers import Judge
@@ -53,6 +53,29 @@ class Opener:
         if name in self._configured:
             return self._open_configured(adapter, role, ())
         return self._open_single(adapter, role, typed_in=self._context.invocation_folder)
+
+    @property
+    def context(self) -> AdapterContext:
+        """The session as adapters see it."""
+        return self._context
+
+    def open_part(self, adapter: Adapter, role: Role) -> OpenedArm:
+        """Return the arm of an adapter that is a part of another one's. Raises SpecError."""
+        return self._open_configured(adapter, role, ())
+
+    def open_named_part(self, name: str, role: Role) -> OpenedArm:
+        """Return the arm of a configured adapter that is a part of another one's. Raises SpecError."""
+        return self._open_configured(self._configured[name], role, ())
+
+    def make_ready(self, opened: OpenedArm) -> bool:
+        """Prepare an arm, such as by its training; return whether it has to be opened again. Raises SpecError."""
+        if missing := explain_missing([opened], self._context.settings.option):
+            raise SpecError("\n".join(missing))
+        pending = find_pending([opened])
+        if not pending or self._context.shared.on_unsent is not None:
+            return False
+        self.prepare(pending)
+        return True
 
     def prepare(self, pending: Sequence[Pending]) -> bool:
         """Prepare adapters. They, and ensembles of them, are opened again when they are next named.
@@ -94,39 +117,17 @@ class Opener:
         return opened
 
     def _open_new(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
-        if SWEEP in adapter.options:
-            family = read_family(adapter.name, adapter.options[SWEEP])
-            if family.trials:
-                return self._open_search(adapter, family, role)
-            return open_family(adapter, role, lambda name: self._open_configured(self._configured[name], role, ()))
+        row = find_maker(adapter)
+        if row is not None:
+            feature, maker = row
+            if self._context.is_left_out(feature.plugin_name):
+                raise SpecError(left_out_sentence(f"adapter {adapter.name!r} with {maker.key}", feature))
+            return maker.open(adapter, role, self)
         if SEEDS in adapter.options:
             trainings = tuple(self._open_single(training, role) for training in adapters_of_seeds(adapter))
             return OpenedArm(describe_trainings(adapter, role, trainings), trainings[0].backend, trainings=trainings)
         is_group = bool(kind_of(adapter).members)
         return self._open_group(adapter, role, parents) if is_group else self._open_single(adapter, role)
-
-    def _open_search(self, adapter: Adapter, family: Family, role: Role) -> OpenedArm:
-        """Return the arm of a search with its first trials, which depend on the seed alone."""
-        from pytest_crucible.sweeps.grid import first_points
-
-        def open_member(point: Mapping[str, Any]) -> OpenedArm:
-            trial = trial_adapter(adapter, member_name(family, point), point, self._context.root)
-            return self._open_configured(trial, "candidate", ())
-
-        def open_trial(point: Mapping[str, Any]) -> OpenedArm:
-            opened = open_member(point)
-            pending = find_pending([opened])
-            if missing := explain_missing([opened], self._context.settings.option):
-                raise SpecError("\n".join(missing))
-            if not pending or self._context.shared.on_unsent is not None:
-                return opened
-            self.prepare(pending)
-            return open_member(point)
-
-        points = first_points(family, self._context.settings.seed) if role == "candidate" else []
-        named = {member_name(family, point): point for point in points}
-        opened = open_family(adapter, role, lambda name: open_member(named[name]), points)
-        return replace(opened, open_trial=open_trial)
 
     def _open_group(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         if adapter.name in parents:

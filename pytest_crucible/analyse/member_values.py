@@ -11,8 +11,7 @@ from pytest_crucible.analyse.analysis import AnalysisInputs, arm_scores, cluster
 from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.analyse.statistics import Clusters
-from pytest_crucible.analyse.stopping import keep_samples
-from pytest_crucible.records import ChoosingHalf, MetricFacts
+from pytest_crucible.records import MetricFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,26 +47,4 @@ def member_values(
         values=np.column_stack([scores.values[chosen] for scores in scored]),
         is_conditional=have_other_samples(facts, scored),
         clusters=None if clusters is None else clusters[chosen],
-    )
-
-
-def choosing_inputs(half: ChoosingHalf, order: Sequence[int]) -> AnalysisInputs:
-    """Return the replies of a choosing half, each member's up to the look that dropped it. `order` is the look order.
-
-    Replies to later samples were in flight then: fast ones are among them.
-    """
-    return AnalysisInputs(
-        plan=half.plan,
-        answers=tuple(
-            keep_samples(
-                answers,
-                order[: half.looked_at(arm.name)],
-                samples=len(half.groups),
-                repeats=half.plan.draws(number).size,
-            )
-            for number, (arm, answers) in enumerate(zip(half.plan.arms, half.answers, strict=True))
-        ),
-        groups=half.groups,
-        finished=True,
-        known_kinds=half.known_kinds,
     )

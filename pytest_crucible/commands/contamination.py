@@ -47,8 +47,7 @@ from pytest_crucible.datasets.contamination.matching import NEAR_MATCH, Training
 from pytest_crucible.datasets.contamination.view import overlap_view
 from pytest_crucible.records import Adapter, Sample
 from pytest_crucible.records.contamination import Overlap
-from pytest_crucible.records.errors import BackendError, DatasetError, NotEnoughData, SpecError
-from pytest_crucible.records.number_format import p_equals
+from pytest_crucible.records.errors import BackendError, DatasetError, SpecError
 from pytest_crucible.records.object_reference import import_from_here
 from pytest_crucible.records.registry import Version
 from pytest_crucible.records.secret_settings import secrets_in
@@ -57,6 +56,8 @@ from pytest_crucible.records.settings import DEFAULT_ALPHA, Settings
 from pytest_crucible.report.markdown import check_format
 from pytest_crucible.runs.memorisation import run_min_k_test, run_order_test
 from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import p_equals
 
 
 @click.command("contamination", short_help="The samples that a model may have been trained on.")

@@ -16,7 +16,14 @@ from pytest_crucible.features.row import Feature
 if TYPE_CHECKING:
     import pluggy
 
-NAMES: tuple[str, ...] = ("stages", "robustness", "sweeps", "cns3", "training", "cookbook")
+NAMES: tuple[str, ...] = (
+    "stages",
+    "robustness",
+    "sweeps",
+    "cns3",
+    "training",
+    "cookbook",
+)
 """The features, in the order in which their hooks are called."""
 
 

@@ -13,7 +13,6 @@ from pytest_crucible.records.datasets import Origin, Selection
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.measures import Contrast, MetricFacts, Target, VariantTerm
 from pytest_crucible.records.serialize import FLAT, FORMER_NAME
-from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.records.types import Purpose
 from pytest_crucible.records.variants import PlannedVariant
 
@@ -103,12 +102,10 @@ class Plan:
     overlaps: tuple[ArmOverlap, ...] = ()
     """The samples that arms were trained on, where training files are known."""
 
-    sweep: Sweep | None = None
-    """The sweep whose winner is the candidate."""
     chosen_among: int = 1
     """The number of members that the candidate was chosen among on these same samples: claims hold for all of them at once."""
     chooses: bool = False
-    """True for the choosing half of a sweep: its arms are the members, and it gives no verdict."""
+    """True for an experiment that only chooses a candidate among its arms for another one, and gives no verdict."""
 
     exclusions: tuple[Exclusion, ...] = ()
     """Samples without which each verdict is decided again."""

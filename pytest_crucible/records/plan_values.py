@@ -38,3 +38,5 @@ class PlanValue(Generic[Value]):
 
 BEGINS_LATE = PlanValue[str]("begins_late", str, "")
 """The name of the stage at which an experiment begins, if that is not the first."""
+ANSWERED_BY = PlanValue[str]("answered_by", str, "")
+"""The helper experiment of the run in which the candidate has answered these same samples."""

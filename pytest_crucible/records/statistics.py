@@ -7,19 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.records.measures import Contrast, Target
+from pytest_crucible.stats.interval import Interval
 
 # The exponential of a larger logarithm overflows a float.
 _LARGEST_LOGARITHM = 709.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """A two-sided interval. `low` and `high` may be infinite; they are never NaN."""
-
-    low: float
-    high: float
-    level: float
-    method: str
 
 
 def interval_ends(interval: Interval | None) -> dict[str, float | None]:

@@ -19,11 +19,11 @@ from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.git import git_commit
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.redaction import HIDDEN
 from pytest_crucible.records.rules import RULES_VERSION
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.sweeps.grid import sweep_changes
+from pytest_crucible.runs.plugins import program_plugins
+from pytest_crucible.stats.number_format import quantity
 
 # A fixed list: the environment also holds keys and private data. These change results or identify the machine of a run.
 VARIABLES = (
@@ -237,23 +237,33 @@ def _plan_detail(plan: Plan, now: Plan | None) -> str:
     if now is None:
         return "is not there any more"
     same = f"the same {quantity(now.selected, 'sample')}, test, metrics and adapters"
-    swept = "" if plan.sweep is None else f" (sweep of {plan.sweep.family}, {plan.sweep.sha256[:12]})"
-    return ", ".join(_changes(plan, now)) or f"{same}{swept}"
+    details = "".join(f" ({comparison.detail})" for comparison in _by_features(plan, now) if comparison.detail)
+    return ", ".join(_changes(plan, now)) or f"{same}{details}"
 
 
-def _sweep_changes(then: Plan, now: Plan) -> list[str]:
-    if then.sweep is None or now.sweep is None:
-        of = then.sweep or now.sweep
-        return [] if of is None else [f"{of.family} was {'not ' if then.sweep is None else ''}swept"]
-    return [f"this run {change}" for change in sweep_changes(then.sweep, now.sweep)]
+@dataclass(frozen=True)
+class PlanComparison:
+    """What a feature finds of a stored plan in the plan of today."""
+
+    changes: tuple[str, ...] = ()
+    detail: str = ""
+    """Shown where nothing has changed."""
+    names_candidate: bool = True
+    """False if the plan of today has no candidate yet, because the run chooses it."""
+
+
+def _by_features(then: Plan, now: Plan) -> list[PlanComparison]:
+    comparisons: list[PlanComparison] = program_plugins().hook.pytest_crucible_compare_plans(then=then, now=now)
+    return comparisons
 
 
 def _changes(then: Plan, now: Plan) -> list[str]:
     changed = [f"{part} changed" for part in differences(then.fingerprint, now.fingerprint)]
-    changed += _sweep_changes(then, now)
+    by_features = _by_features(then, now)
+    changed += [change for comparison in by_features for change in comparison.changes]
     arms = {arm.name: arm for arm in now.arms}
-    # The winner of a sweep is one of the members, which are compared above.
-    for arm in then.arms[1:] if then.sweep is not None else then.arms:
+    names_candidate = all(comparison.names_candidate for comparison in by_features)
+    for arm in then.arms if names_candidate else then.arms[1:]:
         other = arms.get(arm.name)
         if other is None:
             changed.append(f"{arm.name} is not queried")

@@ -11,9 +11,9 @@ from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Floats, scores_by_repeat
 from pytest_crucible.metrics.ensemble_members import member_metric
 from pytest_crucible.records import Arm, ArmOutcomes, Claim, Diversity, MemberPair, Note, Proportion, Row, Table, View
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.number_format import with_interval
 
 decides = False  # no claim of it can fail the session
 

@@ -13,7 +13,6 @@ from pytest_crucible.records import (
     ArmEvents,
     ArmOutcomes,
     CachedReplies,
-    ChoosingHalf,
     Contrast,
     Look,
     MetricFacts,
@@ -23,6 +22,7 @@ from pytest_crucible.records import (
     Sample,
     Target,
 )
+from pytest_crucible.records.helpers import HelperReplies
 from pytest_crucible.records.slices import By
 
 if TYPE_CHECKING:
@@ -68,8 +68,11 @@ class StoredDetails(Protocol):
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         """Return an arm's first reply to the samples at some positions."""
 
-    def choosing_half(self) -> ChoosingHalf | None:
-        """Return the choosing half of the sweep that the experiment belongs to; None without one."""
+    def helper(self, nodeid: str) -> HelperReplies | None:
+        """Return the replies of an experiment that served this one in its run; None if it has not begun."""
+
+    def decisions(self, subject: str) -> Mapping[int, Mapping[str, Any]]:
+        """Return the decisions that the run has made on a subject, by their numbers."""
 
 
 class NoStoredDetails:
@@ -111,8 +114,11 @@ class NoStoredDetails:
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         return {}
 
-    def choosing_half(self) -> ChoosingHalf | None:
+    def helper(self, nodeid: str) -> HelperReplies | None:
         return None
+
+    def decisions(self, subject: str) -> Mapping[int, Mapping[str, Any]]:
+        return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

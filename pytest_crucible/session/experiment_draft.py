@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -79,6 +79,11 @@ class ExperimentDraft:
     def judged(self) -> list[str]:
         """The metrics that targets and comparisons name."""
         return [name for measure in (*targets(self.item), *comparisons(self.item)) for name in measure.metrics]
+
+    def add_variant(self, variant: Variant) -> None:
+        """Send the samples in a further variant, which targets name in brackets."""
+        self.variants.append(variant)
+        self.names = replace(self.names, variants=(*self.names.variants, variant.name))
 
     def plan_value(self, name: PlanValue[Any], value: Any) -> None:
         """Keep a value of a feature in the plan; its default is not stored."""

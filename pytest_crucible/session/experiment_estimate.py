@@ -17,8 +17,12 @@ class HelperEstimate:
     """An experiment that serves another one, and is sent before it."""
 
     experiment: Experiment
+    family: str = ""
+    """The name of the arms that are not known yet."""
     further: int = 0
-    """The number of arms that are not known yet."""
+    """The number of these arms."""
+    least_share: float = 1.0
+    """The share of the samples after which the scores may end it."""
     unsent: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """The positions of samples that an arm is not sent, by its name."""
 

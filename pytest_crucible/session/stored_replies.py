@@ -6,6 +6,7 @@ import hashlib
 import json
 
 from pytest_crucible.records import ArmOutcomes, Plan
+from pytest_crucible.records.plan_values import ANSWERED_BY
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.store.experiments import StoredExperiment
 from pytest_crucible.store.past_sweeps import find_member
@@ -44,10 +45,9 @@ def find_stored_replies(
     arm, fingerprint = plan.arms[number], arm_fingerprint(plan, number, variant)
     source = None
     twin = plan.draws(number).twin(variant)
-    chose = plan.chosen_among > 1 and plan.sweep is not None and plan.sweep.test == plan.nodeid
-    if run and not number and chose and plan.sweep is not None and not twin:
-        # The candidate has answered these samples when it was chosen.
-        source = find_member(store, run, plan.sweep.nodeid, arm.name, variant)
+    helper = ANSWERED_BY.of(plan)
+    if run and not number and helper and not twin:
+        source = find_member(store, run, helper, arm.name, variant)
     if source is not None:
         return source
     if arm.stored_run is not None and twin:

@@ -13,14 +13,13 @@ from pytest_crucible.records import (
     ArmEvents,
     ArmOutcomes,
     CachedReplies,
-    ChoosingHalf,
     Contrast,
     PastComparison,
     Plan,
     ReusedReplies,
     Sample,
-    SweepLook,
 )
+from pytest_crucible.records.helpers import HelperReplies
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store import outcomes, reused_outcomes, schema, stored_samples
 from pytest_crucible.store.decisions import load_decisions
@@ -134,23 +133,22 @@ class StoredExperiment:
         """Return all samples, in the dataset's order."""
         return stored_samples.all_samples(self.store, self.plan.dataset_sha256)
 
-    def choosing_half(self) -> ChoosingHalf | None:
-        """Return the choosing half of the sweep that this experiment belongs to; None without one that has begun."""
-        sweep = self.plan.sweep
-        half = None if sweep is None else find_experiment(self.store, self.run, sweep.nodeid)
-        if sweep is None or half is None:
+    def helper(self, nodeid: str) -> HelperReplies | None:
+        """Return the replies of an experiment that served this one in its run; None if it has not begun."""
+        helper = find_experiment(self.store, self.run, nodeid)
+        if helper is None:
             return None
-        looks = load_decisions(self.store, self.run, sweep.looks_subject).values()
-        winner = load_decisions(self.store, self.run, sweep.winner_subject)
-        return ChoosingHalf(
-            plan=half.plan,
-            answers=half.arms,
-            groups=half.groups,
-            sample_ids=half.all_sample_ids(),
-            known_kinds=half.known_kinds,
-            looks=tuple(SweepLook(samples=look["samples"], kept=tuple(look["kept"])) for look in looks),
-            winner=winner[0]["winner"] if winner else "",
+        return HelperReplies(
+            plan=helper.plan,
+            answers=helper.arms,
+            groups=helper.groups,
+            sample_ids=helper.all_sample_ids(),
+            known_kinds=helper.known_kinds,
         )
+
+    def decisions(self, subject: str) -> Mapping[int, Mapping[str, Any]]:
+        """Return the decisions that the run has made on a subject, by their numbers."""
+        return load_decisions(self.store, self.run, subject)
 
     def reply_texts(self, arm: int, twin: int) -> Mapping[tuple[int, int], str]:
         """Return the texts of an arm's replies by (position, place): to the original samples (0), or to their twins."""

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, func, select
 
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.helpers import CHOOSING
 from pytest_crucible.records.process_secrets import require_no_key
-from pytest_crucible.records.sweeps import CHOOSING
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors, insert_or_ignore
 from pytest_crucible.store.find_run import newest_first

@@ -11,10 +11,11 @@ from pathlib import Path
 import click
 import pytest
 
-from pytest_crucible.builtin import COMMANDS
 from pytest_crucible.cli import DID_NOT_HOLD, HELD, INTERRUPTED, USAGE, main
 from pytest_crucible.commands import listings
+from pytest_crucible.runs.plugins import commands
 
+COMMANDS = commands()
 PROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"
 
 

@@ -12,9 +12,11 @@ from simulation import at_least
 from sweep_evals import SweepEval, equal, spread
 
 from pytest_crucible.analyse.many_arms import ManyArms
+from pytest_crucible.features.sweeps.records import ChoosingHalf, Sweep, SweepLook, SweepMember
+from pytest_crucible.features.sweeps.rounds import members_that_go_on
 from pytest_crucible.features.sweeps.sweep_members import compare_members
-from pytest_crucible.records import Arm, ChoosingHalf, Sweep, SweepLook, SweepMember
-from pytest_crucible.sweeps.rounds import members_that_go_on
+from pytest_crucible.records import Arm
+from pytest_crucible.records.helpers import HelperReplies
 
 pytestmark = pytest.mark.slow
 
@@ -68,14 +70,15 @@ def compare_sweep(case: SweepEval, values: np.ndarray, drop: str) -> ManyArms:
     winner = live[int(np.argmax(values[:, live].mean(axis=0)))]
     groups = None if case.clusters is None else [f"g{label}" for label in case.clusters]
     inputs = analysis_inputs(arm(ok=values[:, 0].astype(bool).tolist()), groups=groups)
-    half = ChoosingHalf(
+    replies = HelperReplies(
         plan=replace(inputs.plan, arms=tuple(Arm(name=name, role="baseline", adapter=name, identity=name) for name in names)),
         answers=tuple(arm(ok=column) for column in values.astype(bool).T.tolist()),
-        groups=inputs.groups, sample_ids=[], known_kinds={}, looks=tuple(looks), winner=names[winner],
+        groups=inputs.groups, sample_ids=[], known_kinds={},
     )  # fmt: skip
     sweep = Sweep(
         family="tuned", test="t.py::t", by="ok", confirm=0.5, drop=drop, grid={}, choosing=case.n, choosing_sha256="",
         confirming=case.n, looks=(case.n // 8, case.n // 4, case.n // 2),
         members=tuple(SweepMember(name=name, settings={"name": name}, identity=name) for name in names),
     )  # fmt: skip
+    half = ChoosingHalf(sweep=sweep, replies=replies, looks=tuple(looks), winner=names[winner])
     return compare_members(half, range(case.n), sweep, alpha=0.05).members

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from sweep_evals import Array, SweepEval
 
+from pytest_crucible.features.sweeps.rounds import LOOKS, choose_winner, look_lengths, members_that_go_on, split_halves
 from pytest_crucible.stats import compare, estimate
-from pytest_crucible.sweeps.rounds import LOOKS, choose_winner, look_lengths, members_that_go_on, split_halves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

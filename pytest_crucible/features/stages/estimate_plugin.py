@@ -12,9 +12,9 @@ from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.features.stages.cost import predict_total
 from pytest_crucible.features.stages.estimate_lines import forecast_text
 from pytest_crucible.features.stages.estimating import Estimator
-from pytest_crucible.records.number_format import seconds
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_estimate import ExperimentEstimate, SessionEstimate
+from pytest_crucible.stats.number_format import seconds
 
 if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession
@@ -43,7 +43,7 @@ class EstimatePlugin:
         estimate = ExperimentEstimate(item, experiment)
         self._config.hook.pytest_crucible_estimate(estimate=estimate)
         for helper in estimate.helpers:
-            self._estimator(item, helper.experiment, helper.further, helper.unsent)
+            self._estimator(item, helper.experiment, helper)
         self._estimator(item, estimate.experiment)
 
     @pytest.hookimpl(tryfirst=True)

@@ -37,6 +37,7 @@ from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.experiment_estimate import HelperEstimate
 from pytest_crucible.session.open_units import OpenUnits
 from pytest_crucible.session.stored_replies import find_stored_replies
 from pytest_crucible.store.past_usage import judges_of, past_usage
@@ -66,18 +67,14 @@ class Estimator:
         self,
         item: pytest.Function,
         experiment: Experiment,
-        further: int = 0,
-        unsent: Mapping[str, frozenset[int]] | None = None,
+        helper: HelperEstimate | None = None,
     ) -> None:
-        """Estimate one experiment.
-
-        `further` is the number of a search's trials that are not proposed yet. `unsent` maps an arm's name to the positions of
-        the samples that the arm is not sent.
-        """
+        """Estimate one experiment; `helper` has what is known of one that serves another."""
         plan, positions = experiment.plan, self._positions(experiment)
         done = self._stored_units(experiment, positions)
         closed = [
-            units | _unsent_units(plan, arm.name, unsent or {}) for units, arm in zip(done, plan.arms, strict=True)
+            units | _unsent_units(plan, arm.name, helper.unsent if helper else {})
+            for units, arm in zip(done, plan.arms, strict=True)
         ]
         outcomes = self._ask(item, experiment, closed, positions)
         arms = [
@@ -97,15 +94,15 @@ class Estimator:
             for number, arm in enumerate(plan.arms)
             if arm.stored_run is None
         ]
-        if further and plan.sweep is not None:
+        if helper is not None and helper.further:
             unstored = [
                 whole_amounts(arm) or self._as_before(plan.nodeid, arm.arm, arm.stored + arm.cached).amounts
                 for arm in arms
             ]
-            arms.append(estimate_further(plan.nodeid, plan.sweep.family, arms, unstored, further))
+            arms.append(estimate_further(plan.nodeid, helper.family, arms, unstored, helper.further))
         new = sum(estimate.to_send for estimate in arms)
         judges = [self._as_before(plan.nodeid, judge, new) for judge in judges_of(self.store, plan.nodeid)]
-        share = least_share(plan, len(positions or experiment.dataset.samples))
+        share = helper.least_share if helper else least_share(plan, len(positions or experiment.dataset.samples))
         self.estimates += [ends_early(estimate, share) for estimate in (*arms, *judges)]
 
     def _as_before(self, nodeid: str, arm: str, replies: int) -> ArmEstimate:
@@ -216,9 +213,7 @@ def _unsent_units(plan: Plan, arm: str, unsent: Mapping[str, frozenset[int]]) ->
 
 def least_share(plan: Plan, samples: int) -> float:
     """Return the share of an experiment's samples after which the scores may end it; 1 if they cannot."""
-    if plan.chooses and plan.sweep is not None and plan.sweep.looks:
-        return plan.sweep.looks[0] / samples
-    if plan.look_alpha is not None and not plan.chooses:
+    if plan.look_alpha is not None:
         return 1 / samples
     if STAGES.of(plan) and FIRST_STAGE.of(plan):
         # The session may end before it begins.

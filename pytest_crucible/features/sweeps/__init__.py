@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from pytest_crucible.features.row import Feature
 
-FEATURE = Feature("sweeps", adapter_keys=("sweep",))
+FEATURE = Feature(
+    "sweeps", adapter_keys=("sweep",), tables={"arm_makers": "pytest_crucible.features.sweeps.families:MAKERS"}
+)

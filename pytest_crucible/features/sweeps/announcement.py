@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_crucible.features.sweeps.records import SWEEP_OF
 from pytest_crucible.records import Plan
 from pytest_crucible.records.views import experiment_name
 
 
 def sweep_lines(plan: Plan) -> Iterator[str]:
     """Yield the line on the sweep of a plan; nothing without one."""
-    sweep = plan.sweep
+    sweep = SWEEP_OF.of(plan)
     if sweep is None:
         return
     if sweep.test != plan.nodeid:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_crucible.features.sweeps.session_sweep import SessionSweep
+    from pytest_crucible.records import Plan
+    from pytest_crucible.runs.provenance import PlanComparison
     from pytest_crucible.session.announcements import Announcement
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.experiment_estimate import ExperimentEstimate, SessionEstimate
@@ -93,6 +95,13 @@ def pytest_crucible_estimate_session(estimate: SessionEstimate, config: pytest.C
     sweep = session_sweep(config)
     if sweep is not None:
         sweep.complete_estimate(estimate)
+
+
+def pytest_crucible_compare_plans(then: Plan, now: Plan) -> PlanComparison:
+    """Compare the sweep of a stored plan with that of today's."""
+    from pytest_crucible.features.sweeps.grid import compare_sweeps
+
+    return compare_sweeps(then, now)
 
 
 def pytest_testnodedown(node: Any, error: Any) -> None:

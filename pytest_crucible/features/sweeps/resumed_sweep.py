@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.features.sweeps.families import family_of
+from pytest_crucible.features.sweeps.grid import most_trials
+from pytest_crucible.features.sweeps.records import SWEEP_OF
 from pytest_crucible.features.sweeps.sweep_choice import SweepChoice, check_same_sweep
 from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep
 from pytest_crucible.features.sweeps.sweep_trials import with_stored_trials
@@ -13,7 +16,6 @@ from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.store.decisions import load_decisions
 from pytest_crucible.store.past_sweeps import latest_plan
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.sweeps.grid import most_trials
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ class ResumedSweep:
     @property
     def further_trials(self) -> int:
         """The number of a search's trials that are not proposed yet; 0 for a grid."""
-        family = self.sweep.family.family
-        if family is None or not family.trials or self.winner is not None:
+        family = family_of(self.sweep.family)
+        if not family.trials or self.winner is not None:
             return 0
         return most_trials(family) - len(self.sweep.record.members)
 
@@ -37,10 +39,11 @@ class ResumedSweep:
 def resume_sweep(sweep: PlannedSweep, store: RunStore) -> ResumedSweep:
     """Return the sweep as the latest run left it. Raises SpecError if that run swept something else."""
     earlier = latest_plan(store, sweep.record.nodeid, before="")
-    if earlier is None or earlier[1].sweep is None:
+    before = None if earlier is None else SWEEP_OF.of(earlier[1])
+    if earlier is None or before is None:
         return ResumedSweep(sweep)
     run = earlier[0]
-    check_same_sweep(run, earlier[1].sweep, sweep.record)
+    check_same_sweep(run, before, sweep.record)
     sweep = with_stored_trials(sweep, store, run)
     looks = load_decisions(store, run, sweep.record.looks_subject)
     return ResumedSweep(sweep, SweepChoice(sweep, run, store).winner(), _unsent(sweep, list(looks.values())))

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.analyse.member_values import choosing_inputs, member_values
+from pytest_crucible.analyse.member_values import member_values
 from pytest_crucible.analyse.winners_estimate import CorrectedMean, correct_winner
+from pytest_crucible.features.sweeps.records import SWEEP_OF, ChoosingHalf, Sweep, SweepLook, load_choosing_half
 from pytest_crucible.features.sweeps.setting_tables import METHOD as SETTINGS
 from pytest_crucible.features.sweeps.setting_tables import setting_document, setting_note, setting_tables
-from pytest_crucible.features.sweeps.sweep_members import SweepMembers, compare_members
+from pytest_crucible.features.sweeps.sweep_members import SweepMembers, choosing_inputs, compare_members
 from pytest_crucible.plan.look_order import look_order
-from pytest_crucible.records import ChoosingHalf, Claim, Note, Row, Statement, Sweep, SweepLook, Table, View
-from pytest_crucible.records.number_format import number, quantity, with_interval
+from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.sections.many_arms import METHOD, arm_document, distance_text, not_worse_text, rank_text
+from pytest_crucible.stats.number_format import number, quantity, with_interval
 
 decides = False  # no claim of it can fail the session
 
@@ -42,7 +43,9 @@ class SweepResult:
 
 def compute(inputs: SectionInputs) -> SweepResult | None:
     """Return the sweep that the candidate has won; None if it was named."""
-    sweep, half = inputs.plan.sweep, inputs.stored.choosing_half()
+    sweep, half = SWEEP_OF.of(inputs.plan), None
+    if sweep is not None:
+        half = load_choosing_half(sweep, inputs.stored)
     if sweep is None or half is None:
         return None
     return SweepResult(
@@ -60,13 +63,13 @@ def compute(inputs: SectionInputs) -> SweepResult | None:
 
 
 def _compare(half: ChoosingHalf, sweep: Sweep, alpha: float) -> SweepMembers | None:
-    return compare_members(half, look_order(half.sample_ids, half.groups), sweep, alpha=alpha)
+    return compare_members(half, look_order(half.replies.sample_ids, half.replies.groups), sweep, alpha=alpha)
 
 
 def _correct(half: ChoosingHalf, sweep: Sweep) -> CorrectedMean | None:
-    order = look_order(half.sample_ids, half.groups)
+    order = look_order(half.replies.sample_ids, half.replies.groups)
     members = range(len(sweep.members))
-    compared = member_values(choosing_inputs(half, order), sweep.by, members, range(len(half.groups)))
+    compared = member_values(choosing_inputs(half, order), sweep.by, members, range(len(half.replies.groups)))
     corrected = None if compared is None else correct_winner(compared)
     return corrected if corrected is not None and sweep.members[corrected.arm].name == half.winner else None
 

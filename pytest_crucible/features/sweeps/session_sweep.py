@@ -95,8 +95,16 @@ class SessionSweep:
         if resumed is None:
             return
         if estimate.item.nodeid == resumed.sweep.record.test:
-            choosing = resumed.sweep.choosing
-            estimate.helpers.append(HelperEstimate(choosing, resumed.further_trials, resumed.unsent))
+            choosing, record = resumed.sweep.choosing, resumed.sweep.record
+            estimate.helpers.append(
+                HelperEstimate(
+                    choosing,
+                    family=record.family,
+                    further=resumed.further_trials,
+                    least_share=record.looks[0] / len(choosing.dataset.samples) if record.looks else 1.0,
+                    unsent=resumed.unsent,
+                )
+            )
         if resumed.winner is not None:
             estimate.experiment = with_winner(estimate.experiment, resumed.winner)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.records import Sweep
+from pytest_crucible.features.sweeps.records import Sweep
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 

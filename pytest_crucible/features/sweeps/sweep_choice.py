@@ -11,18 +11,18 @@ from typing import Any
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.analyse.member_values import member_values
+from pytest_crucible.features.sweeps.grid import sweep_changes
+from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
+from pytest_crucible.features.sweeps.rounds import choose_winner
 from pytest_crucible.features.sweeps.sweep_looks import SweepLooks, unscored_text
 from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep, with_sweep, with_winner
 from pytest_crucible.features.sweeps.sweep_trials import RunChoosing, SearchTrials, stored_inputs, with_stored_trials
-from pytest_crucible.records import Sweep
 from pytest_crucible.records.errors import CrucibleError, SpecError, UnsuitableMetric
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.store.decisions import add_decision, copy_decisions, load_decisions
 from pytest_crucible.store.experiments import StoredExperiment, find_experiment
 from pytest_crucible.store.past_sweeps import latest_plan
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.sweeps.grid import sweep_changes
-from pytest_crucible.sweeps.rounds import choose_winner
 
 
 @dataclass
@@ -43,8 +43,9 @@ class SweepChoice:
         Raises SpecError if that run swept something else.
         """
         earlier = latest_plan(self.store, self.record.nodeid, before=self.run) if resume else None
-        if earlier is not None and earlier[1].sweep is not None:
-            check_same_sweep(earlier[0], earlier[1].sweep, self.record)
+        before = None if earlier is None else SWEEP_OF.of(earlier[1])
+        if earlier is not None and before is not None:
+            check_same_sweep(earlier[0], before, self.record)
         self.store.enter_plan(self.run, self.sweep.choosing.plan)
         if earlier is not None:
             for subject in (self.record.looks_subject, self.record.trials_subject, self.record.winner_subject):

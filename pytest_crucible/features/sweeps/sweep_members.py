@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pytest_crucible.analyse.analysis import arm_scores, clusters_of, metric_facts
+from pytest_crucible.analyse.analysis import AnalysisInputs, arm_scores, clusters_of, metric_facts
 from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.many_arms import ArmResult, ManyArms, RankedScores, compare_many_arms, rank_scores
-from pytest_crucible.analyse.member_values import choosing_inputs
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes
+from pytest_crucible.analyse.stopping import keep_samples
+from pytest_crucible.features.sweeps.records import ChoosingHalf, Sweep
 from pytest_crucible.features.sweeps.setting_means import SettingMeans, compare_settings
-from pytest_crucible.records import ChoosingHalf, Interval, MetricFacts, Sweep
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records import MetricFacts
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 
 SEARCHED = "a search proposes settings by the scores of earlier ones, so that its trials are not a sample of settings"
 
@@ -26,6 +27,29 @@ class SweepMembers:
 
     members: ManyArms
     settings: SettingMeans
+
+
+def choosing_inputs(half: ChoosingHalf, order: Sequence[int]) -> AnalysisInputs:
+    """Return the replies of a choosing half, each member's up to the look that dropped it. `order` is the look order.
+
+    Replies to later samples were in flight then: fast ones are among them.
+    """
+    replies = half.replies
+    return AnalysisInputs(
+        plan=replies.plan,
+        answers=tuple(
+            keep_samples(
+                answers,
+                order[: half.looked_at(arm.name)],
+                samples=len(replies.groups),
+                repeats=replies.plan.draws(number).size,
+            )
+            for number, (arm, answers) in enumerate(zip(replies.plan.arms, replies.answers, strict=True))
+        ),
+        groups=replies.groups,
+        finished=True,
+        known_kinds=replies.known_kinds,
+    )
 
 
 def compare_members(half: ChoosingHalf, order: Sequence[int], sweep: Sweep, *, alpha: float) -> SweepMembers | None:
@@ -39,9 +63,9 @@ def compare_members(half: ChoosingHalf, order: Sequence[int], sweep: Sweep, *, a
     facts = metric_facts(inputs).get(sweep.by)
     if facts is None or facts.kind == "text":
         return None
-    names = [arm.name for arm in half.plan.arms]
+    names = [arm.name for arm in half.replies.plan.arms]
     scores = {name: arm_scores(facts, inputs, number) for number, name in enumerate(names)}
-    attributes = SampleAttributes(clusters_of(half.groups), random_factors=half.plan.random_factors)
+    attributes = SampleAttributes(clusters_of(half.replies.groups), random_factors=half.replies.plan.random_factors)
     dropped = [name for name in names if any(name not in look.kept for look in half.looks)]
     share = alpha / 2 / len(sweep.looks) if dropped else 0.0
     drops = _compare_at_drops(facts, half, order, scores, attributes, share) if dropped else {}
@@ -97,7 +121,7 @@ def _compare_at_drops(
     for look in half.looks:
         leaving = [name for name in live if name not in look.kept]
         if leaving:
-            looked_at = np.zeros(len(half.groups), dtype=bool)
+            looked_at = np.zeros(len(half.replies.groups), dtype=bool)
             looked_at[list(order[: look.samples])] = True
             chosen = [scores[name] for name in live]
             try:

@@ -9,18 +9,20 @@ from typing import Any
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
+from pytest_crucible.features.sweeps.families import family_of
+from pytest_crucible.features.sweeps.grid import Family, first_points
+from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep, SweepMember
+from pytest_crucible.features.sweeps.rounds import LOOKS, Halves, look_lengths, split_halves
 from pytest_crucible.plan.design import group_count
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.plan.variants import plan_variants
-from pytest_crucible.records import Plan, Sample, Sweep, SweepMember
+from pytest_crucible.records import Plan, Sample
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.plan_values import BEGINS_LATE
+from pytest_crucible.records.helpers import choosing_nodeid
+from pytest_crucible.records.plan_values import ANSWERED_BY, BEGINS_LATE
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.suggestions import closest_name
-from pytest_crucible.records.sweeps import choosing_nodeid
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.sweeps.grid import Family, first_points
-from pytest_crucible.sweeps.rounds import LOOKS, Halves, look_lengths, split_halves
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class PlannedSweep:
 
     @property
     def record(self) -> Sweep:
-        sweep = self.choosing.plan.sweep
+        sweep = SWEEP_OF.of(self.choosing.plan)
         assert sweep is not None
         return sweep
 
@@ -45,8 +47,7 @@ def plan_sweep(
 
     Raises SpecError if no experiment, or more than one, scores the metric that chooses, and for too few samples.
     """
-    family = family_arm.family
-    assert family is not None
+    family = family_of(family_arm)
     test, metric = _find_chooser(family, [experiment.plan for experiment in experiments.values()])
     chooser = experiments[test]
     stage = BEGINS_LATE.of(chooser.plan)
@@ -98,7 +99,7 @@ def with_trial(sweep: PlannedSweep, settings: Mapping[str, Any], trial: OpenedAr
 
 def with_sweep(experiment: Experiment, record: Sweep) -> Experiment:
     """Return the experiment with the record of its sweep."""
-    return replace(experiment, plan=replace(experiment.plan, sweep=record))
+    return replace(experiment, plan=SWEEP_OF.on(experiment.plan, record))
 
 
 def with_winner(experiment: Experiment, winner: OpenedArm) -> Experiment:
@@ -176,7 +177,11 @@ def _correct_for_choice(experiment: Experiment, record: Sweep, *, used: set[str]
     plan = experiment.plan
     # The best of several means is too high to be compared as it is.
     targets = tuple(replace(target, decide="bound") for target in plan.targets)
-    return replace(experiment, plan=replace(plan, chosen_among=len(record.members), targets=targets))
+    changed = replace(plan, chosen_among=len(record.members), targets=targets)
+    if plan.nodeid == record.test and len(record.members) > 1:
+        # The candidate has answered these samples when it was chosen.
+        changed = ANSWERED_BY.on(changed, record.nodeid)
+    return replace(experiment, plan=changed)
 
 
 def _without(experiment: Experiment, record: Sweep, *, left_out: set[str]) -> Experiment:
@@ -225,19 +230,21 @@ def _with_members(choosing: Experiment, record: Sweep, competitors: Sequence[Ope
         warnings=(),
         # Members compete on the original samples.
         variants=(),
-        plan=replace(
-            choosing.plan,
-            nodeid=choosing_nodeid(record.test, record.family),
-            arms=tuple(opened.arm for opened in competitors),
-            targets=(),
-            contrasts=(),
-            variants=(),
-            variant_terms=(),
-            not_run={},
-            look_alpha=None,
-            # Members compete on all of these samples, before any stage begins.
-            features={},
-            sweep=record,
-            chooses=True,
+        plan=SWEEP_OF.on(
+            replace(
+                choosing.plan,
+                nodeid=choosing_nodeid(record.test, record.family),
+                arms=tuple(opened.arm for opened in competitors),
+                targets=(),
+                contrasts=(),
+                variants=(),
+                variant_terms=(),
+                not_run={},
+                look_alpha=None,
+                # Members compete on all of these samples, before any stage begins.
+                features={},
+                chooses=True,
+            ),
+            record,
         ),
     )

@@ -11,13 +11,14 @@ import numpy as np
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.member_values import member_values
+from pytest_crucible.features.sweeps.families import SweptFamily, family_of
+from pytest_crucible.features.sweeps.grid import propose
 from pytest_crucible.features.sweeps.sweep_looks import SweepLooks
 from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep, with_trial
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.store.decisions import add_decision, load_decisions
 from pytest_crucible.store.experiments import StoredExperiment, find_experiment
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.sweeps.grid import propose
 
 RunChoosing = Callable[[Experiment, SweepLooks, int], None]
 """Runs the choosing half; the number is that of the members that have had their requests."""
@@ -62,8 +63,7 @@ class SearchTrials:
         return stored is not None and stored.finished
 
     def _propose(self, number: int) -> dict[str, Any] | None:
-        record, family = self.sweep.record, self.sweep.family.family
-        assert family is not None
+        record, family = self.sweep.record, family_of(self.sweep.family)
         points = [member.settings for member in record.members]
         scored = [(point, score) for point, score in zip(points, self._means(), strict=True) if score is not None]
         return propose(family, scored, seed=record.seed, number=number, tried=points)
@@ -91,8 +91,9 @@ def with_stored_trials(sweep: PlannedSweep, store: RunStore, run: str) -> Planne
 
 
 def open_trial(family: OpenedArm, settings: dict[str, Any]) -> OpenedArm:
-    assert family.open_trial is not None
-    return family.open_trial(settings)
+    swept: SweptFamily = family.of_feature
+    assert swept.open_trial is not None
+    return swept.open_trial(settings)
 
 
 def stored_inputs(stored: StoredExperiment) -> AnalysisInputs:

@@ -15,13 +15,13 @@ from pytest_crucible.records import (
     BoundedValue,
     Estimate,
     Evidence,
-    Interval,
     Target,
     TargetResult,
     TrainingResult,
 )
 from pytest_crucible.records.factors import FEWEST_LEVELS
 from pytest_crucible.stats import mean_interval, t_bound
+from pytest_crucible.stats.interval import Interval
 
 METHOD = "one training"
 _UNKNOWN = BoundedValue(value=None, lower=None, upper=None)

@@ -47,7 +47,7 @@ def pytest_crucible_leftovers(folder: Path, before: float) -> Leftovers:
 
 def _estimate_lines(estimate: SessionEstimate, folder: Path) -> Iterator[str]:
     from pytest_crucible.adapters.preparations import find_pending
-    from pytest_crucible.records.number_format import quantity
+    from pytest_crucible.stats.number_format import quantity
 
     pending = find_pending(estimate.arms)
     if not pending:

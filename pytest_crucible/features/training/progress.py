@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_crucible.adapters.context import ProgressLines
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import CrucibleError
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.number_format import quantity
 
 if TYPE_CHECKING:
     from pytest_crucible.features.training.log import TrainingLog

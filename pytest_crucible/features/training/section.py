@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from pytest_crucible.features.training.ranges import RANGES
 from pytest_crucible.records import Arm, Claim, Note, TrainingResult, View
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.number_format import quantity
 
 decides = False  # no claim of it can fail the session
 

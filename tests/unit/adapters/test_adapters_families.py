@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 from adapter_contexts import context_in, default_settings
 
-from pytest_crucible.adapters.families import open_family
 from pytest_crucible.adapters.open import check_distinct, open_arms
 from pytest_crucible.adapters.opened_arm import collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
+from pytest_crucible.features.sweeps.families import open_family
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.unknown_setting import UnknownSetting

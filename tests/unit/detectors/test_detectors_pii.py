@@ -1,4 +1,4 @@
-"""Personal data: what is found, and what only looks like it."""
+"""Personal data in texts, with characters of any width."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from run_sizes import choose_examples
 
 from pytest_crucible.detectors import addresses
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii, passes_luhn, passes_mod97
+from pytest_crucible.detectors.places import drop_overlapping, make_spans
+from pytest_crucible.records.detections import Span
 
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere")) / "guard" / "presidio_pii_synth.jsonl.gz"
 
@@ -85,7 +87,7 @@ def test_personal_data_is_found_whole(text, kind, value):
 
 
 @pytest.mark.parametrize("text", NOTHING)
-def test_what_only_looks_like_personal_data_is_left(text):
+def test_harmless_look_alikes_of_personal_data_are_not_found(text):
     assert find_pii(text) == ()
 
 
@@ -105,7 +107,7 @@ def test_plans_of_countries_find_numbers_without_a_word_beside_them():
     assert find_pii(text) == find_pii(text, phones="phonenumbers")
 
 
-def test_without_phonenumbers_words_beside_a_number_tell_a_telephone(monkeypatch):
+def test_without_phonenumbers_words_beside_a_number_are_needed(monkeypatch):
     monkeypatch.setattr("pytest_crucible.detectors.pii.has_phonenumbers", lambda: False)
 
     assert find_pii("Anna, 030 901820") == ()
@@ -114,13 +116,13 @@ def test_without_phonenumbers_words_beside_a_number_tell_a_telephone(monkeypatch
 
 def test_most_numbers_of_many_plans_are_found_without_a_word_beside_them():
     pytest.importorskip("phonenumbers")
-    found = [
+    result = [
         any(span.start == text.index(number) for span in find_pii(text, ["PHONE_NUMBER"]))
         for _, text, number in make_phones(seed=3)
     ]
 
-    assert len(found) > 500
-    assert sum(found) / len(found) >= 0.95
+    assert len(result) > 500
+    assert sum(result) / len(result) >= 0.95
 
 
 @pytest.mark.parametrize(
@@ -166,9 +168,9 @@ def test_only_the_first_numbers_of_a_text_are_looked_up_in_plans(monkeypatch):
     monkeypatch.setattr("pytest_crucible.detectors.phones._MOST_NUMBERS", 2)
     text = "030 901820, 030 901820, 030 901821, 030 901822, and then Tel. 030 901823"
 
-    found = [text[span.start : span.end] for span in find_pii(text, phones="phonenumbers")]
+    result = [text[span.start : span.end] for span in find_pii(text, phones="phonenumbers")]
 
-    assert found == ["030 901820", "030 901820", "030 901821", "030 901823"]
+    assert result == ["030 901820", "030 901820", "030 901821", "030 901823"]
 
 
 def test_digits_of_an_account_are_no_card_and_no_phone():
@@ -248,3 +250,26 @@ def test_presidios_own_texts():
 def overlap(span, other):
     shared = min(span[2], other[2]) - max(span[1], other[1])
     return shared / (max(span[2], other[2]) - min(span[1], other[1])) if span[0] == other[0] else 0
+
+
+PLACES = st.lists(
+    st.builds(lambda start, size: (start, start + size), st.integers(0, 30), st.integers(1, 9)), max_size=6
+)
+
+
+@given(places=PLACES, one=PLACES, other=PLACES)
+def test_overlapping_spans_are_dropped(places, one, other):
+    used = [*one, *other]
+    apart = [place for place in places if all(place[1] <= start or end <= place[0] for start, end in used)]
+
+    assert drop_overlapping(places, one, other) == apart
+
+
+@given(st.dictionaries(st.sampled_from("ABC"), PLACES))
+def test_spans_are_in_order_of_place_and_type(findings):
+    spans = make_spans(findings)
+
+    assert list(spans) == sorted(
+        (Span(kind, start, end) for kind, places in findings.items() for start, end in places),
+        key=lambda span: (span.start, span.end, span.type),
+    )

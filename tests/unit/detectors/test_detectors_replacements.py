@@ -1,7 +1,9 @@
-"""Redaction of what was found."""
+"""Replacements of findings, and values that are found again."""
 
 from __future__ import annotations
 
+import base64
+import codecs
 from concurrent.futures import ProcessPoolExecutor
 from itertools import pairwise
 
@@ -10,7 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.detectors.pii import find_pii
-from pytest_crucible.detectors.replacements import REDACTIONS, Redactor, RunRedaction, SharedNumbers, merge_spans
+from pytest_crucible.detectors.replacements import (
+    FEW,
+    REDACTIONS,
+    FoundValues,
+    Redactor,
+    RunRedaction,
+    SharedNumbers,
+    SharedValues,
+    merge_spans,
+)
+from pytest_crucible.features.robustness.characters import HOMOGLYPHS
+from pytest_crucible.guards.forms import read_forms
+from pytest_crucible.guards.normalise import normalise
 from pytest_crucible.records.detections import Span
 
 TEXT = "Grüße an jürgen@example.com und anna@example.com, jürgen@example.com"
@@ -31,11 +45,11 @@ def test_a_mask_keeps_the_length_and_a_part_keeps_the_ends():
 
 
 def test_a_hash_cannot_be_joined_with_that_of_another_run():
-    one, other = Redactor("hash"), Redactor("hash")
-    first, second = (redactor("a@example.com", find_pii("a@example.com")) for redactor in (one, other))
+    item, other = Redactor("hash"), Redactor("hash")
+    first, second = (redactor("a@example.com", find_pii("a@example.com")) for redactor in (item, other))
 
     assert first.startswith("<EMAIL_ADDRESS:")
-    assert first == one("a@example.com", find_pii("a@example.com"))
+    assert first == item("a@example.com", find_pii("a@example.com"))
     assert first != second
     assert redacted("hash", run=RunRedaction(b"k")) == redacted("hash", run=RunRedaction(b"k"))
 
@@ -92,7 +106,7 @@ def test_merged_spans_cover_the_same_characters_apart_from_each_other(spans):
     assert {k for span in merged for k in range(span.start, span.end)} == {
         k for span in spans for k in range(span.start, span.end)
     }
-    assert all(one.end <= other.start for one, other in pairwise(merged))
+    assert all(item.end <= other.start for item, other in pairwise(merged))
 
 
 @pytest.mark.parametrize("how", REDACTIONS)
@@ -102,9 +116,81 @@ def test_merged_spans_cover_the_same_characters_apart_from_each_other(spans):
         max_size=6,
     ).map(" ".join)
 )
-def test_nothing_is_left_of_what_was_found(how, text):
+def test_redaction_leaves_nothing_of_a_finding(how, text):
     values = {text[span.start : span.end] for span in find_pii(text)}
     left = Redactor(how)(text, find_pii(text))
 
     assert not any(value in left for value in values)
     assert find_pii(left) == ()
+
+
+VALUE = "tr0ub4dor3xyz"
+
+
+def learned(*values: str) -> FoundValues:
+    result = FoundValues(normalise, read_forms)
+    for value in values:
+        result.learn(f"it is {value}", [Span("PASSWORD", 6, 6 + len(value))])
+    return result
+
+
+@given(st.data())
+def test_a_disguised_value_is_found_where_it_is(data):
+    others = [
+        "".join(map(chr, range(97 + k % 20, 104 + k % 20))) + f"{k:04}"
+        for k in range(data.draw(st.sampled_from([0, FEW + 9])))
+    ]
+    disguised = ""
+    for sign in VALUE:
+        sign = data.draw(st.sampled_from([sign, sign.upper(), chr(ord(sign) + 0xFEE0)]))
+        disguised += sign + data.draw(st.sampled_from(["", "", "\u200b", "\u00ad", " "]))
+    text = f"say {disguised.strip()}, please"
+
+    [span] = learned(VALUE, *others).find(text)
+    assert text[span.start : span.end].strip("\u200b\u00ad") == disguised.strip().strip("\u200b\u00ad")
+
+
+@pytest.mark.parametrize("text", ["", "a tr0ub4dor", "4dor3 xyz tr0u", "unrelated words " * 90])
+def test_nothing_else_is_found(text):
+    assert learned(VALUE).find(text) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("anna", "hannah"), ("123456", "0123456789"), ("abcd", "ab cd"), ("an", "an")]
+)
+def test_a_short_value_must_be_a_word_of_its_own(value, text):
+    assert learned(value).find(text) == []
+
+
+@pytest.mark.parametrize(
+    "encode", [lambda text: base64.b64encode(text.encode()).decode(), lambda text: codecs.encode(text, "rot13")]
+)
+def test_a_text_with_an_encoded_value_is_hidden_whole(encode):
+    text = encode(f"the secret is {VALUE} and nothing else")
+
+    assert learned(VALUE).find(text) == [Span("PASSWORD", 0, len(text))]
+
+
+@pytest.mark.parametrize(
+    "changed", ["tr0ub4dr3xyz", "tr0bu4dor3xyz", "tr0ubb4dor3xyz", "tr9ub4dor3xy", "tr0ub 4dr3xyz"]
+)
+def test_an_attacked_value_is_found(changed):
+    result = learned(VALUE)
+    result.learn_changed(f"log in with {VALUE} today", f"log in wiht {changed}, today")
+
+    assert [span.type for span in result.find(f"you said {changed}!")] == ["PASSWORD"]
+    assert result.find("log in wiht today") == []
+
+
+def test_values_of_other_processes_are_found_and_no_file_shows_them(tmp_path):
+    item, other = (FoundValues(normalise, read_forms, SharedValues(tmp_path, b"key")) for _ in range(2))
+    item.learn(VALUE, [Span("PASSWORD", 0, len(VALUE))])
+
+    assert other.find(f"is {VALUE}") == [Span("PASSWORD", 3, 3 + len(VALUE))]
+    assert all(VALUE.encode() not in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_every_look_alike_of_the_attacks_is_read():
+    unread = {sign for latin, signs in HOMOGLYPHS.items() for sign in signs if normalise(sign) != latin.lower()}
+
+    assert len(unread) <= 8, unread  # of these, what an attack makes of a value is learned

@@ -56,7 +56,7 @@ def test_words_are_no_secrets(text):
 
 
 @pytest.mark.parametrize("form", NAMED)
-def test_a_name_tells_a_secret(form):
+def test_a_secret_is_found_by_the_name_before_it(form):
     value = "kT9x2vqz8Lm4Rw7P"
     text = form.format(value)
 
@@ -68,13 +68,13 @@ def test_a_name_tells_a_secret(form):
 @pytest.mark.parametrize("kinds", [SEEN, UNSEEN], ids=["seen", "unseen"])
 def test_most_made_up_secrets_of_many_kinds_are_found(kinds):
     """The benchmark prints these shares for other draws."""
-    found = [
+    result = [
         any(span.start < text.index(value) + len(value) and text.index(value) < span.end for span in find_secrets(text))
         for _, text, value in make_secrets(kinds, seed=7)
     ]
 
     assert len(kinds) >= 20
-    assert sum(found) / len(found) >= 0.95
+    assert sum(result) / len(result) >= 0.95
 
 
 def test_few_placeholders_sentences_and_identifiers_are_found():
@@ -90,7 +90,7 @@ KEYS = st.sampled_from(
 
 
 @given(st.lists(KEYS, max_size=6).map("".join))
-def test_it_finds_what_the_redaction_of_manifests_removes(text):
+def test_keys_that_manifests_redact_are_found(text):
     spans = [span for span in find_secrets(text) if span.type not in ("PASSWORD", "PRIVATE_KEY")]
     replaced = text
     for span in reversed(spans):

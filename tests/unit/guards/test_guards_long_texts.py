@@ -83,7 +83,7 @@ def test_starts_are_found_where_words_begin():
     assert places_of_starts("", starts) == places_of_starts("a", starts) == {}
 
 
-def test_only_places_are_kept_that_have_what_is_needed_in_this_order():
+def test_places_need_the_words_of_a_rule_in_order():
     needs = (Need(frozenset({"rule", "prompt"}), 300), Need(frozenset({"n"}), 300))
     text = "ignore. a rule no ignore: no rules ignore xrule on" + " x" * 300 + " ignore" + " x" * 200 + " rule no"
 
@@ -91,7 +91,7 @@ def test_only_places_are_kept_that_have_what_is_needed_in_this_order():
     assert places_of_starts("ignore rule ignore", ["ignore"], needs[:1]) == {"ignore": [0]}
 
 
-def test_what_is_needed_must_be_as_near_as_the_pattern_reads():
+def test_needed_words_must_be_within_reach():
     text = "ignore, rule" + " x" * 50 + " ignore,, rule"
 
     assert places_of_starts(text, ["ignore"], [Need(frozenset({"rule"}), 2)]) == {"ignore": [0]}
@@ -100,7 +100,7 @@ def test_what_is_needed_must_be_as_near_as_the_pattern_reads():
 
 @settings(max_examples=choose_examples(60), suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_what_a_rule_matches_has_what_the_rule_needs(data):
+def test_matches_of_a_rule_have_the_words_that_it_needs(data):
     rule = data.draw(st.sampled_from(rules.load_rules().rules))
     start = data.draw(st.sampled_from(rule.starts))
     # What is looked ahead for is drawn, too.
@@ -176,18 +176,18 @@ def test_words_with_many_marks_are_read():
 
 
 @pytest.mark.parametrize("letters", ["ab", "\u0438\u0433", "aé"])
-def test_hashes_drop_what_comparing_drops(letters, monkeypatch):
+def test_hashes_drop_the_same_repeats_as_comparing(letters, monkeypatch):
     monkeypatch.setattr(long_texts, "_MANY_PLACES", 40)
     draw = random.Random(2)
     blocks = ["".join(draw.choices(letters, k=REACH)) for _ in range(4)]
     text = "".join(draw.choices(blocks, k=30)) + "".join(draw.choices(letters, k=3 * REACH))
     places = list(range(0, len(text), REACH // 4))
 
-    kept = LongText(text, read_codes(text)).drop_repeats(places)
+    remaining = LongText(text, read_codes(text)).drop_repeats(places)
 
-    assert len(kept) < len(places)
-    assert sorted(kept) == sorted(drop_repeats(text, places))
-    assert {text[place : place + REACH] for place in kept} == {text[place : place + REACH] for place in places}
+    assert len(remaining) < len(places)
+    assert sorted(remaining) == sorted(drop_repeats(text, places))
+    assert {text[place : place + REACH] for place in remaining} == {text[place : place + REACH] for place in places}
 
 
 def test_texts_without_repeats_keep_all_places():

@@ -131,8 +131,8 @@ def test_own_patterns_find_the_same_place_in_re2(pattern):
     assert own.linear is not None
     assert len(plain) > len(texts) / 2
     for text in plain:
-        found, expected = own.linear.search(text), own.pattern.search(text)
-        assert (found and found.span()) == (expected and expected.span()), text
+        result, expected = own.linear.search(text), own.pattern.search(text)
+        assert (result and result.span()) == (expected and expected.span()), text
 
 
 @pytest.mark.parametrize("pattern", OTHERS)

@@ -158,7 +158,7 @@ DISGUISES = {
     ids=["English", "German"],
 )
 @pytest.mark.parametrize("disguise", DISGUISES)
-def test_disguises_do_not_help(disguise, attack):
+def test_disguised_attacks_are_found(disguise, attack):
     text = DISGUISES[disguise](attack)
     match = best(f"Hello. {text} Thanks.")
 

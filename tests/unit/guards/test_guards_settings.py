@@ -67,7 +67,7 @@ def test_bad_tables_are_refused(name, table, message):
         ('[guards.a]\nkind = "judge"\nadapter = "x"\nquestion = "y"', "a", "can only be queried in a pytest session"),
     ],
 )
-def test_guards_that_cannot_be_opened_say_why(tmp_path, text, name, message):
+def test_guards_that_cannot_be_opened_give_the_reason(tmp_path, text, name, message):
     with pytest.raises(SpecError) as error:
         guards_in(tmp_path, text).open(name)
 

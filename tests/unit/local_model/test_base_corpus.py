@@ -81,17 +81,17 @@ def test_the_weighed_half_of_a_repetition_is_the_first_half():
 def test_a_table_is_looked_up_rightly():
     for text in texts(drills.look_up):
         rows_of = dict(re.findall(r"^Document (\d+): (\w+)$", text, re.M))
-        asked = re.findall(r"has (\w+)\? Document (\d+)$", text, re.M)
+        sent = re.findall(r"has (\w+)\? Document (\d+)$", text, re.M)
 
-        assert all(rows_of[number] == name for name, number in asked)
+        assert all(rows_of[number] == name for name, number in sent)
 
 
 def test_numbers_are_right():
     for text in texts(drills.numbers):
-        for one, other, answer in re.findall(r"Greater of (\d+) and (\d+): (\d+)", text):
-            assert int(answer) == max(int(one), int(other))
-        for one, other, answer in re.findall(r"(\d) \+ (\d) = (\d+)", text):
-            assert int(answer) == int(one) + int(other)
+        for value, other, answer in re.findall(r"Greater of (\d+) and (\d+): (\d+)", text):
+            assert int(answer) == max(int(value), int(other))
+        for value, other, answer in re.findall(r"(\d) \+ (\d) = (\d+)", text):
+            assert int(answer) == int(value) + int(other)
 
 
 @pytest.mark.parametrize("kind", [drills.directions, drills.contrasts], ids=lambda kind: kind.__name__)
@@ -165,16 +165,16 @@ def test_evidence_is_about_the_hypothesis_and_lies_in_its_document():
         finding = draw.choice(list(passage.findings()))[1]
         evidence = passage.evidence(suppose(draw, finding, "up"))
 
-        assert finding in [found for _, found in evidence]
-        assert all(found.name in found.sentence.lower() for _, found in evidence)
-        assert all(found.sentence in document.sentences for document, found in evidence)
+        assert finding in [result for _, result in evidence]
+        assert all(result.name in result.sentence.lower() for _, result in evidence)
+        assert all(result.sentence in document.sentences for document, result in evidence)
 
 
 def test_the_opposite_hypothesis_turns_every_verb():
     draw = random.Random(9)
     for _ in range(100):
         passage = write_passage(draw, TRAINING_NAMES)
-        finding = draw.choice([found for _, found in passage.findings() if found.direction != "same"] or [None])
+        finding = draw.choice([result for _, result in passage.findings() if result.direction != "same"] or [None])
         if finding is None:
             continue
         verbs = [
@@ -248,7 +248,7 @@ def test_the_right_answer_is_right_in_every_respect():
         (lambda text: "", {"schema": False, "citation": 0.0, "verb": None, "whole": False}),
     ],
 )
-def test_what_is_wrong_costs_what_it_is(change, expected):
+def test_wrong_answers_lower_their_own_score(change, expected):
     row = held_out()[0]
 
     judged = judge(row["input"], row["expected"], change(row["expected"]))

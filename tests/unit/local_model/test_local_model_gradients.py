@@ -116,13 +116,13 @@ def test_a_position_cannot_see_what_comes_after_it(weights):
 def test_single_precision_is_close_to_double(weights, gradients, adapter_gradients, names):
     single = {name: one.astype(np.float32) for name, one in weights.items()}
     if names is NAMES:
-        found, exact = loss_and_gradients(single, SHAPE, a_batch())[1], gradients
+        match_found, exact = loss_and_gradients(single, SHAPE, a_batch())[1], gradients
     else:
-        found, exact = trained(an_adapter(np.float32), single).gradients, adapter_gradients
+        match_found, exact = trained(an_adapter(np.float32), single).gradients, adapter_gradients
 
     for name in names:
-        assert found[name].dtype == np.float32
-        assert np.abs(found[name] - exact[name]).max() < 1e-4 * np.abs(exact[name]).max()
+        assert match_found[name].dtype == np.float32
+        assert np.abs(match_found[name] - exact[name]).max() < 1e-4 * np.abs(exact[name]).max()
 
 
 def test_a_batch_that_counts_nothing_is_refused(weights):
@@ -148,17 +148,17 @@ def test_a_batch_of_unequal_parts_is_refused():
 @pytest.mark.parametrize("names", [NAMES, FACTORS])
 def test_torch_finds_the_same(weights, dtype, names):
     torch = pytest.importorskip("torch")
-    given = {name: one.astype(dtype) for name, one in weights.items()}
+    arguments = {name: one.astype(dtype) for name, one in weights.items()}
     adapter = an_adapter(np.dtype(dtype).type)
-    leaves = {name: torch.tensor(one, requires_grad=True) for name, one in (given | adapter.factors).items()}
+    leaves = {name: torch.tensor(one, requires_grad=True) for name, one in (arguments | adapter.factors).items()}
     if names is NAMES:
         batch = a_batch()
-        loss, found = loss_and_gradients(given, SHAPE, batch)
+        loss, match_found = loss_and_gradients(arguments, SHAPE, batch)
         used = {name: leaves[name] for name in NAMES} | {"unembedding": leaves["embedding"].T}
         expected = _torch_loss(torch, used, SHAPE, batch.tokens, batch.targets, batch.weights)
     else:
-        result = trained(adapter, given)
-        loss, found = result.loss, result.gradients
+        result = trained(adapter, arguments)
+        loss, match_found = result.loss, result.gradients
         used = _torch_merged(leaves, adapter.spec)
         expected = sum(
             _torch_loss(torch, used, SHAPE, [one.tokens], [one.inputs["target_tokens"]], [one.inputs["weights"]])
@@ -167,13 +167,13 @@ def test_torch_finds_the_same(weights, dtype, names):
     expected.backward()
 
     assert loss == pytest.approx(expected.item(), rel=1e-5)
-    worst = max(_relative(found[name], leaves[name].grad.numpy()) for name in names)
+    worst = max(_relative(match_found[name], leaves[name].grad.numpy()) for name in names)
     print(f"worst relative difference of {len(names)} gradients in {dtype}: {worst:.1e}")
     assert worst < (1e-4 if dtype == "float32" else 1e-10)
 
 
-def _relative(found: np.ndarray, expected: np.ndarray) -> float:
-    return float(np.abs(found - expected).max() / np.abs(expected).max())
+def _relative(match_found: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.abs(match_found - expected).max() / np.abs(expected).max())
 
 
 def _torch_merged(leaves, spec: LoraSpec):

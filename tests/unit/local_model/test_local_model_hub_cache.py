@@ -44,8 +44,8 @@ def test_tokenizers_and_data_lie_where_the_libraries_look_for_them(tmp_path):
 def test_every_data_set_has_rows_and_the_same_rows_each_time():
     data = recipe_data()
     assert data == recipe_data()
-    assert len({one.name for one in data}) == len(data)
-    assert all(rows for one in data for rows in one.splits.values())
+    assert len({item.name for item in data}) == len(data)
+    assert all(rows for item in data for rows in item.splits.values())
 
 
 def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Losses are what their formulas say, and so are their derivatives."""
+"""Losses and Adam are what their formulas say, and so are the derivatives."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_sizes import choose_examples
 from tiny_model import SHAPE, tiny_engine
 
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.config import Datum
-from pytest_crucible.local_model.losses import LOSSES, find_loss
+from pytest_crucible.local_model.losses import LOSSES, Adam, AdamParams, find_loss
 
 RANDOM = np.random.default_rng(8)
 COUNT = 200
@@ -192,10 +195,211 @@ def test_on_the_policys_own_samples_every_policy_loss_pulls_the_same_way(name):
         for one in data
     ]
 
-    found = trainer.forward_backward(data, name).gradients
+    result = trainer.forward_backward(data, name).gradients
     plain = trainer.forward_backward(weighted, "cross_entropy").gradients
 
     for part in plain:
         np.testing.assert_allclose(
-            found[part], plain[part], rtol=2e-3, atol=1e-4 * np.abs(plain["layers.0.up.B"]).max()
+            result[part], plain[part], rtol=2e-3, atol=1e-4 * np.abs(plain["layers.0.up.B"]).max()
         )
+
+
+GSPO = LOSSES["gspo"]
+CLIP = {"clip_low_threshold": 0.9, "clip_high_threshold": 1.1}
+
+
+def drawn(lengths: list[int], seed: int, spread: float = 0.3) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    random = np.random.default_rng(seed)
+    count = sum(lengths)
+    logprobs = -random.exponential(1.5, count)
+    mask = (random.random(count) < 0.6).astype(float)
+    mask[np.cumsum([0, *lengths[:-1]])] = 1.0  # each sequence has one
+    inputs = {
+        "logprobs": logprobs + random.normal(0, spread, count),
+        "advantages": random.normal(0, 1, count),
+        "sequence_ratio_mask": mask,
+    }
+    return logprobs, inputs
+
+
+def plainly(logprobs, inputs, low=0.9, high=1.1, *, moved=None) -> list[float]:
+    """The published formula for one sequence; `moved` are changes of log p after the ratio was taken."""
+    counted = [k for k, mark in enumerate(inputs["sequence_ratio_mask"]) if mark]
+    ratio = math.exp(sum(logprobs[k] - inputs["logprobs"][k] for k in counted) / len(counted))
+    losses = []
+    for k, advantage in enumerate(inputs["advantages"]):
+        own = ratio * math.exp(0.0 if moved is None else moved[k])
+        losses.append(-min(own * advantage, min(max(own, low), high) * advantage))
+    return losses
+
+
+def part(inputs, at):
+    return {name: one[at] for name, one in inputs.items()}
+
+
+@settings(max_examples=choose_examples(40))
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 2**32))
+def test_it_is_the_published_formula_sequence_by_sequence(lengths, seed):
+    logprobs, inputs = drawn(lengths, seed)
+    loss, derivative, outputs, _ = GSPO(logprobs, inputs, CLIP, lengths)
+
+    ends = np.cumsum(lengths)
+    places = [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
+    wanted = [one for at in places for one in plainly(logprobs[at], part(inputs, at))]
+    np.testing.assert_allclose(outputs["elementwise_loss"], wanted, rtol=1e-12)
+    assert loss == pytest.approx(sum(wanted), rel=1e-12)
+    for at in places:
+        ahead, behind = (
+            np.array(plainly(logprobs[at], part(inputs, at), moved=np.full(at.stop - at.start, step)))
+            for step in (1e-6, -1e-6)
+        )
+        np.testing.assert_allclose(derivative[at], (ahead - behind) / 2e-6, rtol=1e-5, atol=1e-8)
+
+
+def test_torch_finds_the_same():
+    torch = pytest.importorskip("torch")
+    logprobs, inputs = drawn([12], seed=5)
+    target = torch.tensor(logprobs, requires_grad=True)
+    reference, advantages, mask = (
+        torch.tensor(inputs[name]) for name in ("logprobs", "advantages", "sequence_ratio_mask")
+    )
+    mean = (target.detach() - reference)[mask != 0].mean()
+    ratio = torch.exp(mean + target - target.detach())
+    loss = -torch.minimum(ratio * advantages, ratio.clamp(0.9, 1.1) * advantages).sum()
+    loss.backward()
+    result, derivative, _, _ = GSPO(logprobs, inputs, CLIP, [12])
+
+    assert result == pytest.approx(loss.item(), rel=1e-12)
+    np.testing.assert_allclose(derivative, target.grad.numpy(), rtol=1e-10, atol=1e-12)
+
+
+def test_a_sequence_is_judged_by_itself_whatever_stands_beside_it():
+    trainer = tiny_engine().trainer(LoraSpec(rank=2))
+    data = []
+    for length in (5, 9):
+        _, inputs = drawn([length], seed=length)
+        tokens = np.arange(length) + 3
+        data.append(Datum(tokens.tolist(), {**inputs, "target_tokens": tokens + 1}))
+    together = trainer.forward_backward(data, "gspo", CLIP)
+    alone = [trainer.forward_backward([one], "gspo", CLIP) for one in data]
+
+    assert together.loss == pytest.approx(sum(one.loss for one in alone), rel=1e-5)
+    for name, gradient in together.gradients.items():
+        np.testing.assert_allclose(gradient, sum(one.gradients[name] for one in alone), rtol=2e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "config", "sentence"),
+    [
+        ({}, {}, "gspo needs values for clip_low_threshold and clip_high_threshold"),
+        ({}, {"clip_low_threshold": 0.9}, "gspo needs values for clip_high_threshold"),
+        ({}, {"beta": 1.0}, "gspo has no setting beta; it has clip_low_threshold, clip_high_threshold"),
+        ({"sequence_ratio_mask": np.zeros(3)}, CLIP, "sequence_ratio_mask marks no token of a sequence"),
+        ({"sequence_ratio_mask": None}, CLIP, "sequence_ratio_mask is missing"),
+    ],
+)
+def test_what_it_needs_is_told(changes, config, sentence):
+    logprobs, inputs = drawn([3], seed=0)
+    given_inputs = {name: one for name, one in (inputs | changes).items() if one is not None}
+    with pytest.raises(ValueError, match=sentence):
+        GSPO(logprobs, given_inputs, config, [3])
+
+
+RATES = st.floats(1e-5, 0.5)
+SHARES = st.floats(0, 0.999)
+
+
+def reference(value, gradients, params):
+    """Kingma & Ba's algorithm 1, with Loshchilov & Hutter's decay, of one number."""
+    first = second = 0.0
+    for step, gradient in enumerate(gradients, 1):
+        first = params.beta1 * first + (1 - params.beta1) * gradient
+        second = params.beta2 * second + (1 - params.beta2) * gradient**2
+        ahead = (first / (1 - params.beta1**step)) / (math.sqrt(second / (1 - params.beta2**step)) + params.eps)
+        value = value - params.learning_rate * (ahead + params.weight_decay * value)
+    return value
+
+
+@given(RATES, SHARES, SHARES, st.sampled_from([1e-12, 1e-8, 1e-3]), st.floats(0, 0.3), st.integers(0, 99))
+def test_steps_are_those_of_the_definition(rate, beta1, beta2, eps, decay, seed):
+    params = AdamParams(rate, beta1, beta2, eps, decay)
+    random = np.random.default_rng(seed)
+    values, adam = {"a": random.normal(size=(2, 3)), "b": random.normal(size=4)}, Adam()
+    before = {name: one.copy() for name, one in values.items()}
+    gradients = [{name: random.normal(size=one.shape) for name, one in values.items()} for _ in range(5)]
+
+    for one in gradients:
+        adam.step(values, one, params)
+
+    for name in values:
+        expected = [
+            reference(value, [one[name].flat[at] for one in gradients], params)
+            for at, value in enumerate(before[name].flat)
+        ]
+        np.testing.assert_allclose(values[name].ravel(), expected, rtol=1e-9, atol=1e-12)
+    assert adam.steps == 5
+
+
+def test_decay_is_decoupled_from_the_gradient():
+    values = {"x": np.array([2.0, -4.0])}
+
+    Adam().step(values, {"x": np.zeros(2)}, AdamParams(learning_rate=0.1, weight_decay=0.5))
+
+    assert values["x"].tolist() == pytest.approx([1.9, -3.8])
+
+
+@pytest.mark.parametrize(("limit", "scale"), [(0.0, 1), (10.0, 1), (5.0, 1), (2.5, 0.5)])
+def test_gradients_are_clipped_together(limit, scale):
+    gradients = {"a": np.array([3.0, 0.0]), "b": np.array([[4.0]])}
+    values, clipped = {"a": np.zeros(2), "b": np.zeros((1, 1))}, Adam()
+
+    metrics = clipped.step(values, gradients, AdamParams(grad_clip_norm=limit))
+
+    assert metrics == {"grad_norm:mean": 5.0}
+    assert clipped.first["a"][0] == pytest.approx(0.1 * 3 * scale)
+    assert clipped.second["b"][0, 0] == pytest.approx(0.05 * (4 * scale) ** 2)
+
+
+def test_single_precision_stays_single():
+    values = {"x": np.ones(3, np.float32)}
+    adam = Adam()
+
+    adam.step(values, {"x": np.ones(3, np.float32)}, AdamParams(weight_decay=0.1, grad_clip_norm=0.5))
+
+    assert {one["x"].dtype for one in (values, adam.first, adam.second)} == {np.dtype("float32")}
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_gradients_that_are_not_finite_move_nothing(value):
+    values, adam = {"a": np.ones(2), "b": np.ones(1)}, Adam()
+    adam.step(values, {"a": np.ones(2), "b": np.ones(1)}, AdamParams())
+    before = [one.copy() for one in (*values.values(), *adam.first.values(), *adam.second.values())]
+
+    with pytest.raises(ValueError, match="the gradients are not finite"):
+        adam.step(values, {"a": np.ones(2), "b": np.array([value])}, AdamParams())
+
+    after = (*values.values(), *adam.first.values(), *adam.second.values())
+    assert adam.steps == 1
+    assert all((one == other).all() for one, other in zip(before, after, strict=True))
+
+
+def test_no_gradient_at_all_moves_nothing():
+    values = {"x": np.ones(2)}
+
+    metrics = Adam().step(values, {"x": np.zeros(2)}, AdamParams(grad_clip_norm=1.0))
+
+    assert (values["x"].tolist(), metrics) == ([1.0, 1.0], {"grad_norm:mean": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"learning_rate": -1e-4}, "learning_rate must be 0 or more, not -0.0001"),
+        ({"learning_rate": math.nan}, "learning_rate must be 0 or more, not nan"),
+        ({"weight_decay": math.inf}, "weight_decay must be 0 or more"),
+        ({"beta2": 1.0}, "beta1 and beta2 must be below 1, not 0.9 and 1.0"),
+    ],
+)
+def test_invalid_sampling_parameters_are_refused(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        AdamParams(**settings)

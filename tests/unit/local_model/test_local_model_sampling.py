@@ -58,7 +58,7 @@ def test_a_reply_does_not_depend_on_the_other_prompts(sampler, replies, places):
     assert again == [replies[place] for place in places]
 
 
-def test_a_reply_does_not_depend_on_what_the_others_asked_for(sampler, replies):
+def test_a_reply_does_not_depend_on_the_settings_of_others(sampler, replies):
     others = [
         SamplingParams(max_tokens=1, seed=1),
         ENDLESS,
@@ -81,8 +81,8 @@ def test_a_row_that_moves_to_another_slot_keeps_its_own_settings(sampler):
 
     together = sampler.sample(prompts, params)
 
-    assert together == [sampler.sample([PROMPTS[0]], [one])[0] for one in params]
-    assert [len(one.tokens) for one in together] == [3, 8, 13, 18]
+    assert together == [sampler.sample([PROMPTS[0]], [item])[0] for item in params]
+    assert [len(item.tokens) for item in together] == [3, 8, 13, 18]
 
 
 THREADS = """
@@ -120,7 +120,7 @@ def test_a_reply_does_not_depend_on_the_number_of_threads():
 def test_another_seed_gives_another_reply(sampler, replies):
     again = sampler.sample(PROMPTS, SamplingParams(max_tokens=24, seed=12, stop=()))
 
-    assert all(one.tokens != other.tokens for one, other in zip(again, replies, strict=True))
+    assert all(item.tokens != other.tokens for item, other in zip(again, replies, strict=True))
 
 
 def test_different_prompts_get_independent_numbers():
@@ -130,7 +130,7 @@ def test_different_prompts_get_independent_numbers():
 
     first, second, again = indifferent.sample([[1, 2], [1, 3], [1, 2]], ENDLESS)
 
-    assert sum(one == other for one, other in zip(first.tokens, second.tokens, strict=True)) < 4
+    assert sum(item == other for item, other in zip(first.tokens, second.tokens, strict=True)) < 4
     assert again == first
 
 
@@ -143,7 +143,7 @@ def test_without_a_seed_replies_differ(sampler):
 def test_a_shorter_reply_is_the_beginning_of_a_longer_one(sampler, replies):
     shorter = sampler.sample(PROMPTS, SamplingParams(max_tokens=5, seed=11, stop=()))
 
-    assert [one.tokens for one in shorter] == [one.tokens[:5] for one in replies]
+    assert [item.tokens for item in shorter] == [item.tokens[:5] for item in replies]
 
 
 def test_the_samples_of_a_prompt_differ_and_share_its_reading(sampler, replies, monkeypatch):
@@ -155,7 +155,7 @@ def test_the_samples_of_a_prompt_differ_and_share_its_reading(sampler, replies, 
 
     assert read == [PROMPTS[0], PROMPTS[1]]
     assert [again[0], again[4]] == replies[:2]
-    assert len({tuple(one.tokens) for one in again[:4]}) == 4
+    assert len({tuple(item.tokens) for item in again[:4]}) == 4
 
 
 def test_temperature_0_takes_the_most_probable_token(sampler):
@@ -183,7 +183,7 @@ def test_the_likeliest_tokens_come_with_the_reply(sampler):
     np.testing.assert_allclose(reply.topk_logprobs, scored.topk_logprobs[3:], atol=2e-5)
 
 
-def test_of_the_first_token_of_a_prompt_nothing_is_said(sampler):
+def test_the_first_token_of_a_prompt_has_no_log_probability(sampler):
     scored = sampler.logprobs(PROMPTS[0], topk=2, targets=np.array([[4, -1], [5, 6]]))
 
     assert np.isnan(scored.logprobs).tolist() == [True, False, False]
@@ -250,7 +250,7 @@ def test_tokens_are_chosen_as_often_as_they_should_be(settings, expected):
     st.sampled_from([-1, 1, 5]),
     st.sampled_from([1.0, 0.7]),
 )
-def test_what_is_chosen_has_a_probability(uniform, seed, top_k, top_p):
+def test_chosen_tokens_have_a_probability(uniform, seed, top_k, top_p):
     logits = np.random.default_rng(seed).normal(size=(1, 50)).astype(np.float32)
     logits[0, [0, 20, 49]] = -np.inf
     (token,) = choose(logits, np.array([uniform]), Narrowing(np.ones(1), np.array([top_k]), np.array([top_p])))
@@ -262,12 +262,12 @@ def test_what_is_chosen_has_a_probability(uniform, seed, top_k, top_p):
 def test_top_p_that_is_reached_exactly_needs_no_further_token():
     logits, spread = np.tile(np.log([0.25, 0.5, 0.25]), (16, 1)), np.arange(16) / 16
 
-    kept = {
+    remaining = {
         top_p: set(choose(logits, spread, Narrowing(np.ones(16), np.full(16, -1), np.full(16, top_p))).tolist())
         for top_p in (0.5, 0.75, 0.76)
     }
 
-    assert kept == {0.5: {1}, 0.75: {0, 1}, 0.76: {0, 1, 2}}
+    assert remaining == {0.5: {1}, 0.75: {0, 1}, 0.76: {0, 1, 2}}
 
 
 def test_log_softmax_and_the_most_probable():
@@ -281,7 +281,7 @@ def test_log_softmax_and_the_most_probable():
 
 def test_samples_follow_the_models_own_probabilities(sampler):
     params = SamplingParams(max_tokens=1, seed=0, num_samples=3000, stop=())
-    tokens = [one.tokens[0] for one in sampler.sample(PROMPTS[:1], params)]
+    tokens = [item.tokens[0] for item in sampler.sample(PROMPTS[:1], params)]
 
     scored = sampler.logprobs([*PROMPTS[0], 0], topk=3)
     for token, logprob in zip(scored.topk_tokens[3], scored.topk_logprobs[3], strict=True):
@@ -329,7 +329,7 @@ def test_a_sequence_of_tokens_ends_the_reply(sampler, replies):
 def test_the_end_token_ends_a_reply_unless_stops_are_given():
     stops = {stop: Stops(stop, TOKENIZER) for stop in (None, (), ("x",))}
 
-    ended = {stop: one.text_before_end([104, 105, TOKENIZER.eos]) for stop, one in stops.items()}
+    ended = {stop: item.text_before_end([104, 105, TOKENIZER.eos]) for stop, item in stops.items()}
 
     assert ended == {None: "hi", (): None, ("x",): None}
 
@@ -392,7 +392,7 @@ def test_a_prompt_that_cannot_be_read_is_refused_before_anything_is_sampled(samp
         ({"stop": "text"}, "stop must be a tuple"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused(settings, sentence):
+def test_invalid_sampling_parameters_are_refused(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         SamplingParams(**settings)
 
@@ -401,18 +401,21 @@ def test_no_prompts_give_no_replies(sampler):
     assert sampler.sample([], ENDLESS) == []
 
 
-def test_as_many_settings_as_prompts_are_wanted(sampler):
+def test_each_prompt_needs_its_parameters(sampler):
     with pytest.raises(ValueError, match="2 prompts and 1 parameters"):
         sampler.sample(PROMPTS[:2], [ENDLESS])
 
 
 def test_abandoned_replies_end_at_their_next_token(sampler, replies):
-    seen = list[int]()
+    recorded = list[int]()
     abandoned = replace(
-        ENDLESS, num_samples=3, watch=lambda number, token: seen.append(token), is_abandoned=lambda: len(seen) > 5
+        ENDLESS,
+        num_samples=3,
+        watch=lambda number, token: recorded.append(token),
+        is_abandoned=lambda: len(recorded) > 5,
     )
-    left, kept = sampler.sample(PROMPTS[:1], abandoned), sampler.sample(PROMPTS[:2], [abandoned, ENDLESS])
+    left, remaining = sampler.sample(PROMPTS[:1], abandoned), sampler.sample(PROMPTS[:2], [abandoned, ENDLESS])
 
     assert {len(reply.tokens) for reply in left} == {2}
     assert left[0].tokens == replies[0].tokens[:2]
-    assert kept[-1] == replies[1]
+    assert remaining[-1] == replies[1]

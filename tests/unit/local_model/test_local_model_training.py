@@ -30,11 +30,11 @@ def steps(trainer: Trainer, count: int, data: list[Datum] | None = None) -> list
 
 
 def copied(adapter: Adapter) -> Adapter:
-    return Adapter(adapter.spec, {name: one.copy() for name, one in adapter.factors.items()})
+    return Adapter(adapter.spec, {name: item.copy() for name, item in adapter.factors.items()})
 
 
-def same(one: Adapter, other: Adapter) -> bool:
-    return one.spec == other.spec and all((one.factors[name] == other.factors[name]).all() for name in other.factors)
+def same(item: Adapter, other: Adapter) -> bool:
+    return item.spec == other.spec and all((item.factors[name] == other.factors[name]).all() for name in other.factors)
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +56,17 @@ def test_a_step_in_two_threads_has_the_bits_of_one_thread(engine, trainer, monke
     data, loss = tiny_data(9), find_loss("cross_entropy")
     folded = engine.fold_weights(trainer.adapter)
 
-    one, two = (
+    item, two = (
         training.train(trainer.adapter, engine.weights, folded, SHAPE, data, loss, {}, threads=count)
         for count in (1, 2)
     )
 
-    assert (two.loss, two.metrics) == (one.loss, one.metrics)
+    assert (two.loss, two.metrics) == (item.loss, item.metrics)
     assert {name: value.tobytes() for name, value in two.gradients.items()} == {
-        name: value.tobytes() for name, value in one.gradients.items()
+        name: value.tobytes() for name, value in item.gradients.items()
     }
     assert [output["logprobs"].tolist() for output in two.outputs] == [
-        output["logprobs"].tolist() for output in one.outputs
+        output["logprobs"].tolist() for output in item.outputs
     ]
     data[4] = Datum(data[4].tokens, {**data[4].inputs, "weights": data[4].inputs["weights"] * 1e38})
     with pytest.raises(NotFinite, match="the cross_entropy loss is inf"):
@@ -81,7 +81,7 @@ def test_twenty_steps_cut_the_loss_by_four_fifths(engine):
     assert trainer.forward_backward(tiny_data(), "cross_entropy", forward_only=True).loss <= 0.2 * losses[0]
 
 
-def test_what_was_learnt_is_replied(engine):
+def test_a_trained_text_is_the_greedy_reply(engine):
     trainer = engine.trainer(LoraSpec(rank=8))
     words = TOKENIZER.encode("the quick brown fox")
     steps(trainer, 30, [Datum(words[:-1], {"target_tokens": words[1:], "weights": np.ones(len(words) - 1)})])
@@ -113,7 +113,7 @@ def test_the_seed_decides_the_adapter(engine):
         ({}, {"qkv", "out", "up", "down", "unembedding"}),
     ],
 )
-def test_only_what_is_asked_for_is_trained(engine, parts, names):
+def test_only_the_requested_matrices_are_trained(engine, parts, names):
     trainer = engine.trainer(LoraSpec(rank=2, **parts))
 
     losses = steps(trainer, 4)
@@ -126,7 +126,7 @@ def test_the_base_stays_as_it_was(trainer):
     steps(trainer, 2)
 
     check_weights(trainer.engine.weights, SHAPE)
-    assert all((one == tiny_weights()[name]).all() for name, one in trainer.engine.weights.items())
+    assert all((item == tiny_weights()[name]).all() for name, item in trainer.engine.weights.items())
 
 
 def test_gradients_add_up_until_the_step(engine):
@@ -136,7 +136,7 @@ def test_gradients_add_up_until_the_step(engine):
     together.forward_backward(data, "cross_entropy")
     for datum in data:
         apart.forward_backward([datum], "cross_entropy")
-    norms = [one.optim_step(RATE)["grad_norm:mean"] for one in (together, apart)]
+    norms = [item.optim_step(RATE)["grad_norm:mean"] for item in (together, apart)]
 
     assert norms[0] == pytest.approx(norms[1], rel=1e-5)
 
@@ -149,8 +149,8 @@ def test_cutting_a_batch_changes_nothing(engine, trainer, monkeypatch):
     cut = engine.trainer(LoraSpec(rank=4, seed=3)).forward_backward(data, "cross_entropy")
 
     assert cut.loss == pytest.approx(whole.loss, rel=1e-6)
-    for one, other in zip(cut.outputs, whole.outputs, strict=True):
-        np.testing.assert_allclose(one["logprobs"], other["logprobs"], atol=2e-5)
+    for item, other in zip(cut.outputs, whole.outputs, strict=True):
+        np.testing.assert_allclose(item["logprobs"], other["logprobs"], atol=2e-5)
     for name, gradient in whole.gradients.items():
         np.testing.assert_allclose(
             cut.gradients[name], gradient, atol=1e-4 * np.abs(whole.gradients["layers.0.up.B"]).max()
@@ -158,13 +158,13 @@ def test_cutting_a_batch_changes_nothing(engine, trainer, monkeypatch):
 
 
 def test_there_is_a_logprob_for_every_target(engine, trainer):
-    found = trainer.forward_backward(tiny_data(), "cross_entropy")
+    result = trainer.forward_backward(tiny_data(), "cross_entropy")
 
-    for datum, output in zip(tiny_data(), found.outputs, strict=True):
+    for datum, output in zip(tiny_data(), result.outputs, strict=True):
         text = [*datum.tokens, int(datum.inputs["target_tokens"][-1])]
         np.testing.assert_allclose(output["logprobs"], engine.sampler().logprobs(text).logprobs[1:], atol=2e-5)
         assert output["logprobs"].dtype == np.float32
-    assert found.metrics == {"loss:sum": found.loss}
+    assert result.metrics == {"loss:sum": result.loss}
 
 
 @pytest.mark.parametrize("weights", [0.0, 1.0])
@@ -189,18 +189,20 @@ def test_forward_only_leaves_no_gradients(trainer):
 def test_a_batch_that_counts_nothing_has_no_gradient(trainer):
     data = [Datum([1, 2], {"target_tokens": np.array([2, 3]), "weights": np.zeros(2)})]
 
-    found = trainer.forward_backward(data, "cross_entropy")
+    result = trainer.forward_backward(data, "cross_entropy")
 
-    assert found.loss == 0
-    assert len(found.outputs[0]["logprobs"]) == 2
+    assert result.loss == 0
+    assert len(result.outputs[0]["logprobs"]) == 2
     assert trainer.optim_step(RATE) == {"grad_norm:mean": 0.0}
 
 
 def test_several_targets_per_position_are_several_losses(engine):
-    one, other = (engine.trainer(LoraSpec(rank=4)) for _ in range(2))
+    item, other = (engine.trainer(LoraSpec(rank=4)) for _ in range(2))
     targets, weights = np.array([[3, 4], [5, 5], [6, 1]]), np.array([[0.2, 0.8], [1.0, 0.5], [0.0, 0.0]])
 
-    together = one.forward_backward([Datum([1, 2, 3], {"target_tokens": targets, "weights": weights})], "cross_entropy")
+    together = item.forward_backward(
+        [Datum([1, 2, 3], {"target_tokens": targets, "weights": weights})], "cross_entropy"
+    )
     columns = [Datum([1, 2, 3], {"target_tokens": targets[:, at], "weights": weights[:, at]}) for at in (0, 1)]
     apart = other.forward_backward(columns, "cross_entropy")
 
@@ -224,11 +226,11 @@ def test_a_loss_that_is_not_finite_is_refused_and_changes_nothing(trainer):
 
     assert same(trainer.adapter, before)
     assert trainer.adam.steps == 1
-    assert all((trainer._gradients[name] == one).all() for name, one in waiting.items())
+    assert all((trainer._gradients[name] == item).all() for name, item in waiting.items())
     trainer.optim_step(RATE)
 
 
-def test_a_nan_in_the_adapter_is_told(trainer):
+def test_a_nan_in_the_adapter_is_reported(trainer):
     trainer.adapter.factors["layers.0.up.B"][0, 0] = np.nan
 
     with pytest.raises(ValueError, match="the cross_entropy loss is nan"):
@@ -271,7 +273,7 @@ def test_data_that_cannot_be_trained_on_are_refused(trainer, data, sentence):
         ),
     ],
 )
-def test_adapters_that_cannot_be_meant_are_refused(settings, sentence):
+def test_invalid_lora_settings_are_refused(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         LoraSpec(**settings)
 
@@ -279,7 +281,7 @@ def test_adapters_that_cannot_be_meant_are_refused(settings, sentence):
 # --- checkpoints ---
 
 
-def test_resuming_is_as_good_as_not_having_stopped(engine, trainer, tmp_path):
+def test_a_resumed_training_equals_an_uninterrupted_one(engine, trainer, tmp_path):
     steps(trainer, 3)
     trainer.save_state(tmp_path / "state.safetensors")
     losses = steps(trainer, 3)
@@ -289,7 +291,7 @@ def test_resuming_is_as_good_as_not_having_stopped(engine, trainer, tmp_path):
     assert steps(resumed, 3) == losses
     assert same(resumed.adapter, trainer.adapter)
     assert resumed.adam.steps == 6
-    assert all((resumed.adam.second[name] == one).all() for name, one in trainer.adam.second.items())
+    assert all((resumed.adam.second[name] == item).all() for name, item in trainer.adam.second.items())
 
 
 def test_without_the_optimiser_only_the_adapter_is_loaded(engine, trainer, tmp_path):
@@ -350,9 +352,9 @@ def test_a_name_taken_meanwhile_is_not_overwritten(trainer, tmp_path, monkeypatc
     file = tmp_path / "v1.safetensors"
     real = checkpoints.save
 
-    def slow(*given, **named):
+    def slow(*arguments, **named):
         file.write_bytes(b"somebody else's")
-        return real(*given, **named)
+        return real(*arguments, **named)
 
     monkeypatch.setattr(checkpoints, "save", slow)
 
@@ -371,75 +373,53 @@ def test_without_links_weights_are_saved_all_the_same(trainer, tmp_path, monkeyp
     assert os.listdir(tmp_path) == ["v1.safetensors"]
 
 
-def test_weights_of_another_base_are_refused(trainer, tmp_path):
+def other_engine(shape: Shape = SHAPE, sha256: str = SHA256) -> Engine:
+    return Engine(TOKENIZER, shape, tiny_weights(shape), sha256)
+
+
+WIDE = Shape(SHAPE.vocabulary, 64, 2, 4, 64, 160)
+
+
+@pytest.mark.parametrize(
+    ("damage", "loader", "sentence"),
+    [
+        (None, other_engine(sha256="cd" * 32), "belongs to base model abababababab, this one is cdcdcdcdcdcd"),
+        (None, other_engine(WIDE), r"layers\.0\.qkv\.A has \(32, 4\), a rank of 4 on this base needs \(64, 4\)"),
+        (lambda file: file.write_bytes(b""), other_engine(), "cannot be read as safetensors"),
+        (lambda file: file.write_bytes(b"nonsense" * 9), other_engine(), "cannot be read as safetensors"),
+        (lambda file: file.write_bytes(file.read_bytes()[:-10]), other_engine(), "cannot be read as safetensors"),
+        (lambda file: save_file({"x": np.ones(2)}, file), other_engine(), "is not an adapter of this package"),
+    ],
+    ids=["another base", "another shape", "empty", "nonsense", "cut", "another program"],
+)
+def test_files_that_do_not_fit_are_refused(trainer, tmp_path, damage, loader, sentence):
+    file = tmp_path / "v1.safetensors"
+    trainer.save_sampler(file)
+    if damage is not None:
+        damage(file)
+
+    with pytest.raises(ValueError, match=rf"v1\.safetensors.*{sentence}"):
+        loader.sampler(file)
+
+
+def test_numbers_that_are_not_finite_are_refused(engine, trainer, tmp_path):
+    trainer.adapter.factors["layers.0.up.B"][0, 0] = np.inf
     trainer.save_sampler(tmp_path / "v1.safetensors")
-    other = Engine(TOKENIZER, SHAPE, tiny_weights(seed=1), "cd" * 32)
 
-    with pytest.raises(
-        ValueError, match=r"v1\.safetensors belongs to base model abababababab, this one is cdcdcdcdcdcd"
-    ):
-        other.sampler(tmp_path / "v1.safetensors")
+    with pytest.raises(ValueError, match=r"layers\.0\.up\.B is not finite everywhere"):
+        engine.sampler(tmp_path / "v1.safetensors")
 
 
-def test_weights_of_the_wrong_shape_are_refused(trainer, tmp_path):
-    wide = Shape(SHAPE.vocabulary, 64, 2, 4, 64, 160)
-    trainer.save_sampler(tmp_path / "v1.safetensors")
-    other = Engine(TOKENIZER, wide, tiny_weights(wide), SHA256)
-
-    with pytest.raises(ValueError, match=r"layers\.0\.qkv\.A has \(32, 4\), a rank of 4 on this base needs \(64, 4\)"):
-        other.sampler(tmp_path / "v1.safetensors")
-
-
-def test_state_of_another_lora_is_refused(engine, trainer, tmp_path):
+def test_only_a_state_of_the_same_lora_is_loaded(engine, trainer, tmp_path):
     trainer.save_state(tmp_path)
-
     with pytest.raises(ValueError, match=r"was trained with LoraSpec\(rank=4, .*not with LoraSpec\(rank=5"):
         engine.trainer(LoraSpec(rank=5)).load_state(tmp_path)
 
-
-def test_sampler_weights_are_no_training_state(engine, trainer, tmp_path):
     trainer.save_sampler(tmp_path / "v1.safetensors")
-
     with pytest.raises(
         ValueError, match=r"v1\.safetensors has an adapter but no training state: use a file that save_state wrote"
     ):
         engine.resume_trainer(tmp_path / "v1.safetensors")
-
-
-def test_numbers_that_are_not_finite_are_refused(engine, trainer, tmp_path):
-    file = tmp_path / "v1.safetensors"
-    trainer.adapter.factors["layers.0.up.B"][0, 0] = np.inf
-    trainer.save_sampler(file)
-
-    with pytest.raises(ValueError, match=r"layers\.0\.up\.B is not finite everywhere"):
-        engine.sampler(file)
-
-
-@pytest.mark.parametrize("content", [b"", b"nonsense" * 9])
-def test_a_broken_file_is_refused(engine, tmp_path, content):
-    (tmp_path / "v1.safetensors").write_bytes(content)
-
-    with pytest.raises(ValueError, match=r"v1\.safetensors cannot be read as safetensors"):
-        engine.sampler(tmp_path / "v1.safetensors")
-
-
-def test_a_cut_file_is_refused(engine, trainer, tmp_path):
-    file = tmp_path / "v1.safetensors"
-    trainer.save_sampler(file)
-    file.write_bytes(file.read_bytes()[:-10])
-
-    with pytest.raises(ValueError, match="cannot be read as safetensors"):
-        engine.sampler(file)
-
-
-def test_anothers_safetensors_are_refused(engine, tmp_path):
-    save_file({"x": np.ones(2)}, tmp_path / "v1.safetensors")
-
-    with pytest.raises(ValueError, match="is not an adapter of this package"):
-        engine.sampler(tmp_path / "v1.safetensors")
-
-
-def test_a_file_that_is_not_there_is_named(engine, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"v9\.safetensors does not exist"):
         engine.sampler(tmp_path / "v9.safetensors")
 
@@ -457,27 +437,23 @@ def base(tmp_path):
 def test_a_base_is_halves_on_disk_and_singles_in_memory(base):
     engine = Engine.load(base)
 
-    assert {one.dtype for one in load_file(base / "model.safetensors").values()} == {np.dtype("float16")}
+    assert {item.dtype for item in load_file(base / "model.safetensors").values()} == {np.dtype("float16")}
     assert engine.shape == SHAPE
     assert engine.tokenizer == TOKENIZER
     assert len(engine.base_sha256) == 64
-    for name, one in tiny_weights().items():
+    for name, item in tiny_weights().items():
         assert engine.weights[name].dtype == np.float32
-        assert (engine.weights[name] == one.astype(np.float16)).all()
+        assert (engine.weights[name] == item.astype(np.float16)).all()
 
 
-def test_a_base_without_its_shape_is_refused(base):
-    save_file(load_file(base / "model.safetensors"), base / "model.safetensors")
-
+def test_a_base_without_its_shape_or_a_weight_is_refused(base):
+    file = base / "model.safetensors"
+    weights, header = load_file(file), {name: str(getattr(SHAPE, name)) for name in Shape.__dataclass_fields__}
+    save_file(weights, file)
     with pytest.raises(ValueError, match="is not a base model: its header has no 'vocabulary'"):
         Engine.load(base)
 
-
-def test_a_base_that_lacks_a_weight_is_refused(base):
-    weights = load_file(base / "model.safetensors")
-    header = {name: str(getattr(SHAPE, name)) for name in Shape.__dataclass_fields__}
-    save_file({name: one for name, one in weights.items() if name != "norm"}, base / "model.safetensors", header)
-
+    save_file({name: values for name, values in weights.items() if name != "norm"}, file, header)
     with pytest.raises(ValueError, match=r"model\.safetensors: these weights are missing or unknown: norm"):
         Engine.load(base)
 
@@ -490,6 +466,6 @@ def test_a_tokenizer_of_another_model_is_refused():
 
 
 @pytest.mark.parametrize("sizes", [(8, 30, 1, 4, 8, 8), (8, 32, 0, 4, 8, 8)])
-def test_shapes_that_cannot_be_meant_are_refused(sizes):
+def test_invalid_shapes_are_refused(sizes):
     with pytest.raises(ValueError, match=r"cannot be split into 4 heads|layers must be at least 1"):
         Shape(*sizes)

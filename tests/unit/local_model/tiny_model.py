@@ -17,9 +17,9 @@ SHA256 = "ab" * 32
 def tiny_weights(shape: Shape = SHAPE, seed: int = 0, dtype: type[np.floating] = np.float32) -> Weights:
     """Weights with gains and smears that differ by channel. Replies are varied, and mostly of ASCII characters."""
     random = np.random.default_rng(seed)
-    weights = {name: one.astype(dtype) for name, one in initial_weights(shape, seed).items()}
-    for one in weights.values():
-        one += 0.2 * random.normal(size=one.shape) * (1 if one.ndim == 1 else one.std())
+    weights = {name: item.astype(dtype) for name, item in initial_weights(shape, seed).items()}
+    for item in weights.values():
+        item += 0.2 * random.normal(size=item.shape) * (1 if item.ndim == 1 else item.std())
     weights["embedding"] *= 20
     weights["embedding"][128:256] *= 0.05
     for layer in range(shape.layers):

@@ -14,7 +14,6 @@ from sqlalchemy import update
 
 from pytest_crucible.records import Contrast
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.sweeps import Sweep
 from pytest_crucible.registry.promote import promote_run
 from pytest_crucible.registry.proof import load_proof
 from pytest_crucible.registry.rules import RegistrySettings, Situation, shortcomings
@@ -175,9 +174,9 @@ def test_a_verdict_that_a_hook_has_set_is_no_proof(production):
     with production.engine.begin() as connection:
         connection.execute(update(schema.verdicts).values(state="met", proven=True))
 
-    said = refusal(production, run, "candidate").splitlines()
-    assert said[0].startswith("run waived has exact >= 0.75 missed when decided again from its answers (")
-    assert said[1].startswith("run waived has exact: v2 vs v1 non-inferior by 0.05 missed when decided again")
+    message = refusal(production, run, "candidate").splitlines()
+    assert message[0].startswith("run waived has exact >= 0.75 missed when decided again from its answers (")
+    assert message[1].startswith("run waived has exact: v2 vs v1 non-inferior by 0.05 missed when decided again")
 
 
 def test_a_verdict_that_a_hook_has_made_worse_counts_too(production):
@@ -228,15 +227,11 @@ def test_the_winner_of_a_sweep_is_measured_on_other_samples(production):
     assert version is not None
     situation = Situation(version=version, production=None, settings=RegistrySettings(), now=NOW)
 
-    def lacking(confirm: float) -> list[str]:
-        sweep = Sweep(
-            family="v2", test="t", by="exact", confirm=confirm, drop="", grid={}, members=(), choosing=120,
-            choosing_sha256="", confirming=120, looks=(),
-        )  # fmt: skip
-        swept = replace(proof, plans=tuple(replace(plan, sweep=sweep) for plan in proof.plans))
-        return shortcomings(swept, "production", situation)
+    def lacking(members: int) -> list[str]:
+        chosen = replace(proof, plans=tuple(replace(plan, chosen_among=members) for plan in proof.plans))
+        return shortcomings(chosen, "production", situation)
 
-    assert lacking(0.5) == []
-    assert lacking(0.0) == [
+    assert lacking(1) == []
+    assert lacking(3) == [
         "run second chose the winner of a sweep with confirm = 0: measure the winner on samples that did not choose it"
     ]

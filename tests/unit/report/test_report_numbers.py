@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import number, p_value, points, with_interval
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import number, p_value, points, with_interval
 
 
 def interval(low: float, high: float) -> Interval:
@@ -17,7 +17,7 @@ def interval(low: float, high: float) -> Interval:
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "text"),
+    ("value", "low", "high", "printed"),
     [
         (0.56254738, 0.5356, 0.5891, "0.563 [0.536, 0.589]"),
         (0.96, 0.8654, 0.9890, "0.960 [0.865, 0.989]"),
@@ -40,12 +40,12 @@ def interval(low: float, high: float) -> Interval:
         (0.0, 0.0, 0.0, "0.000 [0.000, 0.000]"),
     ],
 )
-def test_an_estimate_is_shown_with_its_interval(value, low, high, shown):
-    assert with_interval(value, interval(low, high)) == shown
+def test_an_estimate_is_shown_with_its_interval(value, low, high, printed):
+    assert with_interval(value, interval(low, high)) == printed
 
 
 @pytest.mark.parametrize(
-    ("value", "low", "high", "text"),
+    ("value", "low", "high", "printed"),
     [
         (0.0417, 0.012, 0.0713, "+0.042 [+0.012, +0.071]"),
         (-0.02, -0.11, 0.07, "-0.020 [-0.110, +0.070]"),
@@ -56,8 +56,8 @@ def test_an_estimate_is_shown_with_its_interval(value, low, high, shown):
         (1.5, -math.inf, math.inf, "+1.5 [-inf, inf]"),
     ],
 )
-def test_a_difference_is_shown_with_its_sign(value, low, high, shown):
-    assert with_interval(value, interval(low, high), sign=True) == shown
+def test_a_difference_is_shown_with_its_sign(value, low, high, printed):
+    assert with_interval(value, interval(low, high), sign=True) == printed
 
 
 def test_unknown_numbers_are_a_word():
@@ -71,9 +71,9 @@ finite = st.floats(-1e12, 1e12)
 
 @given(finite, finite, st.booleans())
 def test_zero_has_no_minus_sign(value, half, sign):
-    shown = number(value, interval(value - abs(half), value + abs(half)), sign=sign)
+    printed = number(value, interval(value - abs(half), value + abs(half)), sign=sign)
 
-    assert not (shown.startswith("-") and read(shown) == 0)
+    assert not (printed.startswith("-") and read(printed) == 0)
 
 
 def read(text: str) -> float:
@@ -83,8 +83,8 @@ def read(text: str) -> float:
 @given(st.tuples(finite, finite, finite).map(sorted), st.booleans())
 def test_the_shown_interval_contains_the_shown_estimate(three, sign):
     low, value, high = three
-    shown = with_interval(value, interval(low, high), sign=sign)
-    estimate, _, ends = shown.partition(" [")
+    printed = with_interval(value, interval(low, high), sign=sign)
+    estimate, _, ends = printed.partition(" [")
     left, right = ends.rstrip("]").split(", ")
 
     assert read(left) <= read(estimate) <= read(right)
@@ -96,8 +96,8 @@ def test_the_shown_interval_contains_the_shown_estimate(three, sign):
 def test_an_interval_with_an_unknown_end_contains_the_estimate(three, which):
     low, value, high = three
     ends = interval(low if which == "high" else -math.inf, high if which == "low" else math.inf)
-    estimate, _, shown = with_interval(value, ends).partition(" [")
-    left, right = shown.rstrip("]").split(", ")
+    estimate, _, printed = with_interval(value, ends).partition(" [")
+    left, right = printed.rstrip("]").split(", ")
 
     assert read(left) <= read(estimate) <= read(right)
 
@@ -126,16 +126,16 @@ def test_the_width_of_the_interval_limits_the_digits(value, half):
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("value", "printed"),
     [(None, "-"), (1.0, "1.000"), (0.0312, "0.031"), (0.001, "0.001"), (0.00099, "1e-03"), (3e-15, "3e-15"), (0.0, "<1e-15")],
 )  # fmt: skip
-def test_a_p_value_has_three_decimals_or_a_size(value, shown):
-    assert p_value(value) == shown
+def test_a_p_value_has_three_decimals_or_a_size(value, printed):
+    assert p_value(value) == printed
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.0617, "6.2 points"), (0.15, "15 points"), (0.004, "0.4 points")])
-def test_shares_are_in_percentage_points(value, shown):
-    assert points(value) == shown
+@pytest.mark.parametrize(("value", "printed"), [(0.0617, "6.2 points"), (0.15, "15 points"), (0.004, "0.4 points")])
+def test_shares_are_in_percentage_points(value, printed):
+    assert points(value) == printed
 
 
 def test_an_open_interval_has_the_digits_of_its_finite_half():

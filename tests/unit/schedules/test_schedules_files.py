@@ -63,8 +63,8 @@ def rendered(
 
 def run(line: str) -> list[str]:
     done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=True)
-    shown: list[str] = json.loads(done.stdout)
-    return shown
+    displayed: list[str] = json.loads(done.stdout)
+    return displayed
 
 
 def cron_reads(line: str) -> str:

@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 
-from pytest_crucible.records import Diversity, Interval, MemberPair, Proportion
+from pytest_crucible.records import Diversity, MemberPair, Proportion
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.sections import diversity
+from pytest_crucible.stats.interval import Interval
 
 
 def share(value, low=None, high=None, note=""):

@@ -86,7 +86,7 @@ def test_the_builder_is_named_as_a_recipe_is():
         (cookbook.evaluator(training), lambda: 1, r"training builds a TrainingClientEvaluator"),
     ],
 )
-def test_what_cannot_be_evaluated_is_refused(metric, client, message):
+def test_invalid_evaluators_are_refused(metric, client, message):
     with pytest.raises(SpecError, match=message):
         value(metric, client)
 

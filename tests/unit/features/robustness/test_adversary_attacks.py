@@ -183,11 +183,11 @@ def test_encoded_requests_can_be_decoded():
     ],
 )
 def test_patterns_and_the_expected_answer_are_protected(text, protect, expected):
-    kept = {"blue sky", "[this one]", "Paris"}
+    remaining = {"blue sky", "[this one]", "Paris"}
     for seed in range(9):
         result = attacked("homoglyph", text, 1.0, seed, protect=protect, expected=expected)
         assert result.text != text
-        assert any(span in text and span in result.text for span in kept)
+        assert any(span in text and span in result.text for span in remaining)
 
 
 def test_canaries_differ_between_samples_and_are_found_in_any_spacing():
@@ -215,7 +215,7 @@ def test_canaries_differ_between_samples_and_are_found_in_any_spacing():
         ("synonym_replacement", {"lexicon": "none.txt"}, "lexicon 'none.txt' cannot be read "),
     ],
 )
-def test_bad_settings_are_one_sentence(name, options, sentence):
+def test_bad_settings_are_refused(name, options, sentence):
     with pytest.raises(SpecError) as caught:
         make_attack(name, options)
 

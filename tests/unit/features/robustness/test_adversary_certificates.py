@@ -33,11 +33,11 @@ def classify(words):
 def share(words, noise, answer):
     """The exact share of the deletions of a text that get an answer."""
     total = 0.0
-    for kept in itertools.product((True, False), repeat=len(words)):
+    for remaining in itertools.product((True, False), repeat=len(words)):
         chance = 1.0
-        for is_kept in kept:
+        for is_kept in remaining:
             chance *= (1 - noise) if is_kept else noise
-        total += chance * (classify(tuple(itertools.compress(words, kept))) == answer)
+        total += chance * (classify(tuple(itertools.compress(words, remaining))) == answer)
     return total
 
 
@@ -56,7 +56,7 @@ def test_no_edit_within_the_radius_changes_the_answer(noise):
     certified = 0
     for length in range(5):
         for words in itertools.product(WORDS, repeat=length):
-            answer = max("ab", key=lambda one: share(words, noise, one))
+            answer = max("ab", key=lambda item: share(words, noise, item))
             edits = radius(share(words, noise, answer), noise)
             texts = {words}
             for _ in range(max(edits, 0)):
@@ -98,8 +98,8 @@ def test_words_are_deleted_and_lines_stay():
 
     assert delete_words(text, Random(0), 0.0) == text
     assert delete_words(text, Random(0), 1.0) == "\n"
-    kept = [len(delete_words("w " * 1000, Random(seed), 0.9).split()) for seed in range(20)]
-    assert 80 < sum(kept) / 20 < 120
+    remaining = [len(delete_words("w " * 1000, Random(seed), 0.9).split()) for seed in range(20)]
+    assert 80 < sum(remaining) / 20 < 120
 
 
 def test_the_majority_may_be_that_there_is_no_answer():
@@ -107,35 +107,35 @@ def test_the_majority_may_be_that_there_is_no_answer():
 
 
 def search(query, *, queries=30, strength=0.2, worst=0.0, text="the important answer is a large experiment"):
-    asked = []
+    sent = []
 
     async def ask(candidate):
-        asked.append(candidate)
+        sent.append(candidate)
         return query(candidate)
 
-    found = asyncio.run(
+    result = asyncio.run(
         search_text(Source(text), Random(1), queries=queries, strength=strength, query=ask, worst=worst)
     )
-    return found, asked
+    return result, sent
 
 
 def test_a_search_keeps_edits_that_do_not_help_the_model_and_ends_at_the_worst():
-    found, asked = search(lambda text: -sum(ord(letter) > 127 for letter in text), worst=-4)
+    result, sent = search(lambda text: -sum(ord(letter) > 127 for letter in text), worst=-4)
 
-    assert sum(ord(letter) > 127 for letter in found) == 4
-    assert asked[-1] == found
-    assert len(asked) < 30
+    assert sum(ord(letter) > 127 for letter in result) == 4
+    assert sent[-1] == result
+    assert len(sent) < 30
 
 
 def test_a_search_begins_again_after_its_edits_and_gives_the_worst_text_that_it_saw():
     scores = {}
-    found, asked = search(lambda text: scores.setdefault(text, 1.0 - len(scores) % 7 / 10), strength=0.05, queries=25)
+    result, sent = search(lambda text: scores.setdefault(text, 1.0 - len(scores) % 7 / 10), strength=0.05, queries=25)
 
-    assert len(asked) == 25
-    assert scores[found] == min(scores.values())
+    assert len(sent) == 25
+    assert scores[result] == min(scores.values())
 
 
 def test_a_search_without_a_letter_or_a_score_finds_nothing():
     assert search(lambda text: 1.0, text="12 + 30") == (None, [])
-    found, asked = search(lambda text: None)
-    assert (found, len(asked)) == (None, 30)
+    result, sent = search(lambda text: None)
+    assert (result, len(sent)) == (None, 30)

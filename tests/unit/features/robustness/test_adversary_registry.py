@@ -31,11 +31,11 @@ def negate(text, sample):
 def test_twins_do_not_depend_on_order_and_differ_by_sample_draw_and_seed():
     attack_ = attack()
     names = [f"q{k}" for k in range(20)]
-    one = {name: draw(attack_).twin(sample(name)) for name in names}
+    item = {name: draw(attack_).twin(sample(name)) for name in names}
     other = {name: draw(attack_).twin(sample(name)) for name in reversed(names)}
 
-    assert one == other
-    assert len({twin.input for twin in one.values()}) == len(names)
+    assert item == other
+    assert len({twin.input for twin in item.values()}) == len(names)
     assert draw(attack_, number=1).twin(sample()).input != draw(attack_).twin(sample()).input
     assert draw(attack_, seed=1).twin(sample()).input != draw(attack_).twin(sample()).input
 
@@ -66,13 +66,14 @@ def test_a_text_beyond_the_limits_is_drawn_again_and_then_left():
     assert draw(attack(), strength=1.0, limits=limits).twin(sample()) == NoTwin(
         "more than 0.02 of the text would change"
     )
-    seen = []
+    recorded = []
     alike = Limits(
-        min_similarity=0.9, similarity=lambda one, other: seen.append(other) or (0.95 if len(seen) == 3 else 0.1)
+        min_similarity=0.9,
+        similarity=lambda item, other: recorded.append(other) or (0.95 if len(recorded) == 3 else 0.1),
     )
     twin = draw(attack(), limits=alike).twin(sample())
-    assert len(set(seen)) == 3
-    assert twin.input == seen[-1]
+    assert len(set(recorded)) == 3
+    assert twin.input == recorded[-1]
     assert draw(attack("prompt_injection_basic"), limits=limits).twin(sample()).input.count(TEXT) == 1
 
 
@@ -160,7 +161,7 @@ def test_a_bad_pack_is_named_by_its_line(tmp_path, lines, sentence):
         ({"a": "homoglyph"}, "[attacks.a] must have exactly one of"),
     ],
 )
-def test_a_bad_table_is_one_sentence(tables, sentence):
+def test_bad_tables_are_refused(tables, sentence):
     with pytest.raises(SpecError) as caught:
         Attacks(tables).get("a")
 
@@ -168,7 +169,7 @@ def test_a_bad_table_is_one_sentence(tables, sentence):
 
 
 @pytest.mark.parametrize("function", [3, lambda: "x", lambda text, other: "x"])
-def test_what_is_no_function_of_a_text_is_refused(function):
+def test_functions_that_take_no_text_are_refused(function):
     with pytest.raises(SpecError, match="attack 'a'"):
         Attacks(offered={"a": function}).get("a")
 

@@ -104,10 +104,10 @@ def test_weights_are_one_a_row(trainer):
 
 def test_messages_in_prompt_and_completion_are_a_conversation(trainer):
     split = {"prompt": CONVERSATION[:-1], "completion": CONVERSATION[-1:]}
-    (one,), (other,) = (trainer.datums([row], train_on="all_assistant") for row in (split, {"messages": CONVERSATION}))
+    (item,), (other,) = (trainer.datums([row], train_on="all_assistant") for row in (split, {"messages": CONVERSATION}))
 
-    assert list(one.tokens) == list(other.tokens)
-    assert one.inputs["weights"].tolist() == other.inputs["weights"].tolist()
+    assert list(item.tokens) == list(other.tokens)
+    assert item.inputs["weights"].tolist() == other.inputs["weights"].tolist()
 
 
 @pytest.mark.parametrize(

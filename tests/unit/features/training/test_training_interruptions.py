@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_training_recipes import ROWS, engine, made, steps, trained  # noqa: F401 - engine is a fixture
+from test_training_recipes import ROWS, engine, make_recipe, steps, trained  # noqa: F401 - engine is a fixture
 
 from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
 from pytest_crucible.features.training.recipe import Recipe, find_recipe
@@ -91,17 +91,17 @@ def interrupted(recipe: Recipe, folder: Path, after: int) -> None:
         trained(recipe, folder, watch=watch)
 
 
-def compare(one: TrainedAdapter, other: TrainedAdapter) -> None:
+def compare(item: TrainedAdapter, other: TrainedAdapter) -> None:
     for name in ("adapter_sha256", "losses", "gradient_norms", "learning_rates", "result", "kept", "hyperparameters"):
-        assert getattr(one.lineage, name) == getattr(other.lineage, name), name
-    for step in one.lineage.kept:
-        files = [adapter.path / f"step-{step}" / "adapter.safetensors" for adapter in (one, other)]
+        assert getattr(item.lineage, name) == getattr(other.lineage, name), name
+    for step in item.lineage.kept:
+        files = [adapter.path / f"step-{step}" / "adapter.safetensors" for adapter in (item, other)]
         assert hash_file(files[0]) == hash_file(files[1])
 
 
 @pytest.mark.parametrize("function", REPEATABLE)
 def test_a_resumed_training_equals_one_that_was_not_interrupted(engine, tmp_path, function):  # noqa: F811
-    recipe = replace(made(engine, function), save_every=2)
+    recipe = replace(make_recipe(engine, function), save_every=2)
     whole, _ = trained(recipe, tmp_path / "whole")
     draw = random.Random(function.__name__)
     for number in range(2):
@@ -127,7 +127,7 @@ def test_a_resumed_training_equals_one_that_was_not_interrupted(engine, tmp_path
     ],
 )
 def test_a_recipe_that_does_not_repeat_itself_says_why_it_cannot_continue(engine, tmp_path, function, words):  # noqa: F811
-    recipe = replace(made(engine, function), save_every=2)
+    recipe = replace(make_recipe(engine, function), save_every=2)
     interrupted(recipe, tmp_path, 6)
     with pytest.raises(SpecError, match=words) as caught:
         trained(recipe, tmp_path)
@@ -147,7 +147,7 @@ def test_a_training_whose_data_have_changed_starts_again(engine, tmp_path, monke
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     monkeypatch.setattr(EmbeddedTrainer, "rows_file", rows, raising=False)
-    recipe = replace(made(engine, read_and_train), save_every=2)
+    recipe = replace(make_recipe(engine, read_and_train), save_every=2)
     folder, resumed = tmp_path / "adapters", []
     interrupted(recipe, folder, 4)
     rows.write_text(rows.read_text().replace("five", "six"))
@@ -158,7 +158,7 @@ def test_a_training_whose_data_have_changed_starts_again(engine, tmp_path, monke
 
 
 def test_without_saved_states_a_training_starts_again(engine, tmp_path):  # noqa: F811
-    recipe, resumed = replace(made(engine, by_the_step), save_every=0), []
+    recipe, resumed = replace(make_recipe(engine, by_the_step), save_every=0), []
     interrupted(recipe, tmp_path, 9)
     trained(recipe, tmp_path, resume=resumed.append)
 
@@ -166,7 +166,7 @@ def test_without_saved_states_a_training_starts_again(engine, tmp_path):  # noqa
 
 
 def test_a_damaged_state_is_not_used(engine, tmp_path):  # noqa: F811
-    recipe, resumed = replace(made(engine, by_the_step), save_every=2), []
+    recipe, resumed = replace(make_recipe(engine, by_the_step), save_every=2), []
     interrupted(recipe, tmp_path, 9)
     (record,) = tmp_path.glob(".unfinished-*/step-8/training.json")
     record.write_text(record.read_text()[:100])
@@ -181,7 +181,7 @@ def test_each_pass_of_the_data_has_every_row_once_in_another_order(engine, tmp_p
     drawn = [row for step in range(1, 8) for row in trainer.batch(step, rows, 3)]
 
     passes = [tuple(drawn[start : start + 7]) for start in (0, 7, 14)]
-    assert [sorted(one) for one in passes] == [rows] * 3
+    assert [sorted(item) for item in passes] == [rows] * 3
     assert len(set(passes)) == 3
     assert trainer.batch(4, rows, 3) == drawn[9:12]
     for step, data, size in ((0, rows, 1), (1, [], 1), (1, rows, 0)):
@@ -192,7 +192,7 @@ def test_each_pass_of_the_data_has_every_row_once_in_another_order(engine, tmp_p
 @pytest.mark.parametrize("value", [-1, 2.5, True, "often"])
 def test_an_invalid_interval_of_states_is_refused(value, engine):  # noqa: F811
     with pytest.raises(SpecError, match=r"save_every = .*: write a number of steps, 0 for never"):
-        find_recipe("v2", "test_training_recipes:steps", made(engine, by_the_step).base, save_every=value)
+        find_recipe("v2", "test_training_recipes:steps", make_recipe(engine, by_the_step).base, save_every=value)
 
 
 def train_until_killed(recipe: Recipe, folder: Path, at: int) -> None:
@@ -211,7 +211,7 @@ def test_trainings_killed_at_any_moment_equal_one_that_was_not(engine, tmp_path)
     draw, whole = random.Random(0), {}
     for number in range(20):
         function = REPEATABLE[number % len(REPEATABLE)]
-        recipe = replace(made(engine, function), save_every=2)
+        recipe = replace(make_recipe(engine, function), save_every=2)
         if function not in whole:
             whole[function], _ = trained(recipe, tmp_path / function.__name__)
         # The second process continues where the first was killed, and is killed, too.

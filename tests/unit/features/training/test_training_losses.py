@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from test_training_interruptions import compare
-from test_training_recipes import ROWS, engine, made, trained  # noqa: F401 - engine is a fixture
+from test_training_recipes import ROWS, engine, make_recipe, trained  # noqa: F401 - engine is a fixture
 
 from pytest_crucible.features.training.local_trainer import EmbeddedBase
 from pytest_crucible.features.training.log import TrainingLost
@@ -44,30 +44,30 @@ def train(trainer):
 @pytest.fixture
 def recipe(engine) -> Recipe:  # noqa: F811
     LOST_AT.clear()
-    return replace(made(engine, train), base=LostBase(engine, "tiny"), save_every=2, on_lost="resume")
+    return replace(make_recipe(engine, train), base=LostBase(engine, "tiny"), save_every=2, on_lost="resume")
 
 
 def run(recipe: Recipe, folder: Path, *lost_at: int):
     LOST_AT[:] = lost_at
-    shown: list[object] = []
-    adapter, _ = trained(recipe, folder, resume=shown.append, lose=shown.append)
-    return adapter, shown
+    displayed: list[object] = []
+    adapter, _ = trained(recipe, folder, resume=displayed.append, lose=displayed.append)
+    return adapter, displayed
 
 
 def test_a_training_resumes_from_its_state(recipe, tmp_path):
     whole, _ = run(recipe, tmp_path / "whole")
-    resumed, shown = run(recipe, tmp_path / "lost", 3, 5, 8)
+    resumed, displayed = run(recipe, tmp_path / "lost", 3, 5, 8)
 
     compare(whole, resumed)
-    assert shown == [word for step in (2, 4, 6) for word in ("Tinker does not answer any more", step)]
+    assert displayed == [word for step in (2, 4, 6) for word in ("Tinker does not answer any more", step)]
     assert not list((tmp_path / "lost").glob(".unfinished-*"))
 
 
 def test_before_its_first_state_it_starts_again(recipe, tmp_path):
-    resumed, shown = run(recipe, tmp_path, 1)
+    resumed, displayed = run(recipe, tmp_path, 1)
 
     assert resumed.lineage.result.training_steps == 8
-    assert shown == ["Tinker does not answer any more"]
+    assert displayed == ["Tinker does not answer any more"]
 
 
 def test_a_service_without_its_states_trains_from_the_start(recipe, tmp_path, monkeypatch):
@@ -77,10 +77,10 @@ def test_a_service_without_its_states_trains_from_the_start(recipe, tmp_path, mo
     (record,) = tmp_path.glob(".unfinished-*/step-4/training.json")
     record.write_text(record.read_text().replace('"state": ""', '"state": "tinker://run/weights/v2-unfinished-0"'))
     monkeypatch.setattr(LostBase, "has_states", False)
-    adapter, shown = run(recipe, tmp_path)
+    adapter, displayed = run(recipe, tmp_path)
 
     assert adapter.lineage.result.training_steps == 8
-    assert shown == []
+    assert displayed == []
 
 
 @pytest.mark.parametrize(

@@ -48,13 +48,13 @@ def steps(trainer: RecipeTrainer, count: int, rate: float = 1e-2) -> None:
         trainer.step(draw.sample(data, 4), learning_rate=rate)
 
 
-def made(engine: Engine, function, name: str = "v2", **settings) -> Recipe:
+def make_recipe(engine: Engine, function, name: str = "v2", **settings) -> Recipe:
     return Recipe(name, "recipes:train", function, EmbeddedBase(engine, "tiny"), LoraSpec(rank=4, **settings))
 
 
 def trained(recipe: Recipe, folder: Path, **tellers):
-    told = {"begin": lambda: None, "wait": lambda: None, "watch": lambda log: None, **tellers}
-    return train_or_load(recipe, folder, git=None, **told)
+    reported = {"begin": lambda: None, "wait": lambda: None, "watch": lambda log: None, **tellers}
+    return train_or_load(recipe, folder, git=None, **reported)
 
 
 # -- the trainer --------------------------------------------------------------------------------------------------
@@ -72,8 +72,8 @@ def test_the_loss_of_a_row_is_multiplied_by_its_weight(trainer):
 def test_a_completion_and_its_end_count_and_the_prompt_does_not(trainer):
     (datum,) = trainer.datums([{"prompt": "sum of", "completion": " five"}])
 
-    asked, answer = trainer.tokenizer.encode("sum of"), [*trainer.tokenizer.encode(" five"), trainer.tokenizer.eos]
-    assert [*datum.tokens, datum.inputs["target_tokens"][-1]] == asked + answer
+    sent, answer = trainer.tokenizer.encode("sum of"), [*trainer.tokenizer.encode(" five"), trainer.tokenizer.eos]
+    assert [*datum.tokens, datum.inputs["target_tokens"][-1]] == sent + answer
     assert datum.inputs["target_tokens"][datum.inputs["weights"] > 0].tolist() == answer
 
 
@@ -90,13 +90,13 @@ def test_messages_are_a_prompt_and_the_last_one_the_completion(trainer):
         ]
     )
 
-    assert [one.tokens for one in chats] == [one.tokens for one in plain]
+    assert [item.tokens for item in chats] == [item.tokens for item in plain]
 
 
 def test_rows_may_be_a_file_beside_the_recipe(trainer, tmp_path):
     (tmp_path / "train.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in ROWS))
 
-    assert [one.tokens for one in trainer.datums("train.jsonl")] == [one.tokens for one in trainer.datums(ROWS)]
+    assert [item.tokens for item in trainer.datums("train.jsonl")] == [item.tokens for item in trainer.datums(ROWS)]
 
 
 @pytest.mark.parametrize(
@@ -134,11 +134,11 @@ def test_steps_are_written_down(trainer):
     assert log.settings["beta2"] == {0.95}
 
 
-def test_a_loss_is_told_per_counted_token(trainer):
+def test_the_loss_of_a_step_is_per_counted_token(trainer):
     data = trainer.datums(ROWS)
-    found = trainer.forward_backward(data, "cross_entropy", forward_only=True)
+    match_found = trainer.forward_backward(data, "cross_entropy", forward_only=True)
 
-    assert trainer.step(data) == pytest.approx(found.loss / sum(one.inputs["weights"].sum() for one in data))
+    assert trainer.step(data) == pytest.approx(match_found.loss / sum(item.inputs["weights"].sum() for item in data))
 
 
 def test_gradients_of_several_calls_are_one_step(trainer):
@@ -163,24 +163,24 @@ def test_the_same_seed_trains_the_same_adapter(engine, tmp_path):
 
 def test_a_step_that_makes_infinite_weights_leaves_the_last_good_adapter(trainer):
     steps(trainer, 2)
-    good = {name: one.copy() for name, one in trainer.adapter.factors.items()}
+    good = {name: item.copy() for name, item in trainer.adapter.factors.items()}
 
     with pytest.raises(TrainingStopped, match="weights that are not finite"):
         trainer.step(trainer.datums(ROWS), learning_rate=1e300)
 
-    assert all(np.array_equal(one, good[name]) for name, one in trainer.adapter.factors.items())
+    assert all(np.array_equal(item, good[name]) for name, item in trainer.adapter.factors.items())
     assert len(trainer.log.losses) == 2
 
 
 def test_a_loss_that_is_not_finite_leaves_the_last_adapter_whose_loss_was(trainer):
     steps(trainer, 1)
-    good = {name: one.copy() for name, one in trainer.adapter.factors.items()}
+    good = {name: item.copy() for name, item in trainer.adapter.factors.items()}
     trainer.step(trainer.datums(ROWS), learning_rate=1e30)
 
     with pytest.raises(TrainingStopped):
         trainer.step(trainer.datums(ROWS))
 
-    assert all(np.array_equal(one, good[name]) for name, one in trainer.adapter.factors.items())
+    assert all(np.array_equal(item, good[name]) for name, item in trainer.adapter.factors.items())
 
 
 def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
@@ -231,7 +231,7 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
         ({"seed": True}, "has seed = True: write rank and seed as whole numbers"),
     ],
 )
-def test_recipes_that_cannot_be_meant(engine, settings, sentence):
+def test_invalid_recipes_are_refused(engine, settings, sentence):
     with pytest.raises(SpecError) as caught:
         find_recipe("v2", **{"name": "json:dumps", "base": EmbeddedBase(engine, "tiny"), **settings})
 
@@ -242,7 +242,7 @@ def test_recipes_that_cannot_be_meant(engine, settings, sentence):
 
 
 def test_an_adapter_is_trained_once_and_then_found(engine, tmp_path):
-    recipe = made(engine, lambda trainer: steps(trainer, 3))
+    recipe = make_recipe(engine, lambda trainer: steps(trainer, 3))
 
     first, now = trained(recipe, tmp_path)
     second, again = trained(recipe, tmp_path, begin=lambda: pytest.fail("it is there"))
@@ -250,12 +250,12 @@ def test_an_adapter_is_trained_once_and_then_found(engine, tmp_path):
     assert (now, again) == (True, False)
     assert second == first
     assert find_trained(recipe, tmp_path) == first
-    assert sorted(one.name for one in first.path.iterdir()) == ["adapter.safetensors", "lineage.json"]
+    assert sorted(item.name for item in first.path.iterdir()) == ["adapter.safetensors", "lineage.json"]
     assert not list(tmp_path.glob(".training-*"))
 
 
-def test_its_lineage_says_where_it_comes_from(engine, tmp_path):
-    recipe = made(engine, lambda trainer: steps(trainer, 20), seed=5)
+def test_the_lineage_records_base_recipe_and_results(engine, tmp_path):
+    recipe = make_recipe(engine, lambda trainer: steps(trainer, 20), seed=5)
 
     lineage = trained(recipe, tmp_path)[0].lineage
 
@@ -285,7 +285,10 @@ def test_hyperparameters_are_keywords_of_the_recipe_and_part_of_key_and_lineage(
     def recipe(trainer, count=1, rate=1e-2):
         steps(trainer, count, rate)
 
-    plain, longer = made(engine, recipe), replace(made(engine, recipe), hyperparameters={"count": 3, "rate": 3e-3})
+    plain, longer = (
+        make_recipe(engine, recipe),
+        replace(make_recipe(engine, recipe), hyperparameters={"count": 3, "rate": 3e-3}),
+    )
     lineage = trained(longer, tmp_path)[0].lineage
 
     assert (len(lineage.losses), set(lineage.learning_rates)) == (3, {3e-3})
@@ -295,13 +298,13 @@ def test_hyperparameters_are_keywords_of_the_recipe_and_part_of_key_and_lineage(
 
 
 def test_a_parent_is_part_of_the_lineage(engine, tmp_path):
-    parent = trained(made(engine, lambda trainer: steps(trainer, 1)), tmp_path)[0]
+    parent = trained(make_recipe(engine, lambda trainer: steps(trainer, 1)), tmp_path)[0]
 
     def further(trainer):
         trainer.start_from(parent.path)
         steps(trainer, 1)
 
-    child = trained(made(engine, further), tmp_path)[0]
+    child = trained(make_recipe(engine, further), tmp_path)[0]
 
     assert child.lineage.parent == parent.lineage.adapter_sha256
     assert parent.lineage.parent is None
@@ -314,13 +317,13 @@ def test_a_lineage_names_its_files_its_parents_and_those_declared(engine, tmp_pa
     def first(trainer):
         trainer.step(trainer.datums(tmp_path / "first.jsonl"))
 
-    parent = trained(replace(made(engine, first), declared={"old.jsonl": "abc"}), tmp_path)[0]
+    parent = trained(replace(make_recipe(engine, first), declared={"old.jsonl": "abc"}), tmp_path)[0]
 
     def second(trainer):
         trainer.start_from(parent.path)
         trainer.step(trainer.datums(tmp_path / "second.jsonl"))
 
-    lineage = trained(made(engine, second), tmp_path)[0].lineage
+    lineage = trained(make_recipe(engine, second), tmp_path)[0].lineage
     of_first, of_second = (hash_file(tmp_path / f"{name}.jsonl") for name in ("first", "second"))
 
     assert parent.lineage.training_files == {"abc": "old.jsonl", of_first: str(tmp_path / "first.jsonl")}
@@ -332,7 +335,7 @@ def test_a_lineage_names_its_files_its_parents_and_those_declared(engine, tmp_pa
 
 
 @pytest.mark.parametrize("by", ["trainer", "open"])
-def test_changed_data_train_anew(engine, tmp_path, by):
+def test_changed_data_train_again(engine, tmp_path, by):
     path = tmp_path / "train.jsonl"
     path.write_text(f"{json.dumps(ROWS[0])}\n")
 
@@ -341,19 +344,19 @@ def test_changed_data_train_anew(engine, tmp_path, by):
         trainer.step(trainer.datums(rows))
 
     folder = tmp_path / "adapters"
-    first = trained(made(engine, recipe), folder)[0]
+    first = trained(make_recipe(engine, recipe), folder)[0]
     assert list(first.lineage.data) == [str(path)]  # not below the recipe's own folder, which is that of this test
     path.write_text(f"{json.dumps(ROWS[1])}\n")
-    second, now = trained(made(engine, recipe), folder)
+    second, now = trained(make_recipe(engine, recipe), folder)
     path.write_text(f"{json.dumps(ROWS[0])}\n")
 
     assert now
     assert second.path != first.path
-    assert find_trained(made(engine, recipe), folder) == first
+    assert find_trained(make_recipe(engine, recipe), folder) == first
 
 
 @pytest.mark.parametrize("change", ["recipe", "seed", "rank", "base"])
-def test_what_decides_the_weights_is_in_the_key(engine, tmp_path, change):
+def test_the_key_depends_on_recipe_seed_rank_and_base(engine, tmp_path, change):
     def recipe(trainer):
         steps(trainer, 1)
 
@@ -361,18 +364,18 @@ def test_what_decides_the_weights_is_in_the_key(engine, tmp_path, change):
         steps(trainer, 2)
 
     changed = {
-        "recipe": made(engine, other),
-        "seed": made(engine, recipe, seed=1),
+        "recipe": make_recipe(engine, other),
+        "seed": make_recipe(engine, recipe, seed=1),
         "rank": Recipe("v2", "recipes:train", recipe, EmbeddedBase(engine, "tiny"), LoraSpec(rank=5)),
-        "base": made(open_engine(write_tiny_base(tmp_path / "base", seed=1)), recipe),
+        "base": make_recipe(open_engine(write_tiny_base(tmp_path / "base", seed=1)), recipe),
     }
 
-    assert made(engine, recipe).key == made(engine, recipe, name="another").key != changed[change].key
+    assert make_recipe(engine, recipe).key == make_recipe(engine, recipe, name="another").key != changed[change].key
 
 
 @pytest.mark.parametrize("harm", ["weights", "lineage", "no weights"])
-def test_a_harmed_adapter_is_trained_anew(engine, tmp_path, harm):
-    recipe = made(engine, lambda trainer: steps(trainer, 1))
+def test_a_damaged_adapter_is_trained_again(engine, tmp_path, harm):
+    recipe = make_recipe(engine, lambda trainer: steps(trainer, 1))
     path = trained(recipe, tmp_path)[0].path
     if harm == "no weights":
         (path / "adapter.safetensors").unlink()
@@ -397,7 +400,7 @@ def test_a_recipe_that_raises(engine, tmp_path):
         steps(trainer, 1)
         raise KeyError("prompt")
 
-    said = refusal(made(engine, recipe), tmp_path)
+    said = refusal(make_recipe(engine, recipe), tmp_path)
 
     line = recipe.__code__.co_firstlineno + 2
     assert said == (
@@ -421,7 +424,7 @@ def test_a_recipe_that_raises(engine, tmp_path):
     ids=["no step", "no rows", "no argument", "exit", "unknown loss"],
 )
 def test_recipes_that_make_nothing(engine, tmp_path, recipe, sentence):
-    assert refusal(made(engine, recipe), tmp_path).startswith(sentence)
+    assert refusal(make_recipe(engine, recipe), tmp_path).startswith(sentence)
 
 
 def test_a_training_that_cannot_go_on_keeps_its_last_good_adapter(engine, tmp_path):
@@ -429,7 +432,7 @@ def test_a_training_that_cannot_go_on_keeps_its_last_good_adapter(engine, tmp_pa
         steps(trainer, 3)
         steps(trainer, 2, rate=1e300)
 
-    said = refusal(made(engine, recipe), tmp_path)
+    said = refusal(make_recipe(engine, recipe), tmp_path)
 
     (kept,) = tmp_path.glob("*-stopped")
     assert said == (
@@ -443,19 +446,19 @@ def test_a_training_that_cannot_go_on_keeps_its_last_good_adapter(engine, tmp_pa
     )
 
 
-def test_ctrl_c_leaves_nothing_half(engine, tmp_path):
+def test_an_interrupt_leaves_no_partial_adapter(engine, tmp_path):
     def recipe(trainer):
         steps(trainer, 1)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        trained(made(engine, recipe), tmp_path)
+        trained(make_recipe(engine, recipe), tmp_path)
 
-    assert [one.suffix for one in tmp_path.iterdir()] == [".lock"]
+    assert [item.suffix for item in tmp_path.iterdir()] == [".lock"]
 
 
-def test_what_a_killed_process_left_is_swept_away(engine, tmp_path):
-    recipe = made(engine, lambda trainer: steps(trainer, 1))
+def test_drafts_of_a_killed_process_are_removed(engine, tmp_path):
+    recipe = make_recipe(engine, lambda trainer: steps(trainer, 1))
     (tmp_path / f".training-{recipe.key}-abc").mkdir()
 
     trained(recipe, tmp_path)
@@ -463,7 +466,7 @@ def test_what_a_killed_process_left_is_swept_away(engine, tmp_path):
     assert not list(tmp_path.glob(".training-*"))
 
 
-def test_of_two_that_train_the_same_one_waits_and_takes_what_was_made(engine, tmp_path):
+def test_a_second_process_waits_and_loads_the_adapter(engine, tmp_path):
     begun, waited, go_on = threading.Event(), threading.Event(), threading.Event()
 
     def recipe(trainer):
@@ -471,12 +474,12 @@ def test_of_two_that_train_the_same_one_waits_and_takes_what_was_made(engine, tm
         assert go_on.wait(60)
         steps(trainer, 1)
 
-    found = {}
-    slow = threading.Thread(target=lambda: found.update(slow=trained(made(engine, recipe), tmp_path)))
+    match_found = {}
+    slow = threading.Thread(target=lambda: match_found.update(slow=trained(make_recipe(engine, recipe), tmp_path)))
     slow.start()
     assert begun.wait(60)
     other = threading.Thread(
-        target=lambda: found.update(other=trained(made(engine, recipe), tmp_path, wait=waited.set))
+        target=lambda: match_found.update(other=trained(make_recipe(engine, recipe), tmp_path, wait=waited.set))
     )
     other.start()
     assert waited.wait(60)
@@ -484,8 +487,8 @@ def test_of_two_that_train_the_same_one_waits_and_takes_what_was_made(engine, tm
     slow.join(20)
     other.join(20)
 
-    assert found["slow"][1] is True
-    assert found["other"] == (found["slow"][0], False)
+    assert match_found["slow"][1] is True
+    assert match_found["other"] == (match_found["slow"][0], False)
 
 
 def test_a_lock_is_free_again_after_an_error(tmp_path):
@@ -499,7 +502,7 @@ def test_a_lock_is_free_again_after_an_error(tmp_path):
 def test_files_read_are_those_of_this_thread_and_no_programs(tmp_path):
     for name in ("data.txt", "program.py", "unread.txt"):
         (tmp_path / name).write_text("x")
-    with track_reads() as found:
+    with track_reads() as match_found:
         (tmp_path / "data.txt").read_text()
         (tmp_path / "program.py").read_text()
         (tmp_path / "written.txt").write_text("y")
@@ -508,7 +511,7 @@ def test_files_read_are_those_of_this_thread_and_no_programs(tmp_path):
         other.join()
     (tmp_path / "unread.txt").read_text()
 
-    assert found == {tmp_path / "data.txt"}
+    assert match_found == {tmp_path / "data.txt"}
 
 
 def test_a_failure_that_other_workers_read_has_no_key(engine, tmp_path):
@@ -516,7 +519,7 @@ def test_a_failure_that_other_workers_read_has_no_key(engine, tmp_path):
         raise ValueError("no access with planted-in-a-recipe")
 
     with pytest.raises(SpecError, match="planted"):
-        trained(made(engine, train), tmp_path, session="run1", hide=hider({"planted-in-a-recipe"}))
+        trained(make_recipe(engine, train), tmp_path, session="run1", hide=hider({"planted-in-a-recipe"}))
 
     [failure] = tmp_path.glob("*.failed")
     assert "no access with (key hidden)" in failure.read_text()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_training_recipes import ROWS, engine, made, trained, trainer  # noqa: F401 - engine and trainer are fixtures
+from test_training_recipes import ROWS, engine, make_recipe, trained, trainer  # noqa: F401 - engine and trainer are fixtures
 
 from pytest_crucible.features.training.log import TrainingStopped
 from pytest_crucible.features.training.losses import penalise
@@ -211,7 +211,7 @@ def test_batches_that_a_regularizer_cannot_be_computed_of(trainer, regularizer, 
 
 
 @pytest.mark.parametrize("terms", [L1(0.1), ["l1"], "l1", [None]])
-def test_what_is_no_list_of_regularizers(trainer, terms):  # noqa: F811
+def test_regularizers_must_be_a_list_of_regularizers(trainer, terms):  # noqa: F811
     with pytest.raises(TypeError, match=r"write a list of those in pytest_crucible.training.regularizers"):
         trainer.step(trainer.datums(ROWS)[:2], regularizers=terms)
 
@@ -249,9 +249,9 @@ def test_the_gradients_are_those_of_loss_and_terms_together(trainer):  # noqa: F
             name: (values + by * along[name]).astype(np.float32) for name, values in trainer.adapter.factors.items()
         }
         trainer._trainer.use(replace(adapter, factors=factors))
-        found = trainer.forward_backward(data, "cross_entropy", regularizers=terms, forward_only=True)
+        match_found = trainer.forward_backward(data, "cross_entropy", regularizers=terms, forward_only=True)
         trainer._trainer.use(adapter)
-        return found.metrics["total:sum"]
+        return match_found.metrics["total:sum"]
 
     adapter = trainer.adapter
     expected = sum(float((result.gradients[name] * along[name]).sum()) for name in along)
@@ -268,8 +268,8 @@ def test_a_reference_holds_the_model_where_it_was(trainer, engine, tmp_path):  #
         data = one.with_reference(one.datums(ROWS)[:4])
         for _ in range(12):
             one.step(data, learning_rate=1e-2, regularizers=[KLDivergence(weight)])
-        found = one.forward_backward(data, "cross_entropy", regularizers=[KLDivergence(1.0)], forward_only=True)
-        return found.metrics["kl_divergence:sum"]
+        match_found = one.forward_backward(data, "cross_entropy", regularizers=[KLDivergence(1.0)], forward_only=True)
+        return match_found.metrics["kl_divergence:sum"]
 
     assert distance(3.0) < 0.5 * distance(0.0)
 
@@ -324,7 +324,7 @@ def by_regularizers(trainer):  # noqa: F811
 
 
 def test_a_training_with_a_reference_resumes(engine, tmp_path):  # noqa: F811
-    recipe = replace(made(engine, by_regularizers), save_every=2)
+    recipe = replace(make_recipe(engine, by_regularizers), save_every=2)
 
     def stop(log):
         if len(log.losses) == 5:

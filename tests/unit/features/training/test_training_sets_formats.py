@@ -1,9 +1,10 @@
-"""File formats: the form of each row, what the libraries' own types accept, and reading rows back."""
+"""File formats of training sets, as the libraries read them."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,21 +93,21 @@ def numbered(count: int, **facts: Any) -> list[TrainingRow]:
 
 def test_the_holdout_takes_whole_groups_and_depends_on_the_seed_alone():
     rows = numbered(20)
-    made = build(rows, holdout=0.2)
+    built = build(rows, holdout=0.2)
 
-    assert (len(made.lines), len(made.holdout)) == (16, 4)
-    assert build(rows, holdout=0.2) == made
+    assert (len(built.lines), len(built.holdout)) == (16, 4)
+    assert build(rows, holdout=0.2) == built
     groups = held_out_groups(rows, 0.2, 0)
-    assert {line for line, _ in made.holdout}.isdisjoint(line for line, _ in made.lines)
+    assert {line for line, _ in built.holdout}.isdisjoint(line for line, _ in built.lines)
     assert held_out_groups(rows[::-1], 0.2, 0) == groups != held_out_groups(rows, 0.2, 1)
     assert len(held_out_groups(rows[:4], 0.01, 0)) == 1
     assert not held_out_groups(rows[:1], 0.5, 0)
 
 
 def test_prompts_of_one_file_are_all_texts_or_all_messages():
-    made = build([row("text", completion="a"), row([USER], completion="b")])
+    built = build([row("text", completion="a"), row([USER], completion="b")])
 
-    assert [type(json.loads(line)["prompt"]) for line, _ in made.lines] == [list, list]
+    assert [type(json.loads(line)["prompt"]) for line, _ in built.lines] == [list, list]
 
 
 def test_old_rows_are_mixed_in_and_never_repeat_new_ones(tmp_path):
@@ -114,15 +115,15 @@ def test_old_rows_are_mixed_in_and_never_repeat_new_ones(tmp_path):
     old_rows = [{"prompt": f"What is {n}?", "completion": f"{n}"} for n in range(10, 60)]
     path.write_text("".join(json.dumps(old) + "\n" for old in old_rows), encoding="utf-8")
     old = read_old_rows(path, "abc", "trl", "sft", ['{"line": 1, "sample": "q10"}'])
-    made = build(numbered(20), old, replay=0.2)
+    built = build(numbered(20), old, replay=0.2)
 
-    assert (len(made.lines), made.replayed) == (25, 5)
-    assert made.left_out["replayed row: equal to an earlier row"] == 10
-    from_old = [origin for _, origin in made.lines if "file" in origin]
+    assert (len(built.lines), built.replayed) == (25, 5)
+    assert built.left_out["replayed row: equal to an earlier row"] == 10
+    from_old = [origin for _, origin in built.lines if "file" in origin]
     assert all(origin["file_sha256"] == "abc" and origin["line_of_file"] > 10 for origin in from_old)
     assert old[0][1]["sample"] == "q10"
     # Mixed in, not at the end.
-    assert "file" not in made.lines[-1][1]
+    assert "file" not in built.lines[-1][1]
 
 
 @pytest.mark.parametrize(
@@ -147,11 +148,71 @@ def test_texts_and_messages_are_not_mixed_by_replay():
 
 
 def test_axolotl_leaves_out_kto_rows_of_longer_conversations():
-    made = build([row([USER, YES, USER]), row([SYSTEM, USER])], task="kto", format="axolotl")
+    built = build([row([USER, YES, USER]), row([SYSTEM, USER])], task="kto", format="axolotl")
 
-    assert len(made.lines) == 1
-    assert made.left_out["axolotl has no kto rows of longer conversations"] == 1
+    assert len(built.lines) == 1
+    assert built.left_out["axolotl has no kto rows of longer conversations"] == 1
 
 
 def test_a_lone_surrogate_is_escaped():
     assert json_line({"prompt": "\ud800 ä"}) == '{"prompt": "\\ud800 ä"}'
+
+
+PROMPTS = (
+    [{"role": "system", "content": "Add."}, {"role": "user", "content": "2 + 2?"}],
+    [{"role": "user", "content": "3 + 3?"}],
+)
+
+
+def write(folder: Path, name: str, task, prompts=PROMPTS) -> Path:
+    rows = [TrainingRow(prompt, None, "", "4", "5" if task == "dpo" else None, True, "", {}) for prompt in prompts]
+    path = folder / f"{name}-{task}.jsonl"
+    path.write_text("".join(json_line(find_format(name, task)(row)) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("task", ["sft", "dpo", "kto"])
+@pytest.mark.parametrize("prompts", [PROMPTS, ("2 + 2?", "3 + 3?")], ids=["messages", "texts"])
+def test_trl(tmp_path, task, prompts):
+    data_utils = pytest.importorskip("trl.data_utils")
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.load_dataset("json", data_files=str(write(tmp_path, "trl", task, prompts)), split="train")
+
+    assert all(data_utils.is_conversational(row) == (prompts is PROMPTS) for row in rows)
+    assert rows.num_rows == 2
+
+
+@pytest.mark.parametrize("task", ["sft", "dpo"])
+def test_openai(tmp_path, task):
+    chat = pytest.importorskip("openai.types.chat")
+    messages = pytest.importorskip("pydantic").TypeAdapter(list[chat.ChatCompletionMessageParam])
+    for line in write(tmp_path, "openai", task).read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        lists = [row["messages"]] if task == "sft" else [row["input"]["messages"], row["preferred_output"]]
+        for each in [*lists, *([row["non_preferred_output"]] if task == "dpo" else [])]:
+            messages.validate_python(each)
+
+
+@pytest.mark.slow
+def test_tinker_cookbook(tmp_path):
+    preferences = pytest.importorskip("tinker_cookbook.preference.preference_datasets")
+    builder = preferences.ComparisonBuilderFromJsonl(train_path=str(write(tmp_path, "tinker", "dpo")))
+    rows, _ = builder.get_train_and_test_datasets()
+    read = [builder.example_to_labeled_comparison(row) for row in rows]
+
+    assert [each.label for each in read] == ["A", "A"]
+    assert read[0].comparison.completion_A[0]["content"] == "4"
+
+
+def test_tinker_cookbook_reads_conversations(tmp_path):
+    data = pytest.importorskip("tinker_cookbook.supervised.data")
+    types = pytest.importorskip("tinker_cookbook.supervised.types")
+    # The tokenizer would come from a hub; it is loaded with the first batch.
+    common = types.ChatDatasetBuilderCommonConfig(
+        model_name_for_tokenizer="none", renderer_name="role_colon", max_length=None, batch_size=1
+    )
+    path = str(write(tmp_path, "tinker", "sft"))
+    rows, _ = data.FromConversationFileBuilder(file_path=path, common_config=common, shuffle_seed=None)()
+
+    assert len(rows) == 2
+    assert [message["role"] for message in rows.hf_dataset[0]["messages"]] == ["system", "user", "assistant"]

@@ -112,7 +112,7 @@ def test_kto_rows_have_the_label_of_each_reply():
         ("errors", {"low": 0, "high": 10, "direction": "lower"}, False, 4.0, 5.0),
     ],
 )
-def test_what_passes(on, facts, is_binary, passing, failing):
+def test_replies_pass_by_limit_or_better_half(on, facts, is_binary, passing, failing):
     criterion = make_criterion(on, MetricFacts(name=on.split()[0], **facts), is_binary=is_binary)
 
     assert (criterion.passes(passing), criterion.passes(failing)) == (True, False)

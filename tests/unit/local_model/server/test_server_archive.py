@@ -44,11 +44,11 @@ def write(archive, path=PATH, about=ABOUT, content=b"weights", **options):
 def test_a_checkpoint_is_found_as_it_was_written(archive):
     write(archive)
 
-    found = archive.find(PATH)
+    result = archive.find(PATH)
 
-    assert (found.path, found.info) == (PATH, ABOUT)
-    assert (found.directory / "weights").read_bytes() == b"weights"
-    assert found.size > len(b"weights")
+    assert (result.path, result.info) == (PATH, ABOUT)
+    assert (result.directory / "weights").read_bytes() == b"weights"
+    assert result.size > len(b"weights")
 
 
 def test_another_process_finds_it_too(archive, tmp_path):
@@ -103,8 +103,8 @@ def test_lists_show_the_newest_first_and_nothing_expired(archive):
         about = replace(ABOUT, created=float(number), expires=expires)
         write(archive, replace(PATH, run=f"S:train:{number}"), about)
 
-    assert [one.path.run for one in archive.all()] == ["S:train:2", "S:train:0"]
-    assert [one.path.run for one in archive.all("S:train:0")] == ["S:train:0"]
+    assert [item.path.run for item in archive.all()] == ["S:train:2", "S:train:0"]
+    assert [item.path.run for item in archive.all("S:train:0")] == ["S:train:0"]
     assert archive.all("S:train:1") == []
 
 
@@ -112,10 +112,10 @@ def test_what_is_said_about_it_can_change_but_not_its_weights(archive):
     write(archive)
     archive.change(PATH, public=True, expires=2000.0)
 
-    found = archive.find(PATH)
+    result = archive.find(PATH)
 
-    assert found.info == replace(ABOUT, public=True, expires=2000.0)
-    assert (found.directory / "weights").read_bytes() == b"weights"
+    assert result.info == replace(ABOUT, public=True, expires=2000.0)
+    assert (result.directory / "weights").read_bytes() == b"weights"
 
 
 def test_what_is_deleted_is_missing(archive):
@@ -137,7 +137,7 @@ def test_a_damaged_description_is_told_and_hides_no_other(archive):
     with pytest.raises(MissingCheckpoint, match=r"the description of .*other cannot be read"):
         archive.find(other)
 
-    assert [one.path for one in archive.all()] == [PATH]
+    assert [item.path for item in archive.all()] == [PATH]
 
 
 @pytest.mark.parametrize(

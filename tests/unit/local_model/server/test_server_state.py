@@ -106,7 +106,7 @@ def test_finishing_takes_models_and_snapshots_and_leaves_checkpoints(run):
 
         assert opened["sampling_session_id"] == f"{session}:sample:0"
         assert list(local.service.snapshots.iterdir()) == []
-        assert [str(one.path) for one in local.service.archive.all()] == [saved["path"]]
+        assert [str(item.path) for item in local.service.archive.all()] == [saved["path"]]
 
     run(story)
 
@@ -138,7 +138,7 @@ def test_a_time_to_live_has_bounds(run, seconds):
     run(story)
 
 
-def test_a_defect_is_told_with_400_and_not_repeated_for_ever(run, monkeypatch, capsys):
+def test_a_defect_is_a_400_which_the_sdk_does_not_repeat(run, monkeypatch, capsys):
     async def story(local):
         monkeypatch.setattr(local.service, "archive", None)
         status, answer = await local.call("GET", "/checkpoints")
@@ -165,7 +165,7 @@ def test_a_defect_in_the_work_is_the_servers_failure(run, monkeypatch, capsys):
 
 def test_another_base_has_another_home_for_its_tokenizer(engine, tmp_path):
     async def names():
-        services = [Service(one, tmp_path) for one in (engine, engine, replace(engine, base_sha256="f" * 64))]
+        services = [Service(item, tmp_path) for item in (engine, engine, replace(engine, base_sha256="f" * 64))]
         for service in services:
             service.stop("over")
             service.close()
@@ -189,7 +189,7 @@ class Counted:
         return self
 
     def sample(self, prompts, params, topk):
-        return [prompt for prompt, one in zip(prompts, params, strict=True) for _ in range(one.num_samples)]
+        return [prompt for prompt, item in zip(prompts, params, strict=True) for _ in range(item.num_samples)]
 
 
 def test_only_the_samplers_used_last_are_kept():
@@ -199,10 +199,10 @@ def test_only_the_samplers_used_last_are_kept():
     for number in (*range(MAX_SAMPLERS), 0, MAX_SAMPLERS, 0, 1):
         samplers.answers(Weights(base, Path(str(number))), [wish])
 
-    assert [str(one) for one in engine.made] == [*map(str, range(MAX_SAMPLERS + 1)), "1"]
+    assert [str(item) for item in engine.made] == [*map(str, range(MAX_SAMPLERS + 1)), "1"]
 
 
-def test_every_wish_gets_its_own_replies():
+def test_each_request_gets_its_own_replies():
     wishes = [SampleRequest([number], SamplingParams(num_samples=number)) for number in (1, 3, 2)]
     answers = Samplers().answers(Weights(BaseModel("crucible/tiny", Counted(), "tokenizer")), wishes)
 

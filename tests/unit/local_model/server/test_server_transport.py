@@ -102,7 +102,7 @@ def test_a_request_may_come_byte_by_byte():
     talk(conversation)
 
 
-def test_a_client_that_waits_for_100_continue_is_told_to_go_on():
+def test_expect_100_continue_is_answered():
     async def conversation(reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 
@@ -116,7 +116,7 @@ def test_a_client_that_waits_for_100_continue_is_told_to_go_on():
 
 
 @pytest.mark.parametrize("request_line", [b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n"])
-def test_a_client_that_wants_it_closed_gets_it_closed(request_line):
+def test_a_connection_is_closed_on_request(request_line):
     async def conversation(reader, writer):
         writer.write(request_line)
 
@@ -151,7 +151,7 @@ def test_the_answer_to_head_has_no_body():
         (b"GET / HTTP/1.1\r\nx: " + b"y" * 600, 431, "the headers are longer than 500 bytes"),
     ],
 )
-def test_what_cannot_be_read_gets_a_sentence_and_the_end(sent, status, sentence):
+def test_a_malformed_request_gets_an_error_and_ends_the_connection(sent, status, sentence):
     given_status, given_sentence = refused(sent, head_bytes=500, body_bytes=1000)
 
     assert given_status == status
@@ -165,7 +165,7 @@ def test_a_client_that_goes_on_sending_still_gets_the_refusal():
     assert status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
-def test_half_a_request_is_not_waited_for_without_end():
+def test_half_a_request_times_out():
     assert refused(b"GET / HTT", request_s=0.1) == (408, "the request took too long to arrive")
 
 
@@ -244,20 +244,20 @@ def test_any_head_is_parsed_or_refused(text):
 
 
 def test_parts_of_a_client_that_has_left_are_not_made():
-    made, ended = list[int](), list[bool]()
+    built, ended = list[int](), list[bool]()
 
     async def parts() -> AsyncGenerator[bytes, None]:
         try:
             # Without a pause, as when many parts wait while the loop is busy.
             for number in range(10_000):
-                made.append(number)
+                built.append(number)
                 yield b"x" * 1000
         finally:
             ended.append(True)
 
     class Left(asyncio.Transport):
         def is_closing(self) -> bool:
-            return len(made) > 3
+            return len(built) > 3
 
         def write(self, data: bytes | bytearray | memoryview) -> None:
             pass
@@ -277,4 +277,4 @@ def test_parts_of_a_client_that_has_left_are_not_made():
 
     asyncio.run(asyncio.wait_for(hold(), 8))
 
-    assert (len(made), ended) == (4, [True])
+    assert (len(built), ended) == (4, [True])

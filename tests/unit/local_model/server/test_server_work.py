@@ -48,7 +48,7 @@ def run(story):
     return asyncio.run(tell())
 
 
-def test_a_call_gives_what_the_function_gives():
+def test_a_call_returns_the_result_of_the_function():
     async def story(work, notes, first):
         notes.gate.set()
         return await first
@@ -90,7 +90,7 @@ def test_a_batch_has_its_limit_of_rows_and_one_task_may_exceed_it():
     assert run(story) == [["large"], ["half", "other half"], ["one"]]
 
 
-def test_one_that_fails_takes_no_other_with_it():
+def test_a_failing_task_does_not_fail_the_others():
     async def story(work, notes, first):
         results = [work.share(notes.group("a"), name) for name in ("good", "bad", "fine")]
         notes.gate.set()
@@ -146,7 +146,7 @@ def test_an_exception_of_a_call_is_the_callers():
     run(story)
 
 
-def test_what_is_submitted_after_the_end_fails_instead_of_waiting():
+def test_a_task_after_the_stop_fails():
     async def story(work, notes, first):
         work.stop()
         with pytest.raises(Refusal, match="the server was stopped"):
