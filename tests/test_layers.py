@@ -21,7 +21,7 @@ LAYERS = {
     "tables": "builtin hookspecs",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "backends datasets guards metrics importers exports schedules sweeps telemetry",
+    "libraries": "backends datasets guards metrics importers exports schedules telemetry",
     "engines": "detectors local_model sandbox",
     "measures": "measures",
     "records": "records",

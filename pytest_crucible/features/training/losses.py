@@ -232,7 +232,8 @@ def check_regularizers(regularizers: Sequence[Regularizer]) -> None:
     is_sequence = isinstance(regularizers, Sequence) and not isinstance(regularizers, str)
     if not is_sequence or not all(hasattr(regularizer, "evaluate") for regularizer in regularizers):
         raise TypeError(
-            f"regularizers = {regularizers!r}: write a list of those in pytest_crucible.training.regularizers, such as [L2(0.1)]"
+            f"regularizers = {regularizers!r}: write a list of those in pytest_crucible.features.training.regularizers, "
+            "such as [L2(0.1)]"
         )
 
 

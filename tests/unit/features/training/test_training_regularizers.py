@@ -212,7 +212,7 @@ def test_batches_that_a_regularizer_cannot_be_computed_of(trainer, regularizer, 
 
 @pytest.mark.parametrize("terms", [L1(0.1), ["l1"], "l1", [None]])
 def test_regularizers_must_be_a_list_of_regularizers(trainer, terms):  # noqa: F811
-    with pytest.raises(TypeError, match=r"write a list of those in pytest_crucible.training.regularizers"):
+    with pytest.raises(TypeError, match=r"write a list of those in pytest_crucible.features.training.regularizers"):
         trainer.step(trainer.datums(ROWS)[:2], regularizers=terms)
 
 
