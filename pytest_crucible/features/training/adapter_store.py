@@ -37,8 +37,7 @@ from pytest_crucible.features.training.log import (
     TrainingStopped,
     summarise_training,
 )
-from pytest_crucible.features.training.recipe import RESUME, Recipe
-from pytest_crucible.features.training.trained_adapters import STOPPED, TrainedAdapter, find_trained, write_steps
+from pytest_crucible.features.training.recipe import RESUME, STOPPED, Recipe, TrainedAdapter, find_trained, write_steps
 from pytest_crucible.features.training.trainer import RecipeTrainer
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import CrucibleError, ServiceLost, SpecError

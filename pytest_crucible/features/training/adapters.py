@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.context import AdapterContext, ProgressLines
 from pytest_crucible.adapters.origin import Origin, shorten_path
 from pytest_crucible.adapters.preparations import Pending, Preparation
 from pytest_crucible.adapters.training_files import hash_declared_files
@@ -16,12 +18,23 @@ from pytest_crucible.backends.lineages import TrainedAdapter, read_step, step_fo
 from pytest_crucible.features.training.adapter_store import train_or_load
 from pytest_crucible.features.training.local_trainer import open_local_base
 from pytest_crucible.features.training.log import SAVE_EVERY
-from pytest_crucible.features.training.progress import TrainingProgress
-from pytest_crucible.features.training.recipe import FAIL, Recipe, find_recipe
-from pytest_crucible.features.training.trained_adapters import emit_checkpoint, emit_steps, find_damaged, find_trained
-from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.features.training.recipe import (
+    FAIL,
+    Recipe,
+    emit_checkpoint,
+    emit_steps,
+    find_damaged,
+    find_recipe,
+    find_trained,
+)
+from pytest_crucible.records import Adapter, Lineage
+from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.git import git_commit
+from pytest_crucible.stats.number_format import quantity
+
+if TYPE_CHECKING:
+    from pytest_crucible.features.training.log import TrainingLog
+    from pytest_crucible.features.training.recipe import Recipe
 
 MADE_WITH = ("recipe", "lora", "seed", "hyperparameters", "at", "save_every", "on_lost_training")
 """Options that only a training uses."""
@@ -209,3 +222,95 @@ def explain_untrained(recipes: Sequence[Recipe]) -> str:
     else:
         sentence = f"adapters {names} are not trained with recipes {recipe_names}, their data and bases as they are now: train them"
     return f"{sentence} with --crucible-train"
+
+
+# Where a line cannot be overwritten, as in a CI log, each update adds a line: an hour of training adds at most 360.
+LINE_S = 10.0
+# On a terminal the line is overwritten; more updates a second could not be read.
+REWRITE_S = 0.1
+
+
+class TrainingProgress:
+    """Shows one training. When several workers need one adapter, the worker that trains it writes; the others wait silently."""
+
+    def __init__(self, recipe: Recipe, lines: ProgressLines) -> None:
+        self._lines = lines
+        self._name = recipe.adapter
+        self._began = self._shown_at = time.perf_counter()
+        self._description = (
+            f"{recipe.adapter} with {recipe.name}: LoRA of rank {recipe.spec.rank}, seed {recipe.spec.seed}, "
+            f"{recipe.base.words}"
+        )
+
+    def announce(self) -> None:
+        """Show what would be trained, when nothing is run."""
+        self._lines.write(f"would train {self._description}")
+
+    def share(self, name: str) -> None:
+        """Show that the adapter reuses the training of the adapter `name`; workers of xdist do not show it."""
+        if not self._lines.is_worker:
+            self._lines.write(f"{self._name} uses the training of {name}")
+
+    def begin(self) -> None:
+        self._began = self._shown_at = time.perf_counter()
+        self._lines.write(f"training {self._description}")
+
+    def resume(self, step: int) -> None:
+        """Show that an interrupted training continues."""
+        self._lines.write(f"{self._name} continues after step {step} of a training that was interrupted")
+
+    def lose(self, reason: str) -> None:
+        """Show that the training was lost, and waits for its service."""
+        self._lines.write(f"{self._name} was lost: {reason}; waiting for the service")
+
+    def wait(self) -> None:
+        if not self._lines.is_worker:
+            self._lines.write(f"{self._name} is being trained by another process: waiting for it")
+
+    def pause(self, cause: str) -> None:
+        """Write why the service does not train now."""
+        self._lines.write(f"{self._name} waits: {cause}")
+
+    def show_step(self, log: TrainingLog) -> None:
+        """Write a line of progress, not more often than a reader can follow."""
+        now = time.perf_counter()
+        if now - self._shown_at < (REWRITE_S if self._lines.is_watched else LINE_S):
+            return
+        self._shown_at, steps = now, len(log.losses)
+        line = (
+            f"{self._name}  step {steps:,}  loss {log.losses[-1]:.3g}  {_seconds((now - self._began) / steps)} a step"
+        )
+        if self._lines.is_watched:
+            self._lines.overwrite(line)
+        else:
+            self._lines.write(line)
+
+    def finish(self, lineage: Lineage, place: str, *, is_new: bool) -> None:
+        """Write the result; for an adapter that another process has trained, only that it exists."""
+        self._lines.overwrite("")
+        result = lineage.result
+        if not is_new:
+            if not self._lines.is_worker:
+                self._lines.write(f"{self._name} was trained by another process")
+            return
+        reduced = "" if result.loss_reduction is None else f" (reduced by {result.loss_reduction * 100:.1f} %)"
+        norm = result.largest_gradient_norm
+        norms = "" if norm is None else f", gradient norms up to {norm:.3g}"
+        more = f"{norms}; kept in {place}" * (self._lines.verbosity > 0)
+        self._lines.write(
+            f"trained {self._name}: {quantity(result.training_steps, 'step')} in {_seconds(lineage.seconds)}, "
+            f"loss {result.first_loss:.3g} to {result.final_loss:.3g}{reduced}{more}"
+        )
+
+    def fail(self, error: BaseException) -> None:
+        """Clear the line of progress; with -v, write the traceback of an exception in the recipe."""
+        self._lines.overwrite("")
+        cause = error.__cause__
+        if self._lines.verbosity > 0 and cause is not None and not isinstance(cause, CrucibleError):
+            # The first frame is this package's call of the recipe.
+            own = cause.__traceback__ and cause.__traceback__.tb_next
+            self._lines.write("".join(traceback.format_exception(type(cause), cause, own)).rstrip())
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10 else f"{value:.2g} s"

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_crucible.features.training.encoding import Encoder, encode_reply, make_datum, number_rows
-from pytest_crucible.features.training.regularizer_terms import (
+from pytest_crucible.features.training.regularizers import (
     ADDED,
     REFERENCE,
     Array,

@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pytest_crucible.features.training.ranges import RANGES, SOURCE
 from pytest_crucible.records import (
     Arm,
     BoundedValue,
@@ -20,6 +19,7 @@ from pytest_crucible.records import (
     TrainingResult,
 )
 from pytest_crucible.records.factors import FEWEST_LEVELS
+from pytest_crucible.records.known_numbers import known_numbers
 from pytest_crucible.stats import mean_interval, t_bound
 from pytest_crucible.stats.interval import Interval
 
@@ -39,7 +39,7 @@ def evaluate_training(target: Target, arm: Arm, *, alpha: float, is_fixed: bool 
         target=target,
         estimate=Estimate(
             metric=target.metric,
-            statistic=SOURCE,
+            statistic=known_numbers()[target.metric].source,
             arm=arm.name,
             n=len(results),
             lost=0,
@@ -174,7 +174,7 @@ def _interval(name: str, scaled: Sequence[float], scale: _Scale, alpha: float) -
     interval = mean_interval(scaled, level=1 - alpha)
     if interval is None:
         return None
-    low, high = RANGES[name]
+    facts = known_numbers()[name].facts
     ends = sorted((scale.back(interval.low), scale.back(interval.high)))
     # Of three trainings an interval may reach beyond what is possible.
-    return Interval(low=max(ends[0], low), high=min(ends[1], high), level=interval.level, method=scale.t)
+    return Interval(low=max(ends[0], facts.low), high=min(ends[1], facts.high), level=interval.level, method=scale.t)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.preparations import Pending, Preparation
 from pytest_crucible.features.row import Placed
-from pytest_crucible.features.training.ranges import RANGES, SOURCE
-from pytest_crucible.records import MetricFacts
+from pytest_crucible.records import MetricFacts, TrainingResult
 from pytest_crucible.records.known_numbers import KnownNumber
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def pytest_crucible_estimate_session(estimate: SessionEstimate, config: pytest.C
 def pytest_crucible_leftovers(folder: Path, before: float) -> Leftovers:
     """Return the states of interrupted trainings that no process runs."""
     from pytest_crucible.adapters.context import ADAPTERS
-    from pytest_crucible.features.training.trained_adapters import find_unfinished
+    from pytest_crucible.features.training.recipe import find_unfinished
     from pytest_crucible.store.leftovers import Leftovers
 
     return Leftovers("unfinished_trainings", "unfinished training", find_unfinished(folder / ADAPTERS, before))
@@ -120,6 +121,16 @@ def _evaluate(target: Target, arm: Arm, *, alpha: float, is_fixed: bool) -> Targ
     return evaluate_training(target, arm, alpha=alpha, is_fixed=is_fixed)
 
 
+SOURCE = "training"
+_LIMITS = {
+    "training_steps": (1.0, math.inf),
+    "convergence_steps": (1.0, math.inf),
+    "loss_reduction": (-math.inf, 1.0),
+    "largest_gradient_norm": (0.0, math.inf),
+    "gradient_norms_finite": (0.0, 1.0),
+}
+RANGES = {field.name: _LIMITS.get(field.name, (-math.inf, math.inf)) for field in fields(TrainingResult)}
+"""The numbers of a training, with the lowest and the highest value that each can have."""
 KNOWN_NUMBERS = tuple(
     KnownNumber(MetricFacts(name=name, low=low, high=high), SOURCE, _evaluate) for name, (low, high) in RANGES.items()
 )

@@ -27,7 +27,7 @@ from pytest_crucible.features.training.log import (
     TrainingLog,
 )
 from pytest_crucible.features.training.losses import Pass, Preference
-from pytest_crucible.features.training.regularizer_terms import REFERENCE
+from pytest_crucible.features.training.regularizers import REFERENCE
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.local_model.training import GradientResult

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_crucible.features.training.ranges import RANGES
 from pytest_crucible.records import Arm, Claim, Note, TrainingResult, View
+from pytest_crucible.records.known_numbers import known_numbers
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import quantity
 
@@ -35,7 +35,7 @@ def compute(inputs: SectionInputs) -> Trainings | None:
     candidate = inputs.plan.candidate
     # A metric of the same name goes before the training's number.
     metrics = [target.metric for target in inputs.plan.targets if target.metric not in inputs.facts]
-    numbers = [getattr(candidate.training, name, None) for name in metrics if name in RANGES]
+    numbers = [getattr(candidate.training, name, None) for name in metrics if name in known_numbers()]
     return Trainings(
         candidate=candidate,
         results=results,

@@ -24,7 +24,7 @@ from pytest_crucible.features.training.losses import (
     sides,
     with_reference,
 )
-from pytest_crucible.features.training.regularizer_terms import REFERENCE, Regularizer, drop_inputs
+from pytest_crucible.features.training.regularizers import REFERENCE, Regularizer, drop_inputs
 from pytest_crucible.features.training.resumable import GRADIENT_NORM, Resumable, pass_digest
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.config import Datum

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.cli import main
-from pytest_crucible.features.training.trained_adapters import find_unfinished
+from pytest_crucible.features.training.recipe import find_unfinished
 from pytest_crucible.records.files import file_lock
 from pytest_crucible.store.runs import RunStore
 

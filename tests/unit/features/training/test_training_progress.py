@@ -10,10 +10,10 @@ from experiment_builders import ALONE
 from tiny_base import write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.features.training import progress as training_progress
+from pytest_crucible.features.training import adapters as training_adapters
+from pytest_crucible.features.training.adapters import TrainingProgress
 from pytest_crucible.features.training.local_trainer import EmbeddedBase
 from pytest_crucible.features.training.log import TrainingLog
-from pytest_crucible.features.training.progress import TrainingProgress
 from pytest_crucible.features.training.recipe import Recipe
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records import Lineage, TrainingResult
@@ -107,11 +107,11 @@ def test_a_training_that_waits_for_its_service_says_why(show):
 
 @pytest.mark.parametrize(("is_terminal", "pause"), [(False, "LINE_S"), (True, "REWRITE_S")], ids=["log", "terminal"])
 def test_steps_are_shown_not_more_often_than_can_be_read(show, monkeypatch, is_terminal, pause):
-    monkeypatch.setattr(training_progress, pause, 0.0)
+    monkeypatch.setattr(training_adapters, pause, 0.0)
     progress, screen = show(is_terminal=is_terminal)
     progress.show_step(TrainingLog(losses=[2.0, 1.25]))
     often = screen.getvalue()
-    monkeypatch.setattr(training_progress, pause, 3600.0)
+    monkeypatch.setattr(training_adapters, pause, 3600.0)
     progress.show_step(TrainingLog(losses=[2.0, 1.25, 1.0]))
 
     assert "v2  step 2  loss 1.25" in often

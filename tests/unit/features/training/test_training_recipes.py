@@ -16,8 +16,7 @@ from pytest_crucible.backends.local import open_engine
 from pytest_crucible.features.training.adapter_store import track_reads, train_or_load
 from pytest_crucible.features.training.local_trainer import EmbeddedBase, EmbeddedTrainer
 from pytest_crucible.features.training.log import TrainingStopped
-from pytest_crucible.features.training.recipe import Recipe, find_recipe
-from pytest_crucible.features.training.trained_adapters import find_trained
+from pytest_crucible.features.training.recipe import Recipe, find_recipe, find_trained
 from pytest_crucible.features.training.trainer import RecipeTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine

@@ -12,12 +12,12 @@ from test_training_recipes import SPEC, engine, make_recipe, steps, trained  # n
 from pytest_crucible.features.training.adapters import find_step, with_checkpoint
 from pytest_crucible.features.training.local_trainer import EmbeddedBase, EmbeddedTrainer
 from pytest_crucible.features.training.log import TrainingLog
-from pytest_crucible.features.training.recipe import find_recipe
-from pytest_crucible.features.training.trained_adapters import (
+from pytest_crucible.features.training.recipe import (
     TrainedAdapter,
     emit_checkpoint,
     emit_steps,
     find_damaged,
+    find_recipe,
     find_trained,
 )
 from pytest_crucible.local_model.checkpoints import load_sampler
