@@ -16,7 +16,6 @@ LAYERS = {
     "pytest": "plugin options fixtures no_assert_rewriting session",
     "registry": "registry",
     "runs": "runs",
-    "presets": "fairness",
     "adapters": "adapters",
     "tables": "builtin hookspecs",
     "sections": "sections",
@@ -33,10 +32,7 @@ PENDING: set[tuple[str, str]] = set()
 PENDING_PYTEST: set[str] = set()
 """Modules outside `session` that still import pytest."""
 EXCEPTIONS = {
-    ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.metrics.normalisers"),
-    ("pytest_crucible.backends.ensembles.settings", "pytest_crucible.metrics.normalisers"),
     ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.datasets.contamination.compare", "pytest_crucible.metrics.models.embeddings"),
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.weights"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.judges"),
@@ -44,9 +40,8 @@ EXCEPTIONS = {
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
 }
-"""Libraries that may import another library: recorded replies and other harnesses' files are read as datasets are, the members of
-an ensemble agree by what the metrics call equal, guards query judges and find models as metrics do, and checks compare texts by the
-embeddings that metrics use."""
+"""Libraries that may import another library: recorded replies and other harnesses' files are read as datasets are, and guards query
+judges and find models as metrics do."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},

@@ -18,8 +18,12 @@ if TYPE_CHECKING:
 
 NAMES: tuple[str, ...] = (
     "stages",
+    "ensembles",
     "robustness",
+    "slices",
     "sweeps",
+    "data_checks",
+    "contamination",
     "cns3",
     "training",
     "cookbook",
