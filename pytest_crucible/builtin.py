@@ -141,7 +141,6 @@ SECTIONS = {
     "stored_baselines": Placed(100, "pytest_crucible.sections.stored_baselines"),
     "variance": Placed(110, "pytest_crucible.sections.variance"),
     "drift": Placed(120, "pytest_crucible.sections.drift"),
-    "training": Placed(130, "pytest_crucible.sections.training"),
     "judges": Placed(160, "pytest_crucible.sections.judges"),
     "usage": Placed(170, "pytest_crucible.sections.usage"),
     "detection": Placed(190, "pytest_crucible.sections.detection"),

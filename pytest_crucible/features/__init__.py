@@ -25,6 +25,8 @@ NAMES: tuple[str, ...] = (
     "data_checks",
     "contamination",
     "cns3",
+    "training",
+    "cookbook",
 )
 """The features, in the order in which their hooks are called."""
 
