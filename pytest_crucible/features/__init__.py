@@ -22,10 +22,13 @@ NAMES: tuple[str, ...] = (
     "ensembles",
     "judges",
     "robustness",
+    "slices",
     "sweeps",
     "data_checks",
     "contamination",
     "cns3",
+    "training",
+    "cookbook",
 )
 """The features, in the order in which their hooks are called."""
 

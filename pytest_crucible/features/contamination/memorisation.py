@@ -17,7 +17,7 @@ from pytest_crucible.adapters.context import REGISTRY, AdapterContext, files_fol
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import describe_arm
-from pytest_crucible.adapters.untrained import Untrained, explain_untrained
+from pytest_crucible.adapters.preparations import Pending
 from pytest_crucible.adapters.versions import changed_weights, find_version, is_version, version_adapter
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
@@ -237,8 +237,8 @@ class Adapters:
         backend: Any = (
             None if find_maker(adapter) is not None else self._open(adapter, typed_in)
         )
-        if isinstance(backend, Untrained):
-            raise SpecError(explain_untrained([backend.recipe]))
+        if isinstance(backend, Pending):
+            raise SpecError("\n".join(backend.preparation.explain_missing([backend])))
         if not isinstance(backend, ScoresPrompts):
             raise SpecError(
                 f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"
@@ -278,7 +278,6 @@ class Adapters:
             shared=BackendContext(),
             open_user_backend=lambda adapter: None,
             tinker=self._tinker,
-            display=_no_display,
             guards=Guards(self._root),
         )
 
@@ -295,7 +294,3 @@ def _default_settings() -> Settings:
 
     defaults: dict[str, Any] = {option.name: () if option.repeats else option.default for option in OPTIONS}
     return Settings(**defaults)
-
-
-def _no_display(recipe: Any) -> Any:
-    raise SpecError(f"adapter {recipe.adapter!r} is not trained yet: run pytest --crucible-train first")
