@@ -16,13 +16,11 @@ LAYERS = {
     "pytest": "plugin options fixtures no_assert_rewriting session",
     "registry": "registry",
     "runs": "runs",
-    "presets": "fairness",
     "adapters": "adapters",
     "tables": "builtin hookspecs",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "backends cookbook datasets guards metrics importers exports schedules telemetry training "
-    "training_sets",
+    "libraries": "backends datasets guards metrics importers exports schedules telemetry",
     "engines": "detectors local_model sandbox",
     "measures": "measures",
     "records": "records",
@@ -34,28 +32,16 @@ PENDING: set[tuple[str, str]] = set()
 PENDING_PYTEST: set[str] = set()
 """Modules outside `session` that still import pytest."""
 EXCEPTIONS = {
-    ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.metrics.normalisers"),
-    ("pytest_crucible.backends.ensembles.settings", "pytest_crucible.metrics.normalisers"),
     ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.cookbook", "pytest_crucible.metrics.definition"),
-    ("pytest_crucible.cookbook", "pytest_crucible.metrics.models.scorers"),
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.weights"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.judges"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.training.adapter_store", "pytest_crucible.backends.lineages"),
-    ("pytest_crucible.training.losses", "pytest_crucible.training_sets.formats"),
-    ("pytest_crucible.training.trained_adapters", "pytest_crucible.backends.lineages"),
-    ("pytest_crucible.training.encoding", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.duplicates"),
-    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.formats"),
 }
-"""Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal, guards query
-judges and find models as metrics do, evaluators of the cookbook are
-metrics."""
+"""Libraries that may import another library: recorded replies and other harnesses' files are read as datasets are, and guards query
+judges and find models as metrics do."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},

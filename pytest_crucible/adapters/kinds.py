@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.origin import Origin
+from pytest_crucible.adapters.preparations import find_preparation
 from pytest_crucible.adapters.uris import UriForm, read_rest, read_server, read_tinker
 from pytest_crucible.records import Adapter, Arm, Sample
 
@@ -20,35 +21,29 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pytest_crucible.adapters.context import AdapterContext
-    from pytest_crucible.adapters.opened_arm import OpenedArm
     from pytest_crucible.adapters.weights import Weights
     from pytest_crucible.backends import Backend
     from pytest_crucible.metrics import Metric
-    from pytest_crucible.training.recipe import Base
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterKind:
-    """One kind of adapter. All functions but `members` take the adapter and an AdapterContext, and may raise SpecError."""
+    """One kind of adapter. All functions take the adapter and an AdapterContext, and may raise SpecError."""
 
     name: str
     """`backend` in the configuration."""
     open: str = ""
-    """Returns the backend. For a kind with `members` it takes the opened members as a third argument."""
+    """Returns the backend."""
     uri: UriForm | None = None
     """How a URI names an adapter of this kind; None for a kind without URIs."""
     locate: str = ""
     """Returns the adapter with paths resolved; takes the configured adapters and the folder that paths are relative to."""
     origin: str = ""
     """Returns the Origin: everything besides the settings that replies depend on."""
-    base: str = ""
-    """Returns the base model that recipes train adapters of; empty if recipes cannot make this kind."""
     weights: str = ""
     """Returns the Weights of an adapter with its paths resolved: the files that the registry copies, and their lineage."""
     expiry: str = ""
     """Returns when a service will delete the adapter's weights; None if it keeps them."""
-    members: str = ""
-    """Takes the adapter alone and returns the names of the adapters that it consists of."""
     is_seeded: bool = False
     """The session's seed is one of the parameters."""
     is_offline: bool = False
@@ -66,11 +61,6 @@ class AdapterKind:
         backend: Backend | None = context.open_user_backend(adapter)
         return backend if backend is not None or not self.open else _load(self.open)(adapter, context)
 
-    def open_group(self, adapter: Adapter, context: AdapterContext, members: tuple[OpenedArm, ...]) -> Backend:
-        """Return the backend of an adapter that consists of others."""
-        backend: Backend = _load(self.open)(adapter, context, members)
-        return backend
-
     def locate_files(
         self, adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter], typed_in: Path | None
     ) -> Adapter:
@@ -80,13 +70,11 @@ class AdapterKind:
 
     def find_origin(self, adapter: Adapter, context: AdapterContext) -> Origin:
         """Return everything besides the settings that the adapter's replies depend on. No service is called."""
+        preparation = find_preparation(adapter, context)
+        if preparation is not None:
+            return preparation.find_origin(adapter, context)
         origin: Origin = _load(self.origin)(adapter, context) if self.origin else Origin()
         return origin
-
-    def open_base(self, adapter: Adapter, context: AdapterContext) -> Base:
-        """Return the base model that a recipe trains."""
-        base: Base = _load(self.base)(adapter, context)
-        return base
 
     def find_weights(self, adapter: Adapter, context: AdapterContext) -> Weights:
         """Return the files that the adapter's replies come from, and their lineage."""
@@ -100,11 +88,6 @@ class AdapterKind:
         expiry: datetime | None = _load(self.expiry)(adapter, context) if self.expiry else None
         return expiry
 
-    def read_members(self, adapter: Adapter) -> tuple[str, ...]:
-        """Return the names of the adapters that this one consists of."""
-        names: tuple[str, ...] = _load(self.members)(adapter)
-        return names
-
     def read_uri(self, uri: str, adapter: str) -> Mapping[str, Any]:
         """Return the options that a URI stands for."""
         return self.uri.read(uri, adapter) if self.uri else {}
@@ -113,10 +96,6 @@ class AdapterKind:
         """Return the metrics that are scored without being listed. Raises SpecError for samples that they cannot use."""
         metrics: tuple[Metric, ...] = _load(self.metrics)(samples) if self.metrics else ()
         return metrics
-
-    def has_recipe(self, adapter: Adapter) -> bool:
-        """Return whether a recipe makes this adapter."""
-        return bool(self.base) and "recipe" in adapter.options
 
 
 KINDS = (
@@ -134,7 +113,6 @@ KINDS = (
         uri=UriForm(("local",), read_rest("checkpoint")),
         locate="pytest_crucible.adapters.checkpoints:resolve_checkpoint",
         origin="pytest_crucible.adapters.local:find_origin",
-        base="pytest_crucible.adapters.local:open_base",
         weights="pytest_crucible.adapters.local:find_weights",
         is_seeded=True,
         is_free=True,
@@ -143,8 +121,7 @@ KINDS = (
         name="tinker",
         open="pytest_crucible.adapters.tinker:open_tinker",
         uri=UriForm(("tinker",), read_tinker),
-        origin="pytest_crucible.adapters.tinker_base:find_origin",
-        base="pytest_crucible.adapters.tinker_base:open_base",
+        origin="pytest_crucible.adapters.tinker:find_origin",
         weights="pytest_crucible.adapters.tinker_weights:find_weights",
         expiry="pytest_crucible.adapters.tinker_weights:find_expiry",
         is_seeded=True,
@@ -164,20 +141,15 @@ KINDS = (
         is_free=True,
         metrics="pytest_crucible.metrics.guards:guard_metrics",
     ),
-    AdapterKind(
-        name="ensemble",
-        open="pytest_crucible.adapters.ensemble:open_ensemble",
-        members="pytest_crucible.adapters.ensemble:read_members",
-    ),
 )
-BUILT_IN = tuple(sorted(kind.name for kind in KINDS if not kind.members))
-"""What `backend` may name; kinds with members are written by their members instead."""
+BUILT_IN = tuple(sorted(kind.name for kind in KINDS))
+"""What `backend` may name."""
 _BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 def kind_of(adapter: Adapter) -> AdapterKind:
     """Return the adapter's kind; for a backend that only a user's hook can open, a kind with no abilities."""
-    # A backend without a row has the defaults: no URI, no seed, no recipe, and replies that are cached.
+    # A backend without a row has the defaults: no URI, no seed, and replies that are cached.
     return _BY_NAME.get(adapter.backend) or AdapterKind(name=adapter.backend)
 
 
@@ -189,11 +161,6 @@ def kind_of_arm(arm: Arm) -> AdapterKind:
 def kind_of_uri(scheme: str) -> AdapterKind | None:
     """Return the kind whose URIs have this scheme; None for other schemes."""
     return next((kind for kind in KINDS if kind.uri and kind.uri.matches(scheme)), None)
-
-
-def kind_of_members(options: Mapping[str, Any]) -> AdapterKind | None:
-    """Return the kind of an adapter that lists its members, under the kind's name."""
-    return next((kind for kind in KINDS if kind.members and kind.name in options), None)
 
 
 def uri_schemes() -> dict[str, AdapterKind]:

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 NAMES: tuple[str, ...] = (
     "stages",
+    "ensembles",
     "robustness",
+    "slices",
     "sweeps",
     "data_checks",
     "contamination",
     "cns3",
+    "training",
+    "cookbook",
 )
 """The features, in the order in which their hooks are called."""
 

@@ -14,6 +14,7 @@ from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.records import Exclusion, MetricFacts, PromptForm, Sample, Variant
 from pytest_crucible.records.plan_values import PlanValue
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.score.apply import FurtherScores
 from pytest_crucible.session.experiment import LateVariant
 from pytest_crucible.session.experiment_data import ExperimentData
 from pytest_crucible.session.experiment_metrics import ExperimentMetrics
@@ -60,6 +61,8 @@ class ExperimentDraft:
     """Further arguments of the function by name: each returns the value for the number of the twin and the sample."""
     facts: list[MetricFacts] = field(default_factory=list)
     """Further numbers that a reply has."""
+    further_scores: list[FurtherScores] = field(default_factory=list)
+    """Functions that score more of a reply than its metrics do."""
     exclusions: list[Exclusion] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
     """Further fields of the plan."""

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from pytest_crucible.adapters.arm_makers import backend_key
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import REGISTRY, AdapterContext, files_folder
 from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import describe_arm
-from pytest_crucible.adapters.untrained import Untrained, explain_untrained
+from pytest_crucible.adapters.preparations import Pending
 from pytest_crucible.adapters.versions import changed_weights, find_version, is_version, version_adapter
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
@@ -233,11 +233,12 @@ class Adapters:
         """Return the backend of an adapter, or of a registered version. Raises SpecError for one that cannot score prompts."""
         version = self._find_version(name)
         adapter = find_adapter(name, self._configured) if version is None else self._version_adapter(version)
-        kind = kind_of(adapter)
         typed_in = None if name in self._configured or version is not None else Path.cwd()
-        backend: Any = None if kind.members or "seeds" in adapter.options else self._open(adapter, typed_in)
-        if isinstance(backend, Untrained):
-            raise SpecError(explain_untrained([backend.recipe]))
+        backend: Any = (
+            None if backend_key(adapter.options) or "seeds" in adapter.options else self._open(adapter, typed_in)
+        )
+        if isinstance(backend, Pending):
+            raise SpecError("\n".join(backend.preparation.explain_missing([backend])))
         if not isinstance(backend, ScoresPrompts):
             raise SpecError(
                 f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"
@@ -277,7 +278,6 @@ class Adapters:
             shared=BackendContext(),
             open_user_backend=lambda adapter: None,
             tinker=self._tinker,
-            display=_no_display,
             guards=Guards(self._root),
         )
 
@@ -294,7 +294,3 @@ def _default_settings() -> Settings:
 
     defaults: dict[str, Any] = {option.name: () if option.repeats else option.default for option in OPTIONS}
     return Settings(**defaults)
-
-
-def _no_display(recipe: Any) -> Any:
-    raise SpecError(f"adapter {recipe.adapter!r} is not trained yet: run pytest --crucible-train first")
