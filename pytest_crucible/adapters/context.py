@@ -12,7 +12,7 @@ from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter, Lineage
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.registry import Version
+from pytest_crucible.features.registry.records import Version
 from pytest_crucible.records.settings import DEFAULT_STORE, Settings
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pytest_crucible.adapters.seeds import adapters_of_seeds, describe_trainings
 from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.training_files import find_training_files
 from pytest_crucible.adapters.untrained import Untrained, explain_missing, untrained_recipes
-from pytest_crucible.adapters.versions import changed_weights, is_version, version_adapter
+from pytest_crucible.features.registry.version_names import changed_weights, is_version, version_adapter
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.guarded import guard_backend
 from pytest_crucible.backends.stack import wrap_backend

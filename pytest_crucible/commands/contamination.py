@@ -18,7 +18,7 @@ from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import describe_arm
 from pytest_crucible.adapters.untrained import Untrained, explain_untrained
-from pytest_crucible.adapters.versions import changed_weights, find_version, is_version, version_adapter
+from pytest_crucible.features.registry.version_names import changed_weights, find_version, is_version, version_adapter
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.protocol import ScoresPrompts
@@ -50,7 +50,7 @@ from pytest_crucible.records.contamination import Overlap
 from pytest_crucible.records.errors import BackendError, DatasetError, NotEnoughData, SpecError
 from pytest_crucible.records.number_format import p_equals
 from pytest_crucible.records.object_reference import import_from_here
-from pytest_crucible.records.registry import Version
+from pytest_crucible.features.registry.records import Version
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_ALPHA, Settings

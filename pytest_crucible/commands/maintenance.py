@@ -19,7 +19,7 @@ from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
-from pytest_crucible.store.versions import load_registry, load_versions
+from pytest_crucible.features.registry.store import load_registry, load_versions
 from pytest_crucible.training.files import UnfinishedTraining, find_unfinished, remove_unfinished
 
 
@@ -73,8 +73,8 @@ def _check_registry(store: RunStore, where: str) -> Iterator[ReproductionCheck]:
     if not (registry.rows or registry.head.number or versions):
         return
     # Imported here: a store without a registry needs no weights.
-    from pytest_crucible.commands.models import registry_folder
-    from pytest_crucible.registry.versions import registry_problems
+    from pytest_crucible.features.registry.listing import registry_folder
+    from pytest_crucible.features.registry.versions import registry_problems
 
     problems = registry_problems(store, registry, versions, registry_folder(where))
     for problem in problems:

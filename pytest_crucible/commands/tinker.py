@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytest_crucible.commands.models import project_root
+from pytest_crucible.features.registry.listing import project_root
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.private_files import STORE_FOLDER, create_store_folder

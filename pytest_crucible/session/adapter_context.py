@@ -13,7 +13,7 @@ from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.registry import Version
+from pytest_crucible.features.registry.records import Version
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.run_redaction import run_redaction

@@ -22,7 +22,7 @@ from pytest_crucible.builtin import registered_sections
 from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, StoreError
-from pytest_crucible.records.model_gates import SuiteRecord
+from pytest_crucible.features.registry.records import SuiteRecord
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
@@ -43,7 +43,7 @@ from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.stored_arms import with_stored_runs
-from pytest_crucible.session.suite_record import DESELECTED, NOT_PLANNED, record_suite
+from pytest_crucible.features.registry.suite_record import DESELECTED, NOT_PLANNED, record_suite
 from pytest_crucible.session.unusable_store import UnusableStore
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_crucible.records import Sample
 from pytest_crucible.records.git import git_commit
-from pytest_crucible.records.model_gates import SuiteRecord
+from pytest_crucible.features.registry.records import SuiteRecord
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now

@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 import pytest
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.versions import find_version
+from pytest_crucible.features.registry.version_names import find_version
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.session.adapter_context import adapter_context

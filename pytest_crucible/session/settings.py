@@ -18,7 +18,7 @@ def read_settings(config: pytest.Config) -> Settings:
     # No other adapter has such a name, unless the configuration gives it one.
     if not any("@" in name or name == "production" for name in names):
         return settings
-    from pytest_crucible.session.version_names import resolve_settings
+    from pytest_crucible.features.registry.session_names import resolve_settings
 
     return resolve_settings(config, settings)
 
@@ -28,7 +28,7 @@ def number_versions(config: pytest.Config) -> dict[str, Any] | None:
     read_settings(config)
     if "pytest_crucible.session.version_names" not in sys.modules:
         return None
-    from pytest_crucible.session.version_names import worker_input
+    from pytest_crucible.features.registry.session_names import worker_input
 
     return worker_input(config)
 

@@ -14,7 +14,7 @@ from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.find_run import newest_first
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import REFERENCES
-from pytest_crucible.store.versions import runs_in_log
+from pytest_crucible.features.registry.store import runs_in_log
 
 RUNNING_DAYS = 7.0
 """Days after which a run that has not ended counts as killed."""

@@ -14,7 +14,7 @@ from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.markdown import view_lines
-from pytest_crucible.runs.curve import Curve, TrainingCurves, curve_view, measure_curves
+from pytest_crucible.features.registry.curve import Curve, TrainingCurves, curve_view, measure_curves
 from pytest_crucible.store.runs import RunStore
 
 N = 40

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from answer_builders import arm, inputs_of
 
-from pytest_crucible.sections import candidates
+from pytest_crucible.features.registry import section as candidates
 from pytest_crucible.sections.inputs import NoStoredDetails
 
 

@@ -11,11 +11,11 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.origin import shorten_path
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.registry import StoredWeights, Version, is_numbered
+from pytest_crucible.features.registry.records import StoredWeights, Version, is_numbered
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.version_states import PRODUCTION, STAGED, RegistryState
-from pytest_crucible.store.versions import load_registry, load_version
+from pytest_crucible.features.registry.states import PRODUCTION, STAGED, RegistryState
+from pytest_crucible.features.registry.store import load_registry, load_version
 
 _NAME = re.compile(rf"(?P<model>[\w.+-]+)@(?P<which>\d+|{PRODUCTION}|{STAGED})")
 

@@ -12,46 +12,21 @@ from pathlib import Path
 import click
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.versions import resolve_version
-from pytest_crucible.commands.models import (
-    entry_line,
-    gate_line,
-    log_note,
-    project_root,
-    registry_folder,
-    user_name,
-    utc_time,
-    why_option,
-)
+from pytest_crucible.features.registry.version_names import resolve_version
+from pytest_crucible.features.registry.listing import entry_line, gate_line, log_note, project_root, registry_folder, user_name, utc_time, why_option
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.runs import rules_note
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.model_gates import GateChange, GateEntry
-from pytest_crucible.records.registry import LogEntry, Version
-from pytest_crucible.registry.model_gate import (
-    RULES,
-    FrozenGate,
-    GateRequest,
-    freeze_gate,
-    gate_changes,
-    rules_of,
-    short_value,
-)
-from pytest_crucible.registry.promote import collect_suite
-from pytest_crucible.registry.rules import read_registry_settings
-from pytest_crucible.registry.versions import (
-    change_state,
-    check_model,
-    check_weights,
-    known_model,
-    register_version,
-    retirement,
-    rollback,
-)
+from pytest_crucible.features.registry.records import GateChange, GateEntry
+from pytest_crucible.features.registry.records import LogEntry, Version
+from pytest_crucible.features.registry.model_gate import RULES, FrozenGate, GateRequest, freeze_gate, gate_changes, rules_of, short_value
+from pytest_crucible.features.registry.promote import collect_suite
+from pytest_crucible.features.registry.rules import read_registry_settings
+from pytest_crucible.features.registry.versions import change_state, check_model, check_weights, known_model, register_version, retirement, rollback
 from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.versions import StoredRegistry, load_registry, load_version
+from pytest_crucible.features.registry.store import StoredRegistry, load_registry, load_version
 
 
 @click.command("register", short_help="Make an adapter a version of a model.")
@@ -65,7 +40,7 @@ def register_adapter(adapter: str, model: str, store: str, as_json: bool) -> Non
     Its identity, table and lineage are frozen, and local weights are copied. Registering it again gives the same number.
     """
     # Imported here: it imports pytest, whose configuration and conftest.py open the adapters.
-    from pytest_crucible.adapters.freeze import freeze_adapter
+    from pytest_crucible.features.registry.freeze import freeze_adapter
     from pytest_crucible.session.pytest_project import with_adapters
 
     check_model(model)
@@ -107,16 +82,9 @@ def _promote(
     store: RunStore, where: str, run: str, state: str, *, model: str, force: bool, why: str, as_json: bool
 ) -> None:
     # Imported here: a baseline needs no statistics.
-    from pytest_crucible.commands.models import (
-        entry_line,
-        project_alpha,
-        project_root,
-        registry_folder,
-        user_name,
-        utc_time,
-    )
-    from pytest_crucible.registry.promote import Promotion, collect_suite, promote_run
-    from pytest_crucible.registry.rules import read_registry_settings
+    from pytest_crucible.features.registry.listing import entry_line, project_alpha, project_root, registry_folder, user_name, utc_time
+    from pytest_crucible.features.registry.promote import Promotion, collect_suite, promote_run
+    from pytest_crucible.features.registry.rules import read_registry_settings
 
     if force and not why:
         raise SpecError("--force needs a reason for the log: add --why TEXT")

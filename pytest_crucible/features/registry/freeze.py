@@ -12,7 +12,7 @@ from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.prompt_text import freeze_prompt
 from pytest_crucible.adapters.stored_arms import is_stored
 from pytest_crucible.adapters.untrained import explain_missing, untrained_recipes
-from pytest_crucible.adapters.versions import is_version
+from pytest_crucible.features.registry.version_names import is_version
 from pytest_crucible.adapters.weights import Weights
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError

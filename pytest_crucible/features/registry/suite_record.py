@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
-from pytest_crucible.records.model_gates import Demands, SuiteRecord
+from pytest_crucible.features.registry.records import Demands, SuiteRecord
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.checked_data import CheckedDatasets
-from pytest_crucible.session.demands import experiment_demands, joined_demands
+from pytest_crucible.features.registry.demands import experiment_demands, joined_demands
 from pytest_crucible.session.joined_tests import function_nodeid, group_by_function
 from pytest_crucible.session.marks import comparisons, experiment_mark, targets
-from pytest_crucible.session.session_demands import session_demands
+from pytest_crucible.features.registry.session_demands import session_demands
 
 DESELECTED = "deselected"
 NOT_PLANNED = "failed before the run"

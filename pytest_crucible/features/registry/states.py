@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pytest_crucible.records.registry import LogEntry, VersionState, VersionStatus
+from pytest_crucible.features.registry.records import LogEntry, VersionState, VersionStatus
 
 PRODUCTION: VersionState = "production"
 STAGED: VersionState = "staged"

@@ -1,4 +1,4 @@
-"""Collects a suite and writes its record: `python -m pytest_crucible.session.collect_suite FILE ARGUMENTS`.
+"""Collects a suite and writes its record: `python -m pytest_crucible.features.registry.collect_suite FILE ARGUMENTS`.
 
 In a process of its own, so that nothing of an earlier session, and no variable that its caller has set, changes what is
 collected. No adapter is opened and no run store is read.
@@ -20,7 +20,7 @@ import pytest
 from _pytest.outcomes import OutcomeException
 
 from pytest_crucible.records.errors import CrucibleError
-from pytest_crucible.records.model_gates import SuiteRecord
+from pytest_crucible.features.registry.records import SuiteRecord
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.session.checked_data import CheckedDatasets
 from pytest_crucible.session.data_checks import DataChecks
@@ -28,7 +28,7 @@ from pytest_crucible.session.joined_tests import function_nodeid, uses_crucible
 from pytest_crucible.session.markers import JUDGING, is_experiment
 from pytest_crucible.session.pytest_project import OPTIONS, last_line
 from pytest_crucible.session.settings import read_settings
-from pytest_crucible.session.suite_record import DESELECTED, has_verdicts, record_suite
+from pytest_crucible.features.registry.suite_record import DESELECTED, has_verdicts, record_suite
 
 
 class SuiteCollector:

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.config import read_adapters
-from pytest_crucible.adapters.versions import is_version, resolve_version
+from pytest_crucible.features.registry.version_names import is_version, resolve_version
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.registry.rules import alpha_of_look, era_runs, read_registry_settings
+from pytest_crucible.features.registry.rules import alpha_of_look, era_runs, read_registry_settings
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.version_states import PRODUCTION, RegistryState
-from pytest_crucible.store.versions import load_registry, load_version
+from pytest_crucible.features.registry.states import PRODUCTION, RegistryState
+from pytest_crucible.features.registry.store import load_registry, load_version
 
 
 @dataclass(frozen=True)

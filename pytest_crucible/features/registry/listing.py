@@ -14,18 +14,18 @@ import click
 
 from pytest_crucible.adapters.context import REGISTRY, files_folder
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.records.model_gates import GateEntry
+from pytest_crucible.features.registry.records import GateEntry
 from pytest_crucible.records.number_format import quantity, with_interval
-from pytest_crucible.records.registry import LogEntry, VersionStatus
+from pytest_crucible.features.registry.records import LogEntry, VersionStatus
 from pytest_crucible.records.settings import DEFAULT_ALPHA
-from pytest_crucible.registry.versions import Note, known_model
+from pytest_crucible.features.registry.versions import Note, known_model
 from pytest_crucible.runs.run_store import existing_store, find_configuration
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.version_states import PRODUCTION
-from pytest_crucible.store.versions import load_registry, load_versions
+from pytest_crucible.features.registry.states import PRODUCTION
+from pytest_crucible.features.registry.store import load_registry, load_versions
 
 if TYPE_CHECKING:
-    from pytest_crucible.registry.ranking import Ranking
+    from pytest_crucible.features.registry.evidence import Ranking
 
 HEADS = ("version", "state", "since", "run", "evidence")
 LOG_HEADS = ("row", "at", "by", "version", "change", "run", "gate", "why")
@@ -65,7 +65,7 @@ def list_models(name: str, shows_log: bool, metric: str, store: str, as_json: bo
 
 
 def _print_ranks(store: RunStore, name: str, metric: str, *, as_json: bool) -> None:
-    from pytest_crucible.registry.ranking import rank_versions
+    from pytest_crucible.features.registry.evidence import rank_versions
 
     versions = [version for version in load_versions(store) if name in ("", version.model)]
     rankings = rank_versions(store, versions, metric, alpha=project_alpha())

@@ -14,15 +14,15 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from pytest_crucible.commands.models import registry_folder
+from pytest_crucible.features.registry.listing import registry_folder
 from pytest_crucible.commands.options import store_option
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import file_lock
-from pytest_crucible.registry.curve import SERVICE, Checkpoint, list_checkpoints
-from pytest_crucible.registry.versions import check_model, finished_runs, judging_run, why_not_judged
+from pytest_crucible.features.registry.checkpoints import SERVICE, Checkpoint, list_checkpoints
+from pytest_crucible.features.registry.versions import check_model, finished_runs, judging_run, why_not_judged
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.versions import load_registry
+from pytest_crucible.features.registry.store import load_registry
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.context import AdapterContext

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.model_gates import Demands, GateChange, GateEntry, ModelGate, SuiteRecord
-from pytest_crucible.records.registry import Version
+from pytest_crucible.features.registry.records import Demands, GateChange, GateEntry, ModelGate, SuiteRecord
+from pytest_crucible.features.registry.records import Version
 from pytest_crucible.records.serialize import from_plain
-from pytest_crucible.registry.proof import Proof
-from pytest_crucible.registry.rules import RegistrySettings
-from pytest_crucible.registry.versions import change_state
+from pytest_crucible.features.registry.evidence import Proof
+from pytest_crucible.features.registry.rules import RegistrySettings
+from pytest_crucible.features.registry.versions import change_state
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.versions import StoredRegistry
+from pytest_crucible.features.registry.store import StoredRegistry
 
 RULES = "[registry]"
 YES, NO = "yes", "no"

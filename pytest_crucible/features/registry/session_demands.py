@@ -11,7 +11,7 @@ from pytest_crucible.adapters.config import read_adapters
 from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.local_files import local_plugins
+from pytest_crucible.features.registry.local_files import local_plugins
 
 TABLES = ("scorers", "antagonist", "attacks")
 """Tables of the configuration that change what metrics and attacks do."""

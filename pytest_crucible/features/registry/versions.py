@@ -12,36 +12,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_crucible.adapters.versions import changed_weights, weights_path
+from pytest_crucible.features.registry.version_names import changed_weights, weights_path
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.files import hash_file
-from pytest_crucible.records.model_gates import GateEntry
+from pytest_crucible.features.registry.records import GateEntry
 from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.process_secrets import require_no_key
 from pytest_crucible.records.redaction import redact
-from pytest_crucible.records.registry import Action, LogEntry, StoredWeights, Version, VersionState, VersionStatus
+from pytest_crucible.features.registry.records import Action, LogEntry, StoredWeights, Version, VersionState, VersionStatus
 from pytest_crucible.records.serialize import plain_or_repr
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.store import schema
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.lost_values import lost_values
-from pytest_crucible.store.registry_log import require_intact
+from pytest_crucible.features.registry.store import require_intact
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.version_states import PRODUCTION, STAGED, RegistryState
-from pytest_crucible.store.versions import (
-    StoredRegistry,
-    add_version,
-    append_entries,
-    changed_versions,
-    find_number,
-    load_registry,
-    next_number,
-    version_key,
-)
+from pytest_crucible.features.registry.states import PRODUCTION, STAGED, RegistryState
+from pytest_crucible.features.registry.store import StoredRegistry, add_version, append_entries, changed_versions, find_number, load_registry, next_number, version_key
 
 if TYPE_CHECKING:
-    from pytest_crucible.adapters.freeze import FrozenAdapter
+    from pytest_crucible.features.registry.freeze import FrozenAdapter
     from pytest_crucible.adapters.weights import Weights
 
 
