@@ -1,15 +1,16 @@
-"""Arms that are made of several adapters: a word in the table of an adapter names the feature that makes them."""
+"""Arms and adapters of features: a word in the table of an adapter, or its name, tells which feature makes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_crucible.features import load_rows
+from pytest_crucible.features import left_out_sentence, load_rows, owner_of_name
 from pytest_crucible.features.row import Feature
 from pytest_crucible.records import Adapter, Role
+from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.context import AdapterContext
@@ -60,3 +61,44 @@ class ArmMaker:
 def find_maker(adapter: Adapter) -> tuple[Feature, ArmMaker] | None:
     """Return the maker of an adapter's arm, with its feature; None for an adapter that is one model."""
     return next((row for row in load_rows("arm_makers") if row[1].key in adapter.options), None)
+
+
+@dataclass(frozen=True)
+class NamedAdapter:
+    """An adapter that a feature knows by its name, and the configuration does not."""
+
+    adapter: Adapter
+    identity: str
+    """The identity that its arm must have."""
+    changed: str
+    """The sentence that refuses another identity."""
+
+
+@dataclass(frozen=True)
+class AdapterNames:
+    """The adapters that a feature knows by their names. All functions raise SpecError."""
+
+    find: Callable[[str, AdapterContext], NamedAdapter]
+    find_start: Callable[[str, AdapterContext], str]
+    """Returns the weights of an adapter that a training may start from."""
+
+
+def find_named_adapter(name: str, context: AdapterContext, configured: Container[str]) -> NamedAdapter | None:
+    """Return the adapter that a feature knows by this name; None for other names. A configured adapter comes first."""
+    names = None if name in configured else _names_with(name, context)
+    return None if names is None else names.find(name, context)
+
+
+def find_training_start(name: str, context: AdapterContext) -> str:
+    """Return the weights that a training starts from, where a feature knows the name; else the name unchanged."""
+    names = _names_with(name, context)
+    return name if names is None else names.find_start(name, context)
+
+
+def _names_with(name: str, context: AdapterContext) -> AdapterNames | None:
+    feature = owner_of_name(name)
+    if feature is None:
+        return None
+    if context.is_left_out(feature.plugin_name):
+        raise SpecError(left_out_sentence(f"adapter {name!r}", feature))
+    return next(names for owner, names in load_rows("adapter_names") if owner is feature)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_crucible.adapters.arm_makers import find_maker
+from pytest_crucible.adapters.arm_makers import NamedAdapter, find_maker, find_named_adapter
 from pytest_crucible.adapters.config import SEEDS, find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import kind_of
@@ -18,7 +18,6 @@ from pytest_crucible.adapters.seeds import adapters_of_seeds, describe_trainings
 from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.training_files import find_training_files
 from pytest_crucible.adapters.untrained import Untrained, explain_missing, untrained_recipes
-from pytest_crucible.features.registry.version_names import changed_weights, is_version, version_adapter
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.guarded import guard_backend
 from pytest_crucible.backends.stack import wrap_backend
@@ -45,11 +44,12 @@ class Opener:
         """Adapters that this session has trained."""
 
     def open(self, name: str, role: Role) -> OpenedArm:
-        """Return the arm of a configured adapter, of a URI, of a registered version, or of a stored run. Raises SpecError."""
+        """Return the arm of a configured adapter, of a URI, of a feature, or of a stored run. Raises SpecError."""
         if is_stored(name):
             return stored_arm(name, role)
-        if is_version(name) and name not in self._configured:
-            return self._open_version(name, role, ())
+        named = find_named_adapter(name, self._context, self._configured)
+        if named is not None:
+            return self._open_named(named, role, ())
         adapter = find_adapter(name, self._configured)
         if name in self._configured:
             return self._open_configured(adapter, role, ())
@@ -108,15 +108,11 @@ class Opener:
             )
         return replace(opened, arm=replace(opened.arm, role=role))
 
-    def _open_version(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
-        """Open a registered version, by its number. Raises SpecError if its weights have changed since it was registered."""
-        version = self._context.versions(name)
-        adapter = version_adapter(
-            version, self._context.registry_folder, self._context.root, needs_files=not self._context.is_replay
-        )
-        opened = self._open_configured(adapter, role, parents)
-        if opened.arm.identity != version.identity:
-            raise changed_weights(version.name)
+    def _open_named(self, named: NamedAdapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
+        """Open an adapter that a feature knows by its name. Raises SpecError if it has another identity than there."""
+        opened = self._open_configured(named.adapter, role, parents)
+        if opened.arm.identity != named.identity:
+            raise SpecError(named.changed)
         return opened
 
     def _open_new(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
@@ -159,8 +155,9 @@ class Opener:
 
     def _open_member(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         """Open a member, whose path is relative to the configuration, because members are written there."""
-        if is_version(name) and name not in self._configured:
-            return self._open_version(name, role, parents)
+        named = find_named_adapter(name, self._context, self._configured)
+        if named is not None:
+            return self._open_named(named, role, parents)
         try:
             adapter = find_adapter(name, self._configured)
         except SpecError as error:
@@ -210,7 +207,7 @@ class Opener:
 
     @property
     def typed_names(self) -> Mapping[str, str]:
-        """The names that the session gave versions, by their numbers: `production` by `claims@4`."""
+        """The names of the command line, by those that they mean: `production` by `claims@4`."""
         return self._context.typed_names
 
     @property

@@ -213,6 +213,7 @@ def _prepare(engine: Engine, location: str) -> None:
     if version is not None and version < schema.FORMAT:
         with _exclusive_transaction(engine) as connection:
             upgrade(connection)
+    _add_feature_tables(engine)
     _check_writable(engine)
 
 
@@ -226,11 +227,20 @@ def _stored_format(engine: Engine) -> int | None:
 
 def _check_own(engine: Engine, location: str) -> None:
     """Raise StoreError for an SQLite file of another program; a PostgreSQL database may hold other tables."""
-    others = set(inspect(engine).get_table_names()) - set(schema.metadata.tables)
+    others = set(inspect(engine).get_table_names()) - set(schema.all_tables())
     if others and engine.dialect.name == "sqlite":
         raise StoreError(
             f"run store {location!r} is not a run store: it is a database with other tables ({min(others)!r}); name another file"
         )
+
+
+def _add_feature_tables(engine: Engine) -> None:
+    """Create the tables of features that were not there when the store was made."""
+    names = inspect(engine).get_table_names()
+    missing = [table for table in schema.feature_tables() if table.name not in names]
+    if missing:
+        with _exclusive_transaction(engine) as connection:
+            schema.metadata.create_all(connection, missing)
 
 
 def _create(engine: Engine) -> None:
@@ -243,7 +253,7 @@ def _create(engine: Engine) -> None:
 
 def _create_tables(engine: Engine) -> None:
     with _exclusive_transaction(engine) as connection:
-        schema.metadata.create_all(connection)
+        schema.metadata.create_all(connection, list(schema.all_tables().values()))
         connection.execute(insert_or_ignore(engine.dialect, schema.store_format).values(version=schema.FORMAT))
 
 

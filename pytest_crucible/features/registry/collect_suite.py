@@ -19,8 +19,10 @@ from pathlib import Path
 import pytest
 from _pytest.outcomes import OutcomeException
 
-from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.features import register_features
 from pytest_crucible.features.registry.records import SuiteRecord
+from pytest_crucible.features.registry.suite_record import DESELECTED, has_verdicts, record_suite
+from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.session.checked_data import CheckedDatasets
 from pytest_crucible.session.data_checks import DataChecks
@@ -28,7 +30,6 @@ from pytest_crucible.session.joined_tests import function_nodeid, uses_crucible
 from pytest_crucible.session.markers import JUDGING, is_experiment
 from pytest_crucible.session.pytest_project import OPTIONS, last_line
 from pytest_crucible.session.settings import read_settings
-from pytest_crucible.features.registry.suite_record import DESELECTED, has_verdicts, record_suite
 
 
 class SuiteCollector:
@@ -83,6 +84,8 @@ class SuiteCollector:
 
     def _read(self, session: pytest.Session) -> SuiteRecord:
         config = session.config
+        # No session is opened, and features have demands of their own.
+        register_features(config.pluginmanager)
         settings = read_settings(config)
         data = CheckedDatasets(config, replace(settings, checks="off"), DataChecks())
         functions = {

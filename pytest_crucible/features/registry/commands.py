@@ -12,21 +12,38 @@ from pathlib import Path
 import click
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.features.registry.version_names import resolve_version
-from pytest_crucible.features.registry.listing import entry_line, gate_line, log_note, project_root, registry_folder, user_name, utc_time, why_option
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.runs import rules_note
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.features.registry.records import GateChange, GateEntry
-from pytest_crucible.features.registry.records import LogEntry, Version
-from pytest_crucible.features.registry.model_gate import RULES, FrozenGate, GateRequest, freeze_gate, gate_changes, rules_of, short_value
-from pytest_crucible.features.registry.promote import collect_suite
+from pytest_crucible.features.registry.listing import (
+    entry_line,
+    gate_line,
+    log_note,
+    own_folder,
+    project_alpha,
+    user_name,
+    utc_time,
+    why_option,
+)
+from pytest_crucible.features.registry.model_gate import (
+    RULES,
+    FrozenGate,
+    GateRequest,
+    freeze_gate,
+    gate_changes,
+    rules_of,
+    short_value,
+)
+from pytest_crucible.features.registry.promote import Promotion, collect_suite, promote_run
+from pytest_crucible.features.registry.records import GateChange, GateEntry, LogEntry, Version
+from pytest_crucible.features.registry.registration import check_model, check_weights, register_version
 from pytest_crucible.features.registry.rules import read_registry_settings
-from pytest_crucible.features.registry.versions import change_state, check_model, check_weights, known_model, register_version, retirement, rollback
-from pytest_crucible.report.printable import aligned_lines
-from pytest_crucible.runs.run_store import existing_store
-from pytest_crucible.store.runs import RunStore
 from pytest_crucible.features.registry.store import StoredRegistry, load_registry, load_version
+from pytest_crucible.features.registry.transitions import change_state, known_model, retirement, rollback
+from pytest_crucible.features.registry.version_names import resolve_version
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.report.printable import aligned_lines
+from pytest_crucible.runs.run_store import existing_store, project_root
+from pytest_crucible.store.runs import RunStore
 
 
 @click.command("register", short_help="Make an adapter a version of a model.")
@@ -40,7 +57,7 @@ def register_adapter(adapter: str, model: str, store: str, as_json: bool) -> Non
     Its identity, table and lineage are frozen, and local weights are copied. Registering it again gives the same number.
     """
     # Imported here: it imports pytest, whose configuration and conftest.py open the adapters.
-    from pytest_crucible.features.registry.freeze import freeze_adapter
+    from pytest_crucible.features.registry.registration import freeze_adapter
     from pytest_crucible.session.pytest_project import with_adapters
 
     check_model(model)
@@ -49,7 +66,7 @@ def register_adapter(adapter: str, model: str, store: str, as_json: bool) -> Non
     def register(context: AdapterContext) -> tuple[Version, bool]:
         frozen = freeze_adapter(adapter, context)
         at = utc_time().isoformat(timespec="milliseconds")
-        folder = registry_folder(store)
+        folder = own_folder(store)
         return register_version(opened, model, frozen, folder, at=at, by=user_name(), hide=context.hide)
 
     try:
@@ -81,11 +98,6 @@ def promote_candidate(run: str, state: str, model: str, force: bool, why: str, s
 def _promote(
     store: RunStore, where: str, run: str, state: str, *, model: str, force: bool, why: str, as_json: bool
 ) -> None:
-    # Imported here: a baseline needs no statistics.
-    from pytest_crucible.features.registry.listing import entry_line, project_alpha, project_root, registry_folder, user_name, utc_time
-    from pytest_crucible.features.registry.promote import Promotion, collect_suite, promote_run
-    from pytest_crucible.features.registry.rules import read_registry_settings
-
     if force and not why:
         raise SpecError("--force needs a reason for the log: add --why TEXT")
     request = Promotion(
@@ -93,7 +105,7 @@ def _promote(
         to=state,  # type: ignore[arg-type]  # one of STATES
         settings=read_registry_settings(project_root()),
         alpha=project_alpha(),
-        folder=registry_folder(where),
+        folder=own_folder(where),
         now=utc_time(),
         by=user_name(),
         why=why,
@@ -138,7 +150,7 @@ def roll_back(model: str, why: str, store: str, as_json: bool) -> None:
             entries = rollback(registry.state, model, log_note(why))
             restored = load_version(opened, model, entries[-1].number)
             if restored is not None:
-                check_weights(restored, registry_folder(store))
+                check_weights(restored, own_folder(store))
             return entries
 
         entries = change_state(opened, decide)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.features.registry.local_files import conftest_files, is_installed
 from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Contrast, Dataset, MetricFacts
 from pytest_crucible.records.function_source import sources
@@ -20,7 +21,6 @@ from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.declared_data import named_metrics
 from pytest_crucible.session.joined_tests import unique_ids
-from pytest_crucible.features.registry.local_files import conftest_files, is_installed
 from pytest_crucible.session.marks import comparisons, data_checks, experiment_mark, scored_facts, targets
 from pytest_crucible.session.prompt_files import read_prompts
 

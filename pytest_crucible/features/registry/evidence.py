@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
 from sqlalchemy import func, select
+
 from pytest_crucible import gate
-from pytest_crucible.records import Analysis, Arm, Plan, Verdict
-from pytest_crucible.runs.evaluate import analyse_run
-from pytest_crucible.runs.plugins import installed_extensions
-from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.runs import RunStore
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pytest_crucible.analyse.analysis import clusters_of, metric_facts
 from pytest_crucible.analyse.many_arms import ManyArms, compare_many_arms
 from pytest_crucible.analyse.scores import Scores, scores
 from pytest_crucible.analyse.statistics import SampleAttributes
-from pytest_crucible.records import Arm, MetricFacts, Plan
-from pytest_crucible.records.errors import SpecError
 from pytest_crucible.features.registry.records import Version
 from pytest_crucible.features.registry.rules import is_version_arm
-from pytest_crucible.runs.evaluate import analysis_inputs
+from pytest_crucible.records import Analysis, Arm, MetricFacts, Plan, Verdict
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.runs.evaluate import analyse_run, analysis_inputs
+from pytest_crucible.runs.plugins import installed_extensions
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.history import list_runs
+from pytest_crucible.store.runs import RunStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

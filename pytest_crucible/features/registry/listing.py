@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pytest_crucible.adapters.context import REGISTRY, files_folder
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.features.registry.records import GateEntry
+from pytest_crucible.features.registry.records import GateEntry, LogEntry, VersionStatus
+from pytest_crucible.features.registry.store import PRODUCTION, load_registry, load_versions
+from pytest_crucible.features.registry.transitions import Note, known_model
+from pytest_crucible.features.registry.version_names import registry_folder
 from pytest_crucible.records.number_format import quantity, with_interval
-from pytest_crucible.features.registry.records import LogEntry, VersionStatus
 from pytest_crucible.records.settings import DEFAULT_ALPHA
-from pytest_crucible.features.registry.versions import Note, known_model
-from pytest_crucible.runs.run_store import existing_store, find_configuration
+from pytest_crucible.runs.run_store import existing_store, find_configuration, project_root
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.features.registry.states import PRODUCTION
-from pytest_crucible.features.registry.store import load_registry, load_versions
 
 if TYPE_CHECKING:
     from pytest_crucible.features.registry.evidence import Ranking
@@ -182,14 +180,9 @@ def _document(status: VersionStatus, proof: LogEntry | None) -> dict[str, object
 why_option = click.option("--why", required=True, metavar="TEXT", help="The reason, for the log.")
 
 
-def project_root() -> Path:
-    """Return pytest's root directory for this folder: configuration and weights are below it."""
-    return find_configuration(Path.cwd())[0]
-
-
-def registry_folder(store: str) -> Path:
-    """Return the folder with the copied weights of a run store."""
-    return files_folder(project_root(), store) / REGISTRY
+def own_folder(store: str) -> Path:
+    """Return the folder with the copied weights of a run store of this project."""
+    return registry_folder(project_root(), store)
 
 
 def project_alpha() -> float:

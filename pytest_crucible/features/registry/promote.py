@@ -14,18 +14,44 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.features.registry.evidence import Proof, judged_plans, load_proof
+from pytest_crucible.features.registry.model_gate import Collect, GateRequest, promotion_gate, rules_of
+from pytest_crucible.features.registry.records import (
+    GateEntry,
+    LogEntry,
+    SuiteRecord,
+    Version,
+    VersionState,
+    VersionStatus,
+    is_numbered,
+)
+from pytest_crucible.features.registry.registration import check_weights
+from pytest_crucible.features.registry.rules import (
+    Production,
+    RegistrySettings,
+    Situation,
+    alpha_of_look,
+    era_runs,
+    is_version_arm,
+    look_of_run,
+    shortcomings,
+    without_session_seed,
+)
+from pytest_crucible.features.registry.store import (
+    PRODUCTION,
+    RegistryState,
+    StoredRegistry,
+    check_row,
+    load_registry,
+    load_version,
+    load_versions,
+    version_key,
+)
+from pytest_crucible.features.registry.transitions import Note, change_state, check_not_withdrawn, promotion
 from pytest_crucible.records import Arm
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.features.registry.records import GateEntry, SuiteRecord
-from pytest_crucible.features.registry.records import LogEntry, Version, VersionState, VersionStatus, is_numbered
 from pytest_crucible.records.serialize import from_plain
-from pytest_crucible.features.registry.model_gate import Collect, GateRequest, promotion_gate, rules_of
-from pytest_crucible.features.registry.evidence import Proof, judged_plans, load_proof
-from pytest_crucible.features.registry.rules import Production, RegistrySettings, Situation, alpha_of_look, era_runs, is_version_arm, look_of_run, shortcomings, without_session_seed
-from pytest_crucible.features.registry.versions import Note, change_state, check_not_withdrawn, check_weights, promotion
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.features.registry.states import PRODUCTION, RegistryState
-from pytest_crucible.features.registry.store import StoredRegistry, check_row, load_registry, load_version, load_versions, version_key
 
 COLLECTOR = "pytest_crucible.features.registry.collect_suite"
 # What programs need to start, to find packages, files and caches, and to reach a mirror. Everything else may be a switch that

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from pytest_crucible.records.arms import Adapter
 
+from pytest_crucible.records.arms import Adapter
 
 VersionState = Literal["draft", "candidate", "staged", "production", "retired", "rolled-back"]
 Action = Literal["register", "promote", "retire", "roll back"]

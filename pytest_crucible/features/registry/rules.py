@@ -14,22 +14,24 @@ import datetime
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
 from pytest_crucible.adapters.config_tables import read_table
+from pytest_crucible.features.registry.records import Version, VersionState
 from pytest_crucible.records import Analysis, Arm, Comparison, Plan, TargetResult, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
-from pytest_crucible.features.registry.records import Version, VersionState
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.features.registry.evidence import Proof
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.past_comparisons import arms_with_new_replies
 from pytest_crucible.store.runs import RunStore
+
+if TYPE_CHECKING:
+    from pytest_crucible.features.registry.evidence import Proof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

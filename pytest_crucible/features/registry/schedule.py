@@ -7,17 +7,18 @@ import json
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
-from pytest_crucible.records.errors import SpecError
-import sys
-import click
-from pytest_crucible.commands.options import json_option, print_result
-from pytest_crucible.records.process_secrets import has_key
 
+import click
+
+from pytest_crucible.commands.options import json_option, print_result
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.process_secrets import has_key
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 EVERY_DAY = "daily"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pytest_crucible.features.registry.records import is_numbered
 from pytest_crucible.records import Claim, Note, View
 from pytest_crucible.records.number_format import ordinal, quantity
-from pytest_crucible.features.registry.records import is_numbered
 from pytest_crucible.sections.inputs import SectionInputs
 
 decides = False  # no claim of it can fail the session

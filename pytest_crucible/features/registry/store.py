@@ -5,24 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
-from sqlalchemy import Connection, func, insert, select
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, func, insert, literal, select, union_all, update
 from sqlalchemy.exc import IntegrityError
+
+from pytest_crucible.features.registry import tables
+from pytest_crucible.features.registry.records import GateEntry, LogEntry, Version, VersionState, VersionStatus
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.features.registry.records import GateEntry
 from pytest_crucible.records.redaction import redact
-from pytest_crucible.features.registry.records import LogEntry, Version
 from pytest_crucible.records.serialize import canonical, from_plain, to_plain
-from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.engine import explain_errors, insert_or_ignore
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.features.registry.states import RegistryState, registry_state
-from collections.abc import Sequence
-from typing import NamedTuple
-from sqlalchemy import Connection, insert, literal, select, union_all, update
-from pytest_crucible.store.engine import insert_or_ignore
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,7 @@ def add_version(store: RunStore, registry: StoredRegistry, version: Version, ent
         with explain_errors(store.location), store.engine.begin() as connection:
             if not append_rows(connection, registry.head, bodies):
                 return False
-            connection.execute(insert(schema.model_versions), row)
+            connection.execute(insert(tables.model_versions), row)
     except IntegrityError:
         return False
     return True
@@ -95,7 +91,7 @@ def check_row(store: RunStore, registry: StoredRegistry, version: Version) -> No
 
 def find_number(store: RunStore, model: str, key: str) -> int | None:
     """Return the number of the version with this key; None if it is not registered."""
-    table = schema.model_versions
+    table = tables.model_versions
     with explain_errors(store.location), store.engine.connect() as connection:
         number = connection.execute(select(table.c.number).where(table.c.model == model, table.c.key == key)).scalar()
     return None if number is None else int(number)
@@ -103,7 +99,7 @@ def find_number(store: RunStore, model: str, key: str) -> int | None:
 
 def next_number(store: RunStore, model: str) -> int:
     """Return the number of a model's next version."""
-    table = schema.model_versions
+    table = tables.model_versions
     with explain_errors(store.location), store.engine.connect() as connection:
         last = connection.execute(select(func.max(table.c.number)).where(table.c.model == model)).scalar()
     return (last or 0) + 1
@@ -117,7 +113,7 @@ def load_version(store: RunStore, model: str, number: int) -> Version | None:
 
 def load_versions(store: RunStore, keys: Iterable[str] | None = None) -> list[Version]:
     """Return all versions, or those with one of these keys, by model and number."""
-    table = schema.model_versions
+    table = tables.model_versions
     query = select(table.c.body).order_by(table.c.model, table.c.number)
     if keys is not None:
         query = query.where(table.c.key.in_(list(keys)))
@@ -127,7 +123,7 @@ def load_versions(store: RunStore, keys: Iterable[str] | None = None) -> list[Ve
 
 def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
     """Return the versions whose stored row is not the one that the log registered: changed, removed or added by hand."""
-    table = schema.model_versions
+    table = tables.model_versions
     with explain_errors(store.location), store.engine.connect() as connection:
         rows = connection.execute(select(table.c.model, table.c.number, table.c.body)).all()
     stored = {f"{model}@{number}": _digest(body) for model, number, body in rows}
@@ -135,9 +131,10 @@ def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
     return sorted(name for name in {*stored, *logged} if stored.get(name) != logged.get(name))
 
 
-def runs_in_log(connection: Connection) -> set[str]:
+def runs_in_log(store: RunStore) -> set[str]:
     """Return the runs that the log names as proof, which must be kept."""
-    bodies = connection.execute(select(schema.registry_log.c.body)).scalars()
+    with explain_errors(store.location), store.engine.connect() as connection:
+        bodies = connection.execute(select(tables.registry_log.c.body)).scalars().all()
     return {run for body in bodies if (run := json.loads(body).get("run"))}
 
 
@@ -147,7 +144,7 @@ def _stored(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
 
 
 def _body(store: RunStore, model: str, number: int) -> str | None:
-    table = schema.model_versions
+    table = tables.model_versions
     query = select(table.c.body).where(table.c.model == model, table.c.number == number)
     with explain_errors(store.location), store.engine.connect() as connection:
         body: str | None = connection.execute(query).scalar()
@@ -190,7 +187,7 @@ EMPTY = Head(0, "")
 
 def read_log(connection: Connection) -> tuple[list[LogRow], Head]:
     """Return all rows of the log in their order, and the head."""
-    log, head = schema.registry_log.c, schema.registry_head.c
+    log, head = tables.registry_log.c, tables.registry_head.c
     # One statement sees rows and head as they were at one moment: two would take a transition in between for a broken log.
     query = union_all(
         select(literal(False).label("is_head"), log.number.label("number"), log.body, log.digest),
@@ -223,7 +220,7 @@ def append_rows(connection: Connection, head: Head, bodies: Sequence[str]) -> bo
         rows.append(LogRow(number, body, digest))
     if not _replace_head(connection, head, Head(rows[-1].number, digest)):
         return False
-    connection.execute(insert(schema.registry_log), [row._asdict() for row in rows])
+    connection.execute(insert(tables.registry_log), [row._asdict() for row in rows])
     return True
 
 
@@ -240,8 +237,62 @@ def require_intact(rows: Sequence[LogRow], head: Head) -> None:
 
 
 def _replace_head(connection: Connection, former: Head, head: Head) -> bool:
-    table = schema.registry_head
+    table = tables.registry_head
     # The row is written first, so that SQLite begins with a write lock, which it waits for: a lock that follows a read fails.
     connection.execute(insert_or_ignore(connection.dialect, table), {"id": 1, **EMPTY._asdict()})
     unchanged = (table.c.number == former.number, table.c.digest == former.digest)
     return connection.execute(update(table).where(*unchanged).values(**head._asdict())).rowcount == 1
+
+
+PRODUCTION: VersionState = "production"
+STAGED: VersionState = "staged"
+
+
+@dataclass(slots=True)
+class RegistryState:
+    """The states of all versions after the last entry of the log."""
+
+    statuses: dict[tuple[str, int], VersionStatus] = field(default_factory=dict)
+    tenures: dict[str, list[int]] = field(default_factory=dict)
+    """Model -> the versions that were in production and may be restored, the latest last; it may still be there."""
+    proofs: dict[tuple[str, int], LogEntry] = field(default_factory=dict)
+    """The last promotion of each version that has been promoted."""
+
+    @property
+    def models(self) -> list[str]:
+        """The models, in the order in which they were first registered."""
+        return list(dict.fromkeys(model for model, _ in self.statuses))
+
+    def of(self, model: str) -> list[VersionStatus]:
+        """Return the versions of a model, in the order of their numbers."""
+        return [status for (name, _), status in self.statuses.items() if name == model]
+
+    def holder(self, model: str, state: VersionState) -> VersionStatus | None:
+        """Return the version of a model that is in this state; None without one. For `staged` and `production`."""
+        return next((status for status in self.of(model) if status.state == state), None)
+
+    def earlier_production(self, model: str) -> int | None:
+        """Return the version that a rollback restores; None if the model has no earlier one."""
+        holder = self.holder(model, PRODUCTION)
+        earlier = [number for number in self.tenures.get(model, ()) if holder is None or number != holder.number]
+        return earlier[-1] if earlier else None
+
+
+def registry_state(entries: Iterable[LogEntry]) -> RegistryState:
+    """Return the states that these entries lead to."""
+    state = RegistryState()
+    for entry in entries:
+        state.statuses[entry.model, entry.number] = VersionStatus(model=entry.model, number=entry.number, entry=entry)
+        if entry.action == "promote" and entry.evidence:
+            state.proofs[entry.model, entry.number] = entry
+        _record_tenure(state.tenures.setdefault(entry.model, []), entry)
+    return state
+
+
+def _record_tenure(tenures: list[int], entry: LogEntry) -> None:
+    """Enter a version that came into production, and drop one that was withdrawn: a rollback must not restore it."""
+    withdrawn = entry.state == "rolled-back" or entry.action == "retire"
+    if (withdrawn or entry.state == PRODUCTION) and entry.number in tenures:
+        tenures.remove(entry.number)
+    if entry.state == PRODUCTION:
+        tenures.append(entry.number)

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
+from pytest_crucible.features.registry.demands import experiment_demands, joined_demands
 from pytest_crucible.features.registry.records import Demands, SuiteRecord
+from pytest_crucible.features.registry.session_demands import session_demands
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.checked_data import CheckedDatasets
-from pytest_crucible.features.registry.demands import experiment_demands, joined_demands
 from pytest_crucible.session.joined_tests import function_nodeid, group_by_function
 from pytest_crucible.session.marks import comparisons, experiment_mark, targets
-from pytest_crucible.features.registry.session_demands import session_demands
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.collect import ExperimentCollection
 
 DESELECTED = "deselected"
 NOT_PLANNED = "failed before the run"
+
+
+def record_collected(collection: ExperimentCollection) -> SuiteRecord:
+    """Return the record of what a session runs and leaves out."""
+    marked, failed = collection.marked, collection.failures.names()
+    deselected = marked.without({*collection.experiments, *collection.joined})
+    left_out = {**dict.fromkeys(deselected, DESELECTED), **dict.fromkeys(failed, NOT_PLANNED)}
+    planned = [item for item in collection.items if item.nodeid not in failed]
+    return record_suite(
+        collection.config, collection.settings, planned, marked.functions, collection.datasets, left_out
+    )
 
 
 def record_suite(

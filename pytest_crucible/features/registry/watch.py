@@ -14,15 +14,18 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
-from pytest_crucible.features.registry.listing import registry_folder
 from pytest_crucible.commands.options import store_option
+from pytest_crucible.features.registry.checkpoints import SERVICE, Checkpoint, list_checkpoints
+from pytest_crucible.features.registry.listing import own_folder
+from pytest_crucible.features.registry.registration import check_model
+from pytest_crucible.features.registry.store import load_registry
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import file_lock
-from pytest_crucible.features.registry.checkpoints import SERVICE, Checkpoint, list_checkpoints
-from pytest_crucible.features.registry.versions import check_model, finished_runs, judging_run, why_not_judged
+from pytest_crucible.records.number_format import quantity
+from pytest_crucible.store.history import list_runs
+from pytest_crucible.store.lost_values import lost_values
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.features.registry.store import load_registry
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.context import AdapterContext
@@ -101,7 +104,7 @@ class Watcher:
             return not checkpoint.adapter.startswith(SERVICE)
         tag = self._tag(version)
         # pytest holds the lock too: where the watcher was killed, its run goes on, and the next watcher waits for its end.
-        with file_lock(registry_folder(self.where) / "watch.lock", _say_waiting) as lock:
+        with file_lock(own_folder(self.where) / "watch.lock", _say_waiting) as lock:
             if judging_run(self.store, tag) is None:
                 status = self._run_pytest(version, tag, lock)
                 # A service that has gone meanwhile ends pytest with a usage error, too: then it cannot be registered either.
@@ -174,3 +177,28 @@ def _counts(run: RunSummary) -> str:
 
 def _last_line(text: str) -> str:
     return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no message")
+
+
+def finished_runs(store: RunStore, tag: str) -> list[RunSummary]:
+    """Return the finished runs with a tag, the newest first."""
+    return [run for run in list_runs(store, tag=tag) if run.status == "finished"]
+
+
+def judging_run(store: RunStore, tag: str) -> RunSummary | None:
+    """Return the newest finished run with a tag, unless it lost something that the next run may obtain; else None.
+
+    Where two runs in turn lost the same, a third would too: for example a sample on which the test raises.
+    """
+    runs = finished_runs(store, tag)[:2]
+    lost = [lost_values(store, run.id) for run in runs]
+    return runs[0] if lost and (not lost[0] or lost[0] in lost[1:]) else None
+
+
+def why_not_judged(store: RunStore, tag: str, version: str) -> str:
+    """Return why the runs of a version do not judge it, as a sentence."""
+    runs = finished_runs(store, tag)
+    if not runs:
+        return f"the run of {version} broke: it is judged again at the next look"
+    # Without the metric: a reply may have lost several values.
+    replies = {place[:-1] for place in lost_values(store, runs[0].id)}
+    return f"run {runs[0].id} of {version} lost {quantity(len(replies), 'reply')}: it is judged again at the next look"

@@ -9,10 +9,10 @@ import pytest
 from adapter_contexts import context_in
 
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.features.registry.records import StoredWeights, Version
 from pytest_crucible.features.registry.version_names import find_training_start
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.features.registry.records import StoredWeights, Version
 
 LOCAL = Version(
     model="claims",

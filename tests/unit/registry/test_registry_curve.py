@@ -6,8 +6,14 @@ import json
 
 import pytest
 
+from pytest_crucible.features.registry.checkpoints import (
+    label_of,
+    mean_since,
+    read_log_directory,
+    read_training_log,
+    training_means,
+)
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.features.registry.checkpoints import label_of, mean_since, read_log_directory, read_training_log, training_means
 
 
 def row(name: str, batch: int | None, path: str | None) -> str:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.features.registry.records import ModelGate, SuiteRecord
 from pytest_crucible.features.registry.model_gate import gate_changes, rules_of, weaker_demands, weaker_rules
 from pytest_crucible.features.registry.promote import clean_environment, collect_suite
+from pytest_crucible.features.registry.records import ModelGate, SuiteRecord
 from pytest_crucible.features.registry.rules import RegistrySettings
+from pytest_crucible.records.errors import SpecError
 
 NAMES = st.sampled_from(["dataset", "target a >= 0.5", "comparison of a", "metric a", "test function", "timeout"])
 DEMANDS = st.dictionaries(NAMES, st.sampled_from(["point", "0.05", "0.99", "x"]), min_size=1)

@@ -12,14 +12,14 @@ import pytest
 from registry_builders import NOW, change_run, changes, measure, register, request, states
 from sqlalchemy import update
 
+from pytest_crucible.features.registry.evidence import load_proof
+from pytest_crucible.features.registry.promote import promote_run
+from pytest_crucible.features.registry.rules import RegistrySettings, Situation, shortcomings
+from pytest_crucible.features.registry.store import load_registry, load_version
 from pytest_crucible.records import Contrast
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.features.registry.promote import promote_run
-from pytest_crucible.features.registry.evidence import load_proof
-from pytest_crucible.features.registry.rules import RegistrySettings, Situation, shortcomings
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.features.registry.store import load_registry, load_version
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ import pytest
 from experiment_builders import store_run
 
 from pytest_crucible import stats
+from pytest_crucible.features.registry.curve import Curve, TrainingCurves, curve_view, measure_curves
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.markdown import view_lines
-from pytest_crucible.features.registry.curve import Curve, TrainingCurves, curve_view, measure_curves
 from pytest_crucible.store.runs import RunStore
 
 N = 40

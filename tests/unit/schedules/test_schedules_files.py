@@ -15,8 +15,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pytest_crucible.features.registry.schedule import (
+    Schedule,
+    next_times,
+    parse_times,
+    programs_path,
+    render_schedule,
+    shell_line,
+)
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.features.registry.schedule import Schedule, next_times, parse_times, programs_path, render_schedule, shell_line
 
 SHOW = "import json, os, sys; print(json.dumps([os.getcwd(), *sys.argv[1:]]))"
 WORDS = (
