@@ -14,8 +14,7 @@ from pytest_crucible.analyse.analysis import clusters_of, metric_facts
 from pytest_crucible.analyse.many_arms import ManyArms, compare_many_arms
 from pytest_crucible.analyse.scores import Scores, scores
 from pytest_crucible.analyse.statistics import SampleAttributes
-from pytest_crucible.features.registry.records import Version
-from pytest_crucible.features.registry.rules import is_version_arm
+from pytest_crucible.features.registry.records import Version, is_version_arm
 from pytest_crucible.records import Analysis, Arm, MetricFacts, Plan, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.evaluate import analyse_run, analysis_inputs

@@ -24,6 +24,8 @@ from pytest_crucible.features.registry.records import (
     VersionState,
     VersionStatus,
     is_numbered,
+    is_version_arm,
+    without_session_seed,
 )
 from pytest_crucible.features.registry.registration import check_weights
 from pytest_crucible.features.registry.rules import (
@@ -32,10 +34,8 @@ from pytest_crucible.features.registry.rules import (
     Situation,
     alpha_of_look,
     era_runs,
-    is_version_arm,
     look_of_run,
     shortcomings,
-    without_session_seed,
 )
 from pytest_crucible.features.registry.store import (
     PRODUCTION,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pytest_crucible.records.arms import Adapter
+from pytest_crucible.records.arms import Adapter, Arm
 
 VersionState = Literal["draft", "candidate", "staged", "production", "retired", "rolled-back"]
 Action = Literal["register", "promote", "retire", "roll back"]
@@ -52,6 +52,21 @@ class Version:
     def name(self) -> str:
         """The name under which the version is an adapter: `claims@4`."""
         return f"{self.model}@{self.number}"
+
+
+SEED = "seed"
+"""The parameter that a session adds to those of the adapter."""
+
+
+def is_version_arm(arm: Arm, version: Version) -> bool:
+    """Return whether an arm is this version: the same identity, and the same parameters but for the session's seed."""
+    own = dict(version.adapter.parameters)
+    return arm.identity == version.identity and without_session_seed(arm.parameters, own) == own
+
+
+def without_session_seed(parameters: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an arm's parameters without the seed, unless the adapter's own table has one."""
+    return {name: value for name, value in parameters.items() if name != SEED or SEED in own}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

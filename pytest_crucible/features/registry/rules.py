@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.features.registry.records import Version, VersionState
+from pytest_crucible.features.registry.records import Version, VersionState, is_version_arm
 from pytest_crucible.records import Analysis, Arm, Comparison, Plan, TargetResult, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.number_format import quantity
@@ -77,10 +77,6 @@ def _check(name: str, value: Any) -> None:
         raise SpecError(f"[registry] has {name} = {value!r}: write for example {name} = {_EXAMPLES[name]}")
 
 
-SEED = "seed"
-"""The parameter that a session adds to those of the adapter."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Production:
     """The version that is in production now, and since when."""
@@ -112,17 +108,6 @@ def shortcomings(proof: Proof, to: VersionState, situation: Situation) -> list[s
     if to == "production":
         problems += _production(proof, situation)
     return problems
-
-
-def is_version_arm(arm: Arm, version: Version) -> bool:
-    """Return whether an arm is this version: the same identity, and the same parameters but for the session's seed."""
-    own = dict(version.adapter.parameters)
-    return arm.identity == version.identity and without_session_seed(arm.parameters, own) == own
-
-
-def without_session_seed(parameters: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an arm's parameters without the seed, unless the adapter's own table has one."""
-    return {name: value for name, value in parameters.items() if name != SEED or SEED in own}
 
 
 def _candidate(proof: Proof) -> Iterator[str]:
