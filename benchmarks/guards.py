@@ -33,12 +33,12 @@ from pytest_crucible.guards.findings import open_presidio
 from pytest_crucible.guards.guard import GuardContext, GuardSettings
 from pytest_crucible.guards.linear import fit_linear
 from pytest_crucible.guards.rules import load_rules, match_rules
+from pytest_crucible.measures import auroc
+from pytest_crucible.measures.row import Prepared
 from pytest_crucible.metrics.guards import count_spans
 from pytest_crucible.records import NoTwin, Sample
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.stats.measures import auroc
-from pytest_crucible.stats.measures.row import Prepared
 from tests.made_up_phones import PLANS, make_phones
 from tests.made_up_secrets import SEEN, UNSEEN, make_harmless, make_secrets
 

@@ -140,7 +140,6 @@ SECTIONS = {
     "contamination": Placed(150, "pytest_crucible.sections.contamination"),
     "judges": Placed(160, "pytest_crucible.sections.judges"),
     "usage": Placed(170, "pytest_crucible.sections.usage"),
-    "diversity": Placed(180, "pytest_crucible.sections.diversity"),
     "detection": Placed(190, "pytest_crucible.sections.detection"),
     "slices": Placed(200, "pytest_crucible.sections.slices"),
     "fairness": Placed(210, "pytest_crucible.sections.fairness"),

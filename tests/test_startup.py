@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_crucible.features import NAMES
 from pytest_crucible.options import OPTIONS
 from pytest_crucible.records.settings import DEFAULT_STORE
 
@@ -29,6 +30,9 @@ ROOT = Path(__file__).parent.parent
 FRONT_DOOR = {
     "pytest_crucible",
     "pytest_crucible.builtin",
+    "pytest_crucible.features",
+    "pytest_crucible.features.row",
+    *(f"pytest_crucible.features.{name}" for name in NAMES),
     "pytest_crucible.fixtures",
     "pytest_crucible.hookspecs",
     "pytest_crucible.no_assert_rewriting",

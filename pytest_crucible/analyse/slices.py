@@ -23,7 +23,7 @@ def slice_all(plan: Plan, expected: Sequence[Any], metadata: Sequence[Mapping[st
     if not fields:
         return {}
     # It needs scipy.special, which an analysis without slices does not load.
-    from pytest_crucible.stats.slices.fields import slice_samples
+    from pytest_crucible.measures.fields import slice_samples
 
     stacked = stack_fields([variant.name for variant in plan.variants], expected, metadata)
     return {

@@ -12,11 +12,10 @@ from typing import Any
 
 import click
 
-from pytest_crucible.adapters.arm_makers import find_named_adapter
+from pytest_crucible.adapters.arm_makers import backend_key, find_named_adapter
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import describe_arm
 from pytest_crucible.adapters.untrained import Untrained, explain_untrained
@@ -46,10 +45,10 @@ from pytest_crucible.datasets.contamination.compare import (
 )
 from pytest_crucible.datasets.contamination.matching import NEAR_MATCH, TrainingText, read_training_rows, training_rows
 from pytest_crucible.datasets.contamination.view import overlap_view
+from pytest_crucible.features import owner_of_name
 from pytest_crucible.records import Adapter, Sample
 from pytest_crucible.records.contamination import Overlap
-from pytest_crucible.records.errors import BackendError, DatasetError, NotEnoughData, SpecError
-from pytest_crucible.records.number_format import p_equals
+from pytest_crucible.records.errors import BackendError, DatasetError, SpecError
 from pytest_crucible.records.object_reference import import_from_here
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import to_plain
@@ -57,6 +56,8 @@ from pytest_crucible.records.settings import DEFAULT_ALPHA, Settings
 from pytest_crucible.report.markdown import check_format
 from pytest_crucible.runs.memorisation import run_min_k_test, run_order_test
 from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import p_equals
 from pytest_crucible.store.runs import RunStore
 
 
@@ -253,11 +254,13 @@ class Adapters:
 
     def open_scorer(self, name: str, option: str) -> ScoresPrompts:
         """Return the backend of an adapter, or of a registered version. Raises SpecError for one that cannot score prompts."""
-        named = find_named_adapter(name, self._context(), self._configured)
+        is_named = name not in self._configured and owner_of_name(name) is not None
+        named = find_named_adapter(name, self._context()) if is_named else None
         adapter = find_adapter(name, self._configured) if named is None else named.adapter
-        kind = kind_of(adapter)
         typed_in = None if name in self._configured or named is not None else Path.cwd()
-        backend: Any = None if kind.members or "seeds" in adapter.options else self._open(adapter, typed_in)
+        backend: Any = (
+            None if backend_key(adapter.options) or "seeds" in adapter.options else self._open(adapter, typed_in)
+        )
         if isinstance(backend, Untrained):
             raise SpecError(explain_untrained([backend.recipe]))
         if not isinstance(backend, ScoresPrompts):

@@ -9,13 +9,13 @@ import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.records import Comparison
-from pytest_crucible.records.number_format import p_equals, with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.printable import printable, table_lines
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.runs.slices import ExperimentFairness, ExplainedExperiment, explain_run, load_fairness, parse_by
 from pytest_crucible.sections import fairness as fairness_section
 from pytest_crucible.sections import slice_search, slices
+from pytest_crucible.stats.number_format import p_equals, with_interval
 
 
 @click.command("show")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_crucible.measures.fields import slice_samples
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.plan.targets import parse_target
@@ -15,7 +16,6 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.expected_decisions import AppliesTo, expected_decision, plain_decision, same_decision
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.slices import By, shortest
-from pytest_crucible.stats.slices.fields import slice_samples
 
 
 @dataclass(frozen=True, slots=True)

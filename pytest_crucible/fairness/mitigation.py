@@ -13,6 +13,7 @@ import numpy as np
 
 from pytest_crucible.datasets.selection import fold as fold_of
 from pytest_crucible.fairness.decisions import Rule, Threshold, Thresholds
+from pytest_crucible.measures.fields import field_problem, has_value, read_field, slice_samples
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
@@ -20,7 +21,6 @@ from pytest_crucible.records.settings import DEFAULT_STORE
 from pytest_crucible.records.slices import By
 from pytest_crucible.records.type_names import describe_type
 from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.slices.fields import field_problem, has_value, read_field, slice_samples
 
 if TYPE_CHECKING:
     from pytest_crucible.store.experiments import StoredExperiment

@@ -19,8 +19,8 @@ from typing import Any
 from pytest_crucible.datasets.load import load_file, load_rows
 from pytest_crucible.records import NoTwin, Sample, Twin
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.slices import TWIN
+from pytest_crucible.stats.number_format import quantity
 
 Resolve = Callable[[str, str, str], str | None]
 """Returns the counterpart of a word that has several, from the text before and after it; None if it is not certain."""

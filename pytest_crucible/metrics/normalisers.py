@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
 
-from pytest_crucible.metrics.choice import read_choice
 from pytest_crucible.metrics.numbers import final_number
 from pytest_crucible.metrics.text import normalise
 
@@ -47,6 +46,9 @@ def choice(reply: str) -> str | None:
     >>> choice("(b)"), choice("A is tempting, but the answer is B."), choice("C) Paris"), choice("A dog"), choice("B or C")
     ('B', 'B', 'C', None, None)
     """
+    # Imported where it is used: the patterns of choices take longer to compile than a session of one sample.
+    from pytest_crucible.metrics.choice import read_choice
+
     return read_choice(reply, _LETTERS)
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
 
+from pytest_crucible.measures.table import MEAN
 from pytest_crucible.plan.targets import parse_measure
 from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import Contrast, Measure, MetricFacts
 from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.type_names import describe_type
-from pytest_crucible.stats.measures.table import MEAN
 
 ALTERNATIVES = ("regression", "non-inferior", "superior", "equivalent")
 

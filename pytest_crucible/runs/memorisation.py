@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pytest_crucible.backends.protocol import ScoresPrompts
-from pytest_crucible.records.errors import BackendError, NotEnoughData, SpecError
+from pytest_crucible.records.errors import BackendError, SpecError
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.memorisation import (
     MinKTest,
     OrderTest,

@@ -12,11 +12,13 @@ import numpy as np
 from pytest_crucible.analyse.analysis import analyse, main_metric, metric_facts, score_table
 from pytest_crucible.analyse.twins import is_by_twin, stack_fields
 from pytest_crucible.fairness import decisions
+from pytest_crucible.measures.candidates import MOST_VALUES, features_of_values, has_scikit_learn
+from pytest_crucible.measures.fields import field_problem, has_value, read_field
+from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Comparison, Contrast, MetricFacts, Plan, Sample
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.object_reference import import_from_here, load_object
 from pytest_crucible.records.slices import By
 from pytest_crucible.records.suggestions import suggest
@@ -28,10 +30,7 @@ from pytest_crucible.sections.inputs import section_inputs
 from pytest_crucible.sections.slice_search import SearchResult, search
 from pytest_crucible.sections.slices import Slices
 from pytest_crucible.stats import holm
-from pytest_crucible.stats.measures.table import STATISTICS
-from pytest_crucible.stats.slices.candidates import MOST_VALUES, features_of_values
-from pytest_crucible.stats.slices.fields import field_problem, has_value, read_field
-from pytest_crucible.stats.slices.importance import has_scikit_learn
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.experiments import StoredExperiment, load_experiments
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.stored_samples import expected_values, has_metadata, metadata_values

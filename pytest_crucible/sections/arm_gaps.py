@@ -9,9 +9,9 @@ from pytest_crucible.analyse.analysis import ScoreTable, main_metric
 from pytest_crucible.analyse.statistics import SampleAttributes, row_of
 from pytest_crucible.analyse.targets import estimate
 from pytest_crucible.records import Estimate, Measure, Row, Table
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.number_format import with_interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,7 +128,7 @@ def _replies(scores: Scores) -> Floats:
 
 def _differing_base_rates(outcome: Floats, slicing: Slicing, alpha: float) -> str:
     from pytest_crucible.stats.slices.extremes import bound_extreme
-    from pytest_crucible.stats.slices.means import slice_means
+    from pytest_crucible.stats.slices.slicing import slice_means
 
     means = slice_means(outcome, slicing, is_binary=True, bounds=(0.0, 1.0))
     if slicing.count < 2:

@@ -13,12 +13,11 @@ from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.records import Claim, Note, Row, Sample, Statement, Table, View
-from pytest_crucible.records.number_format import p_equals, quantity
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.number_format import p_equals, quantity
 
 if TYPE_CHECKING:
-    from pytest_crucible.stats.slices.candidates import CandidateSlices, Feature
-    from pytest_crucible.stats.slices.importance import Importance
+    from pytest_crucible.measures.candidates import CandidateSlices, Feature, Importance
     from pytest_crucible.stats.slices.search import SearchedSlice
 
 decides = False  # no claim of it can fail the session
@@ -158,7 +157,7 @@ def search(
     With `ranks_features` it also returns the importance of features, which takes some seconds and scikit-learn.
     None if too few samples have both scores, or no slice has 20 samples inside and outside.
     """
-    from pytest_crucible.stats.slices.candidates import candidate_slices
+    from pytest_crucible.measures.candidates import candidate_slices
     from pytest_crucible.stats.slices.search import search_slices
 
     paired = _pair_samples(inputs, metric)
@@ -222,7 +221,7 @@ def _pair_samples(inputs: SectionInputs, metric: str) -> _Paired | None:
 
 
 def _features(paired: _Paired, further: Mapping[str, Sequence[Any]], seed: int) -> list[Feature]:
-    from pytest_crucible.stats.slices.candidates import find_features
+    from pytest_crucible.measures.candidates import find_features
 
     own = {
         name: [value for value, flag in zip(values, paired.flags, strict=True) if flag]
@@ -273,7 +272,7 @@ def _overlap(first: Flags, second: Flags) -> float:
 
 
 def _rank(paired: _Paired, features: Sequence[Feature], seed: int) -> tuple[Importance, ...] | None:
-    from pytest_crucible.stats.slices.importance import rank_features
+    from pytest_crucible.measures.candidates import rank_features
 
     return rank_features(paired.differences, features, groups=paired.clusters, seed=seed)
 

@@ -16,15 +16,15 @@ from pytest_crucible.analyse.conditional import declaration_problem
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.slices import keep_slice
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, estimate_values, mean_of
-from pytest_crucible.records import Claim, Contrast, Interval, MetricFacts, Note, Row, Table, View
-from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.measures.fields import advise_cuts, lacking_text
+from pytest_crucible.measures.row import Difference
+from pytest_crucible.records import Claim, Contrast, MetricFacts, Note, Row, Table, View
 from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.arm_gaps import ArmGap, find_gaps, gap_document, gap_tables
 from pytest_crucible.sections.inputs import SectionInputs
-from pytest_crucible.stats.measures.row import Difference
-from pytest_crucible.stats.slices.cuts import advise_cuts
-from pytest_crucible.stats.slices.fields import lacking_text
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import with_interval
 
 decides = False  # no claim of it can fail the session
 

@@ -18,9 +18,9 @@ from pytest_crucible.plan.contrasts import is_sequence, parse_contrast
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import FACTORS, Contrast, MetricFacts, Purpose, Target
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import closest_name, suggest
 from pytest_crucible.session.markers import JUDGING, is_judged
+from pytest_crucible.stats.number_format import quantity
 
 
 @dataclass(frozen=True)

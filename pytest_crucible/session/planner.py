@@ -11,7 +11,6 @@ import pytest
 from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
-from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.variants import check_members, own_names, plan_variants, sample_variants
 from pytest_crucible.records import Plan, Sample
@@ -77,6 +76,7 @@ class ExperimentPlanner:
             variant_metrics=draft.variant_metrics,
             late_variants=draft.late_variants,
             arguments=draft.arguments,
+            further_scores=tuple(draft.further_scores),
         )
 
     def _read_declarations(self, item: pytest.Function, function: Callable[..., Any]) -> ExperimentDraft:
@@ -107,13 +107,12 @@ class ExperimentPlanner:
 
     def _make_plan(self, draft: ExperimentDraft) -> Plan:
         mark, arms, dataset, scored = draft.mark, draft.arms, draft.data.dataset, draft.scored
-        members = dict.fromkeys(name for arm in arms for name in arm.arm.members)
         return make_plan(
             draft.item,
             arms,
             dataset,
             declared=scored.facts,
-            further=(*ensemble_facts(scored.facts, members), *draft.facts),
+            further=draft.facts,
             names=draft.names,
             open_metrics="score" in draft.takes,
             variants=plan_variants(draft.all_variants, dataset.samples),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_crucible.records import Note, Row, Statement, Table, View
 from pytest_crucible.records.data_checks import CheckResult
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.number_format import quantity
 
 if TYPE_CHECKING:
     # Its module imports scipy, and results of checks are shown without.

@@ -18,8 +18,7 @@ from pytest_crucible.datasets.load import file_source
 from pytest_crucible.datasets.packed import iterate_fields, pack_if_many
 from pytest_crucible.datasets.similar import Vocabulary, split_words
 from pytest_crucible.records import Sample
-from pytest_crucible.records.errors import DatasetError, NotEnoughData
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.records.types import State
 from pytest_crucible.stats import holm
@@ -33,6 +32,8 @@ from pytest_crucible.stats.data_drift import (
     stability_of_categories,
     stability_of_numbers,
 )
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 
 FieldKind = Literal["numbers", "categories", "texts"]
 # Texts are categories if they have at most 50 different values, or one for each five rows.

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from pytest_crucible.datasets.contamination.drift import MOST_CODES, DriftReport, DriftRow
 from pytest_crucible.records import Note, Row, State, Statement, Table, View
-from pytest_crucible.records.number_format import p_value, quantity
 from pytest_crucible.stats.data_drift import FieldDrift
+from pytest_crucible.stats.number_format import p_value, quantity
 
 
 def drift_view(old: str, new: str, report: DriftReport, vectors: str = "TF-IDF vectors") -> View:

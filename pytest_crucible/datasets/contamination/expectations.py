@@ -36,8 +36,8 @@ from pytest_crucible.datasets.expectation import (
 )
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import p_equals
 from pytest_crucible.stats.data_drift import FieldDrift
+from pytest_crucible.stats.number_format import p_equals
 
 
 @row_check

@@ -10,8 +10,8 @@ from pytest_crucible.datasets.contamination.compare import LEAST_COSINE, Similar
 from pytest_crucible.datasets.contamination.matching import SHORT
 from pytest_crucible.records import Note, Row, Statement, Table, View
 from pytest_crucible.records.contamination import How, Match, Overlap
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.stats.number_format import quantity
 
 # Rows of the table of matches: more are not read, and JSON has all.
 MOST_MATCHES = 100

@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Literal
 
 from pytest_crucible.features.row import Feature
-from pytest_crucible.records.errors import SpecError
 
 FEATURE = Feature(
     "cns3",
@@ -83,5 +82,7 @@ def targets(policy: Policy = "strict") -> tuple[str, ...]:
 
 def _is_strict(policy: str) -> bool:
     if policy not in ("strict", "thinker-compat"):
+        from pytest_crucible.records.errors import SpecError
+
         raise SpecError(f"CNS3 has no policy {policy!r}: write 'strict' or 'thinker-compat'")
     return policy == "strict"

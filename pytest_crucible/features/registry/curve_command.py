@@ -22,8 +22,8 @@ from pytest_crucible.features.registry.checkpoints import (
 )
 from pytest_crucible.features.registry.curve import curve_view, measure_curves
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.report.markdown import check_format, view_lines, write_view
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
 

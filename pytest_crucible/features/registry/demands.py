@@ -16,13 +16,13 @@ from pytest_crucible.features.registry.local_files import conftest_files, is_ins
 from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Contrast, Dataset, MetricFacts
 from pytest_crucible.records.function_source import sources
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.declared_data import named_metrics
 from pytest_crucible.session.joined_tests import unique_ids
 from pytest_crucible.session.marks import comparisons, data_checks, experiment_mark, scored_facts, targets
 from pytest_crucible.session.prompt_files import read_prompts
+from pytest_crucible.stats.number_format import quantity
 
 TIMES = ("latency_s", "first_token_s")
 """Metrics that depend on the number of requests in flight."""

@@ -17,9 +17,9 @@ from pytest_crucible.features.registry.records import GateEntry, LogEntry, Versi
 from pytest_crucible.features.registry.store import PRODUCTION, load_registry, load_versions
 from pytest_crucible.features.registry.transitions import Note, known_model
 from pytest_crucible.features.registry.version_names import registry_folder
-from pytest_crucible.records.number_format import quantity, with_interval
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.run_store import existing_store, find_configuration, project_root
+from pytest_crucible.stats.number_format import quantity, with_interval
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:

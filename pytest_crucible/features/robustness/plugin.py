@@ -43,9 +43,24 @@ def pytest_crucible_check_item(item: pytest.Item, is_experiment: bool) -> str:
 
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:
     """Add the attacks of an experiment, whose samples may have variants of their own."""
+    if not _may_attack(draft):
+        return
     from pytest_crucible.features.robustness.attack_plans import plan_attacks
 
     plan_attacks(draft)
+
+
+def _may_attack(draft: ExperimentDraft) -> bool:
+    """Return whether an experiment has attacks, or names some: the attacks are loaded only then."""
+    from pytest_crucible.features.robustness.records import ALIASES
+
+    is_asked = draft.item.get_closest_marker("robustness") is not None or draft.settings.option("attacks") is not None
+    return (
+        is_asked
+        or "canary" in draft.takes
+        or "perturb" in draft.takes
+        or any("[" in name or name in ALIASES for name in draft.judged)
+    )
 
 
 def pytest_crucible_demands(item: pytest.Function, settings: Settings) -> dict[str, str]:

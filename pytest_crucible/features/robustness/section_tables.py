@@ -9,11 +9,11 @@ from pytest_crucible.analyse.scores import Flags
 from pytest_crucible.features.robustness.drops import Drop, VariantData, attack_variants, compute_slice_drops
 from pytest_crucible.features.robustness.labelled_drops import Corrected, Uncorrected
 from pytest_crucible.records import Note, Row, Table
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.sections.slices import GROUP, flag_field, flag_groups
+from pytest_crucible.stats.number_format import with_interval
 
 _ASSUMPTION = (
     "The judge's errors on samples with labels correct the others (prediction-powered inference), if the labelled samples are a "

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from pytest_crucible.records import Interval
 from pytest_crucible.sections import slices
 from pytest_crucible.sections.slices import Slice, SlicedMetric, Slices
+from pytest_crucible.stats.interval import Interval
 
 SPAN = Interval(low=0.25, high=0.75, level=0.95, method="wilson")
 WHOLE = Slice(name="a", n=12, lost=1, value=0.5, interval=SPAN, pairs=11, difference=-0.25, difference_interval=SPAN)

@@ -9,13 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.features.sweeps.rounds import look_lengths, split_halves
+from pytest_crucible.features.sweeps.rounds import choose_winner, look_lengths, members_that_go_on, split_halves
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.records.errors import SpecError
-<<<<<<<< HEAD:tests/unit/features/sweeps/test_sweeps_halves.py
-========
-from pytest_crucible.features.sweeps.rounds import choose_winner, look_lengths, members_that_go_on, split_halves
->>>>>>>> w-local:tests/unit/features/sweeps/test_sweeps_rounds.py
 
 
 @given(st.integers(60, 200), st.integers(1, 4), st.sampled_from([0.4, 0.5, 0.6]))
