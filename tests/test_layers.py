@@ -37,7 +37,6 @@ EXCEPTIONS = {
     ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.cookbook", "pytest_crucible.metrics.definition"),
     ("pytest_crucible.cookbook", "pytest_crucible.metrics.models.scorers"),
-    ("pytest_crucible.datasets.contamination.compare", "pytest_crucible.metrics.models.embeddings"),
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.weights"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.judges"),

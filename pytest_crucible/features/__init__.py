@@ -22,6 +22,8 @@ NAMES: tuple[str, ...] = (
     "robustness",
     "sweeps",
     "registry",
+    "data_checks",
+    "contamination",
     "cns3",
 )
 """The features, in the order in which their hooks are called."""

@@ -85,7 +85,7 @@ async def score_members(
         return
     observations, lost = scored
     lost.extend(_lost_scores(metrics, outcome, reply))
-    names = {score.metric for score in (*observations, *lost)}
+    names = {score.metric for score in observations} | {score.metric for score in lost}
     observations.extend(Observation(outcome.unit, *own) for own in ensemble_values(reply) if own[0] not in names)
     for member, answered in reply.members.items():
         own_metrics = [_of_member(metric, member) for metric in metrics]

@@ -12,7 +12,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -24,8 +23,7 @@ from pytest_crucible.features.registry.records import SuiteRecord
 from pytest_crucible.features.registry.suite_record import DESELECTED, has_verdicts, record_suite
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.session.checked_data import CheckedDatasets
-from pytest_crucible.session.data_checks import DataChecks
+from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.joined_tests import function_nodeid, uses_crucible
 from pytest_crucible.session.markers import JUDGING, is_experiment
 from pytest_crucible.session.pytest_project import OPTIONS, last_line
@@ -87,7 +85,7 @@ class SuiteCollector:
         # No session is opened, and features have demands of their own.
         register_features(config.pluginmanager)
         settings = read_settings(config)
-        data = CheckedDatasets(config, replace(settings, checks="off"), DataChecks())
+        data = SessionDatasets(config, settings.seed)
         functions = {
             item.nodeid: item.function
             for item in self._items

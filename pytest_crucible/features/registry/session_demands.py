@@ -15,7 +15,6 @@ def session_demands(config: pytest.Config, settings: Settings) -> dict[str, str]
     values = {
         "alpha": repr(settings.alpha),
         "strict": "yes" if settings.strict else "no",
-        "data checks": "no" if settings.checks == "off" else "yes",
         "memory": settings.memory,
         "reasoning": settings.reasoning,
         "[scorers]": describe_table(config.rootpath, "scorers"),
