@@ -210,10 +210,9 @@ def _prepare(engine: Engine, location: str) -> None:
             f"run store {location!r} has format {version}, this version writes format {schema.FORMAT}: "
             "upgrade pytest-crucible, or name another store with --crucible-store"
         )
-    if version is not None and version < schema.FORMAT:
+    if version is not None and (version < schema.FORMAT or _lacks_feature_tables(engine)):
         with _exclusive_transaction(engine) as connection:
             upgrade(connection)
-    _add_feature_tables(engine)
     _check_writable(engine)
 
 
@@ -234,13 +233,9 @@ def _check_own(engine: Engine, location: str) -> None:
         )
 
 
-def _add_feature_tables(engine: Engine) -> None:
-    """Create the tables of features that were not there when the store was made."""
-    names = inspect(engine).get_table_names()
-    missing = [table for table in schema.feature_tables() if table.name not in names]
-    if missing:
-        with _exclusive_transaction(engine) as connection:
-            schema.metadata.create_all(connection, missing)
+def _lacks_feature_tables(engine: Engine) -> bool:
+    """Return whether the store was made without one of the features."""
+    return not {table.name for table in schema.feature_tables()} <= set(inspect(engine).get_table_names())
 
 
 def _create(engine: Engine) -> None:

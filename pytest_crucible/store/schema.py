@@ -380,7 +380,7 @@ FORMAT = 1 + len(ADDED)
 
 def all_tables() -> Mapping[str, Table]:
     """Return all tables by name, with those of features."""
-    # Their modules import this one.
+    # Their modules, which import this one, enter them into the metadata.
     load_rows("store_tables")
     return metadata.tables
 

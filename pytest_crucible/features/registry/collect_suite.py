@@ -20,7 +20,7 @@ from _pytest.outcomes import OutcomeException
 
 from pytest_crucible.features import register_features
 from pytest_crucible.features.registry.records import SuiteRecord
-from pytest_crucible.features.registry.suite_record import DESELECTED, has_verdicts, record_suite
+from pytest_crucible.features.registry.suite import DESELECTED, has_verdicts, record_suite
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.session.experiment_data import SessionDatasets

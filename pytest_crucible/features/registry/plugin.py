@@ -44,7 +44,7 @@ def pytest_crucible_settings(draft: SettingsDraft) -> None:
 
 def pytest_crucible_manifest(collection: ExperimentCollection) -> dict[str, Any]:
     """Record what the suite demands of a candidate, which the gate of a model compares."""
-    from pytest_crucible.features.registry.suite_record import record_collected
+    from pytest_crucible.features.registry.suite import record_collected
     from pytest_crucible.records.serialize import to_plain
 
     return {"suite": to_plain(record_collected(collection))}

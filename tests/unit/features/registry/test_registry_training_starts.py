@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from adapter_contexts import context_in
 
+from pytest_crucible.adapters.arm_makers import find_training_start
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.features.registry.records import StoredWeights, Version
-from pytest_crucible.features.registry.version_names import find_training_start
+from pytest_crucible.features.registry.records import LogEntry, StoredWeights, Version
+from pytest_crucible.features.registry.store import add_version, load_registry
+from pytest_crucible.features.registry.version_names import registry_folder
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.store.runs import RunStore
 
 LOCAL = Version(
     model="claims",
@@ -30,12 +34,15 @@ SERVED = replace(
 
 
 def context_with(version: Version, root: Path) -> AdapterContext:
-    return replace(context_in(root), versions=lambda name: version)
+    store = RunStore(str(root / f"{uuid4().hex}.db"))
+    entry = LogEntry(at="2026-11-01", action="register", model="claims", number=1, state="draft")
+    assert add_version(store, load_registry(store), version, entry)
+    return replace(context_in(root), store=lambda: store)
 
 
 def test_local_weights_are_those_that_the_registry_keeps(tmp_path):
     context = context_with(LOCAL, tmp_path)
-    weights = context.registry_folder / "c0ffee" / "adapter.safetensors"
+    weights = registry_folder(context.root, context.settings.store) / "c0ffee" / "adapter.safetensors"
     with pytest.raises(SpecError, match="weights of claims@1 are not here"):
         find_training_start("claims@1", context)
     weights.parent.mkdir(parents=True)
