@@ -51,3 +51,12 @@ def test_a_family_without_the_feature_sweeps_is_refused(suite):
     result = suite.run("-p", "no:crucible-sweeps", "--crucible-adapter=many")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_version_without_the_feature_registry_is_refused(suite):
+    result = suite.run("-p", "no:crucible-registry", "--crucible-adapter=claims@4")
+
+    suite.refuses(
+        result,
+        "*adapter 'claims@4' needs the feature registry, which `-p no:crucible-registry` leaves out: remove one of them",
+    )
