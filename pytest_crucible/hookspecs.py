@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import click
     import pytest
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from pytest_crucible.session.experiment_run import ExperimentRun
     from pytest_crucible.session.session import CrucibleSession
     from pytest_crucible.session.settings import SettingsDraft
+    from pytest_crucible.store.leftovers import Leftovers
     from pytest_crucible.store.runs import RunStore
 
 
@@ -240,6 +243,11 @@ def pytest_crucible_sampled(interrupted: bool) -> None:
 @hookspec
 def pytest_crucible_compare_plans(then: Plan, now: Plan) -> PlanComparison:  # type: ignore[empty-body]  # a hook has none
     """Return what has changed between the plan of a stored run and that of today, for `crucible doctor RUN`."""
+
+
+@hookspec
+def pytest_crucible_leftovers(folder: Path, before: float) -> Leftovers:  # type: ignore[empty-body]  # a hook has none
+    """Return what was left beside the run store before a time, in seconds since 1970, for `crucible gc`."""
 
 
 @hookspec(firstresult=True)

@@ -106,7 +106,6 @@ OPTIONS = (
         command_line=False,
     ),
     Option("run_code", "run code that a model wrote, in the sandbox", False, flag=True),
-    Option("train", "train adapters that have a recipe and are not trained yet", False, key="bool", flag=True),
     Option(
         "tinker",
         "service of the Tinker fixtures and adapters: local (a small model on this machine) or hosted (needs a key)",

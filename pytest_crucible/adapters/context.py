@@ -10,45 +10,46 @@ from typing import TYPE_CHECKING, Protocol
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.records import Adapter, Lineage
+from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import DEFAULT_STORE, Settings
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
     from pytest_crucible.store.runs import RunStore
-    from pytest_crucible.training import Recipe, TrainingLog
 
 
-class TrainingDisplay(Protocol):
-    """Shows one training while it runs."""
+class ProgressLines(Protocol):
+    """Shows what a session prepares before it sends requests, line by line."""
 
-    def announce(self) -> None:
-        """Show what would be trained, when nothing is run."""
+    @property
+    def is_worker(self) -> bool:
+        """Whether this process is a worker of xdist, which shares the terminal with others."""
+        ...
 
-    def share(self, name: str) -> None:
-        """Show that the adapter uses the training of another."""
+    @property
+    def is_watched(self) -> bool:
+        """Whether the last line can be overwritten."""
+        ...
 
-    def begin(self) -> None: ...
+    @property
+    def verbosity(self) -> int: ...
 
-    def resume(self, step: int) -> None:
-        """Show that an interrupted training continues after a step."""
+    def write(self, line: str) -> None:
+        """Write a line of its own, at any position of the cursor. Called in any thread."""
 
-    def lose(self, reason: str) -> None:
-        """Show that the service has lost the training, which waits for it."""
+    def overwrite(self, text: str) -> None:
+        """Replace the line of progress, if the lines are watched; with an empty text, clear it."""
 
-    def wait(self) -> None:
-        """Show that another process trains the adapter."""
 
-    def pause(self, cause: str) -> None:
-        """Show why the service does not train now. Called in any thread."""
+class NoProgress:
+    """Shows nothing."""
 
-    def show_step(self, log: TrainingLog) -> None: ...
+    is_worker, is_watched, verbosity = False, False, 0
 
-    def finish(self, lineage: Lineage, place: str, *, is_new: bool) -> None:
-        """Show the result. `is_new` is False for an adapter that another process has trained meanwhile."""
+    def write(self, line: str) -> None: ...
 
-    def fail(self, error: BaseException) -> None: ...
+    def overwrite(self, text: str) -> None: ...
 
 
 ADAPTERS = "adapters"
@@ -80,8 +81,8 @@ class AdapterContext:
     """The hook `pytest_crucible_backend`: None for adapters that no conftest.py and no plugin opens."""
     tinker: Callable[[], TinkerServices]
     """Returns the session's Tinker services, which start when first used."""
-    display: Callable[[Recipe], TrainingDisplay]
-    """Returns the display for a training of this recipe."""
+    progress: ProgressLines = field(default_factory=NoProgress)
+    """Shows what is prepared, such as a training."""
     store: Callable[[], RunStore] = no_store
     """Returns the run store; raises SpecError and StoreError."""
     typed_names: Mapping[str, str] = field(default_factory=dict)
@@ -95,7 +96,7 @@ class AdapterContext:
     is_left_out: Callable[[str], bool] = lambda plugin: False
     """Whether a feature's plugin is left out of the session."""
     only_collects: bool = False
-    """True under --collect-only: nothing is trained."""
+    """True under --collect-only: nothing is prepared."""
 
     @property
     def adapters_folder(self) -> Path:

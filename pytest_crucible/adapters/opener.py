@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.arm_makers import find_maker, find_named_adapter
 from pytest_crucible.adapters.config import SEEDS, find_adapter, read_adapters
@@ -14,10 +14,10 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
+from pytest_crucible.adapters.preparations import Pending, explain_missing, find_pending
 from pytest_crucible.adapters.seeds import adapters_of_seeds, describe_trainings
 from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.training_files import find_training_files
-from pytest_crucible.adapters.untrained import Untrained, explain_missing, untrained_recipes
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.features import left_out_sentence, owner_of_name
@@ -26,7 +26,6 @@ from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
     from pytest_crucible.metrics.models.scorers import Judge
-    from pytest_crucible.training import Recipe, TrainedAdapter
 
 
 class Opener:
@@ -41,8 +40,8 @@ class Opener:
         self._opened: dict[str, OpenedArm] = {}
         self._making: list[str] = []
         """The arms of several parts that are being opened, the outermost first."""
-        self._trained: dict[str, TrainedAdapter] = {}
-        """Adapters that this session has trained."""
+        self._prepared: dict[str, Any] = {}
+        """The results of preparations in this session, by the adapter's name."""
 
     def open(self, name: str, role: Role) -> OpenedArm:
         """Return the arm of a configured adapter, of a URI, of a feature, or of a stored run. Raises SpecError."""
@@ -82,31 +81,29 @@ class Opener:
         return self._open_configured(adapter, role) if is_configured else self._open_single(adapter, role)
 
     def make_ready(self, opened: OpenedArm) -> bool:
-        """Make what an arm needs before it can answer, such as its training; return whether it has to be opened again."""
-        missing = untrained_recipes([opened])
-        if missing and not self._context.settings.train:
-            raise SpecError("\n".join(explain_missing([opened])))
-        if not missing or self._context.shared.on_unsent is not None:
+        """Prepare an arm, such as by its training; return whether it has to be opened again. Raises SpecError."""
+        if missing := explain_missing([opened], self._context.settings.option):
+            raise SpecError("\n".join(missing))
+        pending = find_pending([opened])
+        if not pending or self._context.shared.on_unsent is not None:
             return False
-        self.train(missing)
+        self.prepare(pending)
         return True
 
-    def train(self, recipes: Sequence[Recipe]) -> bool:
-        """Run recipes. Their adapters, and ensembles of these, are opened again when they are next named.
+    def prepare(self, pending: Sequence[Pending]) -> bool:
+        """Prepare adapters. They, and ensembles of them, are opened again when they are next named.
 
-        Returns whether a service was lost and opened again, so that all arms have to be. Raises SpecError when a training fails.
+        Returns whether a service was lost and opened again, so that all arms have to be. Raises SpecError when it fails.
         """
-        if not recipes:
+        if not pending:
             return False
-
-        # The import loads numpy and the local model, which sessions without recipes do not need.
-        from pytest_crucible.adapters.recipes import train_recipes
-
-        self._trained |= train_recipes(recipes, self._context)
+        for preparation in dict.fromkeys(adapter.preparation for adapter in pending):
+            group = [adapter for adapter in pending if adapter.preparation is preparation]
+            self._prepared |= preparation.prepare(group, self._context)
         # Placeholders, and ensembles that have one as a member, are forgotten.
-        is_recovered = any(recipe.base.is_recovered for recipe in recipes)
+        is_recovered = any(adapter.needs_reopening for adapter in pending)
         opened = {} if is_recovered else self._opened
-        self._opened = {name: arm for name, arm in opened.items() if not untrained_recipes([arm])}
+        self._opened = {name: arm for name, arm in opened.items() if not find_pending([arm])}
         return is_recovered
 
     def _is_named(self, name: str) -> bool:
@@ -152,14 +149,14 @@ class Opener:
     def _open_single(self, adapter: Adapter, role: Role, typed_in: Path | None = None) -> OpenedArm:
         context = self._context
         adapter = prepare_adapter(adapter, context, self._configured, typed_in)
-        backend = open_backend(adapter, context, self._trained.get(adapter.name))
+        backend = open_backend(adapter, context, self._prepared.get(adapter.name))
         # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
         files = find_training_files(adapter, backend, context.root)
         protections = context.guards.protect(adapter)
         arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files, protections=protections)
         is_free = kind_of(adapter).is_free
         wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=is_free, protections=protections)
-        if not isinstance(backend, Untrained):
+        if not isinstance(backend, Pending):
             backend = wrap()
         elif context.shared.on_unsent is not None:
             backend.estimating = wrap()

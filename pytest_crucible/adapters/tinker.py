@@ -6,6 +6,7 @@ import re
 
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options
+from pytest_crucible.adapters.origin import Origin
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.queue_states import watch_queue
 from pytest_crucible.backends.tinker.address import OPTIONS, identify_model, key_digest, names_service
@@ -57,6 +58,11 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     )
 
 
+def find_origin(adapter: Adapter, context: AdapterContext) -> Origin:
+    """Return the session's service."""
+    return Origin((context.settings.tinker, context.settings.tinker_base))
+
+
 def _check_parameters(adapter: Adapter) -> None:
     try:
         sampling_params(adapter.parameters)
@@ -78,7 +84,7 @@ def _lineage_of(context: AdapterContext, model_path: str | None) -> Lineage | No
     if model_path is None:
         return None
     # The import loads numpy and the local model, which adapters without a checkpoint do not need.
-    from pytest_crucible.training import trained_adapters
+    from pytest_crucible.backends.lineages import trained_adapters
 
     lineages = (trained.lineage for trained in trained_adapters(context.adapters_folder))
     return next((lineage for lineage in lineages if lineage.checkpoint == model_path), None)

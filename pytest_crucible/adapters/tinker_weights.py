@@ -16,7 +16,7 @@ def find_weights(adapter: Adapter, context: AdapterContext) -> Weights:
     if path is None:
         return Weights()
     # The import loads numpy and the local model, which adapters without a checkpoint do not need.
-    from pytest_crucible.training import trained_adapters
+    from pytest_crucible.backends.lineages import trained_adapters
 
     lineages = (trained.lineage for trained in trained_adapters(context.adapters_folder))
     return Weights(lineage=next((lineage for lineage in lineages if lineage.checkpoint == path), None))

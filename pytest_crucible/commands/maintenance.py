@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from pytest_crucible.adapters.config import read_adapters
-from pytest_crucible.adapters.context import ADAPTERS, files_folder
+from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.runs.plugins import program_plugins
@@ -17,10 +17,10 @@ from pytest_crucible.runs.provenance import ReproductionCheck, reproduction_chec
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
+from pytest_crucible.store.leftovers import Leftovers, remove_leftovers
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
-from pytest_crucible.training.files import UnfinishedTraining, find_unfinished, remove_unfinished
 
 
 @click.command("doctor", short_help="Check the run store and adapters, or whether RUN repeats.")
@@ -110,18 +110,22 @@ def gc(keep_runs: int, keep_days: float, cache_days: float | None, delete: bool,
         )
         freed = clear(opened, prunable) if delete else 0
     oldest = (at - datetime.timedelta(days=keep_days)).timestamp()
-    unfinished = find_unfinished(files_folder(Path(), store) / ADAPTERS, oldest)
+    folder = files_folder(Path(), store)
+    leftovers: list[Leftovers] = program_plugins().hook.pytest_crucible_leftovers(folder=folder, before=oldest)[::-1]
     if delete:
-        freed += remove_unfinished(unfinished)
+        freed += sum(remove_leftovers(each) for each in leftovers)
     what = f"{quantity(len(prunable.runs), 'run')} and {prunable.replies:,} cached replies"
     size = f" ({freed / 2**20:,.1f} MiB)" if freed else ""
     lines = [f"removed {what}{size}" if delete else f"would remove {what}: --delete does", *prunable.runs]
     print_result(
-        [*lines, *_list_unfinished(unfinished, deleted=delete)],
+        [*lines, *(line for each in leftovers for line in _leftover_lines(each, deleted=delete))],
         {
             "runs": prunable.runs,
             "cached_replies": prunable.replies,
-            "unfinished_trainings": [{"path": str(each.path), "bytes": each.size} for each in unfinished],
+            **{
+                each.key: [{"path": str(path), "bytes": size} for path, size in each.folders.items()]
+                for each in leftovers
+            },
             "deleted": delete,
             "freed": freed,
         },
@@ -129,9 +133,10 @@ def gc(keep_runs: int, keep_days: float, cache_days: float | None, delete: bool,
     )
 
 
-def _list_unfinished(trainings: Sequence[UnfinishedTraining], *, deleted: bool) -> list[str]:
-    if not trainings:
+def _leftover_lines(leftovers: Leftovers, *, deleted: bool) -> list[str]:
+    if not leftovers.folders:
         return []
-    total = sum(training.size for training in trainings)
-    head = f"{'removed' if deleted else 'would remove'} {quantity(len(trainings), 'unfinished training')} ({total:,} bytes)"
-    return [head, *(f"{training.path}  {training.size:,} bytes" for training in trainings)]
+    total = sum(leftovers.folders.values())
+    what = quantity(len(leftovers.folders), leftovers.noun)
+    head = f"{'removed' if deleted else 'would remove'} {what} ({total:,} bytes)"
+    return [head, *(f"{path}  {size:,} bytes" for path, size in leftovers.folders.items())]

@@ -344,7 +344,7 @@ def server(stand_in_losses: tuple[str, ...], prepare: Path | None, **options: An
 
 
 def _prepare(home: Path, stand_ins: tuple[str, ...], base: Path | None) -> dict[str, str]:
-    from pytest_crucible.cookbook.hub_cache import write_hub_cache  # loads numpy and the model
+    from pytest_crucible.local_model.server.hub_cache import write_hub_cache  # loads numpy and the model
 
     try:
         return write_hub_cache(home, stand_ins, base)

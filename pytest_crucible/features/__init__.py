@@ -20,11 +20,14 @@ NAMES: tuple[str, ...] = (
     "stages",
     "ensembles",
     "robustness",
+    "slices",
     "sweeps",
     "registry",
     "data_checks",
     "contamination",
     "cns3",
+    "training",
+    "cookbook",
 )
 """The features, in the order in which their hooks are called."""
 

@@ -14,10 +14,10 @@ from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.session.progress_lines import TerminalProgress
 from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.settings import typed_names
-from pytest_crucible.session.training_progress import TrainingProgress
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
@@ -35,7 +35,7 @@ def adapter_context(
         shared=shared,
         open_user_backend=partial(_call_hook, config),
         tinker=partial(_tinker, config),
-        display=partial(TrainingProgress, config),
+        progress=TerminalProgress(config),
         store=store,
         typed_names=typed_names(config),
         run=getattr(config, "workerinput", {}).get("crucible_run"),

@@ -14,10 +14,10 @@ from _pytest.outcomes import OutcomeException
 
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.judge import open_judge
-from pytest_crucible.adapters.open import check_distinct, open_arms, train_arms
+from pytest_crucible.adapters.open import check_distinct, open_arms, prepare_arms
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
-from pytest_crucible.adapters.untrained import untrained_recipes
+from pytest_crucible.adapters.preparations import find_pending
 from pytest_crucible.builtin import registered_sections
 from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records import Arm, Plan
@@ -115,11 +115,11 @@ class ExperimentCollection:
         )
         if self.settings.sample is not None:
             check_sample(self.settings.sample, self.experiments.values())
-        # Training takes long, so it starts only when everything else is valid.
-        if self._trained_names() and not self.problems and self.resources.sends:
+        # A preparation, such as a training, takes long, so it starts only when everything else is valid.
+        if self._pending_names() and not self.problems and self.resources.sends:
             if self.spends:
                 self.resources.open_store()
-            self._train(opener)
+            self._prepare(opener)
         self.config.hook.pytest_crucible_prepare(collection=self)
         LearnedFindings(self.config).learn(self.experiments.values())
 
@@ -200,21 +200,25 @@ class ExperimentCollection:
         self._judges.append(judge)
         return judge
 
-    def _trained_names(self) -> set[str]:
-        """Return the arms of experiments that will send something; empty if none of the recipes is untrained."""
-        if not untrained_recipes(self.opened_arms):
+    def _pending_names(self) -> set[str]:
+        """Return the arms of experiments that will send something; empty if none of the arms has to be prepared."""
+        if not find_pending(self.opened_arms):
             return set()
         return {arm.name for plan in self.plans() if not plan.withheld for arm in plan.arms}
 
-    def _train(self, opener: Opener) -> None:
-        """Train the adapters that are not trained yet, and update the plans."""
-        self.opened_arms = train_arms(opener, self.opened_arms, self._trained_names())
-        self.resources.add_backends(*collect_backends(self.opened_arms))
-        opened = {opened_arm.arm.name: opened_arm for opened_arm in self.opened_arms}
+    def _prepare(self, opener: Opener) -> None:
+        """Prepare the adapters that cannot answer yet, and update the plans."""
+        self.replace_arms(prepare_arms(opener, self.opened_arms, self._pending_names()))
+
+    def replace_arms(self, opened_arms: tuple[OpenedArm, ...]) -> None:
+        """Replace the arms of the session in the experiments and joined tests, by their names."""
+        self.opened_arms = opened_arms
+        self.resources.add_backends(*collect_backends(opened_arms))
+        opened = {opened_arm.arm.name: opened_arm for opened_arm in opened_arms}
         arms = {name: opened_arm.arm for name, opened_arm in opened.items()}
         for nodeid, experiment in self.experiments.items():
-            trained = tuple(opened[arm.name] for arm in experiment.plan.arms)
-            self.experiments[nodeid] = replace(experiment, plan=_with_arms(experiment.plan, arms), opened_arms=trained)
+            own = tuple(opened[arm.name] for arm in experiment.plan.arms)
+            self.experiments[nodeid] = replace(experiment, plan=_with_arms(experiment.plan, arms), opened_arms=own)
         for joined in self.joined.values():
             joined.plan = _with_arms(joined.plan, arms)
 
@@ -241,5 +245,5 @@ class ExperimentCollection:
 
 
 def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
-    """Return the plan with its trained arms. Arms of stored runs stay."""
+    """Return the plan with other arms of the same names. Arms of stored runs stay."""
     return replace(plan, arms=tuple(arms[arm.name] if arm.stored_run is None else arm for arm in plan.arms))

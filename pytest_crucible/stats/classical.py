@@ -66,7 +66,11 @@ def wilcoxon_signed_rank(
     differences = _fewest(rounded_differences(candidate, baseline), 1)
     sizes = np.abs(differences)
     exact = differences.size <= 200 and sizes.min() > 0 and np.unique(sizes).size == sizes.size
-    options: dict[str, Any] = {"zero_method": "pratt", "correction": not exact, "method": "exact" if exact else "approx"}
+    options: dict[str, Any] = {
+        "zero_method": "pratt",
+        "correction": not exact,
+        "method": "exact" if exact else "approx",
+    }
     name = "wilcoxon signed-rank, exact" if exact else "wilcoxon signed-rank, asymptotic, continuity corrected"
     result = _call(name, (differences.size,), scipy.stats.wilcoxon, differences, alternative=alternative, **options)
     return replace(result, statistic=float(scipy.stats.rankdata(sizes)[differences > 0].sum()))

@@ -30,6 +30,11 @@ def test_without_a_feature_the_core_decides_as_before(suite, name):
             '@pytest.mark.robustness("homoglyph")\n@pytest.mark.crucible(dataset="questions.jsonl")',
             "@pytest.mark.robustness",
         ),
+        (
+            "slices",
+            '@pytest.mark.crucible(dataset="questions.jsonl")\n@pytest.mark.quality_target("gap(ok by topic) <= 0.5")',
+            "gap(ok by topic)",
+        ),
     ],
 )
 def test_a_word_of_a_left_out_feature_is_refused_with_its_name(suite, name, marker, word):
@@ -59,4 +64,27 @@ def test_a_version_without_the_feature_registry_is_refused(suite):
     suite.refuses(
         result,
         "*adapter 'claims@4' needs the feature registry, which `-p no:crucible-registry` leaves out: remove one of them",
+    )
+
+
+def test_an_adapter_with_a_recipe_is_refused_without_training(suite):
+    path = suite.path / "crucible.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f'{text}\n[adapters.made]\nbackend = "local"\nrecipe = "recipes:train"\n')
+
+    result = suite.run("-p", "no:crucible-training", "--crucible-adapter=made")
+
+    suite.refuses(result, "*adapter 'made' with recipe needs the feature training, which `-p no:crucible-training`*")
+
+
+def test_a_target_on_a_training_is_refused_without_training(suite):
+    suite.test(
+        'import pytest\n\n@pytest.mark.quality_target("loss_reduction >= 0.9")\n'
+        '@pytest.mark.crucible(dataset="questions.jsonl")\ndef test_sums(sample, sampler):\n    pass\n'
+    )
+
+    result = suite.run("-p", "no:crucible-training", "--crucible-adapter=v2")
+
+    suite.refuses(
+        result, "*target 'loss_reduction >= 0.9' needs the feature training, which `-p no:crucible-training`*"
     )

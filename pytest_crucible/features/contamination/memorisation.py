@@ -18,7 +18,7 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import describe_arm
-from pytest_crucible.adapters.untrained import Untrained, explain_untrained
+from pytest_crucible.adapters.preparations import Pending
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.protocol import ScoresPrompts
@@ -239,8 +239,8 @@ class Adapters:
         backend: Any = (
             None if backend_key(adapter.options) or "seeds" in adapter.options else self._open(adapter, typed_in)
         )
-        if isinstance(backend, Untrained):
-            raise SpecError(explain_untrained([backend.recipe]))
+        if isinstance(backend, Pending):
+            raise SpecError("\n".join(backend.preparation.explain_missing([backend])))
         if not isinstance(backend, ScoresPrompts):
             raise SpecError(
                 f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"
@@ -269,7 +269,6 @@ class Adapters:
             shared=BackendContext(),
             open_user_backend=lambda adapter: None,
             tinker=self._tinker,
-            display=_no_display,
             store=self._open_store,
             guards=Guards(self._root),
         )
@@ -290,7 +289,3 @@ def _default_settings(store: str) -> Settings:
 
     defaults: dict[str, Any] = {option.name: () if option.repeats else option.default for option in OPTIONS}
     return Settings(**{**defaults, "store": store})
-
-
-def _no_display(recipe: Any) -> Any:
-    raise SpecError(f"adapter {recipe.adapter!r} is not trained yet: run pytest --crucible-train first")

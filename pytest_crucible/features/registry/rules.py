@@ -196,7 +196,7 @@ def _unproven_sentence(proof: Proof, verdict: Verdict) -> str:
 
 def _unproven_target(proof: Proof, result: TargetResult) -> str:
     # An equality can only be refuted, and a number of the training is known: neither has a proof to wait for.
-    if result.target.relation == "==" or result.estimate.is_of_training:
+    if result.target.relation == "==" or result.estimate.is_known:
         return ""
     return _not_proven(proof, result.target.text, result.estimate.n, result.needed)
 

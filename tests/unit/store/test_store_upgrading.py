@@ -39,7 +39,9 @@ def blank(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
 
 def written_by(version: int, location: str) -> str:
     """A store as that version made it, without the tables of features."""
-    later = {addition for additions in schema.ADDED[version - 1 :] for addition in additions} | {*schema.feature_tables()}
+    later = {addition for additions in schema.ADDED[version - 1 :] for addition in additions} | {
+        *schema.feature_tables()
+    }
     then = MetaData()
     for table in schema.all_tables().values():
         if table not in later:
