@@ -24,7 +24,7 @@ _OWNED = tuple(
     for folder in (
         "adversary", "backends", "commands", "datasets", "detectors", "exports", "features",
         "guards", "importers",
-        "local_model", "metrics", "presets", "registry", "report", "runs", "schedules", "stats", "sweeps", "training",
+        "local_model", "metrics", "presets", "report", "runs", "stats", "sweeps", "training",
         "training_sets",
     )
 )  # fmt: skip

@@ -79,6 +79,15 @@ def test_a_key_of_a_left_out_feature_in_the_configuration_is_refused(suite):
     result.stderr.fnmatch_lines(["ERROR: crucible_checks needs the feature data_checks, which *"])
 
 
+def test_a_version_without_the_feature_registry_is_refused(suite):
+    result = suite.run("-p", "no:crucible-registry", "--crucible-adapter=claims@4")
+
+    suite.refuses(
+        result,
+        "*adapter 'claims@4' needs the feature registry, which `-p no:crucible-registry` leaves out: remove one of them",
+    )
+
+
 def test_an_adapter_with_a_recipe_is_refused_without_training(suite):
     path = suite.path / "crucible.toml"
     text = path.read_text(encoding="utf-8")
