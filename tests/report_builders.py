@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pytest_crucible.features.ensembles import section as diversity
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import (
     Analysis,
@@ -25,7 +26,7 @@ from pytest_crucible.records import (
     TargetResult,
     Verdict,
 )
-from pytest_crucible.sections import cache, diversity, losses, usage, worst_samples
+from pytest_crucible.sections import cache, losses, usage, worst_samples
 from pytest_crucible.sections.cache import OldAnswers
 from pytest_crucible.sections.losses import Losses
 from pytest_crucible.sections.usage import Usages

@@ -30,7 +30,7 @@ CHECKS = {
     ],
     "Add a statistic for targets and comparisons": [("unit/measures/test_measures_mean_square", "")],
     "Add a data check": [
-        ("unit/datasets/test_datasets_checks", ""),
+        ("unit/features/data_checks/test_data_checks_expectations", ""),
         ("test_documentation", "page_of_data_checks"),
     ],
     "Add an importer": [

@@ -34,12 +34,9 @@ PENDING: set[tuple[str, str]] = set()
 PENDING_PYTEST: set[str] = set()
 """Modules outside `session` that still import pytest."""
 EXCEPTIONS = {
-    ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.metrics.normalisers"),
-    ("pytest_crucible.backends.ensembles.settings", "pytest_crucible.metrics.normalisers"),
     ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.cookbook", "pytest_crucible.metrics.definition"),
     ("pytest_crucible.cookbook", "pytest_crucible.metrics.models.scorers"),
-    ("pytest_crucible.datasets.contamination.compare", "pytest_crucible.metrics.models.embeddings"),
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.weights"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.judges"),
@@ -54,9 +51,8 @@ EXCEPTIONS = {
     ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.formats"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal, guards query
-judges and find models as metrics do, checks compare texts by the embeddings that metrics use, and evaluators of the cookbook are
-metrics."""
+trained adapters have the lineages that backends read, guards query judges and find models as metrics do, checks compare texts by
+the embeddings that metrics use, and evaluators of the cookbook are metrics."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pytest_crucible.adapters.context import AdapterContext
-    from pytest_crucible.adapters.opened_arm import OpenedArm
     from pytest_crucible.adapters.weights import Weights
     from pytest_crucible.backends import Backend
     from pytest_crucible.metrics import Metric
@@ -29,12 +28,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterKind:
-    """One kind of adapter. All functions but `members` take the adapter and an AdapterContext, and may raise SpecError."""
+    """One kind of adapter. All functions take the adapter and an AdapterContext, and may raise SpecError."""
 
     name: str
     """`backend` in the configuration."""
     open: str = ""
-    """Returns the backend. For a kind with `members` it takes the opened members as a third argument."""
+    """Returns the backend."""
     uri: UriForm | None = None
     """How a URI names an adapter of this kind; None for a kind without URIs."""
     locate: str = ""
@@ -47,8 +46,6 @@ class AdapterKind:
     """Returns the Weights of an adapter with its paths resolved: the files that the registry copies, and their lineage."""
     expiry: str = ""
     """Returns when a service will delete the adapter's weights; None if it keeps them."""
-    members: str = ""
-    """Takes the adapter alone and returns the names of the adapters that it consists of."""
     is_seeded: bool = False
     """The session's seed is one of the parameters."""
     is_offline: bool = False
@@ -65,11 +62,6 @@ class AdapterKind:
         # The hook comes first, so that a conftest.py can replace a built-in kind, in a test for instance.
         backend: Backend | None = context.open_user_backend(adapter)
         return backend if backend is not None or not self.open else _load(self.open)(adapter, context)
-
-    def open_group(self, adapter: Adapter, context: AdapterContext, members: tuple[OpenedArm, ...]) -> Backend:
-        """Return the backend of an adapter that consists of others."""
-        backend: Backend = _load(self.open)(adapter, context, members)
-        return backend
 
     def locate_files(
         self, adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter], typed_in: Path | None
@@ -99,11 +91,6 @@ class AdapterKind:
         """Return when a service will delete the adapter's weights; None if they stay."""
         expiry: datetime | None = _load(self.expiry)(adapter, context) if self.expiry else None
         return expiry
-
-    def read_members(self, adapter: Adapter) -> tuple[str, ...]:
-        """Return the names of the adapters that this one consists of."""
-        names: tuple[str, ...] = _load(self.members)(adapter)
-        return names
 
     def read_uri(self, uri: str, adapter: str) -> Mapping[str, Any]:
         """Return the options that a URI stands for."""
@@ -164,14 +151,9 @@ KINDS = (
         is_free=True,
         metrics="pytest_crucible.metrics.guards:guard_metrics",
     ),
-    AdapterKind(
-        name="ensemble",
-        open="pytest_crucible.adapters.ensemble:open_ensemble",
-        members="pytest_crucible.adapters.ensemble:read_members",
-    ),
 )
-BUILT_IN = tuple(sorted(kind.name for kind in KINDS if not kind.members))
-"""What `backend` may name; kinds with members are written by their members instead."""
+BUILT_IN = tuple(sorted(kind.name for kind in KINDS))
+"""What `backend` may name."""
 _BY_NAME = {kind.name: kind for kind in KINDS}
 
 
@@ -189,11 +171,6 @@ def kind_of_arm(arm: Arm) -> AdapterKind:
 def kind_of_uri(scheme: str) -> AdapterKind | None:
     """Return the kind whose URIs have this scheme; None for other schemes."""
     return next((kind for kind in KINDS if kind.uri and kind.uri.matches(scheme)), None)
-
-
-def kind_of_members(options: Mapping[str, Any]) -> AdapterKind | None:
-    """Return the kind of an adapter that lists its members, under the kind's name."""
-    return next((kind for kind in KINDS if kind.members and kind.name in options), None)
 
 
 def uri_schemes() -> dict[str, AdapterKind]:

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 NAMES: tuple[str, ...] = (
     "stages",
+    "ensembles",
     "robustness",
     "sweeps",
+    "data_checks",
+    "contamination",
     "cns3",
 )
 """The features, in the order in which their hooks are called."""

@@ -62,11 +62,9 @@ from .statistics import AATest as AATest
 from .statistics import BeyondReach as BeyondReach
 from .statistics import BoundedValue as BoundedValue
 from .statistics import Comparison as Comparison
-from .statistics import Diversity as Diversity
 from .statistics import EffectSize as EffectSize
 from .statistics import Estimate as Estimate
 from .statistics import Evidence as Evidence
-from .statistics import MemberPair as MemberPair
 from .statistics import Proportion as Proportion
 from .statistics import Ratio as Ratio
 from .statistics import ReducedEvidence as ReducedEvidence

@@ -66,7 +66,7 @@ def wilcoxon_signed_rank(
     differences = _fewest(rounded_differences(candidate, baseline), 1)
     sizes = np.abs(differences)
     exact = differences.size <= 200 and sizes.min() > 0 and np.unique(sizes).size == sizes.size
-    options = {"zero_method": "pratt", "correction": not exact, "method": "exact" if exact else "approx"}
+    options: dict[str, Any] = {"zero_method": "pratt", "correction": not exact, "method": "exact" if exact else "approx"}
     name = "wilcoxon signed-rank, exact" if exact else "wilcoxon signed-rank, asymptotic, continuity corrected"
     result = _call(name, (differences.size,), scipy.stats.wilcoxon, differences, alternative=alternative, **options)
     return replace(result, statistic=float(scipy.stats.rankdata(sizes)[differences > 0].sum()))
@@ -222,7 +222,8 @@ def pearson(
     r, dof = result.estimate, result.n[0] - 2
     if r is None or abs(r) == 1:
         return result
-    low, high = scipy.stats.pearsonr(x, y, alternative=alternative).confidence_interval(level)
+    values = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    low, high = scipy.stats.pearsonr(*values, alternative=alternative).confidence_interval(level)
     interval = Interval(low=float(low), high=float(high), level=level, method="fisher")
     statistic = r * math.sqrt(dof / ((1 - r) * (1 + r)))
     return replace(result, statistic=statistic, dof=(float(dof),), interval=interval)

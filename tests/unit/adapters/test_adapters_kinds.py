@@ -15,7 +15,7 @@ from pytest_crucible.adapters.uris import UriForm, read_rest
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.records import Adapter
 
-FUNCTIONS = ("open", "locate", "origin", "base", "members")
+FUNCTIONS = ("open", "locate", "origin", "base")
 
 
 @pytest.mark.parametrize(
