@@ -93,8 +93,6 @@ COMMANDS = {
     "runs list": "pytest_crucible.commands.runs:list_all",
     "runs tag": "pytest_crucible.commands.runs:tag",
     "show": "pytest_crucible.commands.show:show",
-    "show --by": "pytest_crucible.commands.slices:fairness",
-    "show --why-better": "pytest_crucible.commands.slices:explain",
     "compare": "pytest_crucible.commands.compare:compare_arms",
     "report": "pytest_crucible.commands.show:write_reports",
     "trend": "pytest_crucible.commands.statistics:print_trend",
@@ -147,10 +145,6 @@ SECTIONS = {
     "judges": Placed(160, "pytest_crucible.sections.judges"),
     "usage": Placed(170, "pytest_crucible.sections.usage"),
     "detection": Placed(190, "pytest_crucible.sections.detection"),
-    "slices": Placed(200, "pytest_crucible.sections.slices"),
-    "fairness": Placed(210, "pytest_crucible.sections.fairness"),
-    "twins": Placed(220, "pytest_crucible.sections.twins"),
-    "slice_search": Placed(230, "pytest_crucible.sections.slice_search"),
     "worst_samples": Placed(240, "pytest_crucible.sections.worst_samples"),
 }
 """The sections of reports, with their places among those of features."""

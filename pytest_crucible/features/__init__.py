@@ -20,6 +20,7 @@ NAMES: tuple[str, ...] = (
     "stages",
     "ensembles",
     "robustness",
+    "slices",
     "sweeps",
     "data_checks",
     "contamination",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -199,6 +200,8 @@ class Statistic:
     """How many samples would prove the estimate against a limit at alpha, were it the truth."""
     no_proof: NoProof = lambda measure, facts: ""
     """Explain why nothing can be proven, or not on one side, and what to do; empty if the declared facts allow a proof."""
+    no_margin: Callable[[Measure], str] = lambda measure: ""
+    """Explains why a comparison takes no margin, and what to do; empty if it takes one."""
     planned_as: Callable[[Measure, MetricFacts], MetricFacts] | None = None
     """The metric whose mean the statistic is, by which sample sizes are planned before a run."""
     condition: Literal["never", "optional", "always"] = "never"
@@ -229,6 +232,15 @@ class Statistic:
     @property
     def spelling(self) -> str:
         return self.name if self.percent_prefix is None else f"{self.percent_prefix}95"
+
+
+def lazy_function(module: str, name: str, **options: Any) -> Callable[..., Any]:
+    """Return a function that is imported when it is called: some need most of scipy, and most sessions none of them."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(module), name)(*arguments, **options)
+
+    return call
 
 
 def no_data(prepared: Prepared) -> Measured:

@@ -1,27 +1,20 @@
-"""The statistics that targets and comparisons may use, one row each. No other module knows them by name."""
+"""The statistics that targets and comparisons may use, one row each, with those of features."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
+from pytest_crucible.features import load_rows
+from pytest_crucible.features.row import Feature
 from pytest_crucible.measures import auroc, calibration, means, percentiles
-from pytest_crucible.measures.row import GEOMETRIC_MEANS, RATIO_OF_MEANS, Statistic
+from pytest_crucible.measures.row import GEOMETRIC_MEANS, RATIO_OF_MEANS, Statistic, lazy_function
 from pytest_crucible.records import Contrast, Measure, MetricFacts
 
 
-def _lazy(module: str, function: str, **options: Any) -> Callable[..., Any]:
-    """Return a function of `pytest_crucible.measures` that is imported when it is called.
-
-    Most sessions need none of them, and some need most of scipy.
-    """
-
-    def call(*arguments: Any) -> Any:
-        return getattr(import_module(f"pytest_crucible.measures.{module}"), function)(*arguments, **options)
-
-    return call
+def _lazy(module: str, function: str) -> Callable[..., Any]:
+    return lazy_function(f"pytest_crucible.measures.{module}", function)
 
 
 MEAN = Statistic(
@@ -162,55 +155,9 @@ _ROWS = (
         higher_is_better=calibration.higher_is_better,
         check=calibration.check,
     ),
-    Statistic(
-        name="gap",
-        title="gap between slices",
-        takes=("metric",),
-        takes_more=True,
-        example="gap(accuracy by topic) <= 0.05",
-        prepare=_lazy("slices", "prepare"),
-        estimate=_lazy("slices", "estimate", kind="gap"),
-        bound=_lazy("slices", "bound_measure", kind="gap"),
-        difference=_lazy("slices", "compare", kind="gap"),
-        value_range=_lazy("slices", "gap_range"),
-        higher_is_better=_lazy("slices", "smaller_is_fairer"),
-        samples_to_prove=_lazy("slices", "samples_to_prove", kind="gap"),
-        no_proof=_lazy("slices", "no_proof"),
-        of_slices=True,
-    ),
-    Statistic(
-        name="ratio",
-        title="ratio of slices",
-        takes=("metric",),
-        example="ratio(accuracy by topic) >= 0.80",
-        prepare=_lazy("slices", "prepare"),
-        estimate=_lazy("slices", "estimate", kind="ratio"),
-        bound=_lazy("slices", "bound_measure", kind="ratio"),
-        difference=_lazy("slices", "compare", kind="ratio"),
-        value_range=_lazy("slices", "ratio_range"),
-        higher_is_better=_lazy("slices", "larger_is_fairer"),
-        check=_lazy("slices", "ratio_problem"),
-        samples_to_prove=_lazy("slices", "samples_to_prove", kind="ratio"),
-        no_proof=_lazy("slices", "no_proof"),
-        of_slices=True,
-    ),
-    Statistic(
-        name="worst",
-        title="worst slice",
-        takes=("metric",),
-        example="worst(accuracy by topic) >= 0.60",
-        prepare=_lazy("slices", "prepare"),
-        estimate=_lazy("worst_slices", "estimate_worst"),
-        bound=_lazy("worst_slices", "bound_worst"),
-        difference=_lazy("slices", "compare", kind="worst"),
-        value_range=means.metric_range,
-        higher_is_better=means.metric_direction,
-        samples_to_prove=_lazy("worst_slices", "samples_to_prove_worst"),
-        of_slices=True,
-    ),
 )
 # The rows by the names that stored targets have.
-STATISTICS = {row.name: row for row in _ROWS}
+STATISTICS = {row.name: row for row in (*_ROWS, *(row for _, row in load_rows("statistics")))}
 GEOMETRIC = replace(
     MEAN,
     title=GEOMETRIC_MEANS,
@@ -240,3 +187,8 @@ def comparison_row(measure: Measure, facts: MetricFacts) -> Statistic:
     if measure.statistic != MEAN.name or in_units or facts.kind != "positive":
         return STATISTICS[measure.statistic]
     return OF_MEANS if measure.by_mean else GEOMETRIC
+
+
+def feature_of(measure: Measure) -> Feature | None:
+    """Return the feature that a measure's statistic belongs to; None for the others."""
+    return next((feature for feature, row in load_rows("statistics") if row.name == measure.statistic), None)

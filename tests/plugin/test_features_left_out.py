@@ -30,6 +30,11 @@ def test_without_a_feature_the_core_decides_as_before(suite, name):
             '@pytest.mark.robustness("homoglyph")\n@pytest.mark.crucible(dataset="questions.jsonl")',
             "@pytest.mark.robustness",
         ),
+        (
+            "slices",
+            '@pytest.mark.crucible(dataset="questions.jsonl")\n@pytest.mark.quality_target("gap(ok by topic) <= 0.5")',
+            "gap(ok by topic)",
+        ),
     ],
 )
 def test_a_word_of_a_left_out_feature_is_refused_with_its_name(suite, name, marker, word):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_crucible.measures.candidates import candidate_slices, features_of_values, find_features
+from pytest_crucible.features.slices.candidates import candidate_slices, features_of_values, find_features
 from pytest_crucible.measures.fields import FEW_NUMBERS, number_levels, suggest_cuts
 
 FLOATS = st.lists(st.floats() | st.integers(-3, 30).map(float) | st.just(0.0), max_size=60)

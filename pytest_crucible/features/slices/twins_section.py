@@ -43,17 +43,17 @@ def compute(inputs: SectionInputs) -> tuple[Invariance, ...] | None:
     return tuple(changes) or None
 
 
-def claims(found: Sequence[Invariance]) -> Sequence[Claim]:
+def claims(changes: Sequence[Invariance]) -> Sequence[Claim]:
     """Return no claims."""
     return ()
 
 
-def view(found: Sequence[Invariance], claims: Sequence[Claim]) -> View:
+def view(changes: Sequence[Invariance], claims: Sequence[Claim]) -> View:
     """Return a note for each pair of versions."""
     return View(
         title="Invariance",
-        notes=tuple(Note(text=_sentence(each)) for each in found),
-        document=[{**asdict(each), "changed": each.changed} for each in found],
+        notes=tuple(Note(text=_sentence(each)) for each in changes),
+        document=[{**asdict(each), "changed": each.changed} for each in changes],
     )
 
 

@@ -17,7 +17,7 @@ from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import p_equals, quantity
 
 if TYPE_CHECKING:
-    from pytest_crucible.measures.candidates import CandidateSlices, Feature, Importance
+    from pytest_crucible.features.slices.candidates import CandidateSlices, Feature, Importance
     from pytest_crucible.stats.slices.search import SearchedSlice
 
 decides = False  # no claim of it can fail the session
@@ -157,7 +157,7 @@ def search(
     With `ranks_features` it also returns the importance of features, which takes some seconds and scikit-learn.
     None if too few samples have both scores, or no slice has 20 samples inside and outside.
     """
-    from pytest_crucible.measures.candidates import candidate_slices
+    from pytest_crucible.features.slices.candidates import candidate_slices
     from pytest_crucible.stats.slices.search import search_slices
 
     paired = _pair_samples(inputs, metric)
@@ -221,7 +221,7 @@ def _pair_samples(inputs: SectionInputs, metric: str) -> _Paired | None:
 
 
 def _features(paired: _Paired, further: Mapping[str, Sequence[Any]], seed: int) -> list[Feature]:
-    from pytest_crucible.measures.candidates import find_features
+    from pytest_crucible.features.slices.candidates import find_features
 
     own = {
         name: [value for value, flag in zip(values, paired.flags, strict=True) if flag]
@@ -272,7 +272,7 @@ def _overlap(first: Flags, second: Flags) -> float:
 
 
 def _rank(paired: _Paired, features: Sequence[Feature], seed: int) -> tuple[Importance, ...] | None:
-    from pytest_crucible.measures.candidates import rank_features
+    from pytest_crucible.features.slices.candidates import rank_features
 
     return rank_features(paired.differences, features, groups=paired.clusters, seed=seed)
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from pytest_crucible import Sample, SpecError
-from pytest_crucible.runs.slices import feature_problem, load_feature, read_feature
+from pytest_crucible.features.slices.command import feature_problem, load_feature, read_feature
 
 SAMPLES = [Sample(id=f"s{k}", input="?") for k in range(40)]
 

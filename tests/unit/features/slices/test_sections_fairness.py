@@ -8,10 +8,10 @@ import pytest
 from answer_builders import Samples, analysis_inputs, arm
 
 from pytest_crucible.analyse.analysis import score_table
-from pytest_crucible.fairness import decision as declare
+from pytest_crucible.features.slices import fairness_section, search_section, section, twins_section
+from pytest_crucible.features.slices.decisions import decision as declare
 from pytest_crucible.plan.contrasts import parse_contrast
 from pytest_crucible.records import PlannedVariant, Sample, ScoreColumns
-from pytest_crucible.sections import fairness, slice_search, slices, twins
 from pytest_crucible.sections.inputs import section_inputs
 
 SEX = [{"sex": "f"}] * 100 + [{"sex": "m"}] * 100
@@ -44,9 +44,11 @@ def inputs_by(*arms, targets=(), contrasts=(), metadata=SEX, **changes):
 
 def test_decisions_have_rates_differences_and_a_warning():
     stated = [0.9 if deserving else 0.2 for deserving in DESERVING]
-    (result,) = fairness.compute(inputs_by(decisions(DESERVING, stated), targets=["gap(selected by sex) <= 0.1"]))
+    (result,) = fairness_section.compute(
+        inputs_by(decisions(DESERVING, stated), targets=["gap(selected by sex) <= 0.1"])
+    )
 
-    view = fairness.view([result], ())
+    view = fairness_section.view([result], ())
 
     assert result.rates[0].rates["base_rate"] == 0.2
     assert (result.reference, result.differences[0].name) == ("f", "m")
@@ -65,8 +67,8 @@ def test_probabilities_that_only_their_distances_are_left_of_are_not_rebuilt():
     distances = arm(overconfidence=[0.3 - deserving for deserving in DESERVING]).scores
     earlier = replace(earlier, scores={**earlier.scores, **distances})
 
-    (result,) = fairness.compute(inputs_by(earlier, targets=["gap(selected by sex) <= 0.1"]))
-    view = fairness.view([result], ())
+    (result,) = fairness_section.compute(inputs_by(earlier, targets=["gap(selected by sex) <= 0.1"]))
+    view = fairness_section.view([result], ())
 
     assert view.document[0]["reliability"] is None
     assert "probabilities as v2 stated them: not stored by this run" in view.notes[-1].text
@@ -79,7 +81,7 @@ def test_a_failed_reply_states_no_probability():
     inputs = analysis_inputs(answered, targets=["gap(selected by sex) <= 0.1"], metrics=metrics)
     inputs = replace(inputs, metadata=SEX, expected=[None] * 200)
 
-    (result,) = fairness.compute(section_inputs(inputs, score_table(inputs), Stored(SEX), alpha=0.05))
+    (result,) = fairness_section.compute(section_inputs(inputs, score_table(inputs), Stored(SEX), alpha=0.05))
 
     assert [(part.n, part.confidence) for part in dict(result.reliability)["f"].bins] == [(99, pytest.approx(0.2))]
 
@@ -90,7 +92,7 @@ def test_each_repeat_has_its_own_probability():
     plan = replace(inputs.plan, repeats=2)
     inputs = replace(inputs, plan=plan, metadata=SEX, expected=[None] * 200)
 
-    (result,) = fairness.compute(section_inputs(inputs, score_table(inputs), Stored(SEX), alpha=0.05))
+    (result,) = fairness_section.compute(section_inputs(inputs, score_table(inputs), Stored(SEX), alpha=0.05))
 
     of_women = dict(result.reliability)["f"]
     assert [(part.n, part.confidence) for part in of_women.bins] == [
@@ -121,7 +123,7 @@ def in_repeats(*arms):
 
 
 def test_equal_base_rates_need_no_warning():
-    (result,) = fairness.compute(
+    (result,) = fairness_section.compute(
         inputs_by(
             decisions(DESERVING),
             targets=["gap(selected by sex) <= 0.1"],
@@ -130,19 +132,19 @@ def test_equal_base_rates_need_no_warning():
     )
 
     assert result.base_rates == ""
-    assert fairness.view([result], ()).notes == ()
+    assert fairness_section.view([result], ()).notes == ()
 
 
 def test_without_the_metrics_of_a_decision_there_is_nothing():
-    assert fairness.compute(inputs_by(arm(ok=DESERVING), targets=["gap(ok by sex) <= 0.1"])) is None
+    assert fairness_section.compute(inputs_by(arm(ok=DESERVING), targets=["gap(ok by sex) <= 0.1"])) is None
 
 
 def test_slices_are_worst_first_and_each_arm_has_its_gap():
     contrast = replace(parse_contrast("gap(correct by sex)"), baseline="v1")
     inputs = inputs_by(decisions([True] * 200), decisions([False] * 200), contrasts=[contrast])
 
-    result = slices.compute(inputs)
-    view = slices.view(result, ())
+    result = section.compute(inputs)
+    view = section.view(result, ())
 
     assert [entry.name for entry in result.fields[0].slices] == ["f", "m"]
     assert [(gap.arm, gap.extreme.value) for gap in result.gaps] == [
@@ -162,11 +164,13 @@ def test_changes_between_versions_stand_beside_those_between_repeats():
     inputs = replace(inputs, plan=replace(inputs.plan, variants=(variant,)), variants={"female": (arm(ok=others),)},
                      metadata=metadata, expected=[None] * 200)  # fmt: skip
 
-    (result,) = twins.compute(section_inputs(inputs, score_table(inputs), Stored(metadata), alpha=0.05))
+    (result,) = twins_section.compute(section_inputs(inputs, score_table(inputs), Stored(metadata), alpha=0.05))
 
     assert (result.first, result.second, result.n, result.between_repeats) == ("male", "female", 200, None)
     assert (result.better_as_first, result.better_as_second) == (0.05, 0.1)
-    assert "15.0% of 200 prompts (5.0% better as male, 10.0% as female)" in twins.view([result], ()).notes[0].text
+    assert (
+        "15.0% of 200 prompts (5.0% better as male, 10.0% as female)" in twins_section.view([result], ()).notes[0].text
+    )
 
 
 def test_the_search_names_the_slice_and_samples_to_read():
@@ -174,21 +178,21 @@ def test_the_search_names_the_slice_and_samples_to_read():
     metadata = [{"kind": "easy"}] * 150 + [{"kind": "hard"}] * 50
     contrast = replace(parse_contrast("ok"), baseline="v1")
 
-    result = slice_search.compute(inputs_by(arm(ok=ours), arm(ok=theirs), contrasts=[contrast], metadata=metadata))
+    result = search_section.compute(inputs_by(arm(ok=ours), arm(ok=theirs), contrasts=[contrast], metadata=metadata))
 
     names = [finding.slice for finding in result.findings]
     hard = next(finding for finding in result.findings if finding.slice == "kind = hard")
     assert "kind = hard" in names
     assert (hard.n, hard.inside, hard.outside, hard.samples) == (50, 1.0, 0.0, ("q150", "q151", "q152"))
-    assert slice_search.view(result, ()).tables[0].rows
+    assert search_section.view(result, ()).tables[0].rows
 
 
 def test_a_run_with_too_many_samples_says_that_it_was_not_searched(monkeypatch):
-    monkeypatch.setattr(slice_search, "MOST_SAMPLES", 100)
+    monkeypatch.setattr(search_section, "MOST_SAMPLES", 100)
     contrast = replace(parse_contrast("ok"), baseline="v1")
-    result = slice_search.compute(inputs_by(arm(ok=[True] * 200), arm(ok=[True] * 200), contrasts=[contrast]))
+    result = search_section.compute(inputs_by(arm(ok=[True] * 200), arm(ok=[True] * 200), contrasts=[contrast]))
 
-    (note,) = slice_search.view(result, ()).notes
+    (note,) = search_section.view(result, ()).notes
     assert (
         note.text
         == "no slices were searched at the end of this run, of 200 samples: crucible show --why-better does it"
@@ -199,8 +203,8 @@ def test_without_a_finding_the_difference_is_the_same_everywhere():
     same = [True, False] * 100
     contrast = replace(parse_contrast("ok"), baseline="v1")
 
-    result = slice_search.compute(inputs_by(arm(ok=same), arm(ok=same), contrasts=[contrast]))
+    result = search_section.compute(inputs_by(arm(ok=same), arm(ok=same), contrasts=[contrast]))
 
-    (note,) = slice_search.view(result, ()).notes
+    (note,) = search_section.view(result, ()).notes
     assert note.text == f"ok, v2 vs v1: the difference is the same everywhere ({result.searched} slices)"
-    assert slice_search.compute(inputs_by(arm(ok=same), targets=["ok >= 0.1"])) is None
+    assert search_section.compute(inputs_by(arm(ok=same), targets=["ok >= 0.1"])) is None

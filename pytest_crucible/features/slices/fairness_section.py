@@ -115,8 +115,8 @@ def _reliability(
         return None if OVERCONFIDENCE in scores else ()
     stated = _replies(scores[STATED])
     outcome = np.broadcast_to(decisions.outcome[:, None], stated.shape)
-    seen = ~np.isnan(stated) & ~np.isnan(outcome)
-    of_slices = [(label, seen & inside[:, None]) for label, inside in slices]
+    is_known = ~np.isnan(stated) & ~np.isnan(outcome)
+    of_slices = [(label, is_known & inside[:, None]) for label, inside in slices]
     return tuple((label, reliability(stated[chosen], outcome[chosen])) for label, chosen in of_slices)
 
 

@@ -136,7 +136,7 @@ def candidate_slices(features: Sequence[Feature]) -> CandidateSlices:
     >>> candidate_slices([feature]).names
     ('sex = m',)
     """
-    known: dict[bytes, tuple[str, Flags, bool]] = {}
+    slices: dict[bytes, tuple[str, Flags, bool]] = {}
     single = ((name, flags, False) for name, flags in _single(features))
     pairs = ((name, flags, True) for name, flags in _pairs(features))
     for name, flags, is_pair in itertools.chain(single, pairs):
@@ -144,11 +144,11 @@ def candidate_slices(features: Sequence[Feature]) -> CandidateSlices:
         if FEWEST <= inside <= len(flags) - FEWEST:
             # A slice and its complement make the same comparison.
             keys = flags.tobytes(), (~flags).tobytes()
-            if not any(key in known for key in keys):
-                known[keys[0]] = (name, flags, is_pair)
-        if len(known) == MOST_SLICES:
+            if not any(key in slices for key in keys):
+                slices[keys[0]] = (name, flags, is_pair)
+        if len(slices) == MOST_SLICES:
             break
-    names, columns, is_pairs = zip(*known.values(), strict=True) if known else ((), (), ())
+    names, columns, is_pairs = zip(*slices.values(), strict=True) if slices else ((), (), ())
     members = np.stack(columns, axis=1) if columns else np.zeros((0, 0), dtype=bool)
     return CandidateSlices(names=tuple(names), members=members, is_pair=tuple(is_pairs))
 

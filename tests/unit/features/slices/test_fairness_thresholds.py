@@ -9,7 +9,7 @@ import pytest
 from experiment_builders import store_run
 
 from pytest_crucible import Reply, Sample, SpecError, fairness
-from pytest_crucible.fairness.decisions import Rule, Threshold, Thresholds
+from pytest_crucible.features.slices.decisions import Rule, Threshold, Thresholds
 from pytest_crucible.records.slices import By, Field
 from pytest_crucible.store.runs import RunStore
 
@@ -95,7 +95,7 @@ def test_fitted_rules_equalise_selection_rates():
     pytest.importorskip("fairlearn")
     import numpy as np
 
-    from pytest_crucible.fairness.mitigation import _fit, _load_fairlearn
+    from pytest_crucible.features.slices.mitigation import _fit, _load_fairlearn
 
     rng = random.Random(1)
     samples = [sample(rng.choice("fm"), name=f"{k}") for k in range(400)]

@@ -10,5 +10,5 @@ from __future__ import annotations
 
 from pytest_crucible.records.lazy_names import lazy_names
 
-# No module has the name of a function that it holds: importing it would replace the function.
+# Names are read from the stub beside this module.
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

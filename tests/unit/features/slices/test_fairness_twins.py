@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible import NoTwin, Sample, SpecError, fairness
-from pytest_crucible.fairness.twin_samples import GENDER, read_table, with_twins
+from pytest_crucible.features.slices.twin_samples import GENDER, read_table, with_twins
 
 
 def twin(prompt, version, expected=None):

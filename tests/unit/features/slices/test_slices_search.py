@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.measures.candidates import Feature, as_text, candidate_slices, find_features, rank_features
+from pytest_crucible.features.slices.candidates import Feature, as_text, candidate_slices, find_features, rank_features
 from pytest_crucible.stats.slices.search import search_slices
 
 

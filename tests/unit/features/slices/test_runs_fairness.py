@@ -7,9 +7,9 @@ from experiment_builders import store_run
 from sqlalchemy import update
 
 from pytest_crucible import Sample, SpecError
+from pytest_crucible.features.slices import section
+from pytest_crucible.features.slices.command import explain_run, load_fairness, load_feature, parse_by
 from pytest_crucible.records.slices import By, Field
-from pytest_crucible.runs.slices import explain_run, load_fairness, load_feature, parse_by
-from pytest_crucible.sections import slices
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 
@@ -96,7 +96,7 @@ def test_fields_are_written_as_in_targets():
 
 
 def test_a_users_feature_explains_a_run(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("pytest_crucible.runs.slices.has_scikit_learn", lambda: False)
+    monkeypatch.setattr("pytest_crucible.features.slices.command.has_scikit_learn", lambda: False)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_features.py").write_text("def late(sample):\n    return int(sample.id[1:]) >= 40\n")
     store_run(store, "r1", samples(sex="ff"), v2=[True] * 80, v1=RIGHT)
@@ -141,6 +141,6 @@ def test_a_quantity_that_is_not_cut_is_named_in_a_note(store):
 
     (measured,) = fairness_of(store, by="age")
 
-    assert [note.text for note in slices.view(measured.slices, ()).notes] == [
+    assert [note.text for note in section.view(measured.slices, ()).notes] == [
         "25 slices have 4 samples on average, and prove little; cut the numbers: by age(8, 16)"
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_crucible.datasets.selection import fold as fold_of
-from pytest_crucible.fairness.decisions import Rule, Threshold, Thresholds
+from pytest_crucible.features.slices.decisions import Rule, Threshold, Thresholds
 from pytest_crucible.measures.fields import field_problem, has_value, read_field, slice_samples
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.records import Sample
@@ -143,9 +143,9 @@ def _fit(
     return {str(name): _rule(interpolation[name]) for name in slicing.names}
 
 
-def _rule(found: Any) -> Rule:
-    pairs = tuple((float(found[f"p{k}"]), _read_threshold(found[f"operation{k}"])) for k in (0, 1))
-    return Rule(pairs, float(found.get("p_ignore", 0.0)), float(found.get("prediction_constant", 0.0)))
+def _rule(rule: Any) -> Rule:
+    pairs = tuple((float(rule[f"p{k}"]), _read_threshold(rule[f"operation{k}"])) for k in (0, 1))
+    return Rule(pairs, float(rule.get("p_ignore", 0.0)), float(rule.get("prediction_constant", 0.0)))
 
 
 def _read_threshold(operation: Any) -> Threshold:

@@ -1,4 +1,4 @@
-"""Slices of stored runs: gaps between those of a field, and those where the difference of two arms lies."""
+"""Pages of `crucible show`: `--by FIELD`, gaps between slices, and `--why-better`, where a difference lies."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import click
 import numpy as np
 
 from pytest_crucible.analyse.analysis import analyse, main_metric, metric_facts, score_table
 from pytest_crucible.analyse.twins import is_by_twin, stack_fields
-from pytest_crucible.fairness import decisions
-from pytest_crucible.measures.candidates import MOST_VALUES, features_of_values, has_scikit_learn
+from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
+from pytest_crucible.features.slices import decisions, fairness_section, search_section, section
+from pytest_crucible.features.slices.candidates import MOST_VALUES, features_of_values, has_scikit_learn
+from pytest_crucible.features.slices.fairness_section import NEEDED, ArmFairness
+from pytest_crucible.features.slices.search_section import SearchResult, search
+from pytest_crucible.features.slices.section import Slices
 from pytest_crucible.measures.fields import field_problem, has_value, read_field
 from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.plan.grammar import parse_fields
@@ -21,19 +26,163 @@ from pytest_crucible.records import Comparison, Contrast, MetricFacts, Plan, Sam
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import import_from_here, load_object
 from pytest_crucible.records.slices import By
+from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.report.printable import printable, table_lines
 from pytest_crucible.runs.evaluate import analysis_inputs
-from pytest_crucible.sections import fairness, slices
-from pytest_crucible.sections.fairness import NEEDED, ArmFairness
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.sections.inputs import section_inputs
-from pytest_crucible.sections.slice_search import SearchResult, search
-from pytest_crucible.sections.slices import Slices
 from pytest_crucible.stats import holm
-from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.stats.number_format import p_equals, quantity, with_interval
 from pytest_crucible.store.experiments import StoredExperiment, load_experiments
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.stored_samples import expected_values, has_metadata, metadata_values
+
+
+@click.command("show")
+@run_argument
+@click.option(
+    "--by",
+    default="",
+    metavar="FIELD",
+    help="Gaps between the slices of a field, named as in a target: sex, 'sex & race', 'age(25, 45)'.",
+)
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Metric to compare; may be repeated.")
+@click.option(
+    "--reference", default="", metavar="SLICE", show_default="the largest", help="Slice to subtract from others."
+)
+@click.option(
+    "--alpha", type=click.FloatRange(0, 0.5, min_open=True), metavar="A", show_default="the run's", help="Error rate."
+)
+@store_option
+@json_option
+def fairness(
+    run: str, by: str, metrics: Sequence[str], reference: str, alpha: float | None, store: str, as_json: bool
+) -> None:
+    """Show the largest gap, the smallest ratio and the worst mean of the slices of a field, in all arms of a stored run.
+
+    RUN is a run's id, the beginning of one, `latest` or `tag:NAME`. Without RUN, the latest run. An interval is formed by the two
+    bounds that would decide a target. Changes from a baseline to the candidate are adjusted by Holm. Exits 0: a target decides.
+    """
+    fields = parse_by(by)
+    with existing_store(store) as opened:
+        run_id = opened.find_run(run)
+        level = opened.run(run_id)["alpha"] if alpha is None else alpha
+        experiments = load_fairness(opened, run_id, fields, metrics, reference, alpha=level)
+    lines = [f"run {run_id}, {fields}", *(line for each in experiments for line in _lines(each))]
+    document = {"run": run_id, "by": str(fields), "experiments": [_document(each) for each in experiments]}
+    print_result(map(printable, lines), document, as_json=as_json)
+
+
+def _lines(experiment: ExperimentFairness) -> Iterator[str]:
+    yield from ("", experiment.nodeid)
+    views = [section.view(experiment.slices, ())]
+    if experiment.decisions:
+        views.append(fairness_section.view(experiment.decisions, ()))
+    for view in views:
+        for table in view.tables:
+            # The table of decisions has the rates of all slices already.
+            is_repeated = table.title.startswith("By ") and experiment.decisions
+            if table.verbosity < 3 and not is_repeated:
+                yield from ("", *table_lines(table), *([f"    {table.note}"] if table.note else []))
+        for note in view.notes:
+            yield from ("", note.text)
+    if experiment.changes:
+        yield from ("", *map(_change_line, experiment.changes))
+
+
+def _change_line(change: Comparison) -> str:
+    """Return `gap(correct by sex): v2 vs v1: -0.034 [-0.039, -0.028], adjusted p < 0.001`; positive is fairer."""
+    subject = change.contrast.subject(change.candidate)
+    if change.difference is None:
+        return f"{subject}: {change.note or 'nothing to compare'}"
+    if change.ratio is not None:
+        value, fairer = f"{with_interval(change.ratio.value, change.ratio.interval)} times the baseline", "above 1"
+    else:
+        value, fairer = with_interval(change.difference, change.interval, sign=True), "positive"
+    better = "better" if change.contrast.statistic == "worst" else "fairer"
+    return f"{subject}: {value}, adjusted {p_equals(change.p_adjusted)} ({fairer} is {better})"
+
+
+def _document(experiment: ExperimentFairness) -> dict[str, Any]:
+    return {
+        "experiment": experiment.nodeid,
+        "slices": section.view(experiment.slices, ()).document,
+        "fairness": fairness_section.view(experiment.decisions, ()).document,
+        "changes": [
+            {
+                "measure": change.contrast.expression,
+                "candidate": change.candidate,
+                "baseline": change.contrast.baseline,
+                "n": change.pairs,
+                "difference": change.difference,
+                **interval_ends(change.interval),
+                "p_value": change.p_value,
+                "p_adjusted": change.p_adjusted,
+            }
+            for change in experiment.changes
+        ],
+    }
+
+
+@click.command("show")
+@run_argument
+@click.option("--why-better", is_flag=True, expose_value=False, help="Where the difference between two arms lies.")
+@click.option(
+    "--metric", default="", metavar="M", show_default="the main metric", help="Metric whose difference is searched."
+)
+@click.option(
+    "--feature",
+    "features",
+    multiple=True,
+    metavar="MODULE:FUNCTION",
+    help="Function of a sample that returns a text, a number or a bool; may be repeated.",
+)
+@click.option("--seed", type=int, default=0, metavar="N", help="Seed of permutations and topics.")
+@store_option
+@json_option
+def explain(run: str, metric: str, features: Sequence[str], seed: int, store: str, as_json: bool) -> None:
+    """List the slices in which the candidate's difference from the first baseline is unlike that elsewhere.
+
+    RUN is a run's id, the beginning of one, `latest` or `tag:NAME`. Without RUN, the latest run. Searched are fields of the
+    samples, lengths, numbers, code, topics, quartiles of numbers and pairs of these. p-values and intervals hold for all slices
+    together, and change no verdict.
+    """
+    with existing_store(store) as opened:
+        run_id = opened.find_run(run)
+        explained = explain_run(opened, run_id, metric, features, seed=seed)
+    lines = [f"run {run_id}", *(line for each in explained for line in _search_lines(each))]
+    document = {
+        "run": run_id,
+        "experiments": [{"experiment": each.nodeid, "search": each.result} for each in explained],
+    }
+    print_result(map(printable, lines), document, as_json=as_json)
+
+
+def _search_lines(explained: ExplainedExperiment) -> Iterator[str]:
+    result = explained.result
+    yield from ("", explained.nodeid)
+    if result is None:
+        yield "too few samples have a score in both arms, or no slice has 20 samples inside and outside"
+        return
+    head = f"{result.metric}, {result.candidate} vs {result.baseline}, n={result.n:,}"
+    if not result.findings:
+        yield f"{head}: {search_section.nothing(result)}"
+        yield from _importance_lines(result)
+        return
+    yield head
+    for table in search_section.view(result, ()).tables:
+        yield from table_lines(table)
+        yield f"    {table.note}"
+    yield from _importance_lines(result)
+
+
+def _importance_lines(result: search_section.SearchResult) -> Iterator[str]:
+    ranked = [f"{each.feature} {each.value:.3f}" for each in result.importances[:5] if each.value > 0]
+    if ranked:
+        yield f"features that predict the difference out of fold (share of its variance): {', '.join(ranked)}"
+
 
 EXTREMES = ("gap", "ratio", "worst")
 PARITIES = (
@@ -71,7 +220,7 @@ def load_fairness(
     Without metrics: the parities of `fairness` where their metrics were scored, else the main metric. Raises SpecError for a
     field or a metric that no experiment has, and for a reference that is not a slice.
     """
-    found, scored, problems = [], set[str](), list[SpecError]()
+    experiments, scored, problems = [], set[str](), list[SpecError]()
     for stored in load_experiments(store, run):
         inputs = analysis_inputs(stored, stored.finished)
         facts = {name: entry for name, entry in metric_facts(inputs).items() if entry.kind != "text"}
@@ -87,9 +236,9 @@ def load_fairness(
             problems.append(problem)
             continue
         experiment = _of_experiment(store, stored, by, measured, reference, alpha)
-        found.append(replace(experiment, decisions=()) if metrics else experiment)
-    if found:
-        return _adjust(found)
+        experiments.append(replace(experiment, decisions=()) if metrics else experiment)
+    if experiments:
+        return _adjust(experiments)
     if problems:
         raise problems[0]
     hint = (
@@ -150,19 +299,19 @@ def _of_experiment(
         compared = analyse(inputs, table, alpha=alpha, family_size=len(contrasts)).comparisons
     return ExperimentFairness(
         nodeid=plan.nodeid,
-        slices=slices.compute(of_sections) or Slices(fields=()),
-        decisions=tuple(fairness.measure_fairness(of_sections, by, reference)),
+        slices=section.compute(of_sections) or Slices(fields=()),
+        decisions=tuple(fairness_section.measure_fairness(of_sections, by, reference)),
         changes=compared,
     )
 
 
-def _adjust(found: Sequence[ExperimentFairness]) -> tuple[ExperimentFairness, ...]:
+def _adjust(experiments: Sequence[ExperimentFairness]) -> tuple[ExperimentFairness, ...]:
     """Return the experiments with p-values adjusted by Holm over all their changes."""
-    p_values = [change.p_value for each in found for change in each.changes]
+    p_values = [change.p_value for each in experiments for change in each.changes]
     adjusted: Iterator[float | None] = iter(holm(p_values, family_size=len(p_values)) if p_values else ())
     return tuple(
         replace(each, changes=tuple(replace(change, p_adjusted=next(adjusted)) for change in each.changes))
-        for each in found
+        for each in experiments
     )
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Scores
+from pytest_crucible.features.slices import section
 from pytest_crucible.records import MetricFacts
-from pytest_crucible.sections import slices
 from pytest_crucible.sections.inputs import NoStoredDetails, SectionInputs
 
 
@@ -30,7 +30,7 @@ def cut(ours, theirs=None, groups=GROUPS, facts=FACTS):
         plan=PLAN, answers=(), groups=groups, finished=True, alpha=0.05, facts=facts, scores=scores, clusters=None,
         stored=NoStoredDetails(),
     )  # fmt: skip
-    result = slices.compute(inputs)
+    result = section.compute(inputs)
     return () if result is None else result.fields[0].slices
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from pytest_crucible.sections import slices
-from pytest_crucible.sections.slices import Slice, SlicedMetric, Slices
+from pytest_crucible.features.slices import section
+from pytest_crucible.features.slices.section import Slice, SlicedMetric, Slices
 from pytest_crucible.stats.interval import Interval
 
 SPAN = Interval(low=0.25, high=0.75, level=0.95, method="wilson")
@@ -15,7 +15,7 @@ BOTH = SlicedMetric(field="group", metric="exact", arms=("v2", "v1"), slices=(WH
 
 
 def test_a_group_without_replies_is_unknown():
-    [table] = slices.view(Slices(fields=(BOTH,)), ()).tables
+    [table] = section.view(Slices(fields=(BOTH,)), ()).tables
 
     assert table.heads == ("group", "exact of v2", "n", "lost", "v2 vs v1", "pairs")
     assert [row.cells for row in table.rows] == [
@@ -26,13 +26,13 @@ def test_a_group_without_replies_is_unknown():
 
 
 def test_without_a_baseline_there_is_no_difference():
-    [table] = slices.view(Slices(fields=(dataclasses.replace(BOTH, arms=("v2",)),)), ()).tables
+    [table] = section.view(Slices(fields=(dataclasses.replace(BOTH, arms=("v2",)),)), ()).tables
 
     assert [len(row.cells) for row in table.rows] == [4, 4]
 
 
 def test_the_document_has_every_group():
-    first, second = slices.view(Slices(fields=(BOTH,)), ()).document
+    first, second = section.view(Slices(fields=(BOTH,)), ()).document
 
     assert first == {
         "field": "group", "metric": "exact", "slice": "a", "n": 12, "lost": 1, "value": 0.5, "low": 0.25, "high": 0.75, "pairs": 11,

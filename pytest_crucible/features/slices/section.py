@@ -10,28 +10,30 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pytest_crucible.analyse.analysis import main_metric
+from pytest_crucible.analyse.analysis import ScoreTable, main_metric
 from pytest_crucible.analyse.comparisons import compare_pair, paired_samples
 from pytest_crucible.analyse.conditional import declaration_problem
 from pytest_crucible.analyse.scores import Flags, Scores
-from pytest_crucible.analyse.slices import keep_slice
-from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, estimate_values, mean_of
+from pytest_crucible.analyse.slices import GROUP, flag_field, flag_groups, keep_slice
+from pytest_crucible.analyse.statistics import (
+    Clusters,
+    SampleAttributes,
+    ScoredMetric,
+    estimate_values,
+    mean_of,
+    row_of,
+)
+from pytest_crucible.analyse.targets import estimate
 from pytest_crucible.measures.fields import advise_cuts, lacking_text
 from pytest_crucible.measures.row import Difference
-from pytest_crucible.records import Claim, Contrast, MetricFacts, Note, Row, Table, View
-from pytest_crucible.records.slices import By, short_name
+from pytest_crucible.records import Claim, Contrast, Estimate, Measure, MetricFacts, Note, Row, Table, View
+from pytest_crucible.records.slices import short_name
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.sections.arm_gaps import ArmGap, find_gaps, gap_document, gap_tables
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import with_interval
 
 decides = False  # no claim of it can fail the session
-
-# A longer table is not readable, and each slice costs a comparison.
-MOST_GROUPS = 200
-GROUP = "group"
-"""The name of the field that is each sample's group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +76,7 @@ class Slices:
 def compute(inputs: SectionInputs) -> Slices | None:
     """Return each field's slices, and each arm's extremes; None if there is neither a field nor a group."""
     fields = [*_sliced_metrics(inputs), *_groups(inputs)]
-    gaps = tuple(find_gaps(inputs))
+    gaps = tuple(_find_gaps(inputs))
     return Slices(fields=tuple(fields), gaps=gaps) if fields or gaps else None
 
 
@@ -87,13 +89,13 @@ def view(slices: Slices, claims: Sequence[Claim]) -> View:
     """Return a table of the slices of each field, and one of the arms' extremes with their quality."""
     return View(
         title="Slices",
-        tables=(*gap_tables(slices.gaps), *map(_table, slices.fields)),
+        tables=(*_gap_tables(slices.gaps), *map(_table, slices.fields)),
         notes=tuple(
             Note(text=text, verbosity=1) for text in dict.fromkeys(each.advice for each in slices.fields) if text
         ),
         document=[
             *(_document(sliced, entry) for sliced in slices.fields for entry in sliced.slices),
-            *map(gap_document, slices.gaps),
+            *map(_gap_document, slices.gaps),
         ],
     )
 
@@ -124,28 +126,9 @@ def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
         for metric in measure.metrics
     }
     for (_, metric), by in named.items():
-        labels = flag_field(inputs, by)
+        labels = flag_field(inputs.slicings.get(by), inputs.samples)
         if labels is not None and metric in inputs.scores:
             yield replace(slice_metric(inputs, metric, by.title, labels), advice=advise_cuts(by, inputs.slicings[by]))
-
-
-def flag_field(inputs: SectionInputs, by: By) -> Mapping[str, Flags] | None:
-    """Return the samples in each slice of a field; None for a field that is not shown."""
-    slicing = inputs.slicings.get(by)
-    # By twin there are more rows than samples: the section on twins shows these.
-    if slicing is None or len(slicing.codes) != inputs.samples or slicing.count > MOST_GROUPS:
-        return None
-    return {name: np.asarray(slicing.codes == code) for code, name in enumerate(slicing.names)}
-
-
-def flag_groups(inputs: SectionInputs) -> Mapping[str, Flags] | None:
-    """Return the samples in each group; None without groups, with one a sample, or with more than MOST_GROUPS."""
-    labels = np.array([group or "" for group in inputs.groups], dtype=object)
-    names = sorted(set(labels) - {""})
-    # With fewer than two samples a group on average, the table would list samples rather than groups.
-    if not 2 <= len(names) <= min(MOST_GROUPS, inputs.samples // 2):
-        return None
-    return {name: np.asarray(labels == name) for name in names}
 
 
 def _groups(inputs: SectionInputs) -> Iterator[SlicedMetric]:
@@ -154,7 +137,7 @@ def _groups(inputs: SectionInputs) -> Iterator[SlicedMetric]:
     Samples of a group count as independent here: within a group there is nothing to cluster by.
     """
     metric = main_metric(inputs.plan, inputs.scores)
-    flags = flag_groups(inputs)
+    flags = flag_groups(inputs.groups)
     if metric is None or flags is None:
         return
     sliced = slice_metric(replace(inputs, clusters=None), metric, GROUP, flags)
@@ -239,4 +222,94 @@ def _document(sliced: SlicedMetric, entry: Slice) -> dict[str, object]:
         "difference": entry.difference,
         "difference_low": interval_ends(entry.difference_interval)["low"],
         "difference_high": interval_ends(entry.difference_interval)["high"],
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmGap:
+    """An arm, or a member of an ensemble: its quality, and an extreme of its slices."""
+
+    arm: str
+    metric: str
+    quality: Estimate
+    extreme: Estimate
+    expression: str
+
+
+def _find_gaps(inputs: SectionInputs) -> Iterator[ArmGap]:
+    """Yield the extremes of all arms, and of the members of an ensemble, with the quality of each."""
+    metric = "correct" if "correct" in inputs.scores else main_metric(inputs.plan, inputs.scores)
+    attributes = SampleAttributes(inputs.clusters, slicings=inputs.slicings)
+    table = ScoreTable(inputs.facts, inputs.scores, attributes, inputs.twins)
+    measures = {
+        measure.expression: measure
+        for measure in (*inputs.plan.targets, *inputs.plan.contrasts)
+        if row_of(measure).of_slices and table.has(measure)
+    }
+    if metric is None:
+        return
+    for measure in measures.values():
+        for number, arm in enumerate(inputs.plan.arms):
+            yield _arm_gap(table, arm.name, number, Measure(metric=metric), measure, level=1 - inputs.alpha)
+            for member in arm.members:
+                quality, own = (_of_member(each, member) for each in (Measure(metric=metric), measure))
+                if table.has(quality) and table.has(own):
+                    yield _arm_gap(table, f"{arm.name}[{member}]", number, quality, own, level=1 - inputs.alpha)
+
+
+def _of_member(measure: Measure, member: str) -> Measure:
+    first, *others = (f"{name}[{member}]" for name in measure.metrics)
+    return replace(measure, metric=first, further=tuple(others))
+
+
+def _arm_gap(table: ScoreTable, label: str, number: int, quality: Measure, extreme: Measure, *, level: float) -> ArmGap:
+    estimates = [
+        estimate(measure, table.arm(measure, number), label, table.attributes_of(measure), level=level)
+        for measure in (quality, extreme)
+    ]
+    return ArmGap(
+        arm=label,
+        metric=quality.metric.partition("[")[0],
+        quality=estimates[0],
+        extreme=estimates[1],
+        expression=extreme.expression,
+    )
+
+
+def _gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
+    """Yield a table of all arms; none without extremes."""
+    if not gaps:
+        return
+    rows = tuple(
+        Row(
+            cells=(
+                gap.arm,
+                with_interval(gap.quality.value, gap.quality.interval),
+                gap.expression,
+                with_interval(gap.extreme.value, gap.extreme.interval),
+                f"{gap.extreme.n:,}",
+            )
+        )
+        for gap in gaps
+    )
+    yield Table(
+        title="Quality and extremes of slices",
+        heads=("arm", gaps[0].metric, "of slices", "value", "n"),
+        rows=rows,
+        numbers=("n",),
+        note="An end of an interval beyond 0 (of a ratio, beyond 1) means that no two slices are proven to differ.",
+        verbosity=1,
+    )
+
+
+def _gap_document(gap: ArmGap) -> dict[str, object]:
+    """Return an arm's extreme for a JSON document."""
+    return {
+        "arm": gap.arm,
+        "metric": gap.metric,
+        "quality": gap.quality.value,
+        "expression": gap.expression,
+        "n": gap.extreme.n,
+        "value": gap.extreme.value,
+        **interval_ends(gap.extreme.interval),
     }

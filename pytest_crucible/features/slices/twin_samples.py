@@ -350,9 +350,9 @@ def _without_variants(sample: Sample, names: Collection[str]) -> Sample:
 
 def _other_reasons(samples: Sequence[Sample], table: SwapTable) -> str:
     """Return why prompts that have words of the table have no twin, such as ` (words of several versions)`."""
-    known = {NOTHING.reason, *map(_OWN.format, table.versions)}
+    reasons = {NOTHING.reason, *map(_OWN.format, table.versions)}
     twins = [twin for sample in samples for twin in sample.variants.values()]
-    others = dict.fromkeys(twin.reason for twin in twins if isinstance(twin, NoTwin) and twin.reason not in known)
+    others = dict.fromkeys(twin.reason for twin in twins if isinstance(twin, NoTwin) and twin.reason not in reasons)
     return f" ({', '.join(list(others)[:3])})" if others else ""
 
 
