@@ -137,8 +137,8 @@ def compare_threads() -> dict[str, float]:
 def _open_training() -> tuple[EmbeddedTrainer, Sequence[Any]]:
     """Return a recipe's trainer with the packaged model, and its data, after a first step."""
     from pytest_crucible.backends.local import open_engine
-    from pytest_crucible.local_model.checkpoints import LoraSpec
     from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
+    from pytest_crucible.local_model.checkpoints import LoraSpec
 
     trainer = EmbeddedTrainer(open_engine(None), LoraSpec(rank=32), folder=ROOT)
     data = trainer.datums(CLAIMS)

@@ -141,13 +141,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure_node(node: Any) -> None:
     """Under xdist: pass the run's id to a worker, so that all workers write to one run."""
     from pytest_crucible.session.run_redaction import PASSED, pass_redaction
-    from pytest_crucible.session.settings import number_versions
+    from pytest_crucible.session.settings import worker_facts
     from pytest_crucible.session.worker_links import WorkerLink
 
     node.workerinput["crucible_run"] = _run_id(node.config)
     # Equal values have equal hashes and placeholders in all workers of a run.
     node.workerinput[PASSED] = pass_redaction(node.config)
-    node.workerinput["crucible_versions"] = number_versions(node.config)
+    node.workerinput["crucible_settings"] = worker_facts(node.config)
     node.crucible = WorkerLink(node)
 
 

@@ -12,11 +12,11 @@ from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.registry import Version
 from pytest_crucible.records.settings import DEFAULT_STORE, Settings
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
+    from pytest_crucible.store.runs import RunStore
 
 
 class ProgressLines(Protocol):
@@ -24,12 +24,12 @@ class ProgressLines(Protocol):
 
     @property
     def is_worker(self) -> bool:
-        """Whether this process is a worker of xdist, which shares the terminal with others."""
+        """True in a worker of xdist, which shares the terminal with others."""
         ...
 
     @property
     def is_watched(self) -> bool:
-        """Whether the last line can be overwritten."""
+        """True if the last line can be overwritten."""
         ...
 
     @property
@@ -52,7 +52,7 @@ class NoProgress:
     def overwrite(self, text: str) -> None: ...
 
 
-ADAPTERS, REGISTRY = "adapters", "registry"
+ADAPTERS = "adapters"
 
 
 def files_folder(root: Path, store: str) -> Path:
@@ -61,9 +61,9 @@ def files_folder(root: Path, store: str) -> Path:
     return (root / (DEFAULT_STORE if "://" in store else store)).parent
 
 
-def no_registry(name: str) -> Version:
-    """Raise SpecError: a version is registered in a run store, and none exists here."""
-    raise SpecError(f"{name!r} is not registered: no run store exists here")
+def no_store() -> RunStore:
+    """Raise SpecError."""
+    raise SpecError("no run store exists here")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +83,10 @@ class AdapterContext:
     """Returns the session's Tinker services, which start when first used."""
     progress: ProgressLines = field(default_factory=NoProgress)
     """Shows what is prepared, such as a training."""
-    versions: Callable[[str], Version] = no_registry
-    """Returns the registered version that a name such as `claims@4` means; raises SpecError."""
+    store: Callable[[], RunStore] = no_store
+    """Returns the run store; raises SpecError and StoreError."""
     typed_names: Mapping[str, str] = field(default_factory=dict)
-    """The names that the command line gave versions, by their numbers: `production` by `claims@4`."""
+    """The names of the command line, by those that they mean: `production` by `claims@4`."""
     run: str | None = None
     """The run that this process shares with other workers; None if it runs alone."""
     guards: Guards
@@ -102,11 +102,6 @@ class AdapterContext:
     def adapters_folder(self) -> Path:
         """Trained adapters are kept next to the run store, or in `.crucible` where the store is a database server."""
         return files_folder(self.root, self.settings.store) / ADAPTERS
-
-    @property
-    def registry_folder(self) -> Path:
-        """Weights of registered versions are kept next to the trained adapters, under their hashes."""
-        return files_folder(self.root, self.settings.store) / REGISTRY
 
     @property
     def is_replay(self) -> bool:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.arm_makers import find_maker
+from pytest_crucible.adapters.arm_makers import find_maker, find_named_adapter
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import kind_of
@@ -17,10 +17,9 @@ from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
 from pytest_crucible.adapters.preparations import Pending, explain_missing, find_pending
 from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.training_files import find_training_files
-from pytest_crucible.adapters.versions import changed_weights, is_version, version_adapter
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.stack import wrap_backend
-from pytest_crucible.features import left_out_sentence
+from pytest_crucible.features import left_out_sentence, owner_of_name
 from pytest_crucible.records import Adapter, Role
 from pytest_crucible.records.errors import SpecError
 
@@ -44,11 +43,11 @@ class Opener:
         """The results of preparations in this session, by the adapter's name."""
 
     def open(self, name: str, role: Role) -> OpenedArm:
-        """Return the arm of a configured adapter, of a URI, of a registered version, or of a stored run. Raises SpecError."""
+        """Return the arm of a configured adapter, of a URI, of a feature, or of a stored run. Raises SpecError."""
         if is_stored(name):
             return stored_arm(name, role)
-        if self._is_version(name):
-            return self._open_version(name, role)
+        if self._is_named(name):
+            return self._open_named(name, role)
         adapter = find_adapter(name, self._configured)
         if name in self._configured:
             return self._open_configured(adapter, role)
@@ -65,8 +64,8 @@ class Opener:
         return self._making[:-1]
 
     def find_part(self, name: str) -> Adapter | None:
-        """Return the adapter of a part; None for a registered version. Raises SpecError for an unknown name."""
-        return None if self._is_version(name) else find_adapter(name, self._configured)
+        """Return the adapter of a part; None for one that a feature knows by its name. Raises SpecError for an unknown name."""
+        return None if self._is_named(name) else find_adapter(name, self._configured)
 
     def open_part(self, adapter: Adapter, role: Role) -> OpenedArm:
         """Return the arm of an adapter that is a part of another one's. Raises SpecError."""
@@ -76,7 +75,7 @@ class Opener:
         """Return the arm that a name means, as a part of another one. Raises SpecError."""
         adapter = self.find_part(name)
         if adapter is None:
-            return self._open_version(name, role)
+            return self._open_named(name, role)
         is_configured = name in self._configured
         return self._open_configured(adapter, role) if is_configured else self.open_single(adapter, role)
 
@@ -106,8 +105,9 @@ class Opener:
         self._opened = {name: arm for name, arm in opened.items() if not find_pending([arm])}
         return is_recovered
 
-    def _is_version(self, name: str) -> bool:
-        return is_version(name) and name not in self._configured
+    def _is_named(self, name: str) -> bool:
+        """Return whether a feature knows an adapter by its name. A configured adapter comes first."""
+        return name not in self._configured and owner_of_name(name) is not None
 
     def _open_configured(self, adapter: Adapter, role: Role) -> OpenedArm:
         """Open an adapter once, although it may be an arm and a part of others."""
@@ -121,15 +121,12 @@ class Opener:
             )
         return replace(opened, arm=replace(opened.arm, role=role))
 
-    def _open_version(self, name: str, role: Role) -> OpenedArm:
-        """Open a registered version, by its number. Raises SpecError if its weights have changed since it was registered."""
-        version = self._context.versions(name)
-        adapter = version_adapter(
-            version, self._context.registry_folder, self._context.root, needs_files=not self._context.is_replay
-        )
-        opened = self._open_configured(adapter, role)
-        if opened.arm.identity != version.identity:
-            raise changed_weights(version.name)
+    def _open_named(self, name: str, role: Role) -> OpenedArm:
+        """Open an adapter that a feature knows by its name. Raises SpecError if it has another identity than there."""
+        named = find_named_adapter(name, self._context)
+        opened = self._open_configured(named.adapter, role)
+        if opened.arm.identity != named.identity:
+            raise SpecError(named.changed)
         return opened
 
     def _open_new(self, adapter: Adapter, role: Role) -> OpenedArm:
@@ -171,7 +168,7 @@ class Opener:
 
     @property
     def typed_names(self) -> Mapping[str, str]:
-        """The names that the session gave versions, by their numbers: `production` by `claims@4`."""
+        """The names of the command line, by those that they mean: `production` by `claims@4`."""
         return self._context.typed_names
 
     @property

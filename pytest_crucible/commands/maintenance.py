@@ -21,7 +21,6 @@ from pytest_crucible.store.leftovers import Leftovers, remove_leftovers
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
-from pytest_crucible.store.versions import load_registry, load_versions
 
 
 @click.command("doctor", short_help="Check the run store and adapters, or whether RUN repeats.")
@@ -51,12 +50,12 @@ def _check_run(where: str, named: str) -> Iterator[ReproductionCheck]:
 def _check_place(where: str) -> Iterator[ReproductionCheck]:
     try:
         with existing_store(where) as opened:
-            runs, registry = list_runs(opened), tuple(_check_registry(opened, where))
+            runs, further = list_runs(opened), _check_features(opened, where)
         cut = sum(run.status != "finished" for run in runs)
         yield ReproductionCheck(
             "run store", True, f"format {FORMAT}, {quantity(len(runs), 'run')}, {cut} of them cut short"
         )
-        yield from registry
+        yield from further
     except CrucibleError as error:
         yield ReproductionCheck("run store", False, str(error))
     try:
@@ -67,24 +66,10 @@ def _check_place(where: str) -> Iterator[ReproductionCheck]:
         yield ReproductionCheck("adapters", False, str(error))
 
 
-def _check_registry(store: RunStore, where: str) -> Iterator[ReproductionCheck]:
-    """Check the registry's log, the versions that it registered, and their weights; a store without a registry passes."""
-    registry = load_registry(store, check=False)
-    versions = load_versions(store)
-    if not (registry.rows or registry.head.number or versions):
-        return
-    # Imported here: a store without a registry needs no weights.
-    from pytest_crucible.commands.models import registry_folder
-    from pytest_crucible.registry.versions import registry_problems
-
-    problems = registry_problems(store, registry, versions, registry_folder(where))
-    for problem in problems:
-        yield ReproductionCheck("registry", False, problem)
-    if not problems:
-        rows = (
-            f"{quantity(len(versions), 'version')}, {quantity(len(registry.rows), 'log row')} that match their hashes"
-        )
-        yield ReproductionCheck("registry", True, rows)
+def _check_features(store: RunStore, where: str) -> list[ReproductionCheck]:
+    """Return the checks of what features keep in the store."""
+    checks = program_plugins().hook.pytest_crucible_check_store(store=store, location=where)
+    return [check for each in reversed(checks) for check in each]
 
 
 def _line(check: ReproductionCheck) -> str:
@@ -119,7 +104,10 @@ def gc(keep_runs: int, keep_days: float, cache_days: float | None, delete: bool,
     # Taken once, so that all runs and replies are compared with one moment.
     at = datetime.datetime.now(datetime.UTC)
     with existing_store(store) as opened:
-        prunable = find_prunable(opened, at=at, keep_runs=keep_runs, keep_days=keep_days, cache_days=cache_days)
+        needed = {run for runs in program_plugins().hook.pytest_crucible_kept_runs(store=opened) for run in runs}
+        prunable = find_prunable(
+            opened, at=at, keep_runs=keep_runs, keep_days=keep_days, cache_days=cache_days, needed=needed
+        )
         freed = clear(opened, prunable) if delete else 0
     oldest = (at - datetime.timedelta(days=keep_days)).timestamp()
     folder = files_folder(Path(), store)

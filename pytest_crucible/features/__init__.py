@@ -24,6 +24,7 @@ NAMES: tuple[str, ...] = (
     "robustness",
     "slices",
     "sweeps",
+    "registry",
     "data_checks",
     "contamination",
     "cns3",
@@ -74,6 +75,12 @@ def owner_of(word: str, kind: str) -> Feature | None:
 def feature_of(module: str) -> Feature | None:
     """Return the feature that has a module; None for a module of the core, or of a suite."""
     return next((feature for feature in all_features() if module.startswith(f"{__name__}.{feature.name}.")), None)
+
+
+def owner_of_name(name: str) -> Feature | None:
+    """Return the feature that has an adapter with this name; None without one."""
+    names = ((feature, feature.adapter_names) for feature in all_features())
+    return next((feature for feature, is_name in names if is_name is not None and is_name(name)), None)
 
 
 def _words(feature: Feature, kind: str) -> tuple[Any, ...]:

@@ -13,21 +13,21 @@ from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.registry import Version
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.progress_lines import TerminalProgress
 from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.run_redaction import run_redaction
-from pytest_crucible.session.settings import typed_versions
+from pytest_crucible.session.settings import typed_names
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
+    from pytest_crucible.store.runs import RunStore
 
 
 def adapter_context(
-    config: pytest.Config, settings: Settings, shared: BackendContext, versions: Callable[[str], Version]
+    config: pytest.Config, settings: Settings, shared: BackendContext, store: Callable[[], RunStore]
 ) -> AdapterContext:
-    """Return the context of this session's adapters. `versions` returns the registered version of a name."""
+    """Return the context of this session's adapters. `store` returns the run store."""
     return AdapterContext(
         root=config.rootpath,
         invocation_folder=config.invocation_params.dir,
@@ -36,8 +36,8 @@ def adapter_context(
         open_user_backend=partial(_call_hook, config),
         tinker=partial(_tinker, config),
         progress=TerminalProgress(config),
-        versions=versions,
-        typed_names=typed_versions(config),
+        store=store,
+        typed_names=typed_names(config),
         run=getattr(config, "workerinput", {}).get("crucible_run"),
         guards=Guards(config.rootpath, redaction=partial(run_redaction, config)),
         hide=key_redactor(config),

@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 from _pytest.outcomes import OutcomeException
@@ -21,7 +22,6 @@ from pytest_crucible.builtin import registered_sections
 from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, StoreError
-from pytest_crucible.records.model_gates import SuiteRecord
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
@@ -41,7 +41,6 @@ from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_redaction import run_redaction
 from pytest_crucible.session.stored_arms import with_stored_runs
-from pytest_crucible.session.suite_record import DESELECTED, NOT_PLANNED, record_suite
 from pytest_crucible.session.unusable_store import UnusableStore
 
 
@@ -63,7 +62,8 @@ class ExperimentCollection:
         self.resources = resources
         # One for all items, because each dataset is read once.
         self.datasets = SessionDatasets(config, settings.seed)
-        self._items: Sequence[pytest.Item] = ()
+        self.items: Sequence[pytest.Item] = ()
+        """The selected items."""
         self._judges: list[Judge] = []
 
     def has_verdicts(self, nodeid: str) -> bool:
@@ -74,7 +74,7 @@ class ExperimentCollection:
     def plan_items(self, items: Sequence[pytest.Item]) -> None:
         """Plan the selected items. Errors are gathered, so that all of them are reported at once."""
         joined = group_by_function(items)
-        self._items = items
+        self.items = items
         for item in items:
             with self.gather_errors(item.nodeid):
                 check_markers(item)
@@ -93,7 +93,7 @@ class ExperimentCollection:
         # Loaded for its errors: a broken plugin ends the session before any request is sent.
         load_sections(registered_sections(self.config))
         self.config.hook.pytest_crucible_plan_begin(collection=self)
-        context = adapter_context(self.config, self.settings, self.resources.shared, self.resources.find_version)
+        context = adapter_context(self.config, self.settings, self.resources.shared, lambda: self.resources.store)
         opener, self.guards = Opener(context), context.guards
         judges = partial(self._open_judge, opener)
         self.resources.on_close(configure_scorers.configure(self.config.rootpath, judges))
@@ -159,19 +159,17 @@ class ExperimentCollection:
             compared = ("comparing",) if any(plan.contrasts for plan in self.plans()) else ()
             for needed in ("session.finish", "stats.choose", *(f"stats.{name}" for name in compared)):
                 importlib.import_module(f"pytest_crucible.{needed}")
-        enter_run(store, run, self.config, self.settings, self._record_suite())
+        enter_run(store, run, self.config, self.settings, self._facts())
         for plan in self.plans():
             store.enter_plan(run, plan)
         enter_withheld(store, run, self.experiments.values())
         self.config.hook.pytest_crucible_enter(collection=self, run=run)
         enter_joined_tests(store, run, self.joined.values())
 
-    def _record_suite(self) -> SuiteRecord:
-        deselected = self.marked.without({*self.experiments, *self.joined})
-        failed = self.failures.names()
-        left_out = {**dict.fromkeys(deselected, DESELECTED), **dict.fromkeys(failed, NOT_PLANNED)}
-        planned = [item for item in self._items if item.nodeid not in failed]
-        return record_suite(self.config, self.settings, planned, self.marked.functions, self.datasets, left_out)
+    def _facts(self) -> dict[str, Any]:
+        """Return what features record of the run."""
+        facts = self.config.hook.pytest_crucible_manifest(collection=self)
+        return {name: value for each in facts for name, value in each.items()}
 
     def _plan_experiment(self, item: pytest.Function, planner: ExperimentPlanner) -> None:
         experiment = planner.plan_experiment(item, self.marked.functions[item.nodeid])
