@@ -129,7 +129,7 @@ def test_a_target_on_a_training_is_refused_without_training(suite):
         ("factors", {"backend": "local", "recipe": "recipes:small", "seeds": 3}, "seeds"),
         (
             "factors",
-            {"backend": "scripted", "script": "scripts:answer", "variables": {"prompt": "Be terse."}},
+            {"backend": "scripted", "script": "scripts:answer", "variables.prompt": "Be terse."},
             "variables.prompt",
         ),
     ],
