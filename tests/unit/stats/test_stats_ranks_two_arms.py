@@ -8,11 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-<<<<<<< HEAD
 from pytest_crucible.stats.ranks.superiority import _dominance, arms_by_level, cles, cles_interval, cliffs_delta
-=======
-from pytest_crucible.stats.ranks.superiority import cles, cles_interval, cliffs_delta
->>>>>>> w-statsA
 
 ALTERNATIVES = ("two-sided", "greater", "less")
 MIRRORED = {"two-sided": "two-sided", "greater": "less", "less": "greater"}
@@ -42,7 +38,6 @@ def enumerated(first, second, alternative):
     return sum(extreme) / len(distribution)
 
 
-<<<<<<< HEAD
 @given(ARM, ARM)
 def test_dominance_counts_every_pair(first, second):
     counts = _dominance(*arms_by_level(first, second))
@@ -53,8 +48,6 @@ def test_dominance_counts_every_pair(first, second):
     assert counts.cles == pytest.approx((1 + counts.delta) / 2)
 
 
-=======
->>>>>>> w-statsA
 # -- shifts ---------------------------------------------------------------------------------------------------------
 
 
