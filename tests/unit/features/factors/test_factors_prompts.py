@@ -84,7 +84,10 @@ def test_a_changed_text_makes_other_stored_replies_of_that_arm_alone(pytester):
 def test_members_of_a_family_have_their_own_prompts(pytester):
     _, experiment = plan_item(pytester, SOURCE.replace("@pytest.mark.ab", "# "), family("Be terse.", "Be polite."))
 
-    assert experiment.arguments["prompt"].arm_texts == {"tuned[Be terse.]": "Be terse.", "tuned[Be polite.]": "Be polite."}
+    assert experiment.arguments["prompt"].arm_texts == {
+        "tuned[Be terse.]": "Be terse.",
+        "tuned[Be polite.]": "Be polite.",
+    }
 
 
 def test_refusals_name_the_adapter_and_what_to_do(pytester):
