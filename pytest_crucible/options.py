@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.features import active_features
+from pytest_crucible.features import active_features, all_features, left_out_sentence
 from pytest_crucible.features.row import Feature, Option
 
 OPTIONS = (
@@ -143,6 +143,8 @@ def add_options(parser: pytest.Parser, plugins: pytest.PytestPluginManager) -> N
     for option in all_options(plugins):
         if option.command_line:
             _declare_flag(group, option)
+    # Also the keys of left-out features, which are refused: pytest would only warn about an unknown one.
+    for option in (*OPTIONS, *(option for feature in all_features() for option in feature.options)):
         if option.key is not None:
             parser.addini(
                 f"crucible_{option.name}", f"{option.help} (default: {option.default})", option.key, default=None
@@ -168,11 +170,20 @@ def _is_free(parser: pytest.Parser, name: str) -> bool:
 
 def check_options(config: pytest.Config) -> Mapping[str, Any]:
     """Return the value of each option by name. Raises pytest.UsageError with the option's name."""
+    _refuse_left_out_keys(config)
     values = {option.name: _value(config, option) for option in all_options(config.pluginmanager)}
     for wrong, sentence in (*_limits(values), *_limits_of_features(features_of(config.pluginmanager), values)):
         if wrong:
             raise pytest.UsageError(sentence)
     return values
+
+
+def _refuse_left_out_keys(config: pytest.Config) -> None:
+    """Raise pytest.UsageError for a configuration key of a feature that is left out."""
+    for feature in all_features():
+        for option in feature.options if config.pluginmanager.is_blocked(feature.plugin_name) else ():
+            if option.key is not None and _key(config, option) is not None:
+                raise pytest.UsageError(left_out_sentence(f"crucible_{option.name}", feature))
 
 
 def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:

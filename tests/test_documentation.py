@@ -114,7 +114,7 @@ def has(suite: str, page: Path) -> bool:
     return any(suite in block.body for block in blocks(page) if block.language == "console")
 
 
-WITH_STATUS = ("tutorial.md", "how-to/ci.md", "how-to/datasets.md")
+WITH_STATUS = ("tutorial.md", "how-to/ci.md", "how-to/datasets.md", "how-to/own-suite.md")
 """The first pages that people follow: each command that is run shows its exit status."""
 
 

@@ -119,5 +119,5 @@ def _names_with(name: str, context: AdapterContext) -> AdapterNames | None:
         return None
     if context.is_left_out(feature.plugin_name):
         raise SpecError(left_out_sentence(f"adapter {name!r}", feature))
-    rows: dict[Feature, AdapterNames] = dict(load_rows("adapter_names"))
-    return rows[feature]
+    names: AdapterNames = next(names for owner, names in load_rows("adapter_names") if owner is feature)
+    return names

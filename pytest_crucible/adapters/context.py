@@ -24,12 +24,12 @@ class ProgressLines(Protocol):
 
     @property
     def is_worker(self) -> bool:
-        """Whether this process is a worker of xdist, which shares the terminal with others."""
+        """True in a worker of xdist, which shares the terminal with others."""
         ...
 
     @property
     def is_watched(self) -> bool:
-        """Whether the last line can be overwritten."""
+        """True if the last line can be overwritten."""
         ...
 
     @property

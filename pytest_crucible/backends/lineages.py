@@ -64,3 +64,9 @@ def trained_adapters(folder: Path) -> list[TrainedAdapter]:
     places = [*folder.glob("*"), *folder.glob("*/step-*")]
     adapters = [TrainedAdapter(path, lineage) for path in places if (lineage := read_lineage(path)) is not None]
     return sorted(adapters, key=lambda adapter: (adapter.path / LINEAGE_FILE).stat().st_mtime_ns, reverse=True)
+
+
+def find_lineage(folder: Path, checkpoint: str) -> Lineage | None:
+    """Return the lineage of a checkpoint of a service; None where no training in this folder has made it."""
+    lineages = (trained.lineage for trained in trained_adapters(folder))
+    return next((lineage for lineage in lineages if lineage.checkpoint == checkpoint), None)

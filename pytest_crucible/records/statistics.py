@@ -39,7 +39,7 @@ class Estimate:
 
     @property
     def is_known(self) -> bool:
-        """Whether the number was known before sampling, as one of a training, and not estimated from replies."""
+        """True if the number was known before sampling, as one of a training, and not estimated from replies."""
         from pytest_crucible.records.known_numbers import known_sources
 
         return self.statistic in known_sources()

@@ -31,6 +31,18 @@ def test_without_a_feature_the_core_decides_as_before(suite, name):
             "@pytest.mark.robustness",
         ),
         (
+            "data_checks",
+            'pytestmark = pytest.mark.data_check()\n\n@pytest.mark.crucible(dataset="questions.jsonl")',
+            "@pytest.mark.data_check",
+        ),
+        (
+            "contamination",
+            "from pytest_crucible.datasets.checks import expect_all, expect_no_data_drift\n\n"
+            '@pytest.mark.data_check(expect_all([expect_no_data_drift("input", "old.jsonl")]))\n'
+            '@pytest.mark.crucible(dataset="questions.jsonl")',
+            "expect_no_data_drift",
+        ),
+        (
             "slices",
             '@pytest.mark.crucible(dataset="questions.jsonl")\n@pytest.mark.quality_target("gap(ok by topic) <= 0.5")',
             "gap(ok by topic)",
@@ -56,6 +68,15 @@ def test_a_family_without_the_feature_sweeps_is_refused(suite):
     result = suite.run("-p", "no:crucible-sweeps", "--crucible-adapter=many")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_key_of_a_left_out_feature_in_the_configuration_is_refused(suite):
+    (suite.path / "pytest.ini").write_text("[pytest]\ncrucible_checks = only\n")
+
+    result = suite.run("-p", "no:crucible-data_checks", "--crucible-adapter=v2")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: crucible_checks needs the feature data_checks, which *"])
 
 
 def test_a_version_without_the_feature_registry_is_refused(suite):

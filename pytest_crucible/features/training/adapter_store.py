@@ -28,7 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_crucible.backends.lineages import read_lineage, trained_adapters, write_lineage
+from pytest_crucible.backends.lineages import TrainedAdapter, read_lineage, trained_adapters, write_lineage
 from pytest_crucible.features.training.log import (
     SavedTraining,
     SavedTrainings,
@@ -37,7 +37,7 @@ from pytest_crucible.features.training.log import (
     TrainingStopped,
     summarise_training,
 )
-from pytest_crucible.features.training.recipe import RESUME, STOPPED, Recipe, TrainedAdapter, find_trained, write_steps
+from pytest_crucible.features.training.recipe import RESUME, STOPPED, Recipe, find_trained, write_steps
 from pytest_crucible.features.training.trainer import RecipeTrainer
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import CrucibleError, ServiceLost, SpecError

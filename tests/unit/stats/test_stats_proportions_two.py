@@ -38,6 +38,11 @@ def arms(draw: st.DrawFn, largest: int = 150) -> tuple[int, int, int, int]:
     return draw(st.integers(0, n1)), n1, draw(st.integers(0, n2)), n2
 
 
+def score_p_value(x1, n1, x2, n2, *, difference=0.0, alternative="two-sided", skewness=True):
+    """The p-value of the score statistic (Farrington & Manning 1990)."""
+    return normal_p_value(score_statistic(x1, n1, x2, n2, difference=difference, skewness=skewness), alternative)
+
+
 def swapped(counts: tuple[int, int, int, int]) -> tuple[int, int, int, int]:
     return *counts[2:], *counts[:2]
 

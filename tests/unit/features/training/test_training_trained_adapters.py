@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from test_training_recipes import SPEC, engine, make_recipe, steps, trained  # noqa: F401 - engine is a fixture
 
+from pytest_crucible.backends.lineages import TrainedAdapter
 from pytest_crucible.features.training.adapters import find_step, with_checkpoint
 from pytest_crucible.features.training.local_trainer import EmbeddedBase, EmbeddedTrainer
 from pytest_crucible.features.training.log import TrainingLog
 from pytest_crucible.features.training.recipe import (
-    TrainedAdapter,
     emit_checkpoint,
     emit_steps,
     find_damaged,
