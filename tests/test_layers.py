@@ -36,9 +36,9 @@ EXCEPTIONS = {
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.weights"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.verdicts"),
-    ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.importers.results", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.importers.results", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.importers.results", "pytest_crucible.datasets.formats"),
 }
 """Libraries that may import another library: recorded replies and other harnesses' files are read as datasets are, and guards query
 judges and find models as metrics do."""

@@ -7,9 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_crucible.importers.cells import as_text
-from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Row, one_arm, split_values
-from pytest_crucible.importers.source import Source, read_beside
+from pytest_crucible.importers.results import (
+    NoSampleScoresError,
+    ParsedFile,
+    Row,
+    Source,
+    as_text,
+    one_arm,
+    read_beside,
+    split_values,
+)
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
 

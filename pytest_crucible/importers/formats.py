@@ -12,17 +12,13 @@ from typing import Any
 
 from pytest_crucible.importers import (
     benchmark_runs,
-    inspect_ai,
-    lm_eval,
+    logs,
     platforms,
-    promptfoo,
-    pydantic_evals,
     reports,
+    suites,
     tables,
 )
-from pytest_crucible.importers.cells import with_text_lost
 from pytest_crucible.importers.metric_facts import with_our_names
-from pytest_crucible.importers.pytest_bags import PytestBags
 from pytest_crucible.importers.results import (
     FormatReader,
     ImportedFile,
@@ -31,20 +27,23 @@ from pytest_crucible.importers.results import (
     Reader,
     Results,
     Row,
+    Source,
+    open_source,
+    with_text_lost,
 )
-from pytest_crucible.importers.source import Source, open_source
+from pytest_crucible.importers.tables import PytestBags
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.stats.number_format import quantity
 
 # Tried in this order: any file with rows is a table, so that tables come last.
 READERS: Mapping[str, Reader] = {
-    "inspect": inspect_ai,
-    "lm-eval": lm_eval,
+    "inspect": FormatReader(logs.recognises_inspect, logs.read_inspect),
+    "lm-eval": FormatReader(logs.recognises_lm_eval, logs.read_lm_eval),
     "deepeval": FormatReader(reports.recognises_deepeval, reports.read_deepeval),
-    "promptfoo": promptfoo,
+    "promptfoo": FormatReader(suites.recognises_promptfoo, suites.read_promptfoo),
     "openai-evals": FormatReader(reports.recognises_openai, reports.read_openai),
-    "pydantic-evals": pydantic_evals,
+    "pydantic-evals": FormatReader(suites.recognises_pydantic, suites.read_pydantic),
     "mlflow": FormatReader(platforms.recognises_mlflow, platforms.read_mlflow),
     "helm": FormatReader(benchmark_runs.recognises_helm, benchmark_runs.read_helm),
     "ragas": FormatReader(reports.recognises_ragas, reports.read_ragas),
@@ -56,7 +55,7 @@ READERS: Mapping[str, Reader] = {
     "garak": FormatReader(reports.recognises_garak, reports.read_garak),
     "pytest-evals": PytestBags(named=True),
     "pytest-harvest": PytestBags(named=False),
-    "table": tables,
+    "table": FormatReader(tables.recognises_table, tables.read_table),
 }
 # Formats whose columns the user can name.
 TABULAR = ("pytest-evals", "pytest-harvest", "table")
@@ -75,7 +74,7 @@ def read(
     `group` is a key of the samples' metadata, or a column: samples with one value of it are a group. Raises SpecError.
     """
     if not harness and path.is_file():
-        promptfoo.refuse_other_outputs(path)
+        suites.refuse_other_outputs(path)
     source = open_source(path)
     name = harness or detect_harness(source, readers)
     _check_harness(path, name, columns, readers)

@@ -6,9 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_crucible.importers.cells import amount, as_text, cell_value
-from pytest_crucible.importers.results import ParsedFile, Row, number_repeats, one_arm, split_values
-from pytest_crucible.importers.source import Source
+from pytest_crucible.importers.results import (
+    ParsedFile,
+    Row,
+    Source,
+    amount,
+    as_text,
+    cell_value,
+    number_repeats,
+    one_arm,
+    split_values,
+)
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical

@@ -6,9 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_crucible.importers.cells import as_text, cell_value
-from pytest_crucible.importers.results import ParsedFile, Row, number_repeats, one_arm, split_values
-from pytest_crucible.importers.source import Source
+from pytest_crucible.importers.results import (
+    ParsedFile,
+    Row,
+    Source,
+    as_text,
+    cell_value,
+    number_repeats,
+    one_arm,
+    split_values,
+)
 from pytest_crucible.importers.tables import USUAL
 from pytest_crucible.records import Direction, MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError

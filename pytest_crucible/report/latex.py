@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pytest_crucible.records import Run, Statement, Table, experiment_name
 from pytest_crucible.report.model import Report, build_report
 from pytest_crucible.report.printable import printable
-from pytest_crucible.report.tables import DIGIT, POINT, align_estimates, typeset
+from pytest_crucible.report.verdicts import DIGIT, POINT, align_estimates, typeset
 
 _PREAMBLE = r"""\documentclass{article}
 \usepackage[T1]{fontenc}

@@ -15,8 +15,7 @@ from pytest_crucible.report.sections import (
     section_excerpts,
     worst_slices_first,
 )
-from pytest_crucible.report.tables import estimates, verdict_tables
-from pytest_crucible.report.verdict_text import sentence
+from pytest_crucible.report.verdicts import estimates, sentence, verdict_tables
 from pytest_crucible.stats.number_format import p_value
 
 Markup = dict[str, bool]

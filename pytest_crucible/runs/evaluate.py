@@ -26,10 +26,9 @@ from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, Look, Run, ScoreColumns, Target, Verdict
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.variants import SAME_ANSWER, VariantRules
-from pytest_crucible.runs.complete_samples import complete_samples
 from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.provenance import utc_now
-from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis
+from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis, complete_samples
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.inputs import StoredDetails, section_inputs
 from pytest_crucible.sections.run import add_views, compute_sections

@@ -36,9 +36,14 @@ from pytest_crucible.features.registry.model_gate import (
 from pytest_crucible.features.registry.promote import Promotion, collect_suite, promote_run
 from pytest_crucible.features.registry.records import GateChange, GateEntry, LogEntry, Version
 from pytest_crucible.features.registry.registration import check_model, check_weights, register_version
-from pytest_crucible.features.registry.rules import read_registry_settings
+from pytest_crucible.features.registry.rules import (
+    change_state,
+    known_model,
+    read_registry_settings,
+    retirement,
+    rollback,
+)
 from pytest_crucible.features.registry.store import StoredRegistry, load_registry, load_version
-from pytest_crucible.features.registry.transitions import change_state, known_model, retirement, rollback
 from pytest_crucible.features.registry.version_names import resolve_version
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import aligned_lines

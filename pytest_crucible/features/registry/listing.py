@@ -14,8 +14,8 @@ import click
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.features.registry.records import GateEntry, LogEntry, VersionStatus
+from pytest_crucible.features.registry.rules import Note, known_model
 from pytest_crucible.features.registry.store import PRODUCTION, load_registry, load_versions
-from pytest_crucible.features.registry.transitions import Note, known_model
 from pytest_crucible.features.registry.version_names import registry_folder
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.run_store import existing_store, find_configuration, project_root

@@ -10,9 +10,8 @@ from dataclasses import dataclass, fields
 
 from pytest_crucible.features.registry.evidence import Proof
 from pytest_crucible.features.registry.records import Demands, GateChange, GateEntry, ModelGate, SuiteRecord, Version
-from pytest_crucible.features.registry.rules import RegistrySettings
+from pytest_crucible.features.registry.rules import RegistrySettings, change_state
 from pytest_crucible.features.registry.store import StoredRegistry
-from pytest_crucible.features.registry.transitions import change_state
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store.runs import RunStore

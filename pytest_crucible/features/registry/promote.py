@@ -29,12 +29,16 @@ from pytest_crucible.features.registry.records import (
 )
 from pytest_crucible.features.registry.registration import check_weights
 from pytest_crucible.features.registry.rules import (
+    Note,
     Production,
     RegistrySettings,
     Situation,
     alpha_of_look,
+    change_state,
+    check_not_withdrawn,
     era_runs,
     look_of_run,
+    promotion,
     shortcomings,
 )
 from pytest_crucible.features.registry.store import (
@@ -47,13 +51,12 @@ from pytest_crucible.features.registry.store import (
     load_versions,
     version_key,
 )
-from pytest_crucible.features.registry.transitions import Note, change_state, check_not_withdrawn, promotion
 from pytest_crucible.records import Arm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store.runs import RunStore
 
-COLLECTOR = "pytest_crucible.features.registry.collect_suite"
+COLLECTOR = "pytest_crucible.features.registry.suite"
 # What programs need to start, to find packages, files and caches, and to reach a mirror. Everything else may be a switch that
 # a conftest.py reads, such as FAST=1.
 KEPT = (

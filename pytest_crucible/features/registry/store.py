@@ -1,4 +1,4 @@
-"""Reads and writes the versions of the model registry, and appends to its log."""
+"""The tables of the model registry in the run store: reads and writes versions, and appends to the log."""
 
 from __future__ import annotations
 
@@ -9,16 +9,68 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, insert, literal, select, union_all, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Integer,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+    insert,
+    literal,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
-from pytest_crucible.features.registry import tables
 from pytest_crucible.features.registry.records import GateEntry, LogEntry, Version, VersionState, VersionStatus
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import canonical, from_plain, to_plain
 from pytest_crucible.store.engine import explain_errors, insert_or_ignore
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.schema import LONGEST_TAG, metadata
+
+# A registered version never changes: its state is in the log.
+model_versions = Table(
+    "model_versions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("model", String(LONGEST_TAG), nullable=False),
+    # From 1, in the order of registration.
+    Column("number", Integer, nullable=False),
+    # The SHA-256 of identity and parameters: an adapter that is registered again has the same number.
+    Column("key", String(64), nullable=False),
+    # JSON as it was hashed: adapter table, identity, weights, lineage.
+    Column("body", Text, nullable=False),
+    UniqueConstraint("model", "number"),
+    UniqueConstraint("model", "key"),
+)
+
+# Only grows. Each row's digest covers the row before, so that a changed row does not match.
+registry_log = Table(
+    "registry_log",
+    metadata,
+    # From 1, without gaps.
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    # JSON as it was hashed.
+    Column("body", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+)
+
+# The last row of the log. A transition replaces the row that it has read: of two at once, one finds it and wins.
+registry_head = Table(
+    "registry_head",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, nullable=False),
+    Column("digest", String(64), nullable=False),
+)
+
+TABLES = (model_versions, registry_log, registry_head)
 
 
 @dataclass(frozen=True)
@@ -71,7 +123,7 @@ def add_version(store: RunStore, registry: StoredRegistry, version: Version, ent
         with explain_errors(store.location), store.engine.begin() as connection:
             if not append_rows(connection, registry.head, bodies):
                 return False
-            connection.execute(insert(tables.model_versions), row)
+            connection.execute(insert(model_versions), row)
     except IntegrityError:
         return False
     return True
@@ -91,7 +143,7 @@ def check_row(store: RunStore, registry: StoredRegistry, version: Version) -> No
 
 def find_number(store: RunStore, model: str, key: str) -> int | None:
     """Return the number of the version with this key; None if it is not registered."""
-    table = tables.model_versions
+    table = model_versions
     with explain_errors(store.location), store.engine.connect() as connection:
         number = connection.execute(select(table.c.number).where(table.c.model == model, table.c.key == key)).scalar()
     return None if number is None else int(number)
@@ -99,7 +151,7 @@ def find_number(store: RunStore, model: str, key: str) -> int | None:
 
 def next_number(store: RunStore, model: str) -> int:
     """Return the number of a model's next version."""
-    table = tables.model_versions
+    table = model_versions
     with explain_errors(store.location), store.engine.connect() as connection:
         last = connection.execute(select(func.max(table.c.number)).where(table.c.model == model)).scalar()
     return (last or 0) + 1
@@ -113,7 +165,7 @@ def load_version(store: RunStore, model: str, number: int) -> Version | None:
 
 def load_versions(store: RunStore, keys: Iterable[str] | None = None) -> list[Version]:
     """Return all versions, or those with one of these keys, by model and number."""
-    table = tables.model_versions
+    table = model_versions
     query = select(table.c.body).order_by(table.c.model, table.c.number)
     if keys is not None:
         query = query.where(table.c.key.in_(list(keys)))
@@ -123,7 +175,7 @@ def load_versions(store: RunStore, keys: Iterable[str] | None = None) -> list[Ve
 
 def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
     """Return the versions whose stored row is not the one that the log registered: changed, removed or added by hand."""
-    table = tables.model_versions
+    table = model_versions
     with explain_errors(store.location), store.engine.connect() as connection:
         rows = connection.execute(select(table.c.model, table.c.number, table.c.body)).all()
     stored = {f"{model}@{number}": _digest(body) for model, number, body in rows}
@@ -134,7 +186,7 @@ def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
 def runs_in_log(store: RunStore) -> set[str]:
     """Return the runs that the log names as proof, which must be kept."""
     with explain_errors(store.location), store.engine.connect() as connection:
-        bodies = connection.execute(select(tables.registry_log.c.body)).scalars().all()
+        bodies = connection.execute(select(registry_log.c.body)).scalars().all()
     return {run for body in bodies if (run := json.loads(body).get("run"))}
 
 
@@ -144,7 +196,7 @@ def _stored(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
 
 
 def _body(store: RunStore, model: str, number: int) -> str | None:
-    table = tables.model_versions
+    table = model_versions
     query = select(table.c.body).where(table.c.model == model, table.c.number == number)
     with explain_errors(store.location), store.engine.connect() as connection:
         body: str | None = connection.execute(query).scalar()
@@ -187,7 +239,7 @@ EMPTY = Head(0, "")
 
 def read_log(connection: Connection) -> tuple[list[LogRow], Head]:
     """Return all rows of the log in their order, and the head."""
-    log, head = tables.registry_log.c, tables.registry_head.c
+    log, head = registry_log.c, registry_head.c
     # One statement sees rows and head as they were at one moment: two would take a transition in between for a broken log.
     query = union_all(
         select(literal(False).label("is_head"), log.number.label("number"), log.body, log.digest),
@@ -220,7 +272,7 @@ def append_rows(connection: Connection, head: Head, bodies: Sequence[str]) -> bo
         rows.append(LogRow(number, body, digest))
     if not _replace_head(connection, head, Head(rows[-1].number, digest)):
         return False
-    connection.execute(insert(tables.registry_log), [row._asdict() for row in rows])
+    connection.execute(insert(registry_log), [row._asdict() for row in rows])
     return True
 
 
@@ -237,7 +289,7 @@ def require_intact(rows: Sequence[LogRow], head: Head) -> None:
 
 
 def _replace_head(connection: Connection, former: Head, head: Head) -> bool:
-    table = tables.registry_head
+    table = registry_head
     # The row is written first, so that SQLite begins with a write lock, which it waits for: a lock that follows a read fails.
     connection.execute(insert_or_ignore(connection.dialect, table), {"id": 1, **EMPTY._asdict()})
     unchanged = (table.c.number == former.number, table.c.digest == former.digest)

@@ -16,7 +16,7 @@ from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.plan.looks import claims
 from pytest_crucible.records import CUT_SHORT, Plan
 from pytest_crucible.records.serialize import from_plain, to_plain
-from pytest_crucible.runs.complete_samples import complete_samples
+from pytest_crucible.runs.run_analysis import complete_samples
 from pytest_crucible.store.decisions import add_decision, load_decisions
 from pytest_crucible.store.experiments import StoredExperiment
 from pytest_crucible.store.runs import RunStore

@@ -11,8 +11,8 @@ from imported_files import FILES, find, read_arm, read_changed
 
 from pytest_crucible.importers.formats import read, read_results
 from pytest_crucible.importers.results import Results
-from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.runs.imported import group_tasks
 
 STATS = "per_instance_stats.json"
 EVALPLUS = "evalplus-v2_eval_results.json"

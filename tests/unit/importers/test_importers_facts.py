@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from pytest_crucible.importers.metric_facts import Declared, metric_facts, spelling, with_our_names
 from pytest_crucible.importers.results import ImportedFile, Results, Row, number_repeats
-from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun, ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions, group_tasks
 
 
 def results(values, *, name="m", arm="a", task="t", **more) -> Results:

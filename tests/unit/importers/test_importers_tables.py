@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.importers.cells import number
 from pytest_crucible.importers.formats import read
+from pytest_crucible.importers.results import number
 from pytest_crucible.importers.tables import split_names
 from pytest_crucible.records.errors import SpecError
 

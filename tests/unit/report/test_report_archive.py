@@ -11,8 +11,8 @@ import random
 import pytest
 
 from pytest_crucible.records import ArmReply, Exchange, MetricFacts, SampleColumns
+from pytest_crucible.report.html import PART, ROOM, archive_samples
 from pytest_crucible.report.model import Chapter
-from pytest_crucible.report.page_samples import PART, ROOM, archive_samples
 
 SAMPLES = 5 * PART
 

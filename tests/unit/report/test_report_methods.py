@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pytest_crucible.features.slices import fairness_section, search_section
 from pytest_crucible.features.sweeps import section as sweep
-from pytest_crucible.report.methods import METHODS, cited_keys, known_references, method_statements
+from pytest_crucible.report.model import METHODS, cited_keys, known_references, method_statements
 from pytest_crucible.sections import many_arms
 from pytest_crucible.stats import TABLE
 

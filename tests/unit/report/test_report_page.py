@@ -14,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.records import Row, Table
-from pytest_crucible.report.html import blanks, laid_out
+from pytest_crucible.report.html import A_TEXT, blanks, laid_out, pack_json, text_of
 from pytest_crucible.report.model import build_report
-from pytest_crucible.report.page_samples import A_TEXT, pack_json, text_of
 from pytest_crucible.report.pictures import LEFT, RIGHT, WIDTH, axis, differences, distribution, levels, pairs, waiting
 from pytest_crucible.report.sections import MOST
-from pytest_crucible.report.tables import DIGIT, POINT, align_estimates
+from pytest_crucible.report.verdicts import DIGIT, POINT, align_estimates
 
 NUMBERS = st.floats(-1e9, 1e9).filter(lambda value: value == 0 or abs(value) > 1e-6)
 

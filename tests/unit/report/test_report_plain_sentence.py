@@ -19,7 +19,7 @@ from pytest_crucible.records import (
     TargetResult,
     Verdict,
 )
-from pytest_crucible.report.verdict_text import plain_sentence
+from pytest_crucible.report.verdicts import plain_sentence
 from pytest_crucible.stats.interval import Interval
 
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_crucible.records import Contrast, DetectableEffect
 from pytest_crucible.records.slices import By, Field
 from pytest_crucible.report.plan_lines import announcement
-from pytest_crucible.report.verdict_text import sentence
+from pytest_crucible.report.verdicts import sentence
 
 
 def test_a_target_sentence_has_its_numbers(run):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.importers.source import sha256
+from pytest_crucible.importers.results import sha256
 from pytest_crucible.records.redaction import HIDDEN
 from pytest_crucible.runs.provenance import environment_facts, installed_packages, machine_facts, reproduction_checks
 

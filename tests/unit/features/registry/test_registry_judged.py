@@ -10,7 +10,7 @@ import pytest
 from experiment_builders import store_run
 from registry_builders import SAMPLES, change_run
 
-from pytest_crucible.features.registry.watch import judging_run, why_not_judged
+from pytest_crucible.features.registry.checkpoints import judging_run, why_not_judged
 from pytest_crucible.store.history import add_tag
 from pytest_crucible.store.runs import RunStore
 
