@@ -68,7 +68,6 @@ def _parse_reach(text: str) -> tuple[str, float]:
 
 
 def _parse_each(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """Return a callback that parses the values of a repeated option as a mapping."""
     return lambda context, option, texts: dict(map(parse, texts))
 
 
@@ -213,7 +212,6 @@ class Tabular(NamedTuple):
 
 
 def _check_runs(baseline: str, tabular: Tabular) -> None:
-    """Raise SpecError for a comparison of stored runs without a baseline, or with options of files."""
     if not baseline:
         raise SpecError("name a baseline after the candidate: only a file with several arms needs none")
     if tabular.columns or tabular.group:
@@ -378,7 +376,6 @@ def import_results(
 
 
 def _store_run(adoption: ImportedRun, store: str) -> Run:
-    """Return the run with its verdicts and exit status, after it was stored."""
     with contextlib.closing(RunStore(store)) as opened:
         run = adoption.enter(opened)
         # A session's status comes from pytest; an imported run has only its verdicts.

@@ -251,7 +251,6 @@ def _check_place(where: str) -> Iterator[ReproductionCheck]:
 
 
 def _check_features(store: RunStore, where: str) -> list[ReproductionCheck]:
-    """Return the checks of what features keep in the store."""
     checks = program_plugins().hook.pytest_crucible_check_store(store=store, location=where)
     return [check for each in reversed(checks) for check in each]
 

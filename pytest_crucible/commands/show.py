@@ -106,7 +106,6 @@ def _turns(conversation: Conversation, sample_input: Any, reasoning: bool) -> It
 
 
 def _about(call: StoredCall) -> str:
-    """Return the call's own parameters and the run that paid for it, in parentheses."""
     parts = [f"{name}={value}" for name, value in (call.parameters or {}).items()]
     if call.paid_by is not None:
         parts.append(f"paid by run {call.paid_by}" if call.paid_by else "paid by an earlier run")
@@ -185,7 +184,6 @@ def print_run(run: Run, verbose: int, *, as_json: bool, notes: Sequence[str] = (
 
 
 def _origins(run: Run) -> Iterator[str]:
-    """Yield a line for each file of another harness that the run was imported from."""
     for file in run.environment.get("imported", ()):
         yield f"imported from {file['file']} ({' '.join((file['harness'], file['version'])).strip()})"
 

@@ -120,7 +120,6 @@ def _read_run(store: str, run: str) -> tuple[Sequence[PairVariability], Mapping[
 
 
 def _per_sample(analysis: Analysis) -> PerSample:
-    """Return the cost of one sample in all arms, from the usage of the arms that this run queried."""
     # A baseline whose answers were stored has no usage of its own: it is assumed to cost as much as the queried arms.
     usage: Usages | None = analysis.sections["usage"].result if "usage" in analysis.sections else None
     queried = [arm_usage for arm_usage in usage.usages if arm_usage.answered] if usage else []
@@ -302,7 +301,6 @@ def print_trend(metric: str, suite: str, adapter: str, last: int, alpha: float, 
 
 
 def _number(inputs: AnalysisInputs, metric: str, adapter: str) -> int | None:
-    """Return the number of the arm; None if it has no scores of the metric."""
     names = [arm.name for arm in inputs.plan.arms]
     number = 0 if not adapter else names.index(adapter) if adapter in names else None
     return number if number is not None and metric in inputs.answers[number].scores else None

@@ -103,7 +103,6 @@ def _states(document: Record) -> Iterator[tuple[Unit, Record]]:
 
 
 def _read_request(state: Record) -> dict[str, Any]:
-    """Return the input, the right answers and the reply of a request."""
     if not state:
         return {}
     references = state["instance"].get("references") or ()
@@ -152,7 +151,6 @@ def read_opencompass(source: Source, columns: Mapping[str, str]) -> ParsedFile:
 
 
 def _examples(details: Any) -> Iterator[tuple[str, Mapping[str, Sequence[Any]]]]:
-    """Yield the id of each sample, and its fields with a value for each repeat."""
     if isinstance(details, list):
         for example in details:
             yield example["example_abbr"], {name: cell for name, cell in example.items() if isinstance(cell, list)}

@@ -169,7 +169,6 @@ def _without(names: Mapping[str, str], scored: Iterable[str]) -> dict[str, str]:
 
 
 def _scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, Value | None]]:
-    """Yield metrics with their values, without those that are lists."""
     return ((name, _number(value)) for name, value in _values(scores) if not isinstance(value, list | dict))
 
 
@@ -206,7 +205,6 @@ def _number(value: Any) -> Value | None:
 
 
 def _graded_metrics(samples: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the metrics that have grades, which are between 0 and 1."""
     values = (pair for sample in samples for pair in _values(sample.get("scores") or {}))
     return {name for name, value in values if isinstance(value, str) and value in GRADES}
 

@@ -87,7 +87,6 @@ def metric_facts(of: Sequence[Results], declared: Declared) -> tuple[tuple[Metri
 
 
 def _values(of: Iterable[Results]) -> dict[str, list[Value]]:
-    """Return all values of each metric; an empty list for one that has only losses."""
     values: dict[str, list[Value]] = {}
     for row in (row for arm in of for row in arm.rows):
         for name, value in row.scores.items():

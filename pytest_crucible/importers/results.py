@@ -109,7 +109,6 @@ def _archive(path: Path) -> Any:
 
 
 def _json(path: Path, digest: str) -> Source:
-    """Return the JSON objects of a text: one document, or one object on each line."""
     text = "".join(line for _, line in text_lines(path))
     if not text.strip():
         raise SpecError(f"{path} is empty: there is nothing to import")
@@ -372,7 +371,6 @@ def with_text_lost(results: Sequence[Results]) -> list[Results]:
 
 
 def _numeric_metrics(rows: Iterable[Row]) -> set[str]:
-    """Return the metrics that have some texts as values, but more numbers."""
     values: dict[str, list[Value | None]] = {}
     for row in rows:
         for name, value in row.scores.items():

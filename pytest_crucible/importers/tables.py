@@ -258,7 +258,6 @@ def _arms(units: Mapping[Unit, Row]) -> Iterator[Results]:
 
 
 def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
-    """Return the rows with their line, or their number in JSON."""
     document = source.document
     if source.rows is not None:
         return source.rows
@@ -365,7 +364,6 @@ def _arm_parameter(tests: list[_Test], chosen: str, source: Source) -> str:
 
 
 def _recorded_metrics(tests: list[_Test]) -> list[str]:
-    """Return the names of values that tests recorded as numbers or as yes or no."""
     names = dict.fromkeys(name for test in tests for name in test.bag if name not in _REPLIES)
     return [name for name in names if mostly_numbers(test.bag.get(name) for test in tests)]
 

@@ -86,7 +86,6 @@ def _fill_parts(chapter: Chapter, order: Iterable[int], room: int) -> tuple[tupl
 
 
 def _columns(chapter: Chapter, positions: Sequence[int] | None) -> str:
-    """Return the columns that the page filters and sorts by, packed."""
     plan, columns = chapter.analysis.plan, chapter.columns
     lower = {facts.name for facts in plan.facts.values() if facts.direction == "lower"}
     return pack_json(
@@ -372,7 +371,6 @@ def _agreements(chapter: Chapter) -> Iterator[tuple[str, Agreement]]:
 
 
 def _is_binary(chapter: Chapter, metric: str) -> bool:
-    """Return whether each score of a metric is right or wrong."""
     # With repeats a sample's mean may lie between right and wrong.
     return chapter.analysis.plan.draws(0).size == 1 and chapter.analysis.kinds[metric] == "binary"
 

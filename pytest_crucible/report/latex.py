@@ -143,7 +143,6 @@ def _set(grid: Table, k: int) -> tuple[str, list[str]]:
 
 
 def _across(columns: int, text: str, shape: str) -> str:
-    """Return a row of one text across all columns."""
     # The box has no width: LaTeX would add it to the width of the last column.
     box = f"\\makebox[0pt][l]{{\\parbox[t]{{0.95{_LINE}}}{{\\raggedright\\strut{shape} {escape_latex(text)}\\strut}}}}"
     return f"\\multicolumn{{{columns}}}{{@{{}}l@{{}}}}{{{box}}} \\\\"

@@ -107,7 +107,6 @@ def _fold_part(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 
 def _excerpts(run: Run) -> Iterator[tuple[str, list[str]]]:
-    """Return the title of a section and the lines of one sample that it shows."""
     many = len(run.experiments) > 1
     for analysis in run.experiments:
         owner = f"{plain(experiment_name(analysis.plan.nodeid))}, " if many else ""

@@ -179,7 +179,6 @@ def cited_keys(statements: Sequence[Statement]) -> tuple[str, ...]:
 
 
 def _by(what: str, names: Iterable[str]) -> Iterator[Statement]:
-    """Yield one sentence that names all methods used for something."""
     # Other words, such as `no data`, are not methods.
     descriptions = [METHODS[name] for name in dict.fromkeys(names) if name in METHODS]
     if descriptions:
@@ -342,13 +341,11 @@ def headline(run: Run) -> str:
 
 
 def _first_of(names: Iterable[str]) -> str:
-    """Return the first name, and the number of further ones."""
     first, *others = names or [""]
     return f"{first} and {len(others):,} more" if others else first
 
 
 def _suite_errors(run: Run) -> Iterator[Note]:
-    """Yield a note for each target or comparison in error that has no row in the tables."""
     # A subject without scores has no numbers, and so no row that could give the reason.
     scored = {
         (analysis.plan.nodeid, subject)
@@ -391,7 +388,6 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _arms(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield each arm, once where it is the same in all experiments."""
     arms: dict[str, dict[str, list[str]]] = {}
     for analysis in run.experiments:
         for arm in analysis.plan.arms:
@@ -413,7 +409,6 @@ def _parameters_text(parameters: Mapping[str, Any]) -> str:
 
 
 def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each fact as one text, nested facts side by side."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield name, ", ".join(f"{key} {inner}" for key, inner in value.items())

@@ -221,7 +221,6 @@ def _constants(report: Report) -> str:
 
 
 def _reported_cells(report: Report) -> dict[str, Any]:
-    """Return the cells of the report, by estimate, target and comparison."""
     run = report.run
     estimates = [
         (row.experiment, result.metric, result.arm, f"{row.cells[3]} n={row.cells[4]}")

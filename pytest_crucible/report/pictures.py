@@ -196,7 +196,6 @@ def _scales(across: Axis, up: Axis) -> tuple[Callable[[float], float], Callable[
 
 
 def _frame(title: str, across: Axis, up: Axis, x_name: str, y_name: str, inside: Sequence[Any]) -> str:
-    """Return the picture in its axes, with their names."""
     x, y = _scales(across, up)
     floor, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     grid = [element("line", x1=LEFT, x2=right, y1=f"{y(t):.1f}", y2=f"{y(t):.1f}", class_="grid") for t in up.ticks]

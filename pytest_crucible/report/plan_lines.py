@@ -75,7 +75,6 @@ def _size(plan: Plan) -> str:
 
 
 def _list(numbers: Sequence[int]) -> str:
-    """Return `3 and 1`."""
     *first, last = map(str, numbers)
     return f"{', '.join(first)} and {last}"
 

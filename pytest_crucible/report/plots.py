@@ -124,7 +124,6 @@ def _forest(forests: Sequence[Forest], why_not: str) -> Figure:
 
 
 def _panels(titles: Sequence[str], why_not: str, heights: Sequence[int] | None = None) -> tuple[Figure, Sequence[Any]]:
-    """Return a figure with one panel for each title, one under the other."""
     if not titles:
         raise SpecError(f"there is nothing to draw: the run {why_not}")
     rows = [0.9 + 0.55 * height for height in heights] if heights else [3.0] * len(titles)

@@ -143,7 +143,6 @@ def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
 
 
 def _rules_text(run: Run) -> str:
-    """Say which rules gave the verdicts of a run that another build decided."""
     if run.decided_again:
         return f"verdicts are decided again by version {RULES_VERSION} of the rules; the session decided by version {run.rules}"
     return (
@@ -249,12 +248,10 @@ def _subject(comparison: Comparison) -> str:
 
 
 def _whole(contrast: Contrast) -> Contrast:
-    """Return the comparison of all slices that one of a slice belongs to."""
     return replace(contrast, slice="", slice_size=0)
 
 
 def _claims_by_slice(analysis: Analysis) -> Sequence[Sequence[Comparison]]:
-    """Return the comparisons of each claim by slice, in their order."""
     claims: dict[Contrast, list[Comparison]] = {}
     for comparison in analysis.comparisons:
         if comparison.contrast.slice:

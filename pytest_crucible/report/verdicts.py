@@ -161,7 +161,6 @@ def _one_comparison(run: Run, analysis: Analysis, pair: Comparison) -> str:
 
 
 def _many_comparisons(run: Run, pairs: Sequence[Pair]) -> str:
-    """Count comparisons by what is proven; with the names of the arms if they are the same two in all."""
     names = {(pair.candidate, pair.contrast.baseline) for _, pair in pairs}
     candidate, baseline = names.pop() if len(names) == 1 else ("the candidate", "its baseline")
     proven = [
@@ -272,7 +271,6 @@ def annotation_lines(run: Run, environment: Mapping[str, str], *, undecided_fail
 
 
 def _escape_message(text: str) -> str:
-    """Return the text as the message of a workflow command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
@@ -332,7 +330,6 @@ def verdict_tables(run: Run) -> tuple[Table, ...]:
 
 
 def _p_head(run: Run) -> str:
-    """Return `p`, with the correction where there was something to correct for."""
     return f"p (Holm, {run.family_size})" if run.family_size > 1 else "p"
 
 
@@ -394,7 +391,6 @@ def _pair_row(analysis: Analysis, comparison: Comparison, verdicts: dict[tuple[s
 
 
 def _no_direction(metric: str) -> str:
-    """Return why a comparison has no verdict, and how to get one."""
     return f"nothing shows which direction is better: --metric {metric}:higher or --metric {metric}:lower does"
 
 
@@ -453,7 +449,6 @@ def typeset(text: str) -> str:
 
 
 def _columns(texts: Sequence[str]) -> list[tuple[str, str, str]]:
-    """Return each number with the blanks before and behind it."""
     parts = [text.partition(".") for text in texts]
     before = max((len(whole) for whole, _, _ in parts), default=0)
     after = max((len(decimals) for _, _, decimals in parts), default=0)

@@ -98,7 +98,6 @@ def compare_runs(
 
 
 def _check_arm(store: RunStore, side: StoredArm) -> None:
-    """Raise SpecError, with the nearest name, for an arm that no experiment of the run has."""
     names_known = sorted({arm.name for _, plan, _ in store.experiments(side.run) for arm in plan.arms})
     if side.arm and side.arm not in names_known:
         hint = suggest(side.arm, names_known, otherwise=f"it has {', '.join(names_known)}")
@@ -148,7 +147,6 @@ def _table(
 def _choose_comparisons(
     store: RunStore, plan: Plan, inputs: AnalysisInputs, suite: Plan, ask: ChooseContrasts
 ) -> tuple[tuple[Contrast, ...], tuple[VariantTerm, ...]]:
-    """Return the comparisons of both arms, and the terms on variants that they name."""
     known_facts = metric_facts(inputs)
     scored = [
         name for name, facts in known_facts.items()
@@ -177,7 +175,6 @@ def _choose_comparisons(
 def _moved_arm(
     store: RunStore, plan: Plan, arm: int, entry: Entered, number: int, places: Mapping[int, int]
 ) -> MovedArm:
-    """Return an arm of a stored experiment, moved to the places of the plan's arm with this number."""
     key, own, _ = entry
     texts = [form.sha256 for form in own.prompts]
     prompts = [texts.index(form.sha256) for form in plan.prompts] or [0]
@@ -186,7 +183,6 @@ def _moved_arm(
 
 
 def _inputs(store: RunStore, plan: Plan, arms: Sequence[MovedArm]) -> AnalysisInputs:
-    """Return both arms' outcomes, on the original samples and on the plan's variants."""
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(plan) else ()
     on_variants = [arm.on_variants() if plan.variants else {} for arm in arms]
     return AnalysisInputs(
@@ -284,7 +280,6 @@ def _left_out_note(samples: Sequence[str], what: str) -> Iterator[str]:
 
 
 def _contrasts_of_suite(plan: Plan, scored: Sequence[str], terms: Collection[str]) -> tuple[Contrast, ...]:
-    """Return the comparisons that the suite declares."""
     return tuple(
         dict.fromkeys(
             dataclasses.replace(contrast, baseline="")

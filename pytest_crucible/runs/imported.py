@@ -142,7 +142,6 @@ def _task(name: str, arms: Sequence[Results]) -> Task:
 
 
 def _differing_samples(arms: Sequence[Results]) -> list[str]:
-    """Return samples with one id and several inputs."""
     inputs_of: dict[str, set[str]] = {}
     for row in (row for results in arms for row in results.rows if row.input is not None):
         inputs_of.setdefault(row.sample, set()).add(canonical(row.input))
@@ -250,7 +249,6 @@ def _enter(adopted: ImportedTask, store: RunStore, run: str, writer: Writer) -> 
 def _writer_arguments(
     row: Row, number: int, position: int, arm: int, facts: Mapping[str, MetricFacts]
 ) -> tuple[Outcome, int, list[Observation], list[Lost]]:
-    """Return a row as the arguments of the writer: outcome, arm, observations and lost scores."""
     unit = Unit(position, 0, number, row.repeat)
     if row.error:
         outcome = Outcome(unit, lost="error", detail=row.error)
@@ -267,7 +265,6 @@ def _value(value: Value | None, facts: MetricFacts) -> Value | None:
 
 
 def _check_named(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> None:
-    """Raise SpecError for a metric that no file has."""
     metrics = {facts.name for task in adopted for facts in task.plan.metrics}
     named = dict.fromkeys([*wishes.declared.names, *(contrast.metric for contrast in wishes.contrasts)], "there is no")
     named |= {target.metric: f"target {target.text!r} names" for target in wishes.targets}
@@ -278,7 +275,6 @@ def _check_named(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> None
 
 
 def _check_compared(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> None:
-    """Raise SpecError for a comparison that the user names and that no task allows."""
     compared = {contrast.metric for task in adopted for contrast in task.plan.contrasts}
     for contrast in wishes.contrasts:
         if contrast.metric not in compared:
@@ -286,7 +282,6 @@ def _check_compared(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> N
 
 
 def _why_not(contrast: Contrast, adopted: Sequence[ImportedTask]) -> str:
-    """Return why no task allows a comparison."""
     tasks = [task for task in adopted if len(task.task.arms) > 1]
     if not tasks:
         return "no task has two arms"
@@ -408,7 +403,6 @@ def names_of(arm: Results) -> set[str]:
 
 
 def _common_metrics(task: Task, facts: Sequence[MetricFacts]) -> list[str]:
-    """Return the metrics with a value in every arm."""
     has = [names_of(arm) for arm in task.arms]
     return [metric.name for metric in facts if metric.kind != "text" and all(metric.name in names for names in has)]
 

@@ -118,7 +118,6 @@ def installed_packages() -> Iterator[tuple[str, str]]:
 
 
 def _processor() -> str:
-    """Return the processor's model name, which Linux has in /proc/cpuinfo."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

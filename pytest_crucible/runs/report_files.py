@@ -81,7 +81,6 @@ def _ending(file: str, formats: Reporters) -> str:
 
 
 def _unknown_ending(ending: str, formats: Reporters) -> str:
-    """Return the error for an unknown ending, with the nearest known one or a list of all."""
     near = closest_name(ending, formats, cutoff=0.75)
     hint = f": did you mean .{near}" if near else f" (known: {', '.join(sorted(formats))})"
     return f"{f'nothing writes .{ending}' if ending else 'its name has no ending that says how to write it'}{hint}"

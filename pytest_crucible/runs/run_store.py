@@ -80,7 +80,6 @@ def _existing(folders: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _pytest_table(path: Path) -> Mapping[str, Any] | None:
-    """Return the table that configures pytest in this file; None if the file does not configure it."""
     try:
         table = _toml_table(path) if path.suffix == ".toml" else _ini_section(path)
     except TooDeep as error:

@@ -113,7 +113,6 @@ def _total(counts: Sequence[EventCount]) -> int:
 
 
 def _sum_known(amounts: Sequence[Amount | None]) -> Amount | None:
-    """Return the sum of the known amounts; None if none is known."""
     terms = [amount for amount in amounts if amount is not None]
     return sum(terms[1:], terms[0]) if terms else None
 

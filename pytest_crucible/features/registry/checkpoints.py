@@ -270,7 +270,6 @@ class Watcher:
         return True
 
     def _register(self, checkpoint: Checkpoint) -> str:
-        """Return the checkpoint's version; empty where it cannot be read, half written or out of reach."""
         done = self._crucible("models", "register", checkpoint.adapter, "--model", self.model, "--json")
         if done.returncode == 0:
             version: str = json.loads(done.stdout)["version"]

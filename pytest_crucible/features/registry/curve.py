@@ -131,7 +131,6 @@ Judged = Mapping[tuple[str, str, str], tuple[Analysis, Verdict]]
 
 
 def _choose_metrics(inputs: AnalysisInputs, metric: str) -> tuple[str, ...]:
-    """Return the metrics of an experiment that get a curve: those that can be better or worse, and have scores."""
     scored = {name for answers in inputs.answers for name in answers.scores}
     directed = [
         name

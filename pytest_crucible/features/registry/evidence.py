@@ -167,7 +167,6 @@ def rank_versions(store: RunStore, versions: Sequence[Version], metric: str, *, 
 
 
 def _measured_versions(store: RunStore, versions: Sequence[Version]) -> Mapping[Test, Mapping[str, Place]]:
-    """Return, by test, the latest finished experiment that measured each version."""
     measured: dict[Test, dict[str, Place]] = {}
     for run in list_runs(store):
         if run.status != "finished":
@@ -211,7 +210,6 @@ def _rankings(
 
 
 def _scores_at(store: RunStore, place: Place, metric: str) -> tuple[MetricFacts, Scores, SampleAttributes] | None:
-    """Return a version's scores of the metric; None if it has none."""
     key, number = place
     stored = load_experiment(store, key)
     inputs = analysis_inputs(stored, stored.finished)

@@ -220,13 +220,11 @@ def _changed_texts(check: GateCheck, changes: Iterable[GateChange]) -> Iterator[
 
 
 def _first_few(names: Sequence[str]) -> str:
-    """Return the first three names, and how many more there are."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
 
 
 def _absence(record: SuiteRecord, nodeid: str) -> str:
-    """Return why a record has no demands of an experiment."""
     if nodeid in record.without_verdict:
         return "it has no target and no comparison"
     file = nodeid.partition("::")[0]

@@ -182,7 +182,6 @@ def _decide(
     request: Promotion,
     expires: datetime.datetime | None,
 ) -> tuple[LogEntry | GateEntry, ...]:
-    """Return the entries of the promotion for the registry as it is now."""
     status = registry.state.statuses[version.model, version.number]
     at = request.now.isoformat(timespec="milliseconds")
     # Refused first where the version has that state already, because its proof may be out of date by now.
@@ -204,7 +203,6 @@ def _decide(
 
 
 def _gate_request(request: Promotion, version: Version, at: str) -> GateRequest:
-    """Return the request to freeze the gate of a model that has none."""
     return GateRequest(
         model=version.model, collect=request.collect, rules=rules_of(request.settings), at=at, by=request.by
     )
@@ -231,7 +229,6 @@ def _production(store: RunStore, state: RegistryState, version: Version) -> Prod
 
 
 def _evidence(proof: Proof, production: Production | None, gate: GateEntry | None) -> dict[str, Any]:
-    """Return a proof as plain data for the log."""
     return {
         "verdicts": [
             {"experiment": verdict.nodeid, "subject": verdict.subject, "state": verdict.state, "proven": verdict.proven}
@@ -248,7 +245,6 @@ def _evidence(proof: Proof, production: Production | None, gate: GateEntry | Non
 
 
 def _candidate_arm(store: RunStore, run: str) -> Arm:
-    """Return the candidate of a run. Raises SpecError for none and for several."""
     arms = [plan.candidate for plan in judged_plans(store, run)]
     if not arms:
         raise SpecError(

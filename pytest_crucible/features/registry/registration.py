@@ -194,13 +194,11 @@ def _version(model: str, number: int, frozen: FrozenAdapter, stored: Mapping[str
 
 
 def _step_text(frozen: FrozenAdapter) -> str:
-    """Return the log's text on weights that a recipe kept before its end."""
     lineage = frozen.weights.lineage
     return "" if lineage is None or lineage.step is None else f"step {lineage.step} of {lineage.recipe}"
 
 
 def _check_keys(frozen: FrozenAdapter, hide: Callable[[str], str]) -> None:
-    """Raise SpecError for a key in the adapter's table: the registry would store it."""
     plain = plain_or_repr(frozen.adapter)
     if redact(plain, hide) != plain:
         raise SpecError(

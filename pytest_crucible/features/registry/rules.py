@@ -274,7 +274,6 @@ def _check_staged(proof: Proof, situation: Situation) -> Iterator[str]:
 
 
 def _compares_with(plan: Plan, version: Version) -> bool:
-    """Return whether a plan has a comparison with the version that gives a verdict."""
     names = {arm.name for arm in plan.arms[1:] if is_version_arm(arm, version)}
     return any(contrast.decides and contrast.baseline in names for contrast in plan.contrasts)
 
@@ -300,7 +299,6 @@ def _production(proof: Proof, situation: Situation) -> Iterator[str]:
 
 
 def _is_unconfirmed_winner(proof: Proof) -> bool:
-    """Return whether a sweep chose the candidate on the samples of its verdicts."""
     return any(plan.chosen_among > 1 for plan in proof.plans)
 
 

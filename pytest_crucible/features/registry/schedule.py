@@ -76,7 +76,6 @@ def _parse_days(words: str, text: str) -> tuple[int, ...]:
 
 
 def _parse_range(word: str, text: str) -> Iterator[int]:
-    """Yield the days of `mon` or `fri-mon`."""
     names = word.split("-")
     for name in names:
         if name not in DAYS:

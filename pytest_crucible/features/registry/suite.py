@@ -100,7 +100,6 @@ def has_verdicts(item: pytest.Item) -> bool:
 
 
 def _unbelieved(items: Iterable[pytest.Function], experiments: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the experiments and joined tests of which an item is skipped or expected to fail."""
     for item in items:
         reason = _skip_reason(item)
         if reason:
@@ -242,7 +241,6 @@ def local_plugins(config: pytest.Config) -> Iterator[tuple[str, str]]:
 
 
 def _own_plugins(config: pytest.Config) -> list[tuple[Path, ModuleType]]:
-    """Return the plugins that are modules of the user's, by file."""
     plugins = (plugin for plugin in config.pluginmanager.get_plugins() if isinstance(plugin, ModuleType))
     # pytest has a set of them.
     return sorted((Path(str(plugin.__file__)), plugin) for plugin in plugins if not is_installed(plugin))
@@ -373,7 +371,6 @@ def _names_experiments(file: Path) -> bool:
 
 
 def _error_line(text: str) -> str:
-    """Return the exception of a traceback as pytest prints it."""
     return next((line.removeprefix("E").strip() for line in reversed(text.splitlines()) if line.startswith("E ")), text)
 
 

@@ -77,7 +77,6 @@ def _unit_rows(rows: Array) -> Array:
 
 
 def _k_means(rows: Array, count: int, rng: np.random.Generator) -> Array:
-    """Return the centres of the best of a few starts."""
     best, centres = -np.inf, rows[:count]
     for _ in range(_STARTS):
         tried = _converge(rows, rows[rng.choice(len(rows), size=count, replace=False)])

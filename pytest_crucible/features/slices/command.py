@@ -253,7 +253,6 @@ def _main_metrics(plan: Plan, facts: Mapping[str, MetricFacts]) -> list[str]:
 
 
 def _measures(by: By, metrics: Sequence[str], facts: Mapping[str, MetricFacts]) -> tuple[Contrast, ...]:
-    """Return all extremes of some metrics. Values that may be negative have no ratio."""
     measures = (Contrast(statistic=name, metric=metric, by=by, baseline="") for metric in metrics for name in EXTREMES)
     return tuple(each for each in measures if not STATISTICS[each.statistic].check(each, [facts[each.metric]]))
 
@@ -306,7 +305,6 @@ def _of_experiment(
 
 
 def _adjust(experiments: Sequence[ExperimentFairness]) -> tuple[ExperimentFairness, ...]:
-    """Return the experiments with p-values adjusted by Holm over all their changes."""
     p_values = [change.p_value for each in experiments for change in each.changes]
     adjusted: Iterator[float | None] = iter(holm(p_values, family_size=len(p_values)) if p_values else ())
     return tuple(

@@ -141,7 +141,6 @@ class _Rule:
         return replace(scored, facts=replace(scored.facts, applies_to=condition, applies="sample"))
 
     def _check(self, samples: Sequence[Sample]) -> str:
-        """Explain a favourable answer that no sample expects; empty if some sample does."""
         answers = {
             plain_decision(expected_decision(sample.expected)): expected_decision(sample.expected) for sample in samples
         }

@@ -196,7 +196,6 @@ def compare(
 
 
 def _no_change(first: Prepared, second: Prepared, kind: str) -> str:
-    """Return why the change of an extreme is unknown, with the slices that prevent it."""
     problem = first.problem or second.problem
     if problem:
         return problem
@@ -224,7 +223,6 @@ def _no_change(first: Prepared, second: Prepared, kind: str) -> str:
 
 
 def _list_names(names: Sequence[str]) -> str:
-    """Return the first five names, and the number of the others."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return f"{', '.join(map(repr, map(short_name, names[:5])))}{more}"
 

@@ -121,7 +121,6 @@ def _reliability(
 
 
 def _replies(scores: Scores) -> Floats:
-    """Return the scores of single replies: samples x repeats."""
     samples = len(scores.values)
     return scores.values[:, None] if scores.units is None else scores.units.values.reshape(samples, -1)
 

@@ -91,7 +91,6 @@ def _read_run(store: RunStore, run: str) -> tuple[Array, Array, Sequence[Sample]
 
 
 def _values(stored: StoredExperiment, name: str, samples: int) -> Array:
-    """Return the candidate's first score of each sample; NaN if it has none."""
     column, values = stored.arms[0].scores[name], np.full(samples, np.nan)
     for position, repeat, value in zip(column.positions, column.repeats, column.values, strict=True):
         if repeat == 0 and value is not None:

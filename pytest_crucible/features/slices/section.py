@@ -117,7 +117,6 @@ def slice_metric(inputs: SectionInputs, metric: str, field: str, labels: Mapping
 
 
 def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
-    """Yield the slices of each field and metric that a target or a comparison names together."""
     # `by sex within age` has the slices of `by sex`.
     named = {
         (measure.by.title, metric): measure.by
@@ -237,7 +236,6 @@ class ArmGap:
 
 
 def _find_gaps(inputs: SectionInputs) -> Iterator[ArmGap]:
-    """Yield the extremes of all arms, and of the members of an ensemble, with the quality of each."""
     metric = "correct" if "correct" in inputs.scores else main_metric(inputs.plan, inputs.scores)
     attributes = SampleAttributes(inputs.clusters, slicings=inputs.slicings)
     table = ScoreTable(inputs.facts, inputs.scores, attributes, inputs.twins)
@@ -277,7 +275,6 @@ def _arm_gap(table: ScoreTable, label: str, number: int, quality: Measure, extre
 
 
 def _gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
-    """Yield a table of all arms; none without extremes."""
     if not gaps:
         return
     rows = tuple(
@@ -303,7 +300,6 @@ def _gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
 
 
 def _gap_document(gap: ArmGap) -> dict[str, object]:
-    """Return an arm's extreme for a JSON document."""
     return {
         "arm": gap.arm,
         "metric": gap.metric,

@@ -39,7 +39,6 @@ def _no_proof(measure: Measure, facts: MetricFacts) -> str:
 
 
 def _ratio_problem(measure: Measure, facts: Sequence[MetricFacts]) -> str:
-    """Explain a ratio of values that may be negative; empty for others."""
     for each in facts:
         if each.kind not in (None, "binary", "positive", "count") and each.low < 0:
             return f"a ratio needs values of at least 0: declare bounds of {each.name!r}, or use gap({each.name} {measure.by})"

@@ -94,7 +94,6 @@ class SwapTable:
         return Swapped(swapped, tuple(words), tuple(uncertain))
 
     def _counterparts(self, own: str, version: str) -> dict[str, list[str]]:
-        """Return the key of a word -> its counterparts, each once."""
         from_column, to_column = self.versions.index(own), self.versions.index(version)
         counterparts: dict[str, list[str]] = {}
         for row in self.rows:
@@ -113,7 +112,6 @@ class SwapTable:
 
     @cached_property
     def _own(self) -> dict[str, frozenset[str]]:
-        """The words of each version that no other version has."""
         columns = [{_key(row[column]) for row in self.rows} for column in range(len(self.versions))]
         return {
             version: frozenset(columns[at] - set().union(*(words for k, words in enumerate(columns) if k != at)))
@@ -382,7 +380,6 @@ def _twin(sample: Sample, table: SwapTable, own: str, version: str) -> Twin | No
 
 
 def _calling_folder() -> Path:
-    """Return the folder of the file that calls `twins`."""
     file = sys._getframe(2).f_globals.get("__file__")
     return Path(file).parent if file else Path.cwd()
 

@@ -88,7 +88,6 @@ def _of_metric(inputs: SectionInputs, metric: str) -> Iterator[Invariance]:
 
 
 def _replies(scores: Scores) -> Floats:
-    """Return samples x replies."""
     if scores.units is None:
         return scores.values[:, None].copy()
     return scores.units.values.reshape(len(scores.values), -1).copy()
