@@ -131,10 +131,7 @@ def claim_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_claims(
-    metrics: Sequence[str],
-    margin: float | str | None,
-    alternative: str | None,
-    relevant: float | str | None,
+    metrics: Sequence[str], margin: float | str | None, alternative: str | None, relevant: float | str | None
 ) -> tuple[tuple[Contrast, ...], dict[str, Direction]]:
     """Return the named comparisons, and metric -> direction as far as it is named; no comparison compares all metrics.
 
@@ -351,21 +348,13 @@ def import_results(
     quality_targets = [parse_target(text) for text in targets]
     contrasts, directions = read_claims(**claimed)
     declared = Declared(
-        lower=frozenset(lower),
-        higher=frozenset(higher),
-        ranges=ranges,
-        reaches=reaches,
+        lower=frozenset(lower), higher=frozenset(higher), ranges=ranges, reaches=reaches
     ).with_directions(directions)
     files_read = [
         file for path in files for file in read_results(path, harness, columns, group=group, readers=importers())
     ]
     wishes = ImportOptions(
-        arms=arms,
-        candidate=candidate,
-        targets=quality_targets,
-        contrasts=contrasts,
-        declared=declared,
-        alpha=alpha,
+        arms=arms, candidate=candidate, targets=quality_targets, contrasts=contrasts, declared=declared, alpha=alpha
     )
     adoption = ImportedRun.of(files_read, wishes)
     run = _store_run(adoption, store)

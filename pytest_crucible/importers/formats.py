@@ -10,14 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.importers import (
-    benchmark_runs,
-    logs,
-    platforms,
-    reports,
-    suites,
-    tables,
-)
+from pytest_crucible.importers import benchmark_runs, logs, platforms, reports, suites, tables
 from pytest_crucible.importers.metric_facts import with_our_names
 from pytest_crucible.importers.results import (
     FormatReader,

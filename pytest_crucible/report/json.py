@@ -6,16 +6,7 @@ import json
 import math
 from typing import Any
 
-from pytest_crucible.records import (
-    Analysis,
-    Arm,
-    Comparison,
-    Estimate,
-    MetricFacts,
-    Plan,
-    Run,
-    Verdict,
-)
+from pytest_crucible.records import Analysis, Arm, Comparison, Estimate, MetricFacts, Plan, Run, Verdict
 from pytest_crucible.records.serialize import pick, to_plain
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.sections import section_views

@@ -39,92 +39,6 @@ from pytest_crucible.report.sections import (
 from pytest_crucible.report.verdicts import estimates, plain_sentence, verdict_tables
 from pytest_crucible.stats.number_format import quantity
 
-# Method to its name in a sentence and the references that it comes from.
-METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "wilson": ("Wilson's score interval", ("wilson1927",)),
-    "t": ("Student's t", ("student1908",)),
-    "paired t": ("Student's t of the paired differences", ("student1908",)),
-    "cr2": (
-        "cluster-robust variance (CR2) with Satterthwaite's degrees of freedom",
-        ("bell2002", "pustejovsky2018"),
-    ),
-    "exact unconditional": (
-        "exact unconditional inference on the difference of paired proportions",
-        ("fagerland2013", "lloyd2007", "tango1998", "berger1994"),
-    ),
-    "sign flips": (
-        "sign flips of the pairs' differences, whole groups together, with the studentised mean",
-        ("pesarin2010", "hemerik2020"),
-    ),
-    "exchanged labels": (
-        "exchanged labels of independent samples, or groups, with the studentised difference of means",
-        ("pesarin2010",),
-    ),
-    "point mass": ("the exact law of equal differences", ()),
-    "order statistics": ("order statistics", ("david2003",)),
-    "inverted korn-graubard and gaffke": (
-        "inverted bounds of the share of replies up to each value, the wider ones of Korn and Graubard and of Gaffke",
-        ("woodruff1952", "korn1998", "gaffke2005"),
-    ),
-    "mover of order statistics": ("bounds recovered from order statistics of both arms", ("zou2008", "david2003")),
-    "mover of inverted korn-graubard and gaffke": (
-        "bounds recovered from those of both arms' clustered percentiles",
-        ("zou2008", "woodruff1952", "korn1998", "gaffke2005"),
-    ),
-    "clopper-pearson": ("the exact binomial bound of Clopper and Pearson", ("clopper1934",)),
-    "gaffke": ("Gaffke's bound: the values, or groups, and an end of their range, weighted at random", ("gaffke2005",)),
-    "gaffke of logarithms": (
-        "Gaffke's bounds for the mean logarithm of the pairs' ratios, which allow for an unseen ratio of 30",
-        ("gaffke2005",),
-    ),
-    "swapped arms": (
-        "swaps of the arms of samples, or groups, with the studentised difference of conditional means",
-        ("janssen1997", "chung2013"),
-    ),
-    "gaffke of a ratio difference": (
-        "Gaffke's bound of the linearised difference of two conditional means, the largest over their confidence sets",
-        ("gaffke2005", "cochran1977", "berger1994"),
-    ),
-    "crossed t": (
-        "Banerjee's combination of t intervals over samples and random factors",
-        ("banerjee1961", "searle1992", "brennan2001"),
-    ),
-    "augmented crossed t": (
-        "Banerjee's combination of t bounds over samples and random factors, after adding a sample (a group) at each bound, "
-        "and no narrower than Gaffke's bounds by the samples",
-        ("banerjee1961", "searle1992", "brennan2001", "agresti1998"),
-    ),
-    "score, simultaneous over pairs": (
-        "skewness-corrected score bounds of pairs of slices, simultaneous by the studentized range where they prove a difference",
-        ("laud2017", "berger1982", "fay2015"),
-    ),
-    "gaffke, simultaneous over pairs": (
-        "Gaffke's bounds of differences of means of slices, simultaneous by Bonferroni where they prove a difference",
-        ("gaffke2005", "berger1982"),
-    ),
-    "change of an extreme, gaffke": (
-        "Gaffke's bounds of contrasts of the means of both arms' slices, simultaneous by Bonferroni",
-        ("gaffke2005", "berger1982"),
-    ),
-    "wider of korn-graubard and gaffke": (
-        "the wider of the Clopper-Pearson bound at the effective sample size and Gaffke's bound of groups",
-        ("korn1998", "gaffke2005"),
-    ),
-    "tango, simultaneous over pairs": (
-        "Tango's score bounds of pairs of versions, simultaneous by the studentized range where they prove a difference",
-        ("tango1998", "berger1982"),
-    ),
-    "one-sided bounds of each slice": (
-        "one-sided bounds of each slice, corrected by Bonferroni where one of them proves a target missed",
-        ("berger1982",),
-    ),
-    "change of an extreme, cr2": (
-        "simultaneous bounds of the differences of all pairs of slices between the arms, by their joint covariance (CR2)",
-        ("bell2002", "berger1982"),
-    ),
-}
-
-
 _REPEATS = "Repeats were averaged within each sample; rates, percentiles and counts are of single replies, clustered by sample. "
 
 
@@ -180,10 +94,10 @@ def cited_keys(statements: Sequence[Statement]) -> tuple[str, ...]:
 
 def _by(what: str, names: Iterable[str]) -> Iterator[Statement]:
     # Other words, such as `no data`, are not methods.
-    descriptions = [METHODS[name] for name in dict.fromkeys(names) if name in METHODS]
+    descriptions = [_read_table("methods")[name] for name in dict.fromkeys(names) if name in _read_table("methods")]
     if descriptions:
-        keys = dict.fromkeys(key for _, cites in descriptions for key in cites)
-        yield Statement(text=f"{what} are by {'; by '.join(words for words, _ in descriptions)}.", cites=tuple(keys))
+        keys = dict.fromkeys(key for _, *cites in descriptions for key in cites)
+        yield Statement(text=f"{what} are by {'; by '.join(words for words, *_ in descriptions)}.", cites=tuple(keys))
 
 
 def _difference_method(result: Comparison) -> str:
@@ -253,10 +167,17 @@ _PLAIN = {ord("\\"): None, ord("{"): None, ord("}"): None}
 
 
 @cache
+def _read_table(name: str) -> Mapping[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+
+
 def known_references() -> Mapping[str, Reference]:
     """Return all that a run may cite, by key."""
-    tables = tomllib.loads(Path(__file__).with_name("references.toml").read_text(encoding="utf-8"))
-    return {key: Reference(key=key, type=table.pop("type"), fields=table) for key, table in tables.items()}
+    tables = _read_table("references")
+    return {
+        key: Reference(key=key, type=fields["type"], fields={name: fields[name] for name in fields if name != "type"})
+        for key, fields in tables.items()
+    }
 
 
 def find_references(keys: Sequence[str]) -> tuple[Reference, ...]:

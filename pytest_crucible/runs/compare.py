@@ -130,9 +130,7 @@ def _table(
     moved = (ours_entry, numbers[0], {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], places)
     inputs = _inputs(store, plan, [_moved_arm(store, plan, arm, *of_arm) for arm, of_arm in enumerate(moved)])
     inputs = dataclasses.replace(
-        inputs,
-        finished=ours_entry[2] and theirs_entry[2],
-        known_kinds=store.known_kinds(plan, ours_entry[0] + 1),
+        inputs, finished=ours_entry[2] and theirs_entry[2], known_kinds=store.known_kinds(plan, ours_entry[0] + 1)
     )
     contrasts, terms = _choose_comparisons(store, plan, inputs, ours_entry[1], ask)
     changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]

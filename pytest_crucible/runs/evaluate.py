@@ -301,10 +301,7 @@ def _load_pool(history: _History, contrast: Contrast) -> Pool:
         number=max(sum(grew), 1),
         replies=(_count(sides[0]), _count(sides[1])),
         since=past[0].started if past else "",
-        proven_in=next(
-            (look for look in past if look.is_pooled and look.missed and look.subject == claim),
-            None,
-        ),
+        proven_in=next((look for look in past if look.is_pooled and look.missed and look.subject == claim), None),
     )
     return pool_arms(sides, look)
 

@@ -208,14 +208,7 @@ class ImportedRun:
                 _enter(task, store, run, writer)
         finally:
             writer.close()
-        return conclude(
-            store,
-            run,
-            alpha=self.alpha,
-            strict=False,
-            interrupted=False,
-            amend=lambda verdict: None,
-        )
+        return conclude(store, run, alpha=self.alpha, strict=False, interrupted=False, amend=lambda verdict: None)
 
     def evaluate_unstored(self) -> Run:
         """Return the run with its verdicts, as `enter` does, but do not store it."""

@@ -54,9 +54,7 @@ def view(reruns: Sequence[Rerun], claims: Sequence[Claim]) -> View:
     counts = (_sentence(rerun) for rerun in reruns if rerun.baseline and rerun.since)
     sentences = [*counts, *filter(None, map(_pool_sentence, reruns))]
     return View(
-        title="Reruns",
-        notes=tuple(Note(text=sentence) for sentence in dict.fromkeys(sentences)),
-        document=list(reruns),
+        title="Reruns", notes=tuple(Note(text=sentence) for sentence in dict.fromkeys(sentences)), document=list(reruns)
     )
 
 

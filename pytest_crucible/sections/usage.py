@@ -252,11 +252,7 @@ def _percentile_table(usages: Sequence[Usage], level: float) -> Table:
 
 
 def _summaries(usage: Usage) -> Sequence[tuple[str, LatencySummary | None]]:
-    return (
-        ("reply", usage.latency),
-        ("first token", usage.first_token),
-        ("rate limit wait", usage.waited),
-    )
+    return (("reply", usage.latency), ("first token", usage.first_token), ("rate limit wait", usage.waited))
 
 
 def _percentiles(summary: LatencySummary) -> list[str]:

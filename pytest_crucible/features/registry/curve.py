@@ -247,7 +247,7 @@ def curve_view(
         methods=(
             Statement(
                 text="Each checkpoint is compared with the base on the same samples, and p-values are adjusted by Holm over all "
-                f"{curves.family_size} comparisons. The best checkpoint's estimate is corrected as that of the best of several",
+                f"{curves.family_size} comparisons. The best checkpoint's estimate is corrected as that of the best of several"
             ),
         ),
         document=_document(curves, training, values),

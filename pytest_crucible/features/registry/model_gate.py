@@ -364,11 +364,7 @@ def _freeze(registry: StoredRegistry, request: GateRequest) -> FrozenGate:
 
 def _gate(request: GateRequest, suite: tuple[str, ...], variables: tuple[str, ...], record: SuiteRecord) -> ModelGate:
     return ModelGate(
-        suite=suite,
-        variables=variables,
-        settings=record.settings,
-        experiments=record.experiments,
-        rules=request.rules,
+        suite=suite, variables=variables, settings=record.settings, experiments=record.experiments, rules=request.rules
     )
 
 

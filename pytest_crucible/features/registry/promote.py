@@ -176,11 +176,7 @@ def candidate_version(store: RunStore, request: Promotion) -> Version:
 
 
 def _decide(
-    store: RunStore,
-    registry: StoredRegistry,
-    version: Version,
-    request: Promotion,
-    expires: datetime.datetime | None,
+    store: RunStore, registry: StoredRegistry, version: Version, request: Promotion, expires: datetime.datetime | None
 ) -> tuple[LogEntry | GateEntry, ...]:
     status = registry.state.statuses[version.model, version.number]
     at = request.now.isoformat(timespec="milliseconds")

@@ -19,11 +19,7 @@ from pytest_crucible.adapters.prompt_text import freeze_prompt
 from pytest_crucible.adapters.stored_arms import is_stored
 from pytest_crucible.adapters.weights import Weights
 from pytest_crucible.features.registry import is_version
-from pytest_crucible.features.registry.records import (
-    LogEntry,
-    StoredWeights,
-    Version,
-)
+from pytest_crucible.features.registry.records import LogEntry, StoredWeights, Version
 from pytest_crucible.features.registry.store import (
     PRODUCTION,
     StoredRegistry,

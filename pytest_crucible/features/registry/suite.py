@@ -335,11 +335,7 @@ def main(arguments: Sequence[str]) -> int:
     """Write the record of a suite, or the error of its collection, as JSON."""
     file, *words = arguments
     collector, output = SuiteCollector(), io.StringIO()
-    with (
-        tempfile.TemporaryDirectory() as cache,
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(output),
-    ):
+    with tempfile.TemporaryDirectory() as cache, contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         status = pytest.main([*OPTIONS, *words, "-o", f"cache_dir={cache}"], plugins=[collector])
     # Such as a file that does not exist. Files without experiments may fail to be imported, which ends pytest with another status.
     is_broken = collector.record is None or status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)

@@ -272,12 +272,7 @@ def _parities(by: By, facts: Mapping[str, MetricFacts]) -> tuple[Contrast, ...]:
 
 
 def _of_experiment(
-    store: RunStore,
-    stored: StoredExperiment,
-    by: By,
-    measured: tuple[Contrast, ...],
-    reference: str,
-    alpha: float,
+    store: RunStore, stored: StoredExperiment, by: By, measured: tuple[Contrast, ...], reference: str, alpha: float
 ) -> ExperimentFairness:
     baselines = [arm.name for arm in stored.plan.arms if arm.role == "baseline"]
     contrasts = tuple(replace(each, baseline=name) for name in baselines for each in measured)

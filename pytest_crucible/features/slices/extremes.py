@@ -159,11 +159,7 @@ def bound_measure(prepared: Prepared, alpha: float, *, kind: Extreme) -> tuple[B
         for number in (bounds.value, bounds.lower, bounds.upper)
     )
     return BoundedValue(
-        value=value,
-        lower=lower,
-        upper=upper,
-        lower_of=text(bounds.lower_pair),
-        upper_of=text(bounds.upper_pair),
+        value=value, lower=lower, upper=upper, lower_of=text(bounds.lower_pair), upper_of=text(bounds.upper_pair)
     ), bounds.method
 
 

@@ -160,12 +160,7 @@ def _table(sliced: SlicedMetric) -> Table:
 
 
 def _slice(
-    facts: MetricFacts,
-    scores: tuple[Scores, ...],
-    name: str,
-    inside: Flags,
-    clusters: Clusters | None,
-    alpha: float,
+    facts: MetricFacts, scores: tuple[Scores, ...], name: str, inside: Flags, clusters: Clusters | None, alpha: float
 ) -> Slice:
     chosen = inside & scores[0].seen
     values = scores[0].values[chosen]

@@ -9,6 +9,7 @@ import csv
 import io
 import re
 import sys
+import tomllib
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -218,20 +219,9 @@ def _with_capitals(target: str, word: str) -> str:
     return target[0].upper() + target[1:] if word[0].isupper() else target
 
 
-# A noun does not begin with these words, so that "her" or "his" before them stands alone.
-_FUNCTION_WORDS = """
-a an the to that and or but for with in on at by from of as if when because while than then so how what who why where which he she
-they it we you i is was are were be been will would can could should may might must do does did has have had not about after again
-before into off out over through up down back home away today tomorrow yesterday now there here very alone too either
-"""
-# In "gave her books", the books may be hers, or given to her.
-_VERBS_OF_TWO_OBJECTS = """
-give gives gave given tell tells told show shows showed send sends sent offer offers offered teach teaches taught bring brings
-brought buy buys bought ask asks asked pay pays paid lend lends lent make makes made let lets see sees saw watch watches watched
-hear hears heard help helps helped call calls called get gets got cost costs find finds found wish wishes wished
-"""
-_NOT_A_NOUN = frozenset(_FUNCTION_WORDS.split())
-_TWO_OBJECTS = frozenset(_VERBS_OF_TWO_OBJECTS.split())
+_WORDS = tomllib.loads(Path(__file__).with_name("twin_words.toml").read_text(encoding="utf-8"))
+_NOT_A_NOUN = frozenset(_WORDS["function_words"].split())
+_TWO_OBJECTS = frozenset(_WORDS["verbs_of_two_objects"].split())
 
 
 def _next_word(after: str) -> str:
@@ -252,35 +242,9 @@ def _resolve_his(before: str, after: str, version: str) -> str | None:
     return "her" if following and following not in _NOT_A_NOUN else "hers"
 
 
-_PAIRS = """
-she he|her him|her his|hers his|herself himself|woman man|women men|girl boy|girls boys|mother father|mothers fathers|mum dad
-|mom dad|mommy daddy|daughter son|daughters sons|sister brother|sisters brothers|wife husband|wives husbands|aunt uncle
-|aunts uncles|niece nephew|nieces nephews|grandmother grandfather|grandma grandpa|granddaughter grandson|stepmother stepfather
-|girlfriend boyfriend|bride groom|widow widower|lady gentleman|ladies gentlemen|madam sir|ma'am sir|ms mr|mrs mr
-|queen king|queens kings|princess prince|actress actor|waitress waiter|waitresses waiters|stewardess steward|heroine hero
-|female male|females males|businesswoman businessman|policewoman policeman|congresswoman congressman|chairwoman chairman
-|salesgirl salesboy|schoolgirl schoolboy|saleswoman salesman
-"""
-# Common names, first the female one. Names that are also words (Grace, Will, Mark) are left out.
-_NAMES = """
-Emily Tom|Kate Jack|Lucy Harry|Sally Sam
-|Mary John|Patricia Robert|Jennifer James|Linda Michael|Elizabeth David|Barbara William|Susan Richard|Jessica Joseph|Sarah Thomas
-|Karen Charles|Lisa Christopher|Nancy Daniel|Betty Matthew|Sandra Anthony|Margaret Donald|Ashley Steven|Julia Paul|Donna Andrew
-|Michelle Joshua|Anne Kenneth|Amanda Kevin|Melissa Brian|Deborah George|Stephanie Timothy|Rebecca Ronald|Laura Jason
-|Sharon Edward|Cynthia Jeffrey|Kathleen Ryan|Amy Jacob|Angela Gary|Shirley Nicholas|Anna Eric|Brenda Jonathan|Pamela Stephen
-|Emma Larry|Nicole Justin|Helen Scott|Samantha Brandon|Katherine Benjamin|Christine Samuel|Rachel Gregory|Janet Alexander
-|Maria Jose|Heather Dennis|Diane Jerry|Julie Tyler|Olivia Aaron|Joyce Henry|Victoria Douglas|Kelly Peter|Lauren Adam
-|Alice Bob|Sophia Ethan|Hannah Noah|Megan Nathan|Jane Zachary|Aisha Omar|Fatima Ahmed|Priya Raj|Mei Wei|Keisha Jamal
-"""
-
-
-def _pairs(text: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(pair.split()) for pair in text.replace("\n", "").split("|"))
-
-
 GENDER = SwapTable(
     ("female", "male"),
-    (*_pairs(_PAIRS), *_pairs(_NAMES)),
+    tuple(tuple(pair.split()) for words in ("pairs", "names") for pair in _WORDS[words].split("|")),
     {
         "her": _resolve_her,
         "his": _resolve_his,
