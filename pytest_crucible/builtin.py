@@ -124,10 +124,10 @@ COMMANDS = {
 
 SECTIONS = {
     "many_arms": Placed(10, "pytest_crucible.sections.many_arms"),
-    "losses": Placed(20, "pytest_crucible.sections.losses"),
-    "cache": Placed(70, "pytest_crucible.sections.cache"),
-    "reruns": Placed(80, "pytest_crucible.sections.reruns"),
-    "stored_baselines": Placed(100, "pytest_crucible.sections.stored_baselines"),
+    "losses": Placed(20, "pytest_crucible.sections.replies:LOSSES"),
+    "cache": Placed(70, "pytest_crucible.sections.replies:CACHE"),
+    "reruns": Placed(80, "pytest_crucible.sections.replies:RERUNS"),
+    "stored_baselines": Placed(100, "pytest_crucible.sections.replies:STORED_BASELINES"),
     "drift": Placed(120, "pytest_crucible.sections.drift"),
     "usage": Placed(170, "pytest_crucible.sections.usage"),
     "detection": Placed(190, "pytest_crucible.sections.detection"),

@@ -16,7 +16,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
 
 # The format version that this module reads.
-PROMPTFOO_VERSION = 3
+_FORMAT = 3
 # The `failureReason` of a request without a reply; 1 is a failed assertion.
 _ERROR = 2
 
@@ -45,9 +45,9 @@ def read_promptfoo(source: Source, columns: Mapping[str, str]) -> ParsedFile:
 
 def _promptfoo_results_of(source: Source) -> Sequence[Mapping[str, Any]]:
     document = source.document["results"]
-    if document.get("version") != PROMPTFOO_VERSION:
+    if document.get("version") != _FORMAT:
         raise SpecError(
-            f"{source.path} has results of promptfoo's format {document.get('version')!r}, and format {PROMPTFOO_VERSION} can be read: "
+            f"{source.path} has results of promptfoo's format {document.get('version')!r}, and format {_FORMAT} can be read: "
             "export it again with a current promptfoo"
         )
     results: Sequence[Mapping[str, Any]] = document["results"]

@@ -94,7 +94,7 @@ def cited_keys(statements: Sequence[Statement]) -> tuple[str, ...]:
 
 def _by(what: str, names: Iterable[str]) -> Iterator[Statement]:
     # Other words, such as `no data`, are not methods.
-    descriptions = [_read_table("methods")[name] for name in dict.fromkeys(names) if name in _read_table("methods")]
+    descriptions = [read_table("methods")[name] for name in dict.fromkeys(names) if name in read_table("methods")]
     if descriptions:
         keys = dict.fromkeys(key for _, *cites in descriptions for key in cites)
         yield Statement(text=f"{what} are by {'; by '.join(words for words, *_ in descriptions)}.", cites=tuple(keys))
@@ -167,13 +167,13 @@ _PLAIN = {ord("\\"): None, ord("{"): None, ord("}"): None}
 
 
 @cache
-def _read_table(name: str) -> Mapping[str, Any]:
+def read_table(name: str) -> Mapping[str, Any]:
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def known_references() -> Mapping[str, Reference]:
     """Return all that a run may cite, by key."""
-    tables = _read_table("references")
+    tables = read_table("references")
     return {
         key: Reference(key=key, type=fields["type"], fields={name: fields[name] for name in fields if name != "type"})
         for key, fields in tables.items()

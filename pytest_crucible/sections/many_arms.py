@@ -10,11 +10,12 @@ from pytest_crucible.analyse.many_arms import FEWEST_ARMS, ArmResult, ManyArms, 
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.records import Chart, Claim, Note, Point, Row, Statement, Table, View
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.sections.inputs import SectionInputs, no_claims
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import quantity, ratio_with_interval, with_interval
 
 decides = False  # no claim of it can fail the session
+claims = no_claims
 
 # More names than this are not read in a sentence; the table has them all.
 MOST_NAMES = 8
@@ -28,11 +29,6 @@ METHOD = Statement(
 def compute(inputs: SectionInputs) -> tuple[ManyArms, ...] | None:
     """Return the arms by each directed metric that a comparison or a target names; None below three arms."""
     return tuple(_tables(inputs)) or None
-
-
-def claims(tables: Sequence[ManyArms]) -> Sequence[Claim]:
-    """Return no claims: the comparisons of the plan have the verdicts, and ranks are corrected among themselves."""
-    return ()
 
 
 def view(tables: Sequence[ManyArms], claims: Sequence[Claim]) -> View:

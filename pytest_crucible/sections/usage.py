@@ -26,11 +26,12 @@ from pytest_crucible.records import (
     View,
 )
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.sections.inputs import SectionInputs, no_claims
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import dollars, number, quantity, seconds, three_digits, with_interval
 
 decides = False  # no claim of it can fail the session
+claims = no_claims
 
 # The percentiles by which latencies are usually compared.
 SHARES = (0.5, 0.9, 0.95, 0.99)
@@ -53,11 +54,6 @@ def compute(inputs: SectionInputs) -> Usages | None:
     usages = tuple(_usages(inputs.plan, inputs.stored.events(), level=level))
     simulated = frozenset(arm.name for arm in inputs.plan.arms if arm.simulated)
     return Usages(usages=usages, simulated=simulated, level=level) if usages else None
-
-
-def claims(usages: Usages) -> Sequence[Claim]:
-    """Return no claims."""
-    return ()
 
 
 def view(usages: Usages, claims: Sequence[Claim]) -> View:

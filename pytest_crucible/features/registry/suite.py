@@ -3,8 +3,8 @@
 A demand is a text on something that can make a verdict easier to meet. A run records those of its own experiments, and the gate of
 a model holds them. Nothing here opens an adapter or a judge.
 
-`python -m pytest_crucible.features.registry.suite FILE ARGUMENTS` collects a suite and writes its record, in a process of its own, so
-that nothing of an earlier session, and no variable that its caller has set, changes what is collected.
+`python -m pytest_crucible.features.registry.suite FILE ARGUMENTS` collects a suite and writes its record, in a process of its own,
+so that nothing of an earlier session, and no variable that its caller has set, changes what is collected.
 """
 
 from __future__ import annotations

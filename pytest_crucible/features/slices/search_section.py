@@ -13,7 +13,7 @@ from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.records import Claim, Note, Row, Sample, Statement, Table, View
-from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.sections.inputs import SectionInputs, no_claims
 from pytest_crucible.stats.number_format import p_equals, quantity
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.slices.search import SearchedSlice
 
 decides = False  # no claim of it can fail the session
+claims = no_claims
 
 # Samples below which no slice of 20 can be searched.
 FEWEST_SAMPLES = 40
@@ -89,11 +90,6 @@ def compute(inputs: SectionInputs) -> SearchResult | NotSearched | None:
     return (
         search(inputs, metric) if inputs.samples <= most else NotSearched(inputs.samples, inputs.clusters is not None)
     )
-
-
-def claims(result: SearchResult | NotSearched) -> Sequence[Claim]:
-    """Return no claims: the search changes no verdict, and its p-values are adjusted for all its slices already."""
-    return ()
 
 
 def view(result: SearchResult | NotSearched, claims: Sequence[Claim]) -> View:

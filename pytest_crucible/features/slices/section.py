@@ -29,11 +29,12 @@ from pytest_crucible.measures.row import Difference
 from pytest_crucible.records import Claim, Contrast, Estimate, Measure, MetricFacts, Note, Row, Table, View
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.sections.inputs import SectionInputs, no_claims
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import with_interval
 
 decides = False  # no claim of it can fail the session
+claims = no_claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +79,6 @@ def compute(inputs: SectionInputs) -> Slices | None:
     fields = [*_sliced_metrics(inputs), *_groups(inputs)]
     gaps = tuple(_find_gaps(inputs))
     return Slices(fields=tuple(fields), gaps=gaps) if fields or gaps else None
-
-
-def claims(slices: Slices) -> Sequence[Claim]:
-    """Return no claims."""
-    return ()
 
 
 def view(slices: Slices, claims: Sequence[Claim]) -> View:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from answer_builders import arm, inputs_of
 
 from pytest_crucible.records import Contrast, PastComparison
-from pytest_crucible.sections import reruns
 from pytest_crucible.sections.inputs import NoStoredDetails
+from pytest_crucible.sections.replies import RERUNS
 
 CONTRASTS = (Contrast(metric="a", baseline="v1"), Contrast(metric="b", baseline="v1"))
 
@@ -38,7 +38,7 @@ class History(NoStoredDetails):
 def notes(stored: NoStoredDetails, **facts: object) -> list[str]:
     values = [True, False]
     inputs = inputs_of(arm(a=values, b=values), arm(a=values, b=values), contrasts=CONTRASTS, stored=stored, **facts)
-    return [note.text for note in reruns.view(reruns.compute(inputs) or (), ()).notes]
+    return [note.text for note in RERUNS.view(RERUNS.compute(inputs) or (), ()).notes]
 
 
 def test_the_first_comparison_says_nothing():

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 from answer_builders import arm, inputs_of
 
-from pytest_crucible.sections import stored_baselines
 from pytest_crucible.sections.inputs import NoStoredDetails
-from pytest_crucible.sections.stored_baselines import MANY, RISK
+from pytest_crucible.sections.replies import MANY, RISK, STORED_BASELINES
 
 
 class Served(NoStoredDetails):
@@ -22,8 +21,8 @@ class Served(NoStoredDetails):
 
 @pytest.mark.parametrize(("sessions", "suggested"), [(MANY - 1, False), (MANY, True)])
 def test_a_baseline_that_has_served_many_sessions_is_suggested_for_a_fresh_run(sessions, suggested):
-    baselines = stored_baselines.compute(inputs_of(arm(a=[True]), arm(a=[True]), stored=Served(sessions)))
-    notes = [note.text for note in stored_baselines.view(baselines or (), ()).notes]
+    baselines = STORED_BASELINES.compute(inputs_of(arm(a=[True]), arm(a=[True]), stored=Served(sessions)))
+    notes = [note.text for note in STORED_BASELINES.view(baselines or (), ()).notes]
 
     sentence = f"v1: 10 sessions have compared with the same stored replies of it; {RISK}: --crucible-fresh calls its model again"
     assert notes == ([sentence] if suggested else [])
@@ -34,4 +33,4 @@ def test_a_baseline_of_recorded_replies_is_never_suggested():
     candidate, baseline = inputs.plan.arms
     recorded = replace(inputs, plan=replace(inputs.plan, arms=(candidate, replace(baseline, recorded=True))))
 
-    assert stored_baselines.compute(recorded) is None
+    assert STORED_BASELINES.compute(recorded) is None
