@@ -71,16 +71,12 @@ def list_metrics(as_json: bool) -> None:
 
 
 def _metric_facts(metric: Metric) -> dict[str, Any]:
-    facts = metric.facts
-    low, high = (end if math.isfinite(end) else None for end in (facts.low, facts.high))
+    ends = {name: getattr(metric.facts, name) for name in ("low", "high")}
     return {
         "name": metric.name,
-        "kind": facts.kind,
-        "direction": facts.direction,
-        "low": low,
-        "high": high,
-        "reach": facts.reach,
-        "version": facts.version,
+        **pick(metric.facts, "kind direction"),
+        **{name: end if math.isfinite(end) else None for name, end in ends.items()},
+        **pick(metric.facts, "reach version"),
         "says": _sentence(metric),
     }
 
@@ -145,11 +141,14 @@ def catalogue_lines() -> list[str]:
     ]
 
 
+_OFFICIAL = {True: "yes", False: "no: a file differs from the published one", None: "not known"}
+
+
 def lines_of(name: str, described: Description, origin: Origin | None) -> list[str]:
     """Return the description of one dataset, line by line."""
     rows = [("name", name), ("samples", f"{described.samples:,}")]
     if origin is not None:
-        rows += [("licence", origin.licence), ("source", origin.source), ("official", _official(origin))]
+        rows += [("licence", origin.licence), ("source", origin.source), ("official", _OFFICIAL[origin.official])]
         rows += [("file", f"{file} sha256:{sha256}") for file, sha256 in origin.files.items()]
     rows += [
         ("columns", ", ".join(described.columns)),
@@ -189,10 +188,6 @@ def _facts(dataset: Release) -> dict[str, Any]:
             for file in dataset.files
         ],
     }
-
-
-def _official(origin: Origin) -> str:
-    return {True: "yes", False: "no: a file differs from the published one", None: "not known"}[origin.official]
 
 
 def _look(value: Any) -> str:

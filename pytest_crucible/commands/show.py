@@ -211,14 +211,8 @@ def _print_sample(store: RunStore, run: str, sample: str, *, reasoning: bool, as
 
 def _document(stored: Any) -> dict[str, Any]:
     # The names of columns are the store's own; programs read these keys.
-    names = {
-        "id": "sample_id",
-        "group": "sample_group",
-        "input": "input",
-        "expected": "expected",
-        "metadata": "metadata",
-    }
-    return {name: stored[column] for name, column in names.items()}
+    names = {"id": "sample_id", "group": "sample_group"}
+    return {name: stored[names.get(name, name)] for name in ("id", "group", "input", "expected", "metadata")}
 
 
 def _hint(store: RunStore, run: str, sample: str) -> str:

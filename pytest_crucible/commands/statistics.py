@@ -165,8 +165,11 @@ def _lines(needs: Sequence[Need]) -> Iterator[str]:
             need.spread.metric,
             need.spread.baseline,
             _differ(need.spread),
-            *map(_amount, (need.samples, need.replies, need.tokens)),
-            _cost(need),
+            *(
+                "unknown" if amount is None else f"{amount:,.0f}"
+                for amount in (need.samples, need.replies, need.tokens)
+            ),
+            "unknown" if need.cost_usd is None else f"{need.cost_usd:,.2f} USD",
         )
         for need in needs
     ]
@@ -177,14 +180,6 @@ def _differ(spread: PairVariability) -> str:
     if spread.discordance is not None:
         return f"on {spread.discordance * 100:.3g} % of samples"
     return f"by a spread of {spread.deviation:.3g}"
-
-
-def _amount(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:,.0f}"
-
-
-def _cost(need: Need) -> str:
-    return "unknown" if need.cost_usd is None else f"{need.cost_usd:,.2f} USD"
 
 
 @click.command("calibrate", short_help="The suite's false alarm rate: an A/A test on a stored run.")

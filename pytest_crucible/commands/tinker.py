@@ -70,9 +70,9 @@ def checkpoints(run: str, limit: int, service: str | None, as_json: bool) -> Non
         (
             checkpoint.tinker_path,
             _time(checkpoint.time),
-            _size(checkpoint.size_bytes),
+            "" if checkpoint.size_bytes is None else f"{checkpoint.size_bytes:,}",
             "yes" if checkpoint.public else "no",
-            _expiry(checkpoint.expires_at),
+            NEVER if checkpoint.expires_at is None else _time(checkpoint.expires_at),
         )
         for checkpoint in listed.checkpoints
     ]
@@ -201,14 +201,6 @@ def _newest(run: Any) -> str:
 
 def _time(time: Any) -> str:
     return f"{time:%Y-%m-%d %H:%M}"
-
-
-def _expiry(time: Any) -> str:
-    return NEVER if time is None else _time(time)
-
-
-def _size(size: int | None) -> str:
-    return "" if size is None else f"{size:,}"
 
 
 def _whole(seconds: str) -> int:

@@ -68,15 +68,12 @@ def _size(plan: Plan) -> str:
         samples += f", as they are and in {quantity(len(plan.variants), 'variant')}"
     queried = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
     arm_count, total = len(queried), sum(map(plan.count_replies, queried))
-    arms = f" x {arm_count} arms" if len(set(trainings)) == 1 else f" x arms of {_list(trainings)} trainings"
+    *first, last = map(str, trainings)
+    of_trainings = f" x arms of {', '.join(first)} and {last} trainings"
+    arms = f" x {arm_count} arms" if len(set(trainings)) == 1 else of_trainings
     if arm_count < 2 and not plan.variants:
         return samples
     return f"{samples}{arms if arm_count > 1 else ''} = {total:,} replies"
-
-
-def _list(numbers: Sequence[int]) -> str:
-    *first, last = map(str, numbers)
-    return f"{', '.join(first)} and {last}"
 
 
 # Fewer groups give no interval, so a comparison could decide nothing.
@@ -145,7 +142,10 @@ def _effect_line(effect: DetectableEffect, groups: int | None) -> str:
     if effect.contrast.relevant is not None and effect.needed is not None:
         return _relevant_line(effect, effect.needed, groups)
     # A margin is decided by its bounds: what a test of a difference could detect says nothing of it.
-    return _metric_line(effect, groups) if effect.needed is None else _margin_line(effect, groups)
+    if effect.needed is None:
+        return _metric_line(effect, groups)
+    symbol = "n" if groups is None else "groups"
+    return f"  {effect.contrast.expression}: margin {effect.contrast.limit_text} needs about {symbol}={effect.needed:,}"
 
 
 def _relevant_line(effect: DetectableEffect, needed: int, groups: int | None) -> str:
@@ -166,11 +166,6 @@ def _metric_line(effect: DetectableEffect, groups: int | None) -> str:
     detects = f"can detect {_amount(effect)} or more{_by_falls(effect)}"
     finding = f"too few {unit} to detect a difference" if effect.detectable is None else detects
     return f"  {effect.contrast.expression}: {finding}"
-
-
-def _margin_line(effect: DetectableEffect, groups: int | None) -> str:
-    symbol = "n" if groups is None else "groups"
-    return f"  {effect.contrast.expression}: margin {effect.contrast.limit_text} needs about {symbol}={effect.needed:,}"
 
 
 def _amount(effect: DetectableEffect) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,12 +56,6 @@ def section_views(analysis: Analysis) -> Iterator[tuple[str, View]]:
             yield name, outcome.view
 
 
-def section_notes(analysis: Analysis, *, verbosity: int = 0) -> Iterator[Note]:
-    """Yield the notes of all sections of an experiment that belong to one verbosity."""
-    for _, view in section_views(analysis):
-        yield from (note for note in view.notes if note.verbosity == verbosity)
-
-
 def section_excerpts(analysis: Analysis) -> Iterator[tuple[str, Excerpt]]:
     """Yield the title of the section and each sample that it shows."""
     for _, view in section_views(analysis):
@@ -93,7 +86,10 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
         for analysis, view in views
         for picture in view.curves
     )
-    whole = (_without_empty_columns(_stack_tables(parts)) for parts in tables.values())
+    whole = (
+        _without_empty_columns(replace(parts[0], rows=tuple(row for part in parts for row in part.rows)))
+        for parts in tables.values()
+    )
     return JoinedSection(
         name=name,
         title=views[0][1].title,
@@ -101,10 +97,6 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
         charts=charts,
         curves=curves,
     )
-
-
-def _stack_tables(tables: Sequence[Table]) -> Table:
-    return replace(tables[0], rows=tuple(row for table in tables for row in table.rows))
 
 
 def _without_empty_columns(table: Table) -> Table:
@@ -130,7 +122,8 @@ def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
     reasons = {verdict.reason for verdict in run.verdicts}
     for analysis in run.experiments:
         name = experiment_name(analysis.plan.nodeid)
-        for note in section_notes(analysis, verbosity=verbosity):
+        of_sections = [note for _, view in section_views(analysis) for note in view.notes]
+        for note in (note for note in of_sections if note.verbosity == verbosity):
             details = tuple(printable(detail, LONGEST_DETAIL) for detail in note.details)
             yield Note(text=f"{name}: {note.text}", details=details)
         if verbosity == 0:
@@ -196,7 +189,7 @@ def worst_first(run: Run) -> Run:
         # Without a verdict there is nothing to act on: such experiments come last.
         return len(_WORST) if state is None else _WORST.index(state)
 
-    return dataclasses.replace(run, experiments=tuple(sorted(run.experiments, key=badness)))
+    return replace(run, experiments=tuple(sorted(run.experiments, key=badness)))
 
 
 def fold_experiments(run: Run) -> tuple[Run, str]:
@@ -209,7 +202,7 @@ def fold_experiments(run: Run) -> tuple[Run, str]:
     ranked, states = worst_first(run).experiments, worst_states(run)
     rest = Counter(states.get(analysis.plan.nodeid, "not judged") for analysis in ranked[MOST:])
     counts = ", ".join(f"{rest[state]:,} {state}" for state in (*_WORST, "not judged") if rest[state])
-    worst = dataclasses.replace(run, experiments=ranked[:MOST])
+    worst = replace(run, experiments=ranked[:MOST])
     return worst, f"{len(ranked) - MOST:,} experiments more: {counts}; -v shows all of them"
 
 

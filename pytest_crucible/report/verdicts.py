@@ -139,7 +139,7 @@ def _finding(run: Run) -> str:
     targets = [result for analysis in run.experiments for result in analysis.targets]
     if len(targets) == 1 and targets[0].estimate.value is not None:
         estimate = targets[0].estimate
-        return f"{estimate.arm} has {targets[0].target.expression} {estimate_text(estimate)} on {_samples(estimate.n)}"
+        return f"{estimate.arm} has {targets[0].target.expression} {estimate_text(estimate)} on {quantity(estimate.n, 'sample')}"
     return ""
 
 
@@ -150,14 +150,16 @@ def _one_comparison(run: Run, analysis: Analysis, pair: Comparison) -> str:
     amount = _amount(analysis, pair)
     on = f" ({measure})"
     if not _is_directed(analysis, pair):
-        return f"{candidate} minus {baseline} is {amount} on {_samples(pair.pairs)}{on}"
+        return f"{candidate} minus {baseline} is {amount} on {quantity(pair.pairs, 'sample')}{on}"
     if pair.difference == 0:
-        return f"{candidate} and {baseline} are equal on average on {_samples(pair.pairs)}{on}"
+        return f"{candidate} and {baseline} are equal on average on {quantity(pair.pairs, 'sample')}{on}"
     word = "better" if pair.difference > 0 else "worse"
     if _is_proven(run, analysis, pair, among=1):
         return f"{candidate} is {word} than {baseline} by {amount}{on}"
     unproven = f"that {candidate} is {word} is not proven"
-    return f"{candidate} did {word} than {baseline} on {_samples(pair.pairs)}, by {amount}{on}, but {unproven}"
+    return (
+        f"{candidate} did {word} than {baseline} on {quantity(pair.pairs, 'sample')}, by {amount}{on}, but {unproven}"
+    )
 
 
 def _many_comparisons(run: Run, pairs: Sequence[Pair]) -> str:
@@ -226,30 +228,22 @@ def _is_share(analysis: Analysis, pair: Comparison) -> bool:
 
 def _gates(run: Run) -> str:
     """Return `all 4 gates hold`, or how many hold, are missed, undecided, and errors in the suite."""
-    verdicts = run.verdicts
-    if not verdicts:
+    states = ["in error" if verdict.suite_error else verdict.state for verdict in run.verdicts]
+    if not states:
         return "no gate was decided"
-    states = ["in error" if verdict.suite_error else verdict.state for verdict in verdicts]
-    met = states.count("met")
-    if met == len(states):
+    met, total = states.count("met"), len(states)
+    if met == total:
         return {1: "the gate holds", 2: "both gates hold"}.get(met, f"all {met:,} gates hold")
-    if len(states) == 1:
+    if total == 1:
         return f"the gate is {states[0]}"
-    rest = [
+    rest = ", ".join(
         f"{count:,} {'is' if count == 1 else 'are'} {state}"
         for state in ("missed", "undecided", "in error")
         if (count := states.count(state))
-    ]
-    hold = (
-        f"{met:,} of {len(states):,} gates {'holds' if met == 1 else 'hold'}"
-        if met
-        else f"none of {len(states):,} gates holds"
     )
-    return f"{hold}: {', '.join(rest)}" if not met else f"{hold}, {', '.join(rest)}"
-
-
-def _samples(n: int) -> str:
-    return quantity(n, "sample")
+    if not met:
+        return f"none of {total:,} gates holds: {rest}"
+    return f"{met:,} of {total:,} gates {'holds' if met == 1 else 'hold'}, {rest}"
 
 
 def annotation_lines(run: Run, environment: Mapping[str, str], *, undecided_fails: bool) -> Iterator[str]:
@@ -307,20 +301,14 @@ def claims(run: Run) -> Table:
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     # Claims share alpha with the comparisons, so their p-values are adjusted in the same family.
     head = _p_head(run)
-    rows = [
-        Row(
-            experiment=verdict.nodeid,
-            cells=(
-                verdict.subject,
-                _claim_p(find_claim(verdict, analyses[verdict.nodeid])),
-                _ruling(verdict, analyses[verdict.nodeid]),
-            ),
-            state=verdict.state,
-            below=verdict.reason,
-        )
-        for verdict in run.verdicts
-        if verdict.kind == "claim"
-    ]
+    rows = []
+    for verdict in run.verdicts:
+        if verdict.kind == "claim":
+            analysis = analyses[verdict.nodeid]
+            claim = find_claim(verdict, analysis)
+            p = "-" if claim is None else p_value(claim.p_adjusted)
+            cells = (verdict.subject, p, _ruling(verdict, analysis))
+            rows.append(Row(experiment=verdict.nodeid, cells=cells, state=verdict.state, below=verdict.reason))
     return Table(title="Claims", heads=("claim", head, "verdict"), rows=tuple(rows), numbers=(head,))
 
 
@@ -331,10 +319,6 @@ def verdict_tables(run: Run) -> tuple[Table, ...]:
 
 def _p_head(run: Run) -> str:
     return f"p (Holm, {run.family_size})" if run.family_size > 1 else "p"
-
-
-def _claim_p(claim: Claim | None) -> str:
-    return "-" if claim is None else p_value(claim.p_adjusted)
 
 
 def estimates(analyses: Sequence[Analysis]) -> Table:
@@ -382,22 +366,15 @@ def _pair_row(analysis: Analysis, comparison: Comparison, verdicts: dict[tuple[s
         difference,
         f"{comparison.pairs:,}",
         f"{comparison.lost:,}",
-        _p(comparison),
+        # With a margin the bounds decide, and the p-value of no difference would only mislead.
+        "-" if comparison.contrast.margin is not None else p_value(comparison.p_adjusted),
         _ruling(verdict, analysis) if verdict else "none",
     )
     if verdict is None:
-        return Row(experiment=nodeid, cells=cells, below=_no_direction(comparison.contrast.metric))
+        option = f"--metric {comparison.contrast.metric}"
+        below = f"nothing shows which direction is better: {option}:higher or {option}:lower does"
+        return Row(experiment=nodeid, cells=cells, below=below)
     return Row(experiment=nodeid, cells=cells, state=verdict.state, below=verdict.reason)
-
-
-def _no_direction(metric: str) -> str:
-    return f"nothing shows which direction is better: --metric {metric}:higher or --metric {metric}:lower does"
-
-
-def _p(comparison: Comparison) -> str:
-    """Return the p-value that decides, a dash where bounds do."""
-    # With a margin the bounds decide, and the p-value of no difference would only mislead.
-    return "-" if comparison.contrast.margin is not None else p_value(comparison.p_adjusted)
 
 
 def _ruling(verdict: Verdict, analysis: Analysis) -> str:
@@ -409,15 +386,8 @@ def _ruling(verdict: Verdict, analysis: Analysis) -> str:
 
 def _estimate_cells(estimate: Estimate) -> tuple[str, ...]:
     value = with_interval(estimate.value, estimate.interval)
-    return (
-        estimate.metric,
-        estimate.statistic,
-        estimate.arm,
-        value,
-        f"{estimate.n:,}",
-        f"{estimate.lost:,}",
-        estimate.method,
-    )
+    counts = f"{estimate.n:,}", f"{estimate.lost:,}"
+    return estimate.metric, estimate.statistic, estimate.arm, value, *counts, estimate.method
 
 
 _ESTIMATE = re.compile(r"(\S+) \[(?:([^\s,]\S*), (\S+)|(.+))\]")

@@ -27,7 +27,6 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
-from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import dollars, number, quantity, seconds, three_digits, with_interval
 
 decides = False  # no claim of it can fail the session
@@ -131,15 +130,12 @@ def _summary(seconds: npt.ArrayLike, level: float | None) -> LatencySummary | No
     values = np.sort(np.asarray(seconds, dtype=np.float64))
     if not values.size:
         return None
+    intervals = [None if level is None else stats.quantile_interval(values, share, level=level) for share in SHARES]
     quantiles = tuple(
-        Quantile(share=share, value=float(value), interval=_interval(values, share, level))
-        for share, value in zip(SHARES, np.quantile(values, SHARES), strict=True)
+        Quantile(share=share, value=float(value), interval=interval)
+        for share, value, interval in zip(SHARES, np.quantile(values, SHARES), intervals, strict=True)
     )
     return LatencySummary(n=values.size, quantiles=quantiles)
-
-
-def _interval(values: npt.NDArray[np.float64], share: float, level: float | None) -> Interval | None:
-    return None if level is None else stats.quantile_interval(values, share, level=level)
 
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
@@ -180,17 +176,13 @@ def _cells(usage: Usage, has_price: bool) -> tuple[str, ...]:
     return (
         usage.arm,
         f"{usage.sent:,}",
-        _count(usage.input_tokens),
-        _count(usage.output_tokens),
+        "" if usage.input_tokens is None else f"{usage.input_tokens:,}",
+        "" if usage.output_tokens is None else f"{usage.output_tokens:,}",
         _cost(usage) if has_price else "",
         _latency(usage, 0.5),
         _latency(usage, 0.95),
         "" if usage.throughput is None else three_digits(usage.throughput),
     )
-
-
-def _count(tokens: int | None) -> str:
-    return "" if tokens is None else f"{tokens:,}"
 
 
 def _cost(usage: Usage) -> str:

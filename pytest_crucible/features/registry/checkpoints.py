@@ -71,11 +71,22 @@ def _in_directory(folder: Path) -> Iterator[Checkpoint]:
 
 
 def _in_file(path: Path) -> Iterator[Checkpoint]:
-    """Yield the rows with weights to sample from; a last line that is half written is read again later."""
+    """Yield the rows with weights to sample from."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        rows = list(_json_lines(path))
     except OSError as error:
         raise SpecError(f"{path} cannot be read: {error}") from error
+    for row in rows:
+        sampler = row.get("sampler_path")
+        # A row without it is a state to resume training from.
+        if isinstance(sampler, str) and sampler.startswith(SERVICE):
+            name, step = str(row.get("name", "")), row.get("batch")
+            yield Checkpoint(sampler, name=name, step=step if isinstance(step, int) else None)
+
+
+def _json_lines(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a file; a last line that is half written is read again later."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
@@ -83,11 +94,8 @@ def _in_file(path: Path) -> Iterator[Checkpoint]:
             if not line.endswith("\n"):
                 return
             raise SpecError(f"{path}, line {number} is not JSON: correct or remove it") from None
-        sampler = row.get("sampler_path") if isinstance(row, dict) else None
-        # A row without it is a state to resume training from.
-        if isinstance(sampler, str) and sampler.startswith(SERVICE):
-            name, step = str(row.get("name", "")), row.get("batch")
-            yield Checkpoint(sampler, name=name, step=step if isinstance(step, int) else None)
+        if isinstance(row, dict):
+            yield row
 
 
 CHECKPOINTS_FILE = "checkpoints.jsonl"
@@ -136,11 +144,12 @@ def read_training_log(folder: Path, key: str = "") -> tuple[str, Mapping[int, fl
     Without a key it is the loss, or the reward of RL. A last line that is half written is left out. Raises SpecError for a key
     that no line has, and for a line that is not JSON.
     """
-    rows = _read_rows(folder / METRICS_FILE)
+    file = folder / METRICS_FILE
+    rows = list(_json_lines(file)) if file.is_file() else []
     names = sorted({name for row in rows for name, value in row.items() if _is_number(value) and name != "step"})
     if key and key not in names:
         hint = suggest(key, names, otherwise="leave --training out") if names else "the training has written no numbers"
-        raise SpecError(f"--training {key}: {folder / METRICS_FILE} has no such number: {hint}")
+        raise SpecError(f"--training {key}: {file} has no such number: {hint}")
     chosen = key or next((name for name in USUAL if name in names), "")
     return chosen, {row["step"]: float(row[chosen]) for row in rows if _is_number(row.get(chosen)) and "step" in row}
 
@@ -153,23 +162,6 @@ def mean_since(values: Mapping[int, float], start: int, end: int) -> float | Non
     """
     inside = [value for batch, value in values.items() if start <= batch < end]
     return math.fsum(inside) / len(inside) if inside else None
-
-
-def _read_rows(path: Path) -> Sequence[Mapping[str, Any]]:
-    if not path.is_file():
-        return []
-    rows = []
-    for number, line in enumerate(
-        path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True), start=1
-    ):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            if not line.endswith("\n"):
-                break
-            raise SpecError(f"{path}, line {number} is not JSON: correct or remove it") from None
-        rows += [row] if isinstance(row, dict) else []
-    return rows
 
 
 def _is_number(value: object) -> bool:

@@ -26,6 +26,7 @@ from pytest_crucible.records import (
     View,
 )
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.serialize import pick
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.views import experiment_name
@@ -360,9 +361,7 @@ def _chart(curve: Curve) -> Chart:
 
 def _document(curves: TrainingCurves, training: str, values: Mapping[str, float | None]) -> dict[str, Any]:
     return {
-        "run": curves.run,
-        "alpha": curves.alpha,
-        "family_size": curves.family_size,
+        **pick(curves, "run alpha family_size"),
         "training": training or None,
         "curves": [_curve_document(curve, values) for curve in curves.curves],
     }
@@ -382,14 +381,8 @@ def _curve_document(curve: Curve, values: Mapping[str, float | None]) -> dict[st
                 **_estimate_document(point.estimate),
                 "difference": point.comparison.difference,
                 **{f"difference_{name}": end for name, end in interval_ends(point.comparison.interval).items()},
-                "pairs": point.comparison.pairs,
-                "p_value": point.comparison.p_value,
-                "p_adjusted": point.comparison.p_adjusted,
-                "proof_p": point.comparison.proof_p,
-                "proof_adjusted": point.comparison.proof_adjusted,
-                "state": point.verdict.state,
-                "proven": point.verdict.proven,
-                "reason": point.verdict.reason,
+                **pick(point.comparison, "pairs p_value p_adjusted proof_p proof_adjusted"),
+                **pick(point.verdict, "state proven reason"),
                 "training": values.get(point.label),
             }
             for point in curve.points
@@ -407,10 +400,4 @@ def _curve_document(curve: Curve, values: Mapping[str, float | None]) -> dict[st
 
 
 def _estimate_document(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "arm": estimate.arm,
-        "value": estimate.value,
-        **interval_ends(estimate.interval),
-        "n": estimate.n,
-        "lost": estimate.lost,
-    }
+    return {**pick(estimate, "arm value"), **interval_ends(estimate.interval), **pick(estimate, "n lost")}

@@ -55,7 +55,8 @@ def weaker_rules(gate: ModelGate, rules: Demands) -> list[GateChange]:
 
 def _experiment_changes(nodeid: str, old: Demands | None, new: Demands | None) -> Iterator[GateChange]:
     if old is None or new is None:
-        yield GateChange(place=nodeid, demand="", old=_count(old), new=_count(new))
+        counts = (None if demands is None else f"{len(demands)} demands" for demands in (old, new))
+        yield GateChange(place=nodeid, demand="", old=next(counts), new=next(counts))
     else:
         yield from _differing(nodeid, old, new)
 
@@ -68,10 +69,6 @@ def _differing(place: str, old: Demands, new: Demands) -> Iterator[GateChange]:
 def _changes(place: str, name: str, old: str | None, new: str | None) -> Iterator[GateChange]:
     if old != new:
         yield GateChange(place=place, demand=name, old=old, new=new)
-
-
-def _count(demands: Demands | None) -> str | None:
-    return None if demands is None else f"{len(demands)} demands"
 
 
 def _is_stricter(change: GateChange) -> bool:
@@ -151,7 +148,10 @@ def gate_shortcomings(check: GateCheck, proof: Proof) -> list[str]:
         *(f"run {proof.run} {sentence}" for sentence in ran),
         *_missing_verdicts(check, proof, record),
         *(f"the suite {sentence}" for sentence in now if sentence not in ran),
-        *_weaker_rules(check),
+        *(
+            f"{RULES} has {change.demand} = {change.new}, but {check.name} has {change.old}: restore it, or {check.remedy}"
+            for change in weaker_rules(check.gate, check.rules)
+        ),
     ]
 
 
@@ -168,21 +168,14 @@ def freeze_problems(record: SuiteRecord, model: str) -> list[str]:
             "the suite has no experiment with a verdict: add @pytest.mark.quality_target(...) or "
             "@pytest.mark.ab_compare(...), or name another suite"
         ]
+    example = next((nodeid for nodeid in record.experiments if nodeid not in record.left_out), "SUITE")
+    # Tests often skip themselves without a key in the environment.
+    variable = " (--env NAME passes a variable of the environment to it)"
     return [
-        f"the suite leaves out {name}, which is {reason}: let it run{_variable_hint(reason)}, or name the tests of the gate: "
-        f"crucible models gate freeze {model} {_example(record)}"
+        f"the suite leaves out {name}, which is {reason}: let it run{variable if reason.startswith('skipped') else ''}, or name "
+        f"the tests of the gate: crucible models gate freeze {model} {example}"
         for name, reason in record.left_out.items()
     ]
-
-
-def _variable_hint(reason: str) -> str:
-    # Tests often skip themselves without a key in the environment.
-    return " (--env NAME passes a variable of the environment to it)" if reason.startswith("skipped") else ""
-
-
-def _example(record: SuiteRecord) -> str:
-    whole = [nodeid for nodeid in record.experiments if nodeid not in record.left_out]
-    return whole[0] if whole else "SUITE"
 
 
 def _differences(check: GateCheck, record: SuiteRecord) -> list[str]:
@@ -237,13 +230,6 @@ def _missing_verdicts(check: GateCheck, proof: Proof, record: SuiteRecord) -> It
     for nodeid in check.gate.experiments:
         if nodeid in record.experiments and nodeid not in ran and nodeid not in record.left_out:
             yield f"run {proof.run} collected {nodeid} and did not run it, which {check.name} asks for: run it again"
-
-
-def _weaker_rules(check: GateCheck) -> Iterator[str]:
-    for change in weaker_rules(check.gate, check.rules):
-        yield (
-            f"{RULES} has {change.demand} = {change.new}, but {check.name} has {change.old}: restore it, or {check.remedy}"
-        )
 
 
 def short_value(value: str | None) -> str:

@@ -159,7 +159,8 @@ def promote_run(store: RunStore, request: Promotion) -> tuple[LogEntry | GateEnt
 def candidate_version(store: RunStore, request: Promotion) -> Version:
     """Return the version that the candidate of a run is. Raises SpecError for one that is not registered."""
     arm = _candidate_arm(store, request.run)
-    keys = [_key(arm, dict(arm.parameters)), _key(arm, without_session_seed(arm.parameters, {}))]
+    parameters = (arm.parameters, without_session_seed(arm.parameters, {}))
+    keys = [version_key(arm.identity, each) for each in parameters]
     versions = [version for version in load_versions(store, keys) if is_version_arm(arm, version)]
     if is_numbered(arm.name):
         versions = [version for version in versions if version.name == arm.name] or versions
@@ -183,7 +184,9 @@ def _decide(
     # Refused first where the version has that state already, because its proof may be out of date by now.
     promotion(registry.state, status, request.to, Note(at=at, by=request.by))
     production = _production(store, registry.state, version)
-    gate = promotion_gate(registry, version, _gate_request(request, version, at))
+    rules = rules_of(request.settings)
+    of_gate = GateRequest(model=version.model, collect=request.collect, rules=rules, at=at, by=request.by)
+    gate = promotion_gate(registry, version, of_gate)
     proof = _proof(store, replace(request, alpha=min(request.alpha, gate.alpha)), production)
     check_not_withdrawn(status, proof.run, proof.started)
     situation = Situation(
@@ -196,12 +199,6 @@ def _decide(
     note = Note(at=at, by=request.by, why=request.why, run=proof.run, forced=tuple(lacking), evidence=evidence)
     frozen = (gate.entry,) if gate.is_new and gate.entry is not None else ()
     return (*frozen, *promotion(registry.state, status, request.to, note))
-
-
-def _gate_request(request: Promotion, version: Version, at: str) -> GateRequest:
-    return GateRequest(
-        model=version.model, collect=request.collect, rules=rules_of(request.settings), at=at, by=request.by
-    )
 
 
 def _proof(store: RunStore, request: Promotion, production: Production | None) -> Proof:
@@ -251,7 +248,3 @@ def _candidate_arm(store: RunStore, run: str) -> Arm:
             f"run {run} has several candidates ({', '.join(sorted({arm.name for arm in arms}))}): measure one"
         )
     return arms[0]
-
-
-def _key(arm: Arm, parameters: dict[str, Any]) -> str:
-    return version_key(arm.identity, parameters)

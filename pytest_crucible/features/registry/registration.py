@@ -89,7 +89,13 @@ def _locate(adapter: Adapter, context: AdapterContext, configured: Mapping[str, 
 
 def keep_weights(weights: Weights, folder: Path) -> Mapping[str, StoredWeights]:
     """Copy the files of an adapter, with their lineage, and return where they are. Raises SpecError."""
-    return {option: _keep_file(path, weights, folder) for option, path in weights.files.items()}
+    stored = {}
+    for option, path in weights.files.items():
+        try:
+            stored[option] = _copy(path, weights, folder)
+        except OSError as error:
+            raise SpecError(f"{path} cannot be copied into {str(folder)!r}: {error}") from error
+    return stored
 
 
 def check_weights(version: Version, folder: Path) -> None:
@@ -100,13 +106,6 @@ def check_weights(version: Version, folder: Path) -> None:
             raise SpecError(f"weights of {version.name} are missing: {path} does not exist: restore it from a backup")
         if hash_file(path) != stored.sha256:
             raise SpecError(changed_text(version.name))
-
-
-def _keep_file(path: Path, weights: Weights, folder: Path) -> StoredWeights:
-    try:
-        return _copy(path, weights, folder)
-    except OSError as error:
-        raise SpecError(f"{path} cannot be copied into {str(folder)!r}: {error}") from error
 
 
 def _copy(path: Path, weights: Weights, folder: Path) -> StoredWeights:

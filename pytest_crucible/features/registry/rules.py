@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,7 +36,7 @@ from pytest_crucible.features.registry.store import (
     append_entries,
     load_registry,
 )
-from pytest_crucible.records import Analysis, Arm, Comparison, Plan, TargetResult, Verdict
+from pytest_crucible.records import Analysis, Arm, Comparison, Plan, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.records.suggestions import suggest
@@ -176,13 +176,13 @@ class RegistrySettings:
     """The error rate that all candidates of one production version share; None: each run has its own."""
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "proven": (bool,),
-    "clean_commit": (bool,),
-    "max_age_days": (int, float),
-    "era_alpha": (int, float),
+_SETTINGS: dict[str, tuple[tuple[type, ...], str]] = {
+    "proven": ((bool,), "true"),
+    "clean_commit": ((bool,), "true"),
+    "max_age_days": ((int, float), "30"),
+    "era_alpha": ((int, float), "0.05"),
 }
-_EXAMPLES = {"proven": "true", "clean_commit": "true", "max_age_days": "30", "era_alpha": "0.05"}
+"""Types of the settings, and an example of each."""
 
 
 def read_registry_settings(root: Path) -> RegistrySettings:
@@ -194,15 +194,13 @@ def read_registry_settings(root: Path) -> RegistrySettings:
 
 
 def _check(name: str, value: Any) -> None:
-    known = [field.name for field in fields(RegistrySettings)]
-    if name not in known:
-        takes = f"it takes {', '.join(known)}"
-        raise SpecError(
-            f"[registry] has {name!r}, which is not one of its settings: {suggest(name, known, always=takes)}"
-        )
-    is_kind = isinstance(value, _KINDS[name]) and (isinstance(value, bool) == (bool in _KINDS[name]))
+    if name not in _SETTINGS:
+        hint = suggest(name, list(_SETTINGS), always=f"it takes {', '.join(_SETTINGS)}")
+        raise SpecError(f"[registry] has {name!r}, which is not one of its settings: {hint}")
+    kinds, example = _SETTINGS[name]
+    is_kind = isinstance(value, kinds) and (isinstance(value, bool) == (bool in kinds))
     if not is_kind or (name == "max_age_days" and value <= 0) or (name == "era_alpha" and not 0 < value < 0.5):
-        raise SpecError(f"[registry] has {name} = {value!r}: write for example {name} = {_EXAMPLES[name]}")
+        raise SpecError(f"[registry] has {name} = {value!r}: write for example {name} = {example}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +244,7 @@ def _candidate(proof: Proof) -> Iterator[str]:
     for plan in proof.plans:
         if plan.selected < plan.planned:
             yield (
-                f"{run} measured {plan.selected} of {quantity(plan.planned, 'sample')} of {_short(plan.nodeid)}: run it "
+                f"{run} measured {plan.selected} of {quantity(plan.planned, 'sample')} of {plan.nodeid.rpartition('::')[2]}: run it "
                 "without -k, -m and --lf"
             )
     simulated = {arm.name: None for plan in proof.plans for arm in plan.arms if arm.simulated}
@@ -291,15 +289,11 @@ def _production(proof: Proof, situation: Situation) -> Iterator[str]:
             f"{run} rests on answers of {proof.oldest_answer[:10]}, {days:,.0f} days old, and {settings.max_age_days:g} are "
             "allowed: run it again with --crucible-cache=refresh"
         )
-    if _is_unconfirmed_winner(proof):
+    if any(plan.chosen_among > 1 for plan in proof.plans):
         yield f"{run} chose the winner of a sweep with confirm = 0: measure the winner on samples that did not choose it"
     if situation.expires is not None:
         path = situation.version.adapter.options.get("model_path", situation.version.name)
         yield f"{path} expires on {situation.expires.date().isoformat()}: remove its TTL, then promote"
-
-
-def _is_unconfirmed_winner(proof: Proof) -> bool:
-    return any(plan.chosen_among > 1 for plan in proof.plans)
 
 
 def _unproven(proof: Proof) -> Iterator[str]:
@@ -315,24 +309,21 @@ def _unproven_sentence(proof: Proof, verdict: Verdict) -> str:
     analysis = next(analysis for analysis in proof.analyses if analysis.plan.nodeid == verdict.nodeid)
     target = next((result for result in analysis.targets if result.target.text == verdict.subject), None)
     if target is not None:
-        return _unproven_target(proof, target)
+        # An equality can only be refuted, and a number of the training is known: neither has a proof to wait for.
+        if target.target.relation == "==" or target.estimate.is_known:
+            return ""
+        return _not_proven(proof, target.target.text, target.estimate.n, target.needed)
     comparison = _find_comparison(analysis, verdict.subject)
     return "" if comparison is None else _unproven_comparison(proof, verdict, comparison)
-
-
-def _unproven_target(proof: Proof, result: TargetResult) -> str:
-    # An equality can only be refuted, and a number of the training is known: neither has a proof to wait for.
-    if result.target.relation == "==" or result.estimate.is_known:
-        return ""
-    return _not_proven(proof, result.target.text, result.estimate.n, result.needed)
 
 
 def _unproven_comparison(proof: Proof, verdict: Verdict, comparison: Comparison) -> str:
     contrast = comparison.contrast
     if contrast.margin is None and contrast.relevant is None and contrast.alternative == "regression":
+        margin = '"5 %"' if comparison.ratio is not None else "0.05"
         return (
             f"run {proof.run} has {verdict.subject} without a margin, which proves nothing: write "
-            f'@pytest.mark.ab_compare("{contrast.expression}", margin={_margin_example(comparison)}), or promote to staged'
+            f'@pytest.mark.ab_compare("{contrast.expression}", margin={margin}), or promote to staged'
         )
     return _not_proven(proof, verdict.subject, comparison.pairs, comparison.needed)
 
@@ -342,17 +333,8 @@ def _not_proven(proof: Proof, subject: str, n: int, needed: int | None) -> str:
     return f"run {proof.run} does not prove {subject} (n = {n:,}{would}): add samples, or promote to staged"
 
 
-def _margin_example(comparison: Comparison) -> str:
-    """Return a margin as an example: 5 points for shares, 5 % for ratios."""
-    return '"5 %"' if comparison.ratio is not None else "0.05"
-
-
 def _find_comparison(analysis: Analysis, subject: str) -> Comparison | None:
     return next((item for item in analysis.comparisons if item.contrast.subject(item.candidate) == subject), None)
-
-
-def _short(nodeid: str) -> str:
-    return nodeid.rpartition("::")[2]
 
 
 def alpha_of_look(era_alpha: float, look: int) -> float:

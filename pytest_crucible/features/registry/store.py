@@ -13,6 +13,7 @@ from sqlalchemy import (
     Column,
     Connection,
     Integer,
+    Select,
     String,
     Table,
     Text,
@@ -143,17 +144,14 @@ def check_row(store: RunStore, registry: StoredRegistry, version: Version) -> No
 
 def find_number(store: RunStore, model: str, key: str) -> int | None:
     """Return the number of the version with this key; None if it is not registered."""
-    table = model_versions
-    with explain_errors(store.location), store.engine.connect() as connection:
-        number = connection.execute(select(table.c.number).where(table.c.model == model, table.c.key == key)).scalar()
-    return None if number is None else int(number)
+    columns = model_versions.c
+    query = select(columns.number).where(columns.model == model, columns.key == key)
+    return next((int(number) for (number,) in _rows(store, query)), None)
 
 
 def next_number(store: RunStore, model: str) -> int:
     """Return the number of a model's next version."""
-    table = model_versions
-    with explain_errors(store.location), store.engine.connect() as connection:
-        last = connection.execute(select(func.max(table.c.number)).where(table.c.model == model)).scalar()
+    [(last,)] = _rows(store, select(func.max(model_versions.c.number)).where(model_versions.c.model == model))
     return (last or 0) + 1
 
 
@@ -165,19 +163,17 @@ def load_version(store: RunStore, model: str, number: int) -> Version | None:
 
 def load_versions(store: RunStore, keys: Iterable[str] | None = None) -> list[Version]:
     """Return all versions, or those with one of these keys, by model and number."""
-    table = model_versions
-    query = select(table.c.body).order_by(table.c.model, table.c.number)
+    columns = model_versions.c
+    query = select(columns.body).order_by(columns.model, columns.number)
     if keys is not None:
-        query = query.where(table.c.key.in_(list(keys)))
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return [from_plain(Version, json.loads(body)) for body in connection.execute(query).scalars()]
+        query = query.where(columns.key.in_(list(keys)))
+    return [from_plain(Version, json.loads(body)) for (body,) in _rows(store, query)]
 
 
 def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
     """Return the versions whose stored row is not the one that the log registered: changed, removed or added by hand."""
-    table = model_versions
-    with explain_errors(store.location), store.engine.connect() as connection:
-        rows = connection.execute(select(table.c.model, table.c.number, table.c.body)).all()
+    columns = model_versions.c
+    rows = _rows(store, select(columns.model, columns.number, columns.body))
     stored = {f"{model}@{number}": _digest(body) for model, number, body in rows}
     logged = {entry.version: entry.digest for entry in registry.entries if entry.action == "register"}
     return sorted(name for name in {*stored, *logged} if stored.get(name) != logged.get(name))
@@ -185,9 +181,13 @@ def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
 
 def runs_in_log(store: RunStore) -> set[str]:
     """Return the runs that the log names as proof, which must be kept."""
+    bodies = _rows(store, select(registry_log.c.body))
+    return {run for (body,) in bodies if (run := json.loads(body).get("run"))}
+
+
+def _rows(store: RunStore, query: Select[Any]) -> Sequence[Any]:
     with explain_errors(store.location), store.engine.connect() as connection:
-        bodies = connection.execute(select(registry_log.c.body)).scalars().all()
-    return {run for body in bodies if (run := json.loads(body).get("run"))}
+        return connection.execute(query).all()
 
 
 def _stored(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
@@ -196,11 +196,9 @@ def _stored(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
 
 
 def _body(store: RunStore, model: str, number: int) -> str | None:
-    table = model_versions
-    query = select(table.c.body).where(table.c.model == model, table.c.number == number)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        body: str | None = connection.execute(query).scalar()
-    return body
+    columns = model_versions.c
+    query = select(columns.body).where(columns.model == model, columns.number == number)
+    return next((body for (body,) in _rows(store, query)), None)
 
 
 def _entry(plain: dict[str, Any]) -> LogEntry | GateEntry:

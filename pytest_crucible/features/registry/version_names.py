@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:
@@ -175,20 +176,11 @@ def _resolve(root: Path, settings: Settings) -> Resolved:
     where = settings.store if "://" in settings.store else str(root / settings.store)
     resolved = Resolved({})
     # Errors are reported when the arms are opened, together with all others.
-    with contextlib.suppress(CrucibleError), _existing_store(where) as store:
+    with contextlib.suppress(CrucibleError), existing_store(where) as store:
         state = load_registry(store, check=False).state
         resolved = Resolved(_numbers(root, settings, state, where))
         resolved = replace(resolved, alpha=_look_alpha(era_alpha, settings, resolved.names, state, store))
     return resolved
-
-
-@contextlib.contextmanager
-def _existing_store(where: str) -> Iterator[RunStore]:
-    """Open a store that exists: a session without experiments creates none."""
-    if "://" not in where and not Path(where).is_file():
-        raise CrucibleError(where)
-    with contextlib.closing(RunStore(where)) as store:
-        yield store
 
 
 def _numbers(root: Path, settings: Settings, state: RegistryState, where: str) -> dict[str, str]:

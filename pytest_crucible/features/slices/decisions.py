@@ -219,56 +219,32 @@ def _version(function: Read | Thresholds, favourable: Any) -> str:
 
 
 def demographic_parity(*, by: str, limit: float = 0.10) -> str:
-    """Return the target that slices are selected about equally often.
-
-    >>> demographic_parity(by="sex")
-    'gap(selected by sex) <= 0.10'
-    """
+    """Return the target that slices are selected about equally often: `gap(selected by sex) <= 0.10`."""
     return _target("demographic_parity", "gap(selected by {}) <= {}", by, limit)
 
 
 def disparate_impact(*, by: str, limit: float = 0.80) -> str:
-    """Return the target that no slice is selected less than four fifths as often as another.
-
-    >>> disparate_impact(by="sex")
-    'ratio(selected by sex) >= 0.80'
-    """
+    """Return the target that no slice is selected less than four fifths as often as another: `ratio(selected by sex) >= 0.80`."""
     return _target("disparate_impact", "ratio(selected by {}) >= {}", by, limit)
 
 
 def equalized_odds(*, by: str, limit: float = 0.10) -> str:
-    """Return the target that slices have about the same true-positive and the same false-positive rate.
-
-    >>> equalized_odds(by="race", limit=0.05)
-    'gap(true_positive, false_positive by race) <= 0.05'
-    """
+    """Return the target that slices have about the same true-positive and the same false-positive rate."""
     return _target("equalized_odds", "gap(true_positive, false_positive by {}) <= {}", by, limit)
 
 
 def equal_opportunity(*, by: str, limit: float = 0.10) -> str:
-    """Return the target of equal true positive rates: samples that deserve the favourable answer get it about equally often.
-
-    >>> equal_opportunity(by="sex")
-    'gap(true_positive by sex) <= 0.10'
-    """
+    """Return the target of equal true positive rates: samples that deserve the favourable answer get it about equally often."""
     return _target("equal_opportunity", "gap(true_positive by {}) <= {}", by, limit)
 
 
 def predictive_parity(*, by: str, limit: float = 0.10) -> str:
-    """Return the target that the favourable answer is right about equally often.
-
-    >>> predictive_parity(by="sex")
-    'gap(right_if_selected by sex) <= 0.10'
-    """
+    """Return the target that the favourable answer is right about equally often."""
     return _target("predictive_parity", "gap(right_if_selected by {}) <= {}", by, limit)
 
 
 def calibration(*, by: str, limit: float = 0.10) -> str:
-    """Return the target that stated probabilities are too high, or too low, by about as much in all slices.
-
-    >>> calibration(by="sex")
-    'gap(overconfidence by sex) <= 0.10'
-    """
+    """Return the target that stated probabilities are too high, or too low, by about as much in all slices."""
     return _target("calibration", "gap(overconfidence by {}) <= {}", by, limit)
 
 

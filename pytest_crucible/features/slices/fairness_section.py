@@ -259,13 +259,13 @@ def _of_metric(inputs: SectionInputs, metric: str) -> Iterator[Invariance]:
     labels = np.array([str(sample.metadata.get(TWIN, "")) for sample in inputs.stored.all_samples()], dtype=object)
     if len(labels) != inputs.samples:
         return
-    originals = _version_replies(inputs.scores[metric][0])
+    originals = _replies(inputs.scores[metric][0])
     names = [variant.name for variant in inputs.plan.variants]
     versions = dict.fromkeys([*sorted(set(labels) - {""}), *names])
     # The replies to each version: those to the sample itself if it is this version, else to its twin.
     replies = {name: np.full_like(originals, np.nan) for name in versions}
     for name, of_arms in zip(names, inputs.twins[metric], strict=True):
-        replies[name] = _version_replies(of_arms[0])
+        replies[name] = _replies(of_arms[0]).copy()
     for name, table in replies.items():
         table[labels == name] = originals[labels == name]
     for at, first in enumerate(versions):
@@ -282,12 +282,6 @@ def _of_metric(inputs: SectionInputs, metric: str) -> Iterator[Invariance]:
                     better_as_second=_share_of(difference[is_known] < 0, difference[is_known]),
                     between_repeats=_between_repeats([replies[first][is_known], replies[second][is_known]]),
                 )
-
-
-def _version_replies(scores: Scores) -> Floats:
-    if scores.units is None:
-        return scores.values[:, None].copy()
-    return scores.units.values.reshape(len(scores.values), -1).copy()
 
 
 def _share_of(flags: np.typing.NDArray[np.bool_], differences: Floats) -> float:

@@ -103,7 +103,7 @@ def view(result: SearchResult | NotSearched, claims: Sequence[Claim]) -> View:
     head = f"{result.metric}, {result.candidate} vs {result.baseline}"
     if not result.findings:
         return View(title="Where the difference lies", notes=(Note(text=f"{head}: {nothing(result)}", verbosity=2),),
-                    document=_document(result))  # fmt: skip
+                    document=asdict(result))  # fmt: skip
     table = Table(
         title=f"Where the difference of {head} is unlike elsewhere",
         heads=("slice", "n", "inside", "elsewhere", "excess [joint interval]", "adjusted p", "samples to read"),
@@ -117,7 +117,7 @@ def view(result: SearchResult | NotSearched, claims: Sequence[Claim]) -> View:
         title="Where the difference lies",
         tables=(table,),
         methods=(Statement(text=_METHODS, cites=CITES),),
-        document=_document(result),
+        document=asdict(result),
     )
 
 
@@ -153,7 +153,7 @@ def search(
     With `ranks_features` it also returns the importance of features, which takes some seconds and scikit-learn.
     None if too few samples have both scores, or no slice has 20 samples inside and outside.
     """
-    from pytest_crucible.features.slices.candidates import candidate_slices
+    from pytest_crucible.features.slices.candidates import candidate_slices, rank_features
     from pytest_crucible.stats.slices.search import search_slices
 
     paired = _pair_samples(inputs, metric)
@@ -168,6 +168,9 @@ def search(
     # Slices of one feature first: a pair of features that holds nearly the same samples adds nothing to them.
     proven.sort(key=lambda each: candidates.is_pair[each.column])
     distinct, similar = _without_similar(proven, candidates.members)
+    importances = None
+    if ranks_features:
+        importances = rank_features(paired.differences, features, groups=paired.clusters, seed=seed)
     return SearchResult(
         metric=metric,
         candidate=inputs.plan.arms[0].name,
@@ -178,7 +181,7 @@ def search(
         similar=similar,
         permutations=result.permutations,
         seed=seed,
-        importances=(_rank(paired, features, seed) if ranks_features else None) or (),
+        importances=importances or (),
     )
 
 
@@ -267,12 +270,6 @@ def _overlap(first: Flags, second: Flags) -> float:
     return max(float((one & other).sum() / max((one | other).sum(), 1)) for one, other in pairs)
 
 
-def _rank(paired: _Paired, features: Sequence[Feature], seed: int) -> tuple[Importance, ...] | None:
-    from pytest_crucible.features.slices.candidates import rank_features
-
-    return rank_features(paired.differences, features, groups=paired.clusters, seed=seed)
-
-
 def _cells(finding: Finding) -> tuple[str, ...]:
     return (
         finding.slice,
@@ -283,7 +280,3 @@ def _cells(finding: Finding) -> tuple[str, ...]:
         p_equals(finding.p_adjusted).removeprefix("p ").removeprefix("= "),
         ", ".join(finding.samples),
     )
-
-
-def _document(result: SearchResult) -> dict[str, object]:
-    return asdict(result)

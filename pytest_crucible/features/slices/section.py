@@ -27,6 +27,7 @@ from pytest_crucible.analyse.targets import estimate
 from pytest_crucible.measures.fields import advise_cuts, lacking_text
 from pytest_crucible.measures.row import Difference
 from pytest_crucible.records import Claim, Contrast, Estimate, Measure, MetricFacts, Note, Row, Table, View
+from pytest_crucible.records.serialize import pick
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
@@ -200,18 +201,14 @@ def _cells(entry: Slice) -> tuple[str, ...]:
 
 
 def _document(sliced: SlicedMetric, entry: Slice) -> dict[str, object]:
+    difference = interval_ends(entry.difference_interval)
     return {
-        "field": sliced.field,
-        "metric": sliced.metric,
+        **pick(sliced, "field metric"),
         "slice": entry.name,
-        "n": entry.n,
-        "lost": entry.lost,
-        "value": entry.value,
+        **pick(entry, "n lost value"),
         **interval_ends(entry.interval),
-        "pairs": entry.pairs,
-        "difference": entry.difference,
-        "difference_low": interval_ends(entry.difference_interval)["low"],
-        "difference_high": interval_ends(entry.difference_interval)["high"],
+        **pick(entry, "pairs difference"),
+        **{f"difference_{name}": end for name, end in difference.items()},
     }
 
 
@@ -291,12 +288,5 @@ def _gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
 
 
 def _gap_document(gap: ArmGap) -> dict[str, object]:
-    return {
-        "arm": gap.arm,
-        "metric": gap.metric,
-        "quality": gap.quality.value,
-        "expression": gap.expression,
-        "n": gap.extreme.n,
-        "value": gap.extreme.value,
-        **interval_ends(gap.extreme.interval),
-    }
+    facts = {"quality": gap.quality.value, "expression": gap.expression}
+    return {**pick(gap, "arm metric"), **facts, **pick(gap.extreme, "n value"), **interval_ends(gap.extreme.interval)}

@@ -23,14 +23,6 @@ def _ratio_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return 0.0, 1.0
 
 
-def _smaller_is_fairer(measure: Measure, facts: MetricFacts) -> bool:
-    return False
-
-
-def _larger_is_fairer(measure: Measure, facts: MetricFacts) -> bool:
-    return True
-
-
 def _no_proof(measure: Measure, facts: MetricFacts) -> str:
     """Explain why nothing is proven about means of slices: the metric's values have no declared ends."""
     if facts.kind in (None, "text", "binary") or all(map(math.isfinite, (facts.low, facts.high))):
@@ -49,52 +41,49 @@ def _no_margin(measure: Measure) -> str:
     return f"two ratios are compared by their ratio: leave it out, or compare gap({measure.metric} {measure.by})"
 
 
-ROWS = (
-    Statistic(
-        name="gap",
-        title="gap between slices",
+def _row(name: str, title: str, example: str, suffix: str = "", **declared: Any) -> Statistic:
+    kind = {} if suffix else {"kind": name}
+    return Statistic(
+        name=name,
+        title=title,
         takes=("metric",),
-        takes_more=True,
-        example="gap(accuracy by topic) <= 0.05",
+        example=example,
         prepare=_lazy("prepare"),
-        estimate=_lazy("estimate", kind="gap"),
-        bound=_lazy("bound_measure", kind="gap"),
-        difference=_lazy("compare", kind="gap"),
-        value_range=_gap_range,
-        higher_is_better=_smaller_is_fairer,
-        samples_to_prove=_lazy("samples_to_prove", kind="gap"),
-        no_proof=_no_proof,
+        estimate=_lazy(f"estimate{suffix}", **kind),
+        bound=_lazy("bound_worst" if suffix else "bound_measure", **kind),
+        difference=_lazy("compare", kind=name),
+        samples_to_prove=_lazy(f"samples_to_prove{suffix}", **kind),
         of_slices=True,
+        **declared,
+    )
+
+
+ROWS = (
+    _row(
+        "gap",
+        "gap between slices",
+        "gap(accuracy by topic) <= 0.05",
+        takes_more=True,
+        value_range=_gap_range,
+        higher_is_better=lambda measure, facts: False,
+        no_proof=_no_proof,
     ),
-    Statistic(
-        name="ratio",
-        title="ratio of slices",
-        takes=("metric",),
-        example="ratio(accuracy by topic) >= 0.80",
-        prepare=_lazy("prepare"),
-        estimate=_lazy("estimate", kind="ratio"),
-        bound=_lazy("bound_measure", kind="ratio"),
-        difference=_lazy("compare", kind="ratio"),
+    _row(
+        "ratio",
+        "ratio of slices",
+        "ratio(accuracy by topic) >= 0.80",
         value_range=_ratio_range,
-        higher_is_better=_larger_is_fairer,
+        higher_is_better=lambda measure, facts: True,
         check=_ratio_problem,
         no_margin=_no_margin,
-        samples_to_prove=_lazy("samples_to_prove", kind="ratio"),
         no_proof=_no_proof,
-        of_slices=True,
     ),
-    Statistic(
-        name="worst",
-        title="worst slice",
-        takes=("metric",),
-        example="worst(accuracy by topic) >= 0.60",
-        prepare=_lazy("prepare"),
-        estimate=_lazy("estimate_worst"),
-        bound=_lazy("bound_worst"),
-        difference=_lazy("compare", kind="worst"),
+    _row(
+        "worst",
+        "worst slice",
+        "worst(accuracy by topic) >= 0.60",
+        "_worst",
         value_range=metric_range,
         higher_is_better=metric_direction,
-        samples_to_prove=_lazy("samples_to_prove_worst"),
-        of_slices=True,
     ),
 )

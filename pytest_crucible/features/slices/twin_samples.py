@@ -11,7 +11,7 @@ import re
 import sys
 import tomllib
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -183,7 +183,10 @@ def read_table(path: Path) -> SwapTable:
                 f"write one for each of {', '.join(versions)}"
             )
     # Of `She,He` and `she,he` the second is enough: the first would make both words names, which need their capital.
-    plain = {tuple(map(_key, row)): row for row in sorted(words, key=_count_capitals, reverse=True)}
+    plain = {
+        tuple(map(_key, row)): row
+        for row in sorted(words, key=lambda row: sum(map(str.isupper, "".join(row))), reverse=True)
+    }
     table = SwapTable(versions, tuple(plain.values()))
     if not table.has_own_words:
         raise SpecError(
@@ -191,10 +194,6 @@ def read_table(path: Path) -> SwapTable:
             "prompt: write each word in one column"
         )
     return table
-
-
-def _count_capitals(row: tuple[str, ...]) -> int:
-    return sum(map(str.isupper, "".join(row)))
 
 
 def _describe_versions(versions: tuple[str, ...]) -> str:
@@ -288,26 +287,24 @@ def twins(
         else:
             samples = load_rows(list(dataset), name="twins", fields=fields or {})
         versions = [with_twins(sample, table) for sample in samples]
-        sent = _sent_versions(versions, table)
+        sent = {
+            version
+            for sample in versions
+            for version, twin in sample.variants.items()
+            if version in table.versions and isinstance(twin, Twin)
+        }
         if not sent:
             advice = "pass your own table" if table is GENDER else "add words of these prompts to the table"
             changed = f'twins(swap="{swap}") changed none of {quantity(len(samples), "prompt")}'
             raise SpecError(f"{changed}{_other_reasons(versions, table)}; {advice}")
         # Where all prompts are female, only their male versions are variants.
         unsent = set(table.versions) - sent
-        return [_without_variants(sample, unsent) for sample in versions] if unsent else versions
+        return [
+            replace(sample, variants={name: twin for name, twin in sample.variants.items() if name not in unsent})
+            for sample in versions
+        ]
 
     return read_twins
-
-
-def _sent_versions(samples: Sequence[Sample], table: SwapTable) -> set[str]:
-    return {
-        version for sample in samples for version in table.versions if isinstance(sample.variants.get(version), Twin)
-    }
-
-
-def _without_variants(sample: Sample, names: Collection[str]) -> Sample:
-    return replace(sample, variants={name: twin for name, twin in sample.variants.items() if name not in names})
 
 
 def _other_reasons(samples: Sequence[Sample], table: SwapTable) -> str:
