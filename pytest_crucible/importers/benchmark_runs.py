@@ -195,11 +195,11 @@ def recognises_evalplus(source: Source) -> bool:
     if not (isinstance(document, dict) and "hash" in document and isinstance(document.get("eval"), dict)):
         return False
     first = next(iter(document["eval"].values()), None)
-    return isinstance(first, list) and bool(first) and _is_completion(first[0])
-
-
-def _is_completion(value: Any) -> bool:
-    return isinstance(value, dict) and {"solution", "base_status"} <= set(value)
+    return (
+        isinstance(first, list)
+        and bool(first)
+        and (isinstance(first[0], dict) and {"solution", "base_status"} <= set(first[0]))
+    )
 
 
 def read_evalplus(source: Source, columns: Mapping[str, str]) -> ParsedFile:

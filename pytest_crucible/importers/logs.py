@@ -87,7 +87,9 @@ def recognises_inspect(source: Source) -> bool:
 
 def read_inspect(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm on one task."""
-    header, samples = _read_archive(source) if source.archive is not None else _read_document(source.document)
+    header, samples = (
+        _read_archive(source) if source.archive is not None else (source.document, source.document.get("samples") or ())
+    )
     if header.get("version") != INSPECT_VERSION:
         raise SpecError(
             f"{source.path} is an Inspect log of format {header.get('version')!r}, and format {INSPECT_VERSION} can be read: "
@@ -129,10 +131,6 @@ def _read_archive(source: Source) -> tuple[Mapping[str, Any], Iterable[Mapping[s
     return header, (source.member(name) for name in names if name.startswith(_SAMPLES) and name.endswith(".json"))
 
 
-def _read_document(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], Iterable[Mapping[str, Any]]]:
-    return document, document.get("samples") or ()
-
-
 def _lean(sample: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the sample without its transcript, which is most of its size."""
     return {name: value for name, value in sample.items() if name not in ("events", "messages", "attachments", "store")}
@@ -161,11 +159,14 @@ def _mark_missing_scores(rows: Sequence[Row]) -> list[Row]:
     """Return the rows with missing scores marked as lost: a scorer scores all samples, so it did not reach these."""
     names = {name for row in rows for name in (*row.scores, *row.lost)}
     missing = dict.fromkeys(names, "the scorer did not get to it")
-    return [row if row.error else replace(row, lost={**_without(missing, row.scores), **row.lost}) for row in rows]
-
-
-def _without(names: Mapping[str, str], scored: Iterable[str]) -> dict[str, str]:
-    return {name: why for name, why in names.items() if name not in set(scored)}
+    return [
+        row
+        if row.error
+        else replace(
+            row, lost={**{name: why for name, why in missing.items() if name not in set(row.scores)}, **row.lost}
+        )
+        for row in rows
+    ]
 
 
 def _scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, Value | None]]:

@@ -73,7 +73,11 @@ def _mlflow_row(record: Record, trace: Record, metrics: Sequence[str]) -> Row:
     """Return the row of a trace. Scorers run after a failed prediction, too: their scores without an output are lost."""
     root: Record = next((span for span in trace["data"]["spans"] if not span.get("parent_span_id")), {})
     inputs = json.loads(root.get("attributes", {}).get("mlflow.spanInputs", "null"))
-    error = _mlflow_error(root) if record["state"] == "ERROR" else ""
+    error = (
+        str((root.get("status") or {}).get("message") or "the prediction failed").partition("\n")[0]
+        if record["state"] == "ERROR"
+        else ""
+    )
     return Row(
         sample=_mlflow_name(inputs),
         input=inputs,
@@ -91,10 +95,6 @@ def _mlflow_name(inputs: Any) -> str:
     """Return the id of a sample, which MLflow does not have: its only input, or all of them as JSON."""
     only = next(iter(inputs.values())) if isinstance(inputs, dict) and len(inputs) == 1 else inputs
     return only if isinstance(only, str) and only else canonical(only)
-
-
-def _mlflow_error(root: Record) -> str:
-    return str((root.get("status") or {}).get("message") or "the prediction failed").partition("\n")[0]
 
 
 def _read_expected(trace: Record) -> Any:
@@ -240,7 +240,11 @@ def _phoenix_row(record: Record, metrics: tuple[str, ...]) -> Row:
         repeat=int(record["repetition_number"]) - 1,
         error=error,
         scores={name: value for name, value in values.items() if value is not None},
-        lost={name: _reason(annotations.get(name, {})) for name, value in values.items() if value is None},
+        lost={
+            name: str(annotations.get(name, {}).get("error") or "the evaluator gave no value").partition("\n")[0]
+            for name, value in values.items()
+            if value is None
+        },
         reply=None if error else _phoenix_reply(record),
         input=record["input"],
         expected=record["reference_output"],
@@ -252,10 +256,6 @@ def _phoenix_value(annotation: Record) -> Value | None:
     """Return the score of an annotation, or else its label; None for an evaluator that failed or did not run."""
     score, label = amount(annotation.get("score")), annotation.get("label")
     return None if annotation.get("error") else (label or None) if score is None else score
-
-
-def _reason(annotation: Record) -> str:
-    return str(annotation.get("error") or "the evaluator gave no value").partition("\n")[0]
 
 
 def _phoenix_reply(record: Record) -> Reply:
@@ -356,7 +356,7 @@ def _braintrust_name(record: Record, *, has_twins: bool) -> str:
 def _braintrust_row(record: Record, sample: str, metrics: Sequence[str]) -> Row:
     """Return the row of a trial. A score that is None does not apply. Failed scorers may count 0: their scores are lost."""
     metadata = record.get("metadata") or {}
-    error = _braintrust_error(record)
+    error = "" if record["error"] is None else str(record["error"]).partition("\n")[0] or "error"
     lost = {} if error else _lost(record["scores"], metadata.get("scorer_errors", {}), metrics)
     return Row(
         sample=sample,
@@ -376,7 +376,3 @@ def _lost(scores: Record, tracebacks: Record, metrics: Sequence[str]) -> dict[st
     unnamed = next((error for name, error in errors.items() if name not in metrics), "")
     missing = [name for name in metrics if name not in scores and unnamed]
     return {**dict.fromkeys(missing, unnamed), **{name: errors[name] for name in metrics if name in errors}}
-
-
-def _braintrust_error(record: Record) -> str:
-    return "" if record["error"] is None else str(record["error"]).partition("\n")[0] or "error"

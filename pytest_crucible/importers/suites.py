@@ -170,7 +170,9 @@ def read_pydantic(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     document = source.document
     cases, failures = _cases(document, "cases"), _cases(document, "failures")
     names, measured = _names_by_evaluator(cases), _task_metrics(cases)
-    rows = [_answered_row(case, names, measured) for case in cases] + [_failed_row(case) for case in failures]
+    rows = [_answered_row(case, names, measured) for case in cases] + [
+        Row(error=case["error_message"].partition("\n")[0] or "error", **_sample(case)) for case in failures
+    ]
     shadowed = {name for case in cases for name in case.get("metrics") or () if name not in measured}
     notes = [f"metric {name!r} of the task has the name of an evaluation, left out" for name in sorted(shadowed)]
     task = document.get("dataset_name") or "pydantic-evals"
@@ -192,7 +194,11 @@ def _is_failed(case: Any) -> bool:
 
 def _answered_row(case: Case, names: Mapping[str, list[str]], measured: list[str]) -> Row:
     """Return the row of a case that was answered. A metric that it lacks does not apply: an evaluator may give none."""
-    lost = {name: failure["error_message"] for failure in _failures(case) for name in _lost_names(failure, names)}
+    lost = {
+        name: failure["error_message"]
+        for failure in _failures(case)
+        for name in (names.get(canonical(failure["source"])) or [failure["name"]])
+    }
     values: dict[str, Value | None] = dict.fromkeys([*chain.from_iterable(names.values()), *measured])
     values |= {name: case["metrics"][name] for name in measured if name in case["metrics"]}
     for given, result in _evaluations(case):
@@ -213,10 +219,6 @@ def _answered_row(case: Case, names: Mapping[str, list[str]], measured: list[str
 def _own_name(given: str, usual: list[str], lost: Mapping[str, str]) -> str:
     """Return the metric of an evaluation. Where an evaluator fails, the next of its name gets that name without a suffix."""
     return given if given not in lost else next((name for name in usual if name not in lost), given)
-
-
-def _failed_row(case: Case) -> Row:
-    return Row(error=case["error_message"].partition("\n")[0] or "error", **_sample(case))
 
 
 def _sample(case: Case) -> dict[str, Any]:
@@ -259,10 +261,6 @@ def _names_by_evaluator(cases: Sequence[Case]) -> dict[str, list[str]]:
     for name, result in (one for case in cases if not _failures(case) for one in _evaluations(case)):
         names.setdefault(canonical(result["source"]), {})[name] = None
     return {evaluator: list(metrics) for evaluator, metrics in names.items()}
-
-
-def _lost_names(failure: Mapping[str, Any], names: Mapping[str, list[str]]) -> list[str]:
-    return names.get(canonical(failure["source"])) or [failure["name"]]
 
 
 def _task_metrics(cases: Sequence[Case]) -> list[str]:

@@ -109,7 +109,10 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     if "arms" in role:
         rows, role = _by_arm(rows, role)
     # Only for the ambiguous column: text in any other column of repeats is an error of the file.
-    if not all(map(_is_whole_number, _cells(rows, role.get("repeat", "")))) and role["repeat"] == _OPAQUE:
+    if (
+        not all(map(_is_whole_number, ((str(row.get(role.get("repeat", "")) or "") for _, row in rows))))
+        and role["repeat"] == _OPAQUE
+    ):
         del role["repeat"]
     if "sample" not in role:
         raise SpecError(
@@ -143,10 +146,6 @@ def _by_arm(
     ]
     others = {name: column for name, column in role.items() if name not in ("arms", "metric", "value")}
     return split, {**others, "arm": _ARM, "metrics": _SCORE}
-
-
-def _cells(rows: Sequence[tuple[int, Mapping[str, Any]]], column: str) -> Iterator[str]:
-    return (str(row.get(column) or "") for _, row in rows)
 
 
 def _is_whole_number(cell: str) -> bool:

@@ -45,7 +45,7 @@ _REPEATS = "Repeats were averaged within each sample; rates, percentiles and cou
 def method_statements(run: Run) -> Iterator[Statement]:
     """Yield the sentences on estimates, differences, bounds, p-values and percentiles of a run."""
     level = f"{(1 - run.alpha) * 100:g} %"
-    repeats = _REPEATS if _has_repeats(run) else ""
+    repeats = _REPEATS if any(analysis.plan.draws(0).size > 1 for analysis in run.experiments) else ""
     yield Statement(
         text=f"{repeats}Intervals are two-sided at {level} unless another level is beside them; n counts samples, and lost ones "
         "are counted apart."
@@ -130,10 +130,6 @@ def _reach_texts(run: Run) -> Iterator[str]:
             is_used = result.contrast.statistic == "mean" and result.ratio is None and result.beyond_reach is None
             if facts is not None and facts.reach is not None and is_used:
                 yield f"{facts.reach:g} ({facts.name})"
-
-
-def _has_repeats(run: Run) -> bool:
-    return any(analysis.plan.draws(0).size > 1 for analysis in run.experiments)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,7 +125,11 @@ def _task(name: str, arms: Sequence[Results]) -> Task:
         raise SpecError(f"task {name!r} has arm {twice!r} twice: give each file another name with --arm")
     ids = [dict.fromkeys([*(row.sample for row in results.rows), *results.planned]) for results in arms]
     shared = [results for results in ids[0] if all(results in other for other in ids)]
-    changed = _differing_samples(arms)
+    inputs: dict[str, set[str]] = {}
+    for row in (row for results in arms for row in results.rows if row.input is not None):
+        inputs.setdefault(row.sample, set()).add(canonical(row.input))
+    # One id, but several inputs.
+    changed = [sample for sample, of_sample in inputs.items() if len(of_sample) > 1]
     common = tuple(results for results in shared if results not in changed)
     if not common:
         raise SpecError(
@@ -139,13 +143,6 @@ def _task(name: str, arms: Sequence[Results]) -> Task:
             f"task {name!r}: {quantity(len(changed), 'sample')} (first: {changed[0]}) asked something else in each arm, left out"
         )
     return Task(name=name, arms=tuple(arms), samples=common, notes=tuple(notes))
-
-
-def _differing_samples(arms: Sequence[Results]) -> list[str]:
-    inputs_of: dict[str, set[str]] = {}
-    for row in (row for results in arms for row in results.rows if row.input is not None):
-        inputs_of.setdefault(row.sample, set()).add(canonical(row.input))
-    return [sample for sample, inputs in inputs_of.items() if len(inputs) > 1]
 
 
 def _unshared_notes(
@@ -198,7 +195,13 @@ class ImportedRun:
         """Store the results, analyse them and decide the verdicts."""
         run, environment = (
             secrets.token_hex(6),
-            {**environment_facts(), "imported": [_origin(file) for file in self.files]},
+            {
+                **environment_facts(),
+                "imported": [
+                    {"file": file.path, "sha256": file.sha256, "harness": file.harness, "version": file.version}
+                    for file in self.files
+                ],
+            },
         )
         facts = {"started": utc_now(), "seed": 0, "alpha": self.alpha, "correction": "holm", "git": None}
         store.begin_run(run, **facts, environment=environment)
@@ -220,10 +223,6 @@ class ImportedRun:
             finally:
                 store.close()
         return replace(run, id=" vs ".join(Path(file.path).name for file in self.files), store="")
-
-
-def _origin(file: ImportedFile) -> dict[str, Any]:
-    return {"file": file.path, "sha256": file.sha256, "harness": file.harness, "version": file.version}
 
 
 def _enter(adopted: ImportedTask, store: RunStore, run: str, writer: Writer) -> None:
@@ -264,10 +263,6 @@ def _check_named(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> None
     for name, what in named.items():
         if name not in metrics:
             raise SpecError(f"{what} metric {name!r}: the files have {', '.join(sorted(metrics))}")
-    _check_compared(wishes, adopted)
-
-
-def _check_compared(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> None:
     compared = {contrast.metric for task in adopted for contrast in task.plan.contrasts}
     for contrast in wishes.contrasts:
         if contrast.metric not in compared:
@@ -395,22 +390,18 @@ def names_of(arm: Results) -> set[str]:
     return {name for row in arm.rows for name in (*row.scores, *row.lost)}
 
 
-def _common_metrics(task: Task, facts: Sequence[MetricFacts]) -> list[str]:
-    has = [names_of(arm) for arm in task.arms]
-    return [metric.name for metric in facts if metric.kind != "text" and all(metric.name in names for names in has)]
-
-
 def _contrasts(chosen: Sequence[Contrast], task: Task, facts: Sequence[MetricFacts]) -> list[Contrast]:
     """Return the chosen comparisons that the task allows, or else one for each metric that all arms have."""
-    common, by_name = _common_metrics(task, facts), {metric.name: metric for metric in facts}
-    contrasts = chosen or [contrast_of_unnamed(by_name[name], _values(task, name)) for name in common]
+    has = [names_of(arm) for arm in task.arms]
+    common = [metric.name for metric in facts if metric.kind != "text" and all(metric.name in names for names in has)]
+    by_name = {metric.name: metric for metric in facts}
+    contrasts = chosen or [
+        contrast_of_unnamed(by_name[name], (row.scores.get(name) for arm in task.arms for row in arm.rows))
+        for name in common
+    ]
     possible = [contrast for contrast in contrasts if set(contrast.metrics) <= set(common)]
     decidable = (without_unfounded_claim(contrast, by_name[contrast.metric]) for contrast in possible)
     return list(with_declarations(decidable, facts))
-
-
-def _values(task: Task, metric: str) -> Iterator[Value | None]:
-    return (row.scores.get(metric) for arm in task.arms for row in arm.rows)
 
 
 def _repeats(task: Task, repeats: int) -> Iterator[str]:

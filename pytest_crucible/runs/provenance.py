@@ -27,26 +27,10 @@ from pytest_crucible.stats.number_format import quantity
 
 # A fixed list: the environment also holds keys and private data. These change results or identify the machine of a run.
 VARIABLES = (
-    "CI",
-    "CUDA_VISIBLE_DEVICES",
-    "GITHUB_REF",
-    "GITHUB_RUN_ID",
-    "GITHUB_SHA",
-    "GITHUB_WORKFLOW",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "MKL_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "PYTEST_ADDOPTS",
-    "PYTHONHASHSEED",
-    "PYTHONPATH",
-    "CRUCIBLE_CACHE",
-    "CRUCIBLE_DATA",
-    "CRUCIBLE_RUN_CODE",
-    "CRUCIBLE_STORE",
-    "CRUCIBLE_TINKER_BASE",
+    *("CI", "CUDA_VISIBLE_DEVICES", "GITHUB_REF", "GITHUB_RUN_ID", "GITHUB_SHA", "GITHUB_WORKFLOW", "LANG"),
+    *("LC_ALL", "TZ", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTEST_ADDOPTS"),
+    *("PYTHONHASHSEED", "PYTHONPATH", "CRUCIBLE_CACHE", "CRUCIBLE_DATA", "CRUCIBLE_RUN_CODE", "CRUCIBLE_STORE"),
+    *("CRUCIBLE_TINKER_BASE",),
 )
 # The packages that compute and store results. Every run records their versions, its manifest those of all others.
 PACKAGES = ("pytest-crucible", "pytest", "numpy", "scipy", "sqlalchemy")
@@ -60,7 +44,9 @@ def build_manifest(command: Sequence[str], directory: Path, root: Path, settings
     return {
         "command": list(command),
         "directory": os.path.relpath(directory, root),
-        "settings": {name: _plain(value) for name, value in settings.by_option().items()},
+        "settings": {
+            name: (list(value) if isinstance(value, tuple) else value) for name, value in settings.by_option().items()
+        },
         "adapters": configured_adapters(root),
         "prices": _or_none(lambda: read_prices(root)),
         "packages": dict(sorted(installed_packages())),
@@ -131,10 +117,6 @@ def _or_none(read: Any) -> Any:
         return read()
     except SpecError:
         return None
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 # A new environment changes hundreds of packages: the first few are named, the others counted.

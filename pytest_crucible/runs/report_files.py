@@ -28,7 +28,7 @@ class ReportFile:
 
 def report_files(files: Iterable[str], formats: Reporters, folder: Path) -> list[ReportFile]:
     """Return each file with its renderer; relative paths count from `folder`. Raises SpecError for an unknown format."""
-    return [_output(folder / file, _ending(file, formats), formats) for file in files]
+    return [ReportFile((folder / file), load_object(formats[_ending(file, formats)])) for file in files]
 
 
 def check_writable(output: ReportFile) -> None:
@@ -64,10 +64,6 @@ def write_report(output: ReportFile, run: Run) -> None:
 
 def _unwritable(path: Path, why: str) -> SpecError:
     return SpecError(f"report {str(path)!r} cannot be written: {why}")
-
-
-def _output(path: Path, ending: str, formats: Reporters) -> ReportFile:
-    return ReportFile(path, load_object(formats[ending]))
 
 
 def _ending(file: str, formats: Reporters) -> str:

@@ -61,7 +61,7 @@ def session_store(folder: Path | None = None) -> str:
 def find_configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:
     """Return pytest's root directory for `here`, and the configuration that it reads there."""
     folders = (here, *here.parents)
-    for path in _existing(folders):
+    for path in (folder / name for folder in folders for name in FILES if (folder / name).is_file()):
         configuration = _pytest_table(path)
         if configuration is not None:
             return path.parent, configuration
@@ -73,10 +73,6 @@ def find_configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:
 def project_root() -> Path:
     """Return pytest's root directory for this folder: configuration and weights are below it."""
     return find_configuration(Path.cwd())[0]
-
-
-def _existing(folders: tuple[Path, ...]) -> Iterator[Path]:
-    return (folder / name for folder in folders for name in FILES if (folder / name).is_file())
 
 
 def _pytest_table(path: Path) -> Mapping[str, Any] | None:

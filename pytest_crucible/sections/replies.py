@@ -60,7 +60,9 @@ def compute_losses(inputs: SectionInputs) -> Losses:
             arm.name: _count_lost(inputs.plan, answers, inputs.samples * inputs.plan.draws(number).size)
             for number, (arm, answers) in enumerate(arms)
         },
-        failures={arm.name: _count_failures(answers) for arm, answers in arms},
+        failures={
+            arm.name: dict(Counter(kind for kind in answers.failures if kind is not None)) for arm, answers in arms
+        },
         first={arm.name: _first_messages(answers) for arm, answers in arms},
     )
 
@@ -108,10 +110,6 @@ def _count_lost(plan: Plan, answers: ArmOutcomes, replies: int) -> dict[str, int
         # Counted by difference: nothing is stored for a unit that was never run.
         counts["deselected" if plan.selected < plan.planned else "not_run"] += missing
     return dict(counts)
-
-
-def _count_failures(answers: ArmOutcomes) -> dict[str, int]:
-    return dict(Counter(kind for kind in answers.failures if kind is not None))
 
 
 def _first_messages(answers: ArmOutcomes) -> dict[str, str]:

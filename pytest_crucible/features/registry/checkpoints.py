@@ -125,11 +125,12 @@ def training_means(checkpoints: Sequence[Checkpoint], values: Mapping[int, float
 
     `values` are by batch, counted from 0.
     """
-    means, start = {}, 0
+    means, start = dict[str, float | None](), 0
     for checkpoint in checkpoints:
-        end = checkpoint.step
-        means[label_of(checkpoint)] = None if end is None else mean_since(values, start, end)
-        start = start if end is None else end
+        end = start if checkpoint.step is None else checkpoint.step
+        since = [value for batch, value in values.items() if start <= batch < end]
+        means[label_of(checkpoint)] = math.fsum(since) / len(since) if since else None
+        start = end
     return means
 
 
@@ -152,16 +153,6 @@ def read_training_log(folder: Path, key: str = "") -> tuple[str, Mapping[int, fl
         raise SpecError(f"--training {key}: {file} has no such number: {hint}")
     chosen = key or next((name for name in USUAL if name in names), "")
     return chosen, {row["step"]: float(row[chosen]) for row in rows if _is_number(row.get(chosen)) and "step" in row}
-
-
-def mean_since(values: Mapping[int, float], start: int, end: int) -> float | None:
-    """Return the mean over the batches from `start` to before `end`; None if none has a value.
-
-    >>> mean_since({0: 4.0, 1: 2.0, 2: 1.0}, 0, 2)
-    3.0
-    """
-    inside = [value for batch, value in values.items() if start <= batch < end]
-    return math.fsum(inside) / len(inside) if inside else None
 
 
 def _is_number(value: object) -> bool:

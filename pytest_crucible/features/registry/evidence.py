@@ -180,13 +180,9 @@ def _measured_versions(store: RunStore, versions: Sequence[Version]) -> Mapping[
 
 def _versions_in(plan: Plan, versions: Sequence[Version]) -> Iterator[tuple[str, int]]:
     for number, arm in enumerate(plan.arms):
-        name = _name_of(arm, versions)
+        name = next((version.name for version in versions if is_version_arm(arm, version)), None)
         if name is not None and not arm.simulated:
             yield name, number
-
-
-def _name_of(arm: Arm, versions: Sequence[Version]) -> str | None:
-    return next((version.name for version in versions if is_version_arm(arm, version)), None)
 
 
 def _test_of(plan: Plan) -> Test:

@@ -244,8 +244,8 @@ def _candidate(proof: Proof) -> Iterator[str]:
     for plan in proof.plans:
         if plan.selected < plan.planned:
             yield (
-                f"{run} measured {plan.selected} of {quantity(plan.planned, 'sample')} of {plan.nodeid.rpartition('::')[2]}: run it "
-                "without -k, -m and --lf"
+                f"{run} measured {plan.selected} of {quantity(plan.planned, 'sample')} of {plan.nodeid.rpartition('::')[2]}: "
+                "run it without -k, -m and --lf"
             )
     simulated = {arm.name: None for plan in proof.plans for arm in plan.arms if arm.simulated}
     if simulated:

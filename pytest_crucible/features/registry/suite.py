@@ -29,7 +29,6 @@ from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 from pytest_crucible.adapters.config import describe_table
 from pytest_crucible.features import register_features
 from pytest_crucible.features.registry.records import Demands, SuiteRecord
-from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Contrast, Dataset, MetricFacts
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.function_source import sources
@@ -128,7 +127,10 @@ def experiment_demands(
     values = {
         "dataset": f"{dataset.name}, {quantity(len(dataset.samples), 'sample')}, {dataset.sha256}",
         **_judged(item, settings),
-        **{f"metric {metric.name}": _metric_text(metric) for metric in named_metrics(item.config, mark.metrics)},
+        **{
+            f"metric {metric.name}": f"{_facts_text(metric.facts)}, {_sha(list(sources(metric.function)))}"
+            for metric in named_metrics(item.config, mark.metrics)
+        },
         "test function": _function_digest(item, function),
         "repeats": str(mark.epochs * (settings.option("rounds") or 1)),
         "timeout": f"{timeout!r} s",
@@ -172,11 +174,6 @@ def _comparison_text(contrast: Contrast) -> str:
     margin = "" if contrast.margin is None else f" by {contrast.margin!r}{unit}"
     relevant = "" if contrast.relevant is None else f", relevant {contrast.relevant!r}{unit}"
     return f"{contrast.alternative}{margin}{relevant}"
-
-
-def _metric_text(metric: Metric) -> str:
-    """Return a metric's facts and the hash of its source: a declared version may stay when the code changes."""
-    return f"{_facts_text(metric.facts)}, {_sha(list(sources(metric.function)))}"
 
 
 def _facts_text(facts: MetricFacts) -> str:

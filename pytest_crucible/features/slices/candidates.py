@@ -209,7 +209,9 @@ def _of_fields(expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -
 def features_of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature]:
     """Return the features of columns of values: numbers by quartiles, others by value, unless they have too many."""
     for name, values in columns.items():
-        numbers = np.array([_as_number(value) for value in values])
+        numbers = np.array(
+            [(parse_number(value) if isinstance(value, int | float) else float("nan")) for value in values]
+        )
         is_number = ~np.isnan(numbers)
         if is_number.any() and not any(
             has_value(value) for value, flag in zip(values, is_number, strict=True) if not flag
@@ -224,10 +226,6 @@ def features_of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature
         numbers = np.array([parse_number(value) for value in values])
         if not any(has_value(value) for value, number in zip(values, numbers, strict=True) if np.isnan(number)):
             yield Feature(name, *number_levels(numbers))
-
-
-def _as_number(value: Any) -> float:
-    return parse_number(value) if isinstance(value, int | float) else float("nan")
 
 
 def _of_texts(name: str, texts: Sequence[str]) -> Iterator[Feature]:

@@ -8,7 +8,6 @@ import pytest
 
 from pytest_crucible.features.registry.checkpoints import (
     label_of,
-    mean_since,
     read_log_directory,
     read_training_log,
     training_means,
@@ -93,8 +92,3 @@ def test_a_line_that_is_not_json(write):
 
 def test_not_a_number_is_left_out(write):
     assert read_training_log(write({"step": 0, "loss": float("nan")}, {"step": 1, "loss": 1.0})) == ("loss", {1: 1.0})
-
-
-def test_the_mean_since_a_checkpoint():
-    assert mean_since({4: 1.0, 5: 2.0, 6: 4.0, 10: 9.0}, 5, 10) == 3.0
-    assert mean_since({4: 1.0}, 5, 10) is None
