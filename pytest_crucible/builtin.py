@@ -42,13 +42,6 @@ METRICS = {
     "truncated": "pytest_crucible.metrics.text:truncated",
     "humaneval_pass": "pytest_crucible.metrics.code_execution:humaneval_pass",
     "humaneval_outcome": "pytest_crucible.metrics.code_execution:humaneval_outcome",
-    **{
-        name: f"pytest_crucible.metrics.guards:{name}"
-        for name in (
-            *("blocked", "caught", "false_alarm", "right_when_flagged"),
-            *("flagged", "guard_score", "guard_latency_s", "pii"),
-        )
-    },
     "latency_s": "pytest_crucible.metrics.usage:latency_s",
     "first_token_s": "pytest_crucible.metrics.usage:first_token_s",
     "cost_usd": "pytest_crucible.metrics.usage:cost_usd",
@@ -120,10 +113,6 @@ COMMANDS = {
     "data check": "pytest_crucible.commands.data_checks:check_dataset",
     "data drift": "pytest_crucible.commands.data_checks:compare_drift",
     "data contamination": "pytest_crucible.commands.contamination:find_contamination",
-    "guards list": "pytest_crucible.commands.guards:list_all",
-    "guards try": "pytest_crucible.commands.guards:try_one",
-    "guards train": "pytest_crucible.commands.guards:train",
-    "guards threshold": "pytest_crucible.commands.guards:find_threshold",
     "tinker server": "pytest_crucible.commands.tinker:server",
     "tinker runs": "pytest_crucible.commands.tinker:runs",
     "tinker checkpoints": "pytest_crucible.commands.tinker:checkpoints",
@@ -152,7 +141,6 @@ SECTIONS = {
     "judges": Placed(160, "pytest_crucible.sections.judges"),
     "usage": Placed(170, "pytest_crucible.sections.usage"),
     "diversity": Placed(180, "pytest_crucible.sections.diversity"),
-    "detection": Placed(190, "pytest_crucible.sections.detection"),
     "slices": Placed(200, "pytest_crucible.sections.slices"),
     "fairness": Placed(210, "pytest_crucible.sections.fairness"),
     "twins": Placed(220, "pytest_crucible.sections.twins"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.features import active_features
+from pytest_crucible.features import active_features, all_features, left_out_sentence
 from pytest_crucible.features.row import Feature, Option
 
 OPTIONS = (
@@ -100,12 +100,6 @@ OPTIONS = (
         command_line=False,
     ),
     Option(
-        "redact",
-        "guard whose findings are removed from everything that is stored, logged, exported or reported, after scoring",
-        key="string",
-        metavar="GUARD",
-    ),
-    Option(
         "reasoning",
         "reasoning before an answer: strip (stored and shown, not scored) or keep (metrics score it with the text)",
         "strip",
@@ -182,6 +176,22 @@ def check_options(config: pytest.Config) -> Mapping[str, Any]:
         if wrong:
             raise pytest.UsageError(sentence)
     return values
+
+
+def redacts_findings(config: pytest.Config) -> bool:
+    """Return whether an option redacts texts from before the first module is collected."""
+    values = check_options(config)
+    return any(option.redacts and bool(values[option.name]) for option in all_options(config.pluginmanager))
+
+
+def refuse_left_out(config: pytest.Config) -> None:
+    """Raise pytest.UsageError for a configuration key of a feature that is left out, of which pytest would only warn."""
+    overridden = [text.partition("=")[0].strip() for text in config.getoption("override_ini") or ()]
+    for feature in all_features():
+        if config.pluginmanager.is_blocked(feature.plugin_name):
+            for key in (f"crucible_{option.name}" for option in feature.options if option.key is not None):
+                if key in config.inicfg or key in overridden:
+                    raise pytest.UsageError(left_out_sentence(key, feature))
 
 
 def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:

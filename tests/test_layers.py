@@ -21,8 +21,7 @@ LAYERS = {
     "tables": "builtin hookspecs",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "backends cookbook datasets guards metrics importers exports schedules telemetry training "
-    "training_sets",
+    "libraries": "backends cookbook datasets metrics importers exports schedules telemetry training training_sets",
     "engines": "detectors local_model sandbox",
     "stats": "stats",
     "records": "records",
@@ -40,8 +39,6 @@ EXCEPTIONS = {
     ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.models.scorers"),
     ("pytest_crucible.datasets.contamination.compare", "pytest_crucible.metrics.models.embeddings"),
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
-    ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.weights"),
-    ("pytest_crucible.guards.models", "pytest_crucible.metrics.judges"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
@@ -53,9 +50,8 @@ EXCEPTIONS = {
     ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.formats"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal, guards query
-judges and find models as metrics do, checks compare texts by the embeddings that metrics use, and evaluators of the cookbook are
-metrics."""
+trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal, checks
+compare texts by the embeddings that metrics use, and evaluators of the cookbook are metrics."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},

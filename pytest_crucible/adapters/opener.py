@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_crucible.adapters.arm_makers import find_maker
 from pytest_crucible.adapters.config import SEEDS, find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.feature_settings import open_wrappers
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
@@ -20,10 +21,9 @@ from pytest_crucible.adapters.training_files import find_training_files
 from pytest_crucible.adapters.untrained import Untrained, explain_missing, untrained_recipes
 from pytest_crucible.adapters.versions import changed_weights, is_version, version_adapter
 from pytest_crucible.backends import Backend
-from pytest_crucible.backends.guarded import guard_backend
-from pytest_crucible.backends.stack import wrap_backend
+from pytest_crucible.backends.stack import wrap_backend, wrap_outside
 from pytest_crucible.features import left_out_sentence
-from pytest_crucible.records import Adapter, Role
+from pytest_crucible.records import JUDGE, Adapter, Role
 from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
@@ -36,10 +36,10 @@ class Opener:
 
     def __init__(self, context: AdapterContext) -> None:
         """Raises SpecError for a configuration that cannot be read."""
-        self._context = context
+        self._context = replace(context, open_model=self.open_model)
         self._configured = read_adapters(context.root)
-        context.guards.open_judge = self._open_judge
-        self._judges: list[Backend] = []
+        self.models: list[Backend] = []
+        """The backends of models that were opened in a role."""
         self._opened: dict[str, OpenedArm] = {}
         self._trained: dict[str, TrainedAdapter] = {}
         """Adapters that this session has trained."""
@@ -142,7 +142,7 @@ class Opener:
         names = kind.read_members(adapter)
         members = tuple(self._open_member(name, role, (*parents, adapter.name)) for name in names)
         backend = kind.open_group(adapter, self._context, members)
-        protections = self._context.guards.protect(adapter)
+        outer = open_wrappers(adapter, self._context)
         files = {sha256: name for member in members for sha256, name in member.arm.trained_on.items()}
         files |= find_training_files(adapter, backend, self._context.root)
         arm = describe_arm(
@@ -152,10 +152,9 @@ class Opener:
             root=self._context.root,
             members=names,
             trained_on=files,
-            protections=protections,
+            outer=outer,
         )
-        guarded = backend if protections is None else guard_backend(backend, protections)
-        return OpenedArm(arm, guarded, members, chosen_by=self._context.guards.thresholds_around(adapter))
+        return OpenedArm(arm, wrap_outside(backend, outer), members, adapter=adapter)
 
     def _open_member(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
         """Open a member, whose path is relative to the configuration, because members are written there."""
@@ -191,29 +190,25 @@ class Opener:
         backend = open_backend(adapter, context, self._trained.get(adapter.name))
         # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
         files = find_training_files(adapter, backend, context.root)
-        protections = context.guards.protect(adapter)
-        arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files, protections=protections)
+        outer = open_wrappers(adapter, context)
+        arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files, outer=outer)
         is_free = kind_of(adapter).is_free
-        wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=is_free, protections=protections)
+        wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=is_free, outer=outer)
         if not isinstance(backend, Untrained):
             backend = wrap()
         elif context.shared.on_unsent is not None:
             backend.estimating = wrap()
-        return OpenedArm(arm, backend, chosen_by=context.guards.thresholds_around(adapter))
+        return OpenedArm(arm, backend, adapter=adapter)
 
-    def _open_judge(self, name: str) -> Judge:
+    def open_model(self, name: str, owner: str, role: str = JUDGE) -> Judge:
+        """Return an adapter as a model that `owner` queries in a role. Raises SpecError if it cannot answer prompts."""
         from pytest_crucible.adapters.judge import open_judge
 
-        judge, backend = open_judge(self.open, name, "a guard")
-        self._judges.append(backend)
-        return judge
+        model, backend = open_judge(self.open, name, owner, role)
+        self.models.append(backend)
+        return model
 
     @property
     def typed_names(self) -> Mapping[str, str]:
         """The names that the session gave versions, by their numbers: `production` by `claims@4`."""
         return self._context.typed_names
-
-    @property
-    def judges(self) -> tuple[Backend, ...]:
-        """The backends of guards that are LLM judges."""
-        return tuple(self._judges)

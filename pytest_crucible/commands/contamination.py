@@ -13,7 +13,6 @@ import click
 
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import REGISTRY, AdapterContext, files_folder
-from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import describe_arm
@@ -263,8 +262,8 @@ class Adapters:
             raise SpecError(
                 f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"
             )
-        # An identity with guards names them too, and they do not take part here.
-        if version is not None and not adapter.guard and self._identify(adapter, backend) != version.identity:
+        # An identity with settings of features, such as guards, names these too, and they do not take part here.
+        if version is not None and not adapter.settings and self._identify(adapter, backend) != version.identity:
             raise changed_weights(version.name)
         return backend
 
@@ -299,7 +298,6 @@ class Adapters:
             open_user_backend=lambda adapter: None,
             tinker=self._tinker,
             display=_no_display,
-            guards=Guards(self._root),
         )
 
     def _tinker(self) -> Any:

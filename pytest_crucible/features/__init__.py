@@ -16,7 +16,7 @@ from pytest_crucible.features.row import Feature
 if TYPE_CHECKING:
     import pluggy
 
-NAMES: tuple[str, ...] = ("stages", "robustness", "sweeps", "cns3")
+NAMES: tuple[str, ...] = ("stages", "guards", "robustness", "sweeps", "cns3")
 """The features, in the order in which their hooks are called."""
 
 
