@@ -47,10 +47,17 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_crucible_redactor(config: pytest.Config) -> FindingsRedactor | None:
-    """Return the function that redacts the findings of the guard of --crucible-redact."""
+    """Return the function that redacts the findings of the guard of --crucible-redact; None without the option."""
+    from pytest_crucible.session.settings import read_settings
+
+    name = read_settings(config).option("redact")
+    if not name:
+        return None
+    from pytest_crucible.features.guards.project_guards import Guards
     from pytest_crucible.features.guards.redaction import session_redactor
 
-    return session_redactor(config)
+    guards = Guards(config.rootpath, redaction=partial(_run_redaction, config))
+    return session_redactor(config, name, guards.redactor)
 
 
 def pytest_crucible_plan_begin(collection: ExperimentCollection) -> None:
@@ -106,10 +113,6 @@ def _exclude_used(draft: ExperimentDraft) -> None:
 
 def pytest_crucible_prepare(collection: ExperimentCollection) -> None:
     """Find what is to be redacted in all samples, before anything of them is stored."""
-    if not collection.settings.option("redact"):
-        return
-    from pytest_crucible.features.guards.redaction import session_redactor
-
-    redactor = session_redactor(collection.config)
+    redactor = pytest_crucible_redactor(collection.config)
     if redactor is not None:
         redactor.learn_samples(collection.experiments.values())

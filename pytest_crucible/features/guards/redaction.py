@@ -26,12 +26,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_crucible.features.guards.guard import Redaction
-from pytest_crucible.features.guards.project_guards import Guards
 from pytest_crucible.records import NoTwin
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import texts_in
-from pytest_crucible.session.settings import read_settings
 
 if TYPE_CHECKING:
     from pytest_crucible.session.experiment import Experiment
@@ -436,18 +434,13 @@ def run_redaction(config: pytest.Config) -> RunRedaction:
     return config.stash[_REDACTION]
 
 
-def session_redactor(config: pytest.Config) -> FindingsRedactor | None:
-    """Return the function that redacts the findings of the guard of --crucible-redact; None without the option.
-
-    Raises pytest.UsageError for a guard that cannot redact.
-    """
-    name = read_settings(config).option("redact")
-    if not name:
-        return None
+def session_redactor(
+    config: pytest.Config, name: str, open_redactor: Callable[[str], FindingsRedactor]
+) -> FindingsRedactor:
+    """Return the function that redacts the findings of a guard, opened once. Raises pytest.UsageError where it cannot redact."""
     if _REDACTOR not in config.stash:
         try:
-            guards = Guards(config.rootpath, redaction=lambda: run_redaction(config))
-            config.stash[_REDACTOR] = guards.redactor(name)
+            config.stash[_REDACTOR] = open_redactor(name)
         except SpecError as error:
             raise pytest.UsageError(f"--crucible-redact={name}: {error}") from None
     return config.stash[_REDACTOR]
